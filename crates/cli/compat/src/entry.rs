@@ -13,10 +13,10 @@ pub struct Tool {
     pub probe: &'static str,
     /// Its options, in the order of its help.
     pub options: &'static [OptionSpec],
-    /// Options of older versions, which are refused with advice.
+    /// Options of older versions. They are refused with advice on what to use instead.
     pub removed: &'static [Removed],
-    /// Differences from the original in addition to those of all tools
-    /// ([`COMMON`](crate::COMMON)).
+    /// Differences from the original that not all tools have. Those of all tools are in
+    /// [`COMMON`](crate::COMMON).
     pub differences: &'static [Difference],
     /// Runs the tool and returns its exit status.
     pub run: fn(&Parsed, &mut ToolContext<'_>) -> Result<u8, CompatError>,

@@ -8,16 +8,16 @@ use punctual_session::SessionError;
 
 use crate::getopt::GetoptError;
 
-/// Reason why a tool failed.
+/// Reason why a tool has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CompatError {
-    /// Wrong command line: the usage follows on stderr, and the status is 1.
+    /// The command line is wrong. The usage is printed on stderr, and the status is 1.
     #[error("{0}")]
     Usage(String),
-    /// The message of the original's fatal(), with status 1.
+    /// A message that the original prints with fatal(); the status is 1.
     #[error("FATAL: {0}")]
     Fatal(String),
-    /// A message of the original with its status.
+    /// A message of the original that has its own status.
     #[error("{message}")]
     Exit {
         /// The message.
@@ -50,7 +50,7 @@ impl CompatError {
     pub fn status(&self) -> u8 {
         match self {
             Self::Exit { status, .. } => *status,
-            // The status that a shell reports for a program that wrote to a closed pipe.
+            // A shell reports this status for a program that has written to a closed pipe.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             Self::File(error) if error.kind() == io::ErrorKind::BrokenPipe => 141,
             _ => 1,

@@ -13,7 +13,7 @@ pub struct Given {
     pub value: Option<String>,
 }
 
-/// A command line that getopt rejects, with the messages of getopt.
+/// Reason why getopt rejects a command line, with the message of getopt.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GetoptError {
     /// No option has this letter.
@@ -25,13 +25,13 @@ pub(crate) enum GetoptError {
     /// No option has this name.
     #[error("unrecognized option '--{0}'")]
     Name(String),
-    /// Several options begin like this.
+    /// Several options begin with this name.
     #[error("option '--{0}' is ambiguous; possibilities: {1}")]
     Ambiguous(String, String),
-    /// The value of a name is missing.
+    /// The value of an option with a long name is missing.
     #[error("option '--{0}' requires an argument")]
     NameWithoutValue(&'static str),
-    /// A value for an option that takes none.
+    /// An option that does not take a value was given one.
     #[error("option '--{0}' doesn't allow an argument")]
     Value(&'static str),
 }
@@ -52,11 +52,12 @@ impl Parsed {
     }
 }
 
-/// Parses the words after the program name. Options and operands may be mixed, as getopt permutes
-/// them, unless `posixly_correct` (the environment has `POSIXLY_CORRECT`).
+/// Parses the words after the program name. Options and operands may be mixed, because getopt
+/// permutes them. With `posixly_correct` (the environment contains `POSIXLY_CORRECT`), the first
+/// operand ends the options instead.
 ///
 /// # Errors
-/// Returns the errors of getopt.
+/// Returns an error if getopt would report one.
 pub(crate) fn parse(
     words: &[String],
     options: &'static [OptionSpec],
@@ -84,7 +85,7 @@ pub(crate) fn parse(
     Ok(parsed)
 }
 
-/// Parses `--name`, `--name=value` or `--na`. Returns the number of following words used.
+/// Parses `--name`, `--name=value` or `--na`. Returns how many of the following words were used.
 fn long_option(
     text: &str,
     following: &[String],
@@ -116,8 +117,8 @@ fn long_option(
     Ok(taken)
 }
 
-/// Returns the next word if an option with an optional value takes it, and the number of words
-/// used.
+/// Returns the next word if it is used as the value of an option with an optional value. Also
+/// returns how many words were used.
 fn optional(option: &OptionSpec, following: &[String]) -> (Option<String>, usize) {
     match following.first().filter(|word| option.next.takes(word)) {
         Some(word) => (Some(word.clone()), 1),
@@ -254,8 +255,7 @@ mod tests {
         let operands = |line: &str| read(line).unwrap().operands;
         assert_eq!(operands("a -q - b"), ["a", "-", "b"]);
         assert_eq!(operands("-q -- -i --x"), ["-i", "--x"]);
-        // A word that is not taken as an optional value becomes an operand, also when it is
-        // repeated.
+        // A word that is not used as an optional value becomes an operand, even if it is repeated.
         assert_eq!(operands("-t two"), ["two"]);
         assert_eq!(operands("-t 0 -t4 4 -t 0,1"), ["0", "4", "0,1"]);
         assert!(operands("-t 4 -t 4").is_empty());
@@ -287,7 +287,7 @@ mod tests {
         #[test]
         fn no_word_is_lost(words in prop::collection::vec("-{0,2}[a-z=0-9é]{0,6}", 0..8)) {
             if let Ok(parsed) = parse(&words, OPTIONS, false) {
-                // Each word is an operand, an option or a value.
+                // Each word must be an operand, an option or a value.
                 let ends = words.iter().filter(|word| *word == "--").count().min(1);
                 let options = parsed.given.len();
                 prop_assert!(parsed.operands.len() + options + ends <= words.iter().map(|w| w.len().max(1)).sum::<usize>());

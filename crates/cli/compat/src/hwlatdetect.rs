@@ -1,6 +1,6 @@
-//! hwlatdetect: gaps caused by firmware, hypervisor or hardware.
+//! hwlatdetect finds gaps that are caused by firmware, a hypervisor or hardware.
 //!
-//! Facts from rt-tests 2.10, `src/hwlatdetect/hwlatdetect.py`.
+//! The facts about the original are from rt-tests 2.10, `src/hwlatdetect/hwlatdetect.py`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -65,11 +65,11 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Duration of a run with `--duration 0`.
+/// Duration of a run if `--duration 0` is given.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
-/// The given options. If an option is repeated, the last one is used, and only that is parsed, as
-/// in the original.
+/// The options that were given. As in the original, if an option is repeated, only its last value
+/// is parsed and used.
 #[derive(Default)]
 struct Chosen {
     duration: Option<Given>,
@@ -132,7 +132,7 @@ const OPTIONS: &[OptionRow<Chosen>] = &[
         "print sample times in this format of strftime(3); %f: microseconds, %n: nanoseconds",
         put!(time_format = |given| Some(given.clone())),
     ),
-    // The recording has the times of samples only after the run.
+    // The times of samples are known only after the run, when the recording contains them.
     OptionRow::accepted("--watch", "print each sample at once"),
     OptionRow::HELP,
 ];
@@ -211,7 +211,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         cpus: settings.cpus.clone(),
         dma_latency_us: Some(0),
         phases: match settings.duration_s {
-            // Ends at once. The other tools treat 0 as unlimited.
+            // With 0, the run ends immediately. The other tools treat 0 as unlimited.
             0 => vec![PhaseRequest::only(RunLength::For(SHORTEST), Vec::new())],
             _ => request.phases,
         },
@@ -222,7 +222,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     }
     let session = shared::prepare(request, context)?;
     if !settings.quiet {
-        // Sanitized, because it contains a file name from the command line.
+        // The text is sanitized, because it contains a file name from the command line.
         write!(context.out, "{}", sanitize_lines(&head(&settings), false))?;
         context.out.flush()?;
     }
@@ -276,8 +276,9 @@ fn head(settings: &HwlatdetectSettings) -> String {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Formats a time since the epoch in the local time zone. The format is that of strftime(3), with
-/// `%f` for microseconds as in Python, and `%n` for nanoseconds as in rt-tests since 2.10.
+/// Formats a time since the epoch in the local time zone. The format is that of strftime(3). In
+/// addition, `%f` stands for microseconds as in Python, and `%n` for nanoseconds as in rt-tests
+/// since 2.10.
 fn formatted(at_ns: u64, format: &str) -> Result<String, jiff::Error> {
     let mut plain = String::with_capacity(format.len());
     let mut rest = format.chars();
@@ -306,7 +307,7 @@ struct Sample {
     count: Option<u64>,
 }
 
-/// Returns the offset of the time since the epoch to CLOCK_MONOTONIC, in ns.
+/// Returns the difference between the time since the epoch and CLOCK_MONOTONIC, in ns.
 fn since_epoch() -> u64 {
     let (wall, own) = (Clock::Realtime.now(), Clock::Monotonic.now());
     wall.as_nanos().saturating_sub(own.as_nanos())
@@ -381,8 +382,8 @@ fn summary(settings: &HwlatdetectSettings, samples: &[Sample], outcome: &Outcome
     text
 }
 
-/// Returns the mean time between gaps in s if there are several. The exact times of gaps within one
-/// sample are unknown; the original shows 0.
+/// If there are several gaps, returns the mean time between them in s. Within one sample, the exact
+/// times of gaps are unknown, and the original shows 0.
 fn between_s(samples: &[Sample], exceeding: u64, window_us: u64, width_us: u64) -> Option<f64> {
     let (first, last) = (samples.first()?, samples.last()?);
     let apart_s = last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9;
@@ -405,12 +406,12 @@ mod tests {
             panic!()
         };
         let now = jiff::Timestamp::now().as_second() as u64;
-        // After 2020 and before now: 5 s after boot.
+        // The sample is from 5 s after boot, so its time must be between 2020 and now.
         let at_s = sample.at_ns / 1_000_000_000;
         assert!((1_577_836_800..=now).contains(&at_s), "{at_s}");
     }
 
-    /// The format of the kernel's documentation and the original.
+    /// The format is used in the kernel's documentation and in the original.
     #[test]
     fn samples_are_lines() {
         let sample = Sample {

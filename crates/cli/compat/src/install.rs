@@ -1,4 +1,4 @@
-//! Links with the names of the tools.
+//! Creates links with the names of the tools.
 
 use std::fs;
 use std::io;
@@ -52,12 +52,12 @@ pub enum InstallError {
     },
 }
 
-/// Creates a link to `program` in `folder` for each tool, and `folder` if it is missing. Checks all
-/// paths before the first change.
+/// Creates a link to `program` in `folder` for each tool. Also creates `folder` if it is missing.
+/// All paths are checked before anything is changed.
 ///
 /// # Errors
-/// Returns an error if another file exists at a path, unless `force` is set, and the errors of the
-/// system.
+/// Returns an error if there is another file at one of the paths and `force` is not set. Also
+/// returns the errors of the system.
 pub fn install(
     tools: &[Tool],
     program: &Path,
@@ -82,7 +82,7 @@ pub fn install(
         .collect()
 }
 
-/// Returns whether it is a link to this program.
+/// Returns whether the file at `path` is a link to this program.
 #[allow(clippy::disallowed_methods, reason = "compared, not written to")]
 fn ours(path: &Path, program: &Path) -> bool {
     let same = |target: PathBuf| match (target.canonicalize(), program.canonicalize()) {
@@ -107,7 +107,7 @@ fn link(path: &Path, program: &Path) -> io::Result<Installed> {
         .prefix(".punctual-")
         .make_in(folder, |beside| symlink(program, beside))?;
     fs::rename(beside.path(), path)?;
-    // The file no longer exists under the temporary name.
+    // The temporary name does not exist any more, so there is nothing to remove.
     let _ = beside.into_temp_path().keep();
     Ok(Installed::Replaced(path.to_owned()))
 }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(fs::read_link(&path).unwrap(), program);
         assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
 
-        // Creates the folder and its parents, but not below a file.
+        // The folder and its parents are created, but not below a file.
         let new = folder.path().join("made/too");
         super::install(TOOLS, &program, &new, false).unwrap();
         assert_eq!(fs::read_dir(&new).unwrap().count(), TOOLS.len());

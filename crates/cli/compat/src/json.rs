@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{CompatError, ToolContext};
 
-/// Returns the content of the file: the head from the context, then `body`.
+/// Returns the content of the file: a head that is based on the context, followed by `body`.
 ///
 /// # Errors
-/// Cannot fail for data in memory.
+/// There are no errors in practice, because the data is written to memory.
 pub(crate) fn file<B: Serialize>(
     context: &ToolContext<'_>,
     host: &HostFacts,
@@ -32,7 +32,8 @@ pub(crate) fn file<B: Serialize>(
 
 /// Formats a date as in RFC 2822, in local time.
 fn date(moment: Timestamp) -> String {
-    // Called only at the end of a run: finding the time zone reads many folders.
+    // This is called only at the end of a run, because many folders must be read to find the time
+    // zone.
     let moment = moment.to_zoned(TimeZone::system());
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }

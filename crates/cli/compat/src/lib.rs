@@ -1,19 +1,19 @@
 //! Behaviour of punctual when it is called by the name of an older tool.
 //!
-//! **For:** behaving like that tool: the same options with the same meanings, identical output
-//! lines, JSON and exit status. Scripts around the tool gain punctual's accounting without a
+//! **For:** behaving like the older tool, with the same options and meanings, and identical output
+//! lines, JSON and exit status. Scripts that use the tool gain punctual's accounting without a
 //! change, because each run is also a full recording.
 //!
-//! **Knows:** an entry ([`Tool`]) for each tool: its options, each with its setter, their
-//! translation to a [`Request`](punctual_session::Request), the translation of the results to its
-//! lines, and its intended differences. Session, store, host and the types in `formats` do the
-//! rest.
+//! **Knows:** an entry ([`Tool`]) for each tool. The entry contains the options with their setters,
+//! their translation to a [`Request`](punctual_session::Request), the translation of the results to
+//! output lines, and the intended differences. Session, store, host and the types in `formats` do
+//! the rest.
 //!
 //! **Must not know:** how anything is measured; the command line of punctual itself; the
 //! destination of stdout and stderr (it writes to the [`ToolContext`]).
 //!
-//! A tool is one file (or folder) with its entry, and one line in [`TOOLS`]. Help text,
-//! documentation page, links and dispatch are derived from the entry.
+//! Each tool has one file (or folder) that contains its entry, and one line in [`TOOLS`]. Help
+//! text, documentation page, links and dispatch are derived from the entry.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -53,7 +53,7 @@ pub use page::{COMMON, list, page};
 pub use run::run;
 pub use tool_context::{Behaviour, Signals, ToolContext};
 
-/// All tools. To add one, write a file with its entry and add a line here.
+/// All tools. To add a tool, write a file that contains its entry and add a line here.
 pub const TOOLS: &[Tool] = &[
     cyclictest::TOOL,
     signaltest::TOOL,

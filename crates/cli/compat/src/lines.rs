@@ -35,7 +35,8 @@ impl Unit {
         time.0 / self.one().0
     }
 
-    /// Returns the latency above which a run ends, from a limit in this unit; `None` for 0.
+    /// Converts a limit in this unit to the latency above which a run ends; `None` if the limit is
+    /// 0.
     pub(crate) fn break_above(self, limit: u64) -> Option<Nanos> {
         (limit > 0).then(|| self.above(limit))
     }
@@ -48,7 +49,7 @@ impl Unit {
     }
 }
 
-/// The figures of one thread: a `T:` line of cyclictest.
+/// The figures of one thread, as in a `T:` line of cyclictest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThreadLine {
     /// Index of the thread.
@@ -61,7 +62,7 @@ pub(crate) struct ThreadLine {
     pub(crate) interval_us: u64,
     /// Number of samples.
     pub(crate) cycles: u64,
-    /// Smallest sample; 1000000 before the first.
+    /// Smallest sample; 1000000 before the first sample.
     pub(crate) min: i64,
     /// Latest sample.
     pub(crate) act: i64,
@@ -79,7 +80,7 @@ pub(crate) struct ThreadLine {
 pub(crate) const NO_MINIMUM: u64 = 1_000_000;
 
 impl ThreadLine {
-    /// Creates a line before the first sample.
+    /// Creates the line of a thread that has no samples yet.
     pub(crate) fn new(place: usize, priority: u8, interval_us: u64, unit: Unit) -> Self {
         Self {
             index: place,
@@ -96,7 +97,7 @@ impl ThreadLine {
         }
     }
 
-    /// Updates the line.
+    /// Updates the line during the run.
     pub(crate) fn update(&mut self, worker: &WorkerView) {
         let unit = self.unit;
         self.tid = worker.tid.map_or(0, punctual_rt::Tid::as_raw);
@@ -133,9 +134,10 @@ pub(crate) fn update(lines: &mut [ThreadLine], snapshot: &Snapshot) {
 /// Figures of a thread in whole µs, in the order of the JSON keys.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Figures {
-    /// Number of samples of the other figures. Early samples are under `punctual`.
+    /// Number of samples on which the other figures are based. Early samples are reported under the
+    /// key `punctual`.
     pub(crate) cycles: u64,
-    /// Smallest sample; 1000000 without samples.
+    /// Smallest sample; 1000000 if there are no samples.
     pub(crate) min: u64,
     /// Largest sample.
     pub(crate) max: u64,
@@ -157,8 +159,8 @@ impl Figures {
 }
 
 impl ThreadLine {
-    /// Formats a line of the tools. `middle` is the tool-specific part between the thread and its
-    /// cycles.
+    /// Formats a line that several tools print. `middle` is the part between the thread and its
+    /// cycles, which differs between the tools.
     pub(crate) fn with_middle(&self, middle: fmt::Arguments<'_>) -> String {
         let Self {
             index: place,
@@ -203,7 +205,7 @@ impl fmt::Display for ThreadLine {
 mod tests {
     use super::*;
 
-    /// Lines printed by cyclictest 2.4 and 2.10.
+    /// Lines that cyclictest 2.4 and 2.10 have printed.
     #[test]
     fn lines_are_the_originals() {
         let line = |unit| ThreadLine {

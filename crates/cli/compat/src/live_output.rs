@@ -1,5 +1,4 @@
-//! The lines printed during a run, and the watcher for tools without
-//! them.
+//! Prints lines during a run, and provides the watcher for tools that do not print any.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -10,13 +9,13 @@ use punctual_session::{Snapshot, Watcher};
 
 use crate::{CompatError, Signals};
 
-/// Interval between repeated lines, as in most originals.
+/// Interval at which lines are printed again, as in most of the originals.
 pub(crate) const LIVE: Duration = Duration::from_millis(10);
 /// Polling interval of the other tools.
 pub(crate) const QUIET: Duration = Duration::from_millis(100);
 
-/// Standard output during a run. The first write error ends the run, because no reader is left.
-/// Nothing is printed after it.
+/// Standard output during a run. The first write error ends the run, because there is no reader any
+/// more. Nothing is printed after that.
 pub(crate) struct LiveOutput<'a> {
     out: &'a mut dyn Write,
     signals: Signals,

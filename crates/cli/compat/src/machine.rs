@@ -1,15 +1,15 @@
-//! The machine, as far as options need it.
+//! The facts about the machine that are needed to read options.
 
 use punctual_host::{Host, HostError};
 use punctual_model::CpuSet;
 
 use crate::{CompatError, Given, values};
 
-/// Facts about the machine that options need.
+/// Facts about the machine that are needed to read options.
 pub(crate) struct Machine {
     /// The CPUs that exist.
     pub(crate) present: CpuSet,
-    /// The existing CPUs that are usable and online.
+    /// Those of the existing CPUs that are usable and online.
     pub(crate) allowed: CpuSet,
 }
 

@@ -1,28 +1,29 @@
-//! A row in the option table of a tool: an option with the setting that it changes.
+//! A row in the option table of a tool: an option and the setting that it changes.
 
 use crate::machine::Machine;
 use crate::{CompatError, Given, NextWord, OptionSpec, Parsed};
 
-/// One option, and the change it makes to the settings `S` of a tool: a row of the tool's table.
+/// A row in a tool's table: one option, and the change that it makes to the settings `S` of the
+/// tool.
 pub(crate) struct OptionRow<S> {
     spec: OptionSpec,
     set: Setter<S>,
 }
 
-/// Reads a given option into the settings.
+/// Reads an option that was given into the settings.
 pub(crate) type ReadInto<S> = fn(&mut S, &Given, &Machine) -> Result<(), CompatError>;
 
 /// The effect of an option.
 enum Setter<S> {
     /// Sets a flag; cannot fail.
     Flag(fn(&mut S)),
-    /// Reads a value or the machine.
+    /// Reads a value, or facts about the machine.
     Read(ReadInto<S>),
     /// Changes no setting.
     Accept,
 }
 
-/// A setter that reads a value into a field: `put!(loops = |given| given.at_least(0)?)`.
+/// Creates a setter that reads a value into a field: `put!(loops = |given| given.at_least(0)?)`.
 macro_rules! put {
     ($($field:ident).+ = |$given:ident| $value:expr) => {
         |settings, $given, _| {
@@ -35,7 +36,8 @@ macro_rules! put {
 pub(crate) use put;
 
 impl<S> OptionRow<S> {
-    /// Creates an option from its names (see [`OptionSpec::named`]), its help and its reader.
+    /// Creates an option from its names (see [`OptionSpec::named`]), its help, and the function
+    /// that reads it.
     pub(crate) const fn new(names: &'static str, help: &'static str, read: ReadInto<S>) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -43,7 +45,7 @@ impl<S> OptionRow<S> {
         }
     }
 
-    /// Creates an option without a value, which cannot fail.
+    /// Creates an option without a value. Reading such an option cannot fail.
     pub(crate) const fn flag(names: &'static str, help: &'static str, set: fn(&mut S)) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -51,7 +53,8 @@ impl<S> OptionRow<S> {
         }
     }
 
-    /// Creates an option with an optional value, which may also be a following word of this kind.
+    /// Creates an option with an optional value. A following word of the kind `next` is also used
+    /// as its value.
     pub(crate) const fn or_next(
         names: &'static str,
         next: NextWord,
@@ -63,7 +66,8 @@ impl<S> OptionRow<S> {
         row
     }
 
-    /// Creates an option that changes no setting. Its help or a comment next to it explains why.
+    /// Creates an option that does not change a setting. Its help or a comment next to it explains
+    /// why.
     pub(crate) const fn accepted(names: &'static str, help: &'static str) -> Self {
         Self {
             spec: OptionSpec::named(names, help),
@@ -93,7 +97,7 @@ impl<S> OptionRow<S> {
     }
 }
 
-/// Returns the options of a table without their setters, for a [`Tool`](crate::Tool).
+/// Returns the options of a table for a [`Tool`](crate::Tool), without their setters.
 pub(crate) const fn specs<S, const N: usize>(rows: &[OptionRow<S>]) -> [OptionSpec; N] {
     assert!(rows.len() == N, "N must equal the number of rows");
     let mut specs = [rows[0].spec; N];

@@ -9,14 +9,14 @@ pub struct OptionSpec {
     pub long: &'static str,
     /// Whether it takes a value.
     pub takes: Takes,
-    /// Kind of following word that is also used as the optional value.
+    /// Kind of following word that is also used as the value, if the value is optional.
     pub next: NextWord,
     /// Help text.
     pub help: &'static str,
 }
 
 impl OptionSpec {
-    /// Parses names in the style of a usage text: `-q --quiet`, `-i --interval=US`,
+    /// Parses names that are written as in a usage text: `-q --quiet`, `-i --interval=US`,
     /// `-t --threads[=NUM]`, `--json=FILE`, `-c=LIST`. Anything else does not compile.
     pub(crate) const fn named(names: &'static str, help: &'static str) -> Self {
         let bytes = names.as_bytes();
@@ -49,12 +49,12 @@ impl OptionSpec {
     }
 }
 
-/// Kind of following word that an option with an optional value uses. By the rules of
-/// getopt_long(3) it uses none; the tools read `argv[optind]` themselves. A word that begins with a
-/// dash is always an option.
+/// Kind of following word that is used as the value of an option with an optional value. By the
+/// rules of getopt_long(3), no following word is used, but the tools read `argv[optind]`
+/// themselves. A word that begins with a dash is always an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextWord {
-    /// None.
+    /// No following word is used.
     Never,
     /// A number other than 0, as atoi(3) reads it.
     Number,
@@ -67,7 +67,7 @@ pub enum NextWord {
 }
 
 impl NextWord {
-    /// Returns whether this word is used.
+    /// Returns whether this word is used as the value.
     pub(crate) fn takes(self, word: &str) -> bool {
         if word.starts_with('-') {
             return false;
@@ -90,8 +90,9 @@ impl NextWord {
 pub enum Takes {
     /// No value.
     Nothing,
-    /// Always one: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
+    /// A value is required: `-i100`, `-i 100`, `--interval=100`, `--interval 100`.
     Required(&'static str),
-    /// At most one: `-t5`, `--threads=5`, and `-t 5` if [`OptionSpec::next`] allows it.
+    /// A value is optional: `-t5`, `--threads=5`, and also `-t 5` if [`OptionSpec::next`] allows
+    /// it.
     Optional(&'static str),
 }

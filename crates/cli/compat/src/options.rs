@@ -1,11 +1,11 @@
-//! Options shared by several tools, with the same meaning.
+//! Options that several tools share, with the same meaning in each of them.
 
 use crate::option_row::OptionRow;
 
-/// The settings of these options, part of the settings of each tool.
+/// The settings of these options, which are part of the settings of each tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Common {
-    /// Stop above this latency, in the tool's unit; 0 to disable.
+    /// Latency above which to stop, in the tool's unit; 0 to disable.
     pub(crate) break_limit: u64,
     /// Duration in seconds; 0 to run until stopped.
     pub(crate) duration_s: u64,
@@ -13,11 +13,11 @@ pub(crate) struct Common {
     pub(crate) histogram_file: Option<String>,
     /// File for the results as JSON; `-` for stdout.
     pub(crate) json: Option<String>,
-    /// Whether failing to lock memory is an error.
+    /// Whether it is an error if memory cannot be locked.
     pub(crate) lock_memory: bool,
-    /// Whether to print only at the end of the run.
+    /// Whether to print nothing before the end of the run.
     pub(crate) quiet: bool,
-    /// Whether to write a marker to the kernel's trace at a break, and stop the trace there.
+    /// Whether to write a marker to the kernel's trace at a break and then stop the trace.
     pub(crate) tracemark: bool,
 }
 
@@ -54,7 +54,7 @@ impl<S: AsMut<Common>> OptionRow<S> {
 
     pub(crate) const BREAKTRACE: Self = Self::breaktrace("stop when a latency is above USEC");
 
-    /// `-b` with the help text of a tool.
+    /// Creates `-b` with the help text of this tool.
     pub(crate) const fn breaktrace(help: &'static str) -> Self {
         Self::new("-b --breaktrace=USEC", help, |settings, given, _| {
             settings.as_mut().break_limit = given.micros_from(0)?;

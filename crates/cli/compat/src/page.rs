@@ -1,11 +1,11 @@
-//! The list of the tools, and their documentation page.
+//! The list of the tools and their documentation page.
 
 use std::fmt::Write;
 
 use crate::usage::{names, options};
 use crate::{Difference, TOOLS, Tool};
 
-/// Intended differences of all tools from the originals.
+/// Intended differences from the originals that all tools have.
 pub const COMMON: &[Difference] = &[
     Difference {
         what: "An unknown option or an invalid value (`-l 1k`, `-p 100`) ends the tool with \
@@ -74,7 +74,8 @@ pub const COMMON: &[Difference] = &[
     },
 ];
 
-/// Returns all tools, how to call them and their differences, as text of at most `columns` columns.
+/// Returns a text about all tools, how to call them, and their differences. Its lines have at most
+/// `columns` columns.
 pub fn list(columns: usize) -> String {
     let mut text = String::new();
     for tool in TOOLS {
@@ -114,8 +115,8 @@ pub fn list(columns: usize) -> String {
     text
 }
 
-/// Appends a paragraph of at most `columns` columns after its head. Its lines are indented below
-/// its first word.
+/// Appends a paragraph that begins with `head`, in lines of at most `columns` columns. Later lines
+/// are indented to the column of the first word after the head.
 fn paragraph(text: &mut String, head: &str, sentence: &str, columns: usize) {
     let indent = head.chars().count();
     let mut line = head.to_owned();

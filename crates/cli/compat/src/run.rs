@@ -3,8 +3,7 @@
 use crate::getopt::GetoptError;
 use crate::{CompatError, Tool, ToolContext, getopt, usage};
 
-/// Runs the tool: parses `context.command_line`, executes it and reports errors. Returns the exit
-/// status.
+/// Parses `context.command_line`, runs the tool, and reports errors. Returns the exit status.
 pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
     let result =
         start(tool, context).and_then(|status| Ok(context.out.flush().map(|()| status)?));
@@ -40,8 +39,8 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
     (tool.run)(&parsed, context).map_err(|error| hinted(tool, &words, error))
 }
 
-/// Adds a hint if a long option was given with a single dash: getopt parses its letters, and its
-/// message would name only one of them.
+/// Adds a hint if a long option was given with a single dash. In that case, getopt parses each of
+/// its letters as an option, and its message names only one of them.
 fn hinted(tool: &Tool, words: &[String], error: CompatError) -> CompatError {
     let is_long = |word: &&String| {
         let name = word.strip_prefix('-').unwrap_or_default();
@@ -71,7 +70,7 @@ fn advised(tool: &Tool, error: &GetoptError) -> String {
 }
 
 fn report(tool: &Tool, context: &mut ToolContext<'_>, error: &CompatError) {
-    // Output written so far is kept; a closed pipe is not an error.
+    // Output that was already written is kept. It is not an error if the pipe is closed.
     let _ = context.out.flush();
     match error {
         CompatError::Usage(message) => {

@@ -1,4 +1,5 @@
-//! Code shared by several tools: from the command line to a session, and the output around it.
+//! Code that several tools share: from the command line to a session, and the output before and
+//! after the run.
 
 use std::path::Path;
 
@@ -10,9 +11,9 @@ use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
 use crate::lines::Unit;
 use crate::{CompatError, Parsed, ToolContext};
 
-/// Builds the request of a tool: a probe with its parameters, a SCHED_FIFO priority (0 for the
-/// normal policy) and a duration in seconds (0 to run until stopped). The originals measure from
-/// the first cycle, without a warm-up.
+/// Builds the request of a tool from a probe with its parameters, a SCHED_FIFO priority (0 for the
+/// normal policy), and a duration in seconds (0 to run until stopped). The originals measure from
+/// the first cycle on, without a warm-up.
 ///
 /// # Errors
 /// Returns an error for values that the probe rejects.
@@ -54,8 +55,8 @@ pub(crate) fn request(
 /// Prepares the session of a request.
 ///
 /// # Errors
-/// Returns the errors of the session. Without the privilege for a real-time policy, returns the
-/// message of the originals.
+/// Returns the errors of the session. If the privilege for a real-time policy is missing, returns
+/// the message of the originals.
 pub(crate) fn prepare(request: Request, context: &ToolContext<'_>) -> Result<Session, CompatError> {
     Session::prepare(request, context.host.clone()).map_err(|error| {
         if ToolContext::is_privilege(&error) {
@@ -76,7 +77,7 @@ pub(crate) fn micros(micros: u64) -> String {
     format!("{micros}us")
 }
 
-/// Checks the path of `--json` before the measurement.
+/// Checks the path given with `--json` before the measurement.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
@@ -97,7 +98,7 @@ pub(crate) fn output_file(path: &String) -> Result<Output, CompatError> {
     })
 }
 
-/// Writes the file, or to stdout if its name is `-`.
+/// Writes to the file, or to stdout if its name is `-`.
 ///
 /// # Errors
 /// Returns the errors of the file.

@@ -23,7 +23,7 @@ pub(crate) fn with_early_samples() -> Recording {
     recording
 }
 
-/// Returns the file that the tool writes, as JSON and as read by the importer.
+/// Returns the file that the tool writes, both as JSON and as the importer reads it.
 pub(crate) fn read_back<B: Serialize>(
     tool: &str,
     recording: &Recording,
@@ -44,7 +44,7 @@ pub(crate) fn read_back<B: Serialize>(
     (String::from_utf8_lossy(&bytes).into_owned(), read)
 }
 
-/// Asserts that the early samples and the others match the recording.
+/// Asserts that both the early samples and the other samples match the recording.
 pub(crate) fn assert_same_account(read: &Recording, recording: &Recording) {
     assert_eq!(read.threads.len(), recording.threads.len());
     for (read, known) in read.threads.iter().zip(&recording.threads) {

@@ -1,13 +1,14 @@
-//! Times on the command lines of all tools: a number, or numbers with units.
+//! Times on the command lines of all tools. A time is a number, or numbers with units.
 //!
-//! The originals read numbers with atoi(3), durations with parse_time_string() and, in hwlatdetect,
-//! a unit with another function. A time that they would misread is either read as intended
+//! The originals read numbers with atoi(3) and durations with parse_time_string(). hwlatdetect
+//! reads units with another function. A time that they would misread is either read as intended
 //! (`-i 1ms`) or rejected.
 
 use crate::lines::Unit;
 use crate::{CompatError, Given};
 
-/// The unit of an option: of its setting, and of a number without a unit.
+/// The unit in which an option counts. It applies to the setting, and to a number that is given
+/// without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CountsIn {
     /// Nanoseconds.
@@ -49,15 +50,15 @@ impl CountsIn {
         }
     }
 
-    /// Returns the length of a unit in ns. Only durations have minutes and longer units: `5m` for
-    /// an interval may have been meant as 5 ms.
+    /// Returns the length of a unit in ns. Only durations may have minutes and longer units,
+    /// because for an interval, `5m` may have been meant as 5 ms.
     fn unit(self, name: &str) -> Option<u64> {
         let (_, nanos) = (UNITS.iter()).find(|(unit, _)| unit.eq_ignore_ascii_case(name))?;
         (self == Self::Seconds || *nanos <= SECOND).then_some(*nanos)
     }
 
-    /// Parses a time as a number of these units. Returns `None` if it is not a time, or not a whole
-    /// number of these units.
+    /// Parses a time as a number of these units. Returns `None` if the text is not a time, or if
+    /// the time is not a whole number of these units.
     fn read(self, text: &str) -> Option<u64> {
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
             return text.parse().ok();
@@ -68,7 +69,7 @@ impl CountsIn {
             let end = after.find(|c: char| c.is_ascii_digit());
             let (unit, after) = after.split_at(end.unwrap_or(after.len()));
             let unit = self.unit(unit)?;
-            // Each unit once, longest first.
+            // Each unit may occur only once, with the longest unit first.
             if unit >= longer {
                 return None;
             }
@@ -94,7 +95,7 @@ impl Given {
     /// Returns the value as a time of at least `least`. Both are in the unit of the option.
     ///
     /// # Errors
-    /// Returns an error for a smaller time, one above the range of an `int`, or an invalid time.
+    /// Returns an error if the time is shorter than that, above the range of an `int`, or invalid.
     pub(crate) fn time(&self, counts_in: CountsIn, least: u64) -> Result<u64, CompatError> {
         let text = self.text().trim_start();
         let time = counts_in.read(text.strip_prefix('+').unwrap_or(text));
@@ -159,7 +160,7 @@ mod tests {
             (Seconds, "1w", 604_800),
             (Seconds, "1m30s", 90),
             (Seconds, "2000ms", 2),
-            // The format of Go.
+            // Go prints times in this format.
             (Seconds, "1h0m0s", 3_600),
         ] {
             assert_eq!(counts_in.read(text), Some(expected), "{text}");
@@ -186,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any parts of a time add up.
+        /// The parts of a time add up, whatever their values are.
         #[test]
         fn parts_add_up(parts in prop::array::uniform4(0_u64..1_000)) {
             let [minutes, seconds, millis, micros] = parts;

@@ -13,7 +13,7 @@ use punctual_session::{RecordingSink, SessionError};
 
 /// The environment of a running tool.
 pub struct ToolContext<'a> {
-    /// The command line from argv\[0\] on, as written into files.
+    /// The command line beginning with argv\[0\], as it is written to files.
     pub command_line: Vec<String>,
     /// The machine.
     pub host: Host,
@@ -21,7 +21,7 @@ pub struct ToolContext<'a> {
     pub store: Option<Box<dyn RecordingSink>>,
     /// The journal of changed settings.
     pub journal: Option<PathBuf>,
-    /// Command that starts one half of a probe in a subprocess; `None` if not possible.
+    /// Command that starts one half of a probe in a subprocess; `None` if that is not possible.
     pub partner: Option<Vec<OsString>>,
     /// Settings from environment variables.
     pub behaviour: Behaviour,
@@ -38,13 +38,13 @@ pub struct ToolContext<'a> {
 /// Settings from environment variables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Behaviour {
-    /// `PUNCTUAL_STRICT=1`: after a break, the exit status and `return_code` are 3.
+    /// With `PUNCTUAL_STRICT=1`, the exit status and `return_code` are 3 after a break.
     pub strict: bool,
-    /// `PUNCTUAL_SPARSE_HISTOGRAM=1`: histograms contain only filled rows.
+    /// With `PUNCTUAL_SPARSE_HISTOGRAM=1`, histograms contain only rows with samples.
     pub sparse_histogram: bool,
-    /// `PUNCTUAL_JSON_KEY=1`, and a recording is stored: JSON has the key `punctual`.
+    /// With `PUNCTUAL_JSON_KEY=1`, the JSON has the key `punctual` if a recording is stored.
     pub extra_key: bool,
-    /// `POSIXLY_CORRECT`: the first operand ends the options.
+    /// With `POSIXLY_CORRECT`, no options are read after the first operand.
     pub posixly_correct: bool,
 }
 
@@ -55,12 +55,12 @@ pub struct Signals {
     pub stop: Arc<AtomicBool>,
     /// SIGUSR1: print the current figures on stderr.
     pub show: Arc<AtomicBool>,
-    /// SIGUSR2: another program reads the current figures from a file that already has them.
+    /// SIGUSR2: another program reads the current figures from a file, which is always up to date.
     /// Without a handler, the signal would kill this program.
     pub snapshot: Arc<AtomicBool>,
 }
 
-/// Exit status after a break if `PUNCTUAL_STRICT` is set; specific to punctual.
+/// Exit status after a break if `PUNCTUAL_STRICT` is set. The originals do not have it.
 pub(crate) const BROKE: u8 = 3;
 
 impl ToolContext<'_> {
@@ -94,8 +94,8 @@ impl ToolContext<'_> {
         }
     }
 
-    /// Returns additional keys for JSON, if requested. `limit` is the number of rows of its
-    /// histogram.
+    /// Returns the additional keys for JSON if they are requested. `limit` is the number of rows in
+    /// the histogram of the JSON file.
     pub(crate) fn additions<'r>(
         &self,
         recording: &'r Recording,

@@ -11,9 +11,9 @@ const COLUMN: usize = 30;
 /// Column where the descriptions wrap.
 const WIDTH: usize = 100;
 
-/// `--version` for the tools whose original lacks it. Most of these originals then print their
-/// usage, which begins with the version, and exit with 0. It is not in any option table, so that
-/// `--ver` still means `--verbose`.
+/// `--version`, for the tools whose original does not have this option. Most of these originals
+/// then print their usage, which begins with the version, and exit with 0. The option is not in any
+/// option table, so that `--ver` still means `--verbose`.
 pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the version");
 
 /// Returns the options of a tool, as shown in help and documentation.

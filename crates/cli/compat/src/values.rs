@@ -1,5 +1,5 @@
-//! Values of options: parsed like atoi(3) and libnuma, but values that those would misread are
-//! rejected. For times, see `times`.
+//! Parses values of options like atoi(3) and libnuma, but rejects values that those would misread.
+//! For times, see `times`.
 
 use punctual_model::{CpuSet, CpuSetError};
 
@@ -10,7 +10,7 @@ impl Given {
     /// read as 0.
     ///
     /// # Errors
-    /// Returns an error if it is not a number, or is outside the range of an `int`.
+    /// Returns an error if the value is not a number, or is outside the range of an `int`.
     pub fn whole(&self) -> Result<i32, CompatError> {
         let text = self.text();
         whole(text).ok_or_else(|| self.bad("a whole number"))
@@ -24,7 +24,7 @@ impl Given {
     /// Returns a whole number of at least `least`.
     ///
     /// # Errors
-    /// Returns an error for a smaller number, or if it is not a number.
+    /// Returns an error if the value is too small or is not a number.
     pub(crate) fn at_least(&self, least: i32) -> Result<u64, CompatError> {
         let number = self.whole()?;
         match u64::try_from(number) {
@@ -44,7 +44,7 @@ impl Given {
         }
     }
 
-    /// Returns the number of an optional value.
+    /// Returns the value of an option as a number, if it has a value.
     ///
     /// # Errors
     /// Returns an error if the value is not a whole number.
@@ -76,19 +76,19 @@ pub(crate) fn whole(text: &str) -> Option<i32> {
 /// Reason why a CPU list is rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CpuListError {
-    /// It is not a list.
+    /// The text is not a list.
     #[error(transparent)]
     Syntax(#[from] CpuSetError),
-    /// An index beyond the usable CPUs.
+    /// An index is beyond the usable CPUs.
     #[error("only {usable} CPUs are usable")]
     BeyondUsable {
         /// Number of usable CPUs.
         usable: usize,
     },
-    /// No CPU is named.
+    /// The list does not name any CPU.
     #[error("it is empty")]
     Empty,
-    /// CPUs that do not exist.
+    /// Some CPUs in the list do not exist.
     #[error("CPU {missing} does not exist (present: {present})")]
     Missing {
         /// The missing CPUs.
@@ -98,12 +98,12 @@ pub(crate) enum CpuListError {
     },
 }
 
-/// Parses a CPU list like numa_parse_cpustring_all(3): `0-3,8`, `all`; `!` selects all other CPUs,
-/// `+` gives indices among the usable CPUs. With either prefix, the result contains only usable
-/// CPUs.
+/// Parses a CPU list like numa_parse_cpustring_all(3): `0-3,8`, `all`. With the prefix `!`, the
+/// list selects all other CPUs. With `+`, its numbers are indices among the usable CPUs. With
+/// either prefix, the result contains only usable CPUs.
 ///
 /// # Errors
-/// Returns an error if it is not a CPU list, or if a CPU does not exist.
+/// Returns an error if the text is not a CPU list, or if a CPU does not exist.
 pub(crate) fn cpu_list(
     text: &str,
     present: &CpuSet,

@@ -1,4 +1,5 @@
-//! A stored run of 100 million wake-ups: its size on disk, and the time to show and plot it.
+//! A stored run of 100 million wake-ups: how much disk space it needs, and how long it takes to
+//! show and plot.
 //!
 //! `cargo bench -p punctual --bench large_run`
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 use punctual_model::{Completion, Histogram, Nanos, Recording, RecordingId, testing};
 use punctual_store::{Batch, Lease, Store};
 
-/// Five and a half hours at 200 µs on four CPUs, in rows of five minutes, as written by `measure
-/// timer -i 200us -D 5h33m` on such a machine.
+/// A run of five and a half hours at 200 µs on four CPUs, in rows of five minutes, as
+/// `measure timer -i 200us -D 5h33m` writes it on such a machine.
 const CPUS: u32 = 4;
 const ROWS: u64 = 67;
 const PER_ROW: u64 = 100_000_000 / (ROWS * CPUS as u64) + 1;
@@ -40,7 +41,7 @@ fn main() {
     }
 }
 
-/// Rows of a minute, scaled to the counts of five minutes at 200 µs.
+/// Rows of one minute, scaled to the counts of five minutes at 200 µs.
 fn recording() -> Recording {
     let mut recording = testing::recording(CPUS, ROWS);
     for row in &mut recording.series.rows {

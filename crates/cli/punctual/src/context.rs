@@ -1,5 +1,5 @@
-//! The context of all verbs: the store, the journal of settings, colours, the width
-//! of the terminal.
+//! The context that all verbs share: the store, the journal of settings, colours, and the width of
+//! the terminal.
 
 use std::io::ErrorKind::PermissionDenied;
 use std::path::{Path, PathBuf};
@@ -42,14 +42,14 @@ enum When {
 /// The context of all verbs.
 pub(crate) struct Context {
     store: Option<PathBuf>,
-    /// Whether an option names the store.
+    /// Whether the store was named by an option.
     is_named: bool,
     colour: When,
 }
 
 /// Text width in columns if stdout is not a terminal.
 const USUAL_WIDTH: usize = 100;
-/// Text width in columns that no list exceeds.
+/// Text width in columns that is larger than any list.
 const UNCUT_WIDTH: usize = 1_000;
 
 impl Context {
@@ -57,15 +57,15 @@ impl Context {
         let Global { store, color } = Global::from_arg_matches(matches)?;
         Ok(Self {
             is_named: store.is_some(),
-            // The variable is read here and not by clap, because clap shows an argument with a
-            // variable as required in usage lines.
+            // The environment variable is read here and not by clap, because clap shows an argument
+            // with a variable as required in usage lines.
             store: store.or_else(store_of_environment),
             colour: color.unwrap_or(When::Auto),
         })
     }
 
-    /// Returns the context for a run under the name of an older tool, read from environment
-    /// variables.
+    /// Returns the context for a run under the name of an older tool. The options come from
+    /// environment variables.
     pub(crate) fn of_environment() -> Self {
         Self {
             store: store_of_environment(),
@@ -74,8 +74,8 @@ impl Context {
         }
     }
 
-    /// Returns the store that `--store` names. Commands that the program prints must name the same
-    /// store.
+    /// Returns the store that was named with `--store`. Commands that the program prints must name
+    /// the same store.
     pub(crate) fn named_store(&self) -> Option<&Path> {
         self.store.as_deref().filter(|_| self.is_named)
     }
@@ -203,13 +203,13 @@ impl Context {
         punctual_tune::default_path(root, &|name| std::env::var_os(name)).ok()
     }
 
-    /// The experiments that this user began on this machine.
+    /// Returns the experiments that this user began on this machine.
     pub(crate) fn own_experiments(&self) -> Result<OwnExperiments> {
         Ok(OwnExperiments::next_to(&self.tune_places()?.runs))
     }
 
-    /// Returns the folders for the lock files of measured CPUs: the machine's folder, and for users
-    /// other than root also their own folder, because they cannot create files in the first.
+    /// Returns the folders for the lock files of measured CPUs. Users other than root get their own
+    /// folder in addition to the machine's folder, because they cannot create files in that one.
     pub(crate) fn cpu_locks(&self) -> Vec<PathBuf> {
         let given = std::env::var_os("PUNCTUAL_LOCKS").filter(|value| !value.is_empty());
         if let Some(folder) = given {
@@ -312,8 +312,8 @@ impl Context {
         }
     }
 
-    /// Same as [`style`](Self::style), but for a list. Without a terminal, no column is omitted and
-    /// no text is cut, so that grep(1) and awk(1) find everything.
+    /// Same as [`style`](Self::style), but for a list. If stdout is not a terminal, no column is
+    /// omitted and no text is cut, so that grep(1) and awk(1) find everything.
     pub(crate) fn list_style(&self) -> TextStyle {
         TextStyle {
             width: terminal_width().unwrap_or(UNCUT_WIDTH),
@@ -328,7 +328,7 @@ fn store_of_environment() -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-/// A message about a setting restored after a killed run.
+/// Returns a message about a setting that was restored after a killed run.
 fn put_back(restored: &Restored, who: &str) -> String {
     let Restored {
         setting,

@@ -1,4 +1,4 @@
-//! Exit codes, and the one place that reports errors.
+//! Exit codes, and the single function that reports errors.
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -76,12 +76,12 @@ pub(crate) enum Exit {
     /// A requirement was broken, the break value was crossed, an audit found
     /// something of high severity, or a comparison found the candidate worse.
     Broken = 3,
-    /// No requirement is known to be broken, and the measurement does not prove
-    /// that all were met.
+    /// The measurement does not prove that all requirements were met, but none is known to be
+    /// broken.
     NotProven = 4,
-    /// `exec` could not run the command; same code as in a shell.
+    /// `exec` could not run the command; the code is the same as in a shell.
     CommandNotRun = 126,
-    /// `exec` found no such command; same code as in a shell.
+    /// `exec` found no such command; the code is the same as in a shell.
     CommandNotFound = 127,
     /// The user stopped the run; its results are kept.
     Interrupted = 130,
@@ -93,7 +93,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An invalid command line that the parser accepted.
+/// A command line that is invalid even though the parser accepted it.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -119,7 +119,7 @@ pub(crate) fn of_command_line(error: &clap::Error) -> ExitCode {
     } else {
         rendered.to_string()
     };
-    // The text quotes words of the command line, such as file names.
+    // The text may contain words of the command line, such as file names.
     let text = sanitize_lines(&text, colour);
     // A closed pipe is not an error.
     let _ = if to_stderr {
@@ -143,7 +143,8 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// Returns the error and its causes in one line. Causes that a message already quotes are omitted.
+/// Returns the error and its causes on one line. A cause is omitted if the text before it already
+/// contains it.
 pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -154,7 +155,7 @@ pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// `punctual list | head`: the reader closed the pipe.
+/// In `punctual list | head`, the reader closes the pipe early.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         let format = cause.downcast_ref::<FormatError>();

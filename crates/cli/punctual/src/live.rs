@@ -17,7 +17,7 @@ pub(crate) fn view(quiet: bool) -> Box<dyn Watcher> {
     }
 }
 
-/// Returns whether the view is shown. It moves the cursor, which not every terminal supports.
+/// Returns whether the view is shown. The view moves the cursor, which not every terminal supports.
 pub(crate) fn is_shown(quiet: bool) -> bool {
     !quiet && std::io::stderr().is_terminal() && !output::is_dumb()
 }
@@ -43,8 +43,8 @@ struct LiveView {
 /// Redraws per second.
 const HERTZ: u8 = 5;
 
-/// Number of lines other than workers: the bar, the heading, the number of hidden workers, the
-/// largest latency, and the prompt.
+/// Number of lines other than those of workers: the bar, the heading, the number of hidden workers,
+/// the largest latency, and the prompt.
 const OTHER_LINES: usize = 5;
 
 /// Width of the bar and the time next to it, in columns.
@@ -111,7 +111,7 @@ impl Watcher for LiveView {
             Some(duration) => format!("{} left", clock_time(duration - snapshot.elapsed)),
             None => format!("{} so far", clock_time(snapshot.elapsed)),
         });
-        // The size of the window may have changed.
+        // The size of the window may have changed since the last drawing.
         let width = terminal_width();
         let shown = shown(snapshot, self.workers.len());
         let titles = shown.iter().map(|worker| worker.title.chars().count());
@@ -120,7 +120,8 @@ impl Watcher for LiveView {
         for (line, worker) in self.workers.iter().zip(shown) {
             line.set_message(columns.row(&cells(worker)));
         }
-        // A run that is stopped before it measures has fewer workers than it announced.
+        // A run that is stopped before it measures has fewer workers than it announced at its
+        // start.
         let hidden = snapshot.workers.len().saturating_sub(self.workers.len());
         let mut largest = snapshot
             .max_sample
@@ -152,7 +153,8 @@ impl Watcher for LiveView {
     }
 }
 
-/// Returns the workers in their order. If not all fit, returns those with the largest maxima.
+/// Returns the workers in their original order. If not all of them fit, returns those with the
+/// largest maxima.
 fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
     let mut workers: Vec<&WorkerView> = snapshot.workers.iter().collect();
     if workers.len() > fitting {
@@ -185,12 +187,12 @@ fn cells(worker: &WorkerView) -> [String; 8] {
 struct Columns([usize; 8]);
 
 impl Columns {
-    /// Columns dropped in a narrow window, in this order: min, mean, last,
-    /// recorded, p99.
+    /// Columns that are dropped in a narrow window, in the order in which they are dropped: min,
+    /// mean, last, recorded, p99.
     const DROPPED: [usize; 5] = [3, 5, 4, 1, 6];
 
-    /// Returns the columns that fit into `width`. The longest title has `title` characters. Titles
-    /// are cut to 8 characters before a column is dropped.
+    /// Returns the columns that fit into `width`. `title` is the length of the longest title in
+    /// characters. Titles are cut to 8 characters before a column is dropped.
     fn fitting(title: usize, width: usize) -> Self {
         let mut widths = [8, 11, 8, 9, 9, 9, 9, 9];
         let needed = |widths: &[usize; 8]| {
@@ -249,7 +251,7 @@ pub(crate) fn terminal_height() -> usize {
 }
 
 /// Returns the usable width of the terminal on stderr, in columns. The last column stays unused,
-/// because some terminals break the line when it is written.
+/// because some terminals break the line when something is written there.
 pub(crate) fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     let columns = size.map(|size| usize::from(size.ws_col));
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(shortened("0123456789", 4), "012…");
     }
 
-    /// A check-up shows one run after the other in one view.
+    /// A check-up shows its runs one after the other in the same view.
     #[test]
     fn each_run_has_workers_of_its_own() {
         let recording = punctual_model::testing::recording(2, 1);

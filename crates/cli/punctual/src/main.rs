@@ -1,8 +1,8 @@
 //! `punctual`: measures real-time latency, explains it, and tunes
 //! machines.
 //!
-//! **For:** the command line. One file per verb under `verbs`; this file
-//! parses, runs the verb, reports errors, and ends with the exit code.
+//! **For:** the command line. Each verb has one file under `verbs`. This file parses the command
+//! line, runs the verb, reports errors, and ends with the exit code.
 //!
 //! **Knows:** all crates.
 //!

@@ -1,6 +1,6 @@
-//! Output on stdout and messages on stderr. They contain text from other sources: names of threads
-//! and files, labels, messages. All text is sanitized here, because a terminal interprets control
-//! sequences.
+//! Output on stdout and messages on stderr. They contain text from other sources, such as names of
+//! threads and files, labels and messages. All text is sanitized here, because a terminal
+//! interprets control sequences.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ pub(crate) fn allow_colours() {
     COLOURS.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether TERM says that the terminal supports no control sequences.
+/// Returns whether TERM says that the terminal does not support control sequences.
 pub(crate) fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
@@ -48,8 +48,8 @@ pub(crate) fn print(text: &str) -> Result<()> {
     print_as_it_is(&safe(text))
 }
 
-/// Writes text that contains cursor movements to stdout. The caller has sanitized all other text in
-/// it with [safe].
+/// Writes text that contains cursor movements to stdout. The caller must already have sanitized all
+/// other text in it with [safe].
 pub(crate) fn print_as_it_is(text: &str) -> Result<()> {
     Ok(Output::stdout().put(text.as_bytes())?)
 }
@@ -60,10 +60,10 @@ pub(crate) fn json(value: &impl Serialize) -> Result<String> {
     Ok(format!("{}\n", escape_json(&json)))
 }
 
-/// Number of bytes of a long list to write at once.
+/// A long list is written in pieces of about this number of bytes.
 const PIECE: usize = 64 << 10;
 
-/// Prints a list in the JSON format of [`json`], without holding the whole list in memory.
+/// Prints a list in the JSON format of [`json`] without keeping the whole list in memory.
 pub(crate) fn print_json_list<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
     json_list(values, &mut print)
 }
@@ -77,7 +77,7 @@ fn json_list<T: Serialize>(
     for value in values {
         let json = serde_json::to_string_pretty(&value)?;
         piece.push_str(if is_empty { "\n  " } else { ",\n  " });
-        // A JSON string contains no line break.
+        // The strings in this JSON contain no line breaks, because JSON escapes them.
         piece.push_str(&escape_json(&json).replace('\n', "\n  "));
         is_empty = false;
         if piece.len() > PIECE {
@@ -91,7 +91,7 @@ fn json_list<T: Serialize>(
 
 /// Prints a message on stderr.
 pub(crate) fn note(text: &str) {
-    // Errors of a closed stderr are ignored.
+    // If stderr is closed, the error is ignored.
     let _ = writeln!(io::stderr(), "punctual: {}", sanitize_lines(text, false));
 }
 

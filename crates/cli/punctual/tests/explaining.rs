@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use common::{Sandbox, assert_conserved, eventually, instances_of, signal, text};
 use punctual_model::{Completion, Nanos, Outlier, Recording, Share, ShareKind, Wakeups};
 
-/// Every wake-up is late, so there is always something to explain.
+/// With these options, every wake-up is late, so there is always something to explain.
 const RUN: &str = "measure timer -q --policy other --dma-latency off --explain";
 
-/// Returns whether tracing is permitted here.
+/// Returns whether this process is allowed to trace.
 fn may_trace(place: &Sandbox) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
     let able = output.status.code() == Some(0);
@@ -40,20 +40,21 @@ fn assert_explained(recording: &Recording) {
     for name in ["sched:sched_switch", "sched:sched_waking"] {
         assert!(found.events.iter().any(|event| event == name), "{name}");
     }
-    // Each known event is recorded or missing, including the event of a tracer that only some
-    // kernels have.
+    // Each known event is either recorded or listed as missing. This includes the event of a tracer
+    // that only some kernels have.
     let known = found.events.iter().chain(&found.missing_events);
     assert_eq!(known.filter(|name| *name == "osnoise:irq_noise").count(), 1);
 }
 
-/// Asserts the output for a user: the list, one outlier, and the report with its picture.
+/// Asserts what the user sees: the list, one outlier, and the report with its picture.
 fn assert_told(place: &Sandbox, recording: &Recording) {
     let found = recording.explanation.as_ref().unwrap();
     let number = found.outliers[0].number;
     let list = place.done("explain last");
     let list: Vec<&str> = list.split_whitespace().collect();
     let list = list.join(" ");
-    // The longest time until an explanation, and the time to measure the overhead.
+    // The output states the longest time until an explanation, and the time spent on measuring the
+    // overhead.
     let within = found.explained_within_ns.unwrap();
     assert!(
         list.contains(&format!("at most {within} after the outlier")),
@@ -61,7 +62,7 @@ fn assert_told(place: &Sandbox, recording: &Recording) {
     );
     let took = found.rise_took_ns.unwrap();
     let known = format!("measured for {took} before the start");
-    // On a busy machine there may be too few samples to know the overhead of the events.
+    // On a busy machine, there may be too few samples to determine the overhead of the events.
     let unknown = format!("overhead is still unknown after measuring for {took} before the start");
     assert!(list.contains(&known) || list.contains(&unknown), "{list}");
     assert!(took > Nanos::ZERO);
@@ -83,7 +84,7 @@ fn assert_told(place: &Sandbox, recording: &Recording) {
     assert!(picture, "no picture with: {beginning}");
 }
 
-/// Outliers of two threads at the same time are both explained.
+/// If outliers of two threads occur at the same time, both of them are explained.
 #[test]
 fn simultaneous_outliers_are_both_explained() {
     let place = Sandbox::new();
@@ -95,8 +96,8 @@ fn simultaneous_outliers_are_both_explained() {
         (due, due + outlier.latency_ns)
     };
     let mut seen = Vec::new();
-    // If many occur at once on a busy machine, the largest are explained. These need not have the
-    // same time.
+    // If many outliers occur at once on a busy machine, the largest ones are explained. These are
+    // not necessarily from the same time.
     for _ in 0..5 {
         place.done(&format!(
             "{RUN} --threshold 1us -D 500ms --interval 5ms --threads 2 --aligned"
@@ -121,7 +122,8 @@ fn simultaneous_outliers_are_both_explained() {
     }
 }
 
-/// CLOCK_MONOTONIC of a process may differ from the kernel's clock for events (time_namespaces(7)).
+/// The CLOCK_MONOTONIC of a process may differ from the clock that the kernel uses for events
+/// (time_namespaces(7)).
 #[test]
 fn events_are_found_despite_clock_offset() {
     let place = Sandbox::new();
@@ -164,9 +166,9 @@ fn events_are_found_despite_clock_offset() {
     assert!(late.woken_ns > Nanos::from_secs(12_345_678), "{late:?}");
 }
 
-/// Memory used by a run, as far as it was sampled, without the code of the recorder.
+/// Memory that a run used, as far as it was sampled, not counting the code of the recorder.
 struct Took {
-    /// Before the first thread measured.
+    /// Memory used before the first thread measured.
     arming: u64,
     measuring: u64,
     outliers: u64,
@@ -210,7 +212,7 @@ fn memory_of(place: &Sandbox, options: &str) -> Took {
     took
 }
 
-/// Ring buffers are kernel memory, the rest is memory of this program. The loader of BPF programs
+/// Ring buffers are kernel memory. The rest is memory of this program. The loader of BPF programs
 /// reads all types of the kernel, and frees them before the measurement starts.
 #[test]
 fn recorder_memory_stays_within_16_mb() {
@@ -218,7 +220,7 @@ fn recorder_memory_stays_within_16_mb() {
     if !may_trace(&place) {
         return;
     }
-    // The run without explanations, and with each sample as an outlier.
+    // Compare a run without explanations with runs in which every sample is an outlier.
     let without = memory_of(&place, "").measuring;
     assert!(without > 0);
     for level in ["usual", "full"] {
@@ -263,7 +265,7 @@ fn run_continues_after_explaining_outliers() {
     match reported {
         Ok(output) => {
             assert!(text(&output.stdout).contains("sched_switch"), "{output:?}");
-            // Perfetto recognises the text by this line, and reads these fields.
+            // Perfetto recognises the text format by this line and reads these fields.
             let raw = std::process::Command::new("trace-cmd")
                 .args(["report", "-N", "-i"])
                 .arg(place.path("one.dat"))
@@ -285,7 +287,7 @@ fn run_continues_after_explaining_outliers() {
     );
 }
 
-/// Probes with two threads: a delay of either thread is explained.
+/// In probes with two threads, the delay of either thread is explained.
 #[test]
 fn calls_from_thread_to_thread_are_explained() {
     let place = Sandbox::new();
@@ -304,7 +306,7 @@ fn calls_from_thread_to_thread_are_explained() {
         assert_explained(&recording);
         let found = recording.explanation.unwrap();
         let shares = || found.outliers.iter().flat_map(|o| &o.blame.shares);
-        // The call of the other thread is a part of the latency.
+        // The call in the other thread is part of the latency.
         let of_other = |share: &&Share| share.who().starts_with(who);
         let called = shares().filter(of_other).count();
         assert!(called > 0, "{line}: {:?}", found.causes);
@@ -318,8 +320,8 @@ fn calls_from_thread_to_thread_are_explained() {
     }
 }
 
-/// Returns the explained recording of `measure` with these options. `None`, with the reason
-/// printed, if this machine does not permit the run.
+/// Returns the explained recording of `measure` with these options. If this machine does not permit
+/// the run, prints the reason and returns `None`.
 fn explained(place: &Sandbox, line: &str) -> Option<Recording> {
     let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
     if output.status.code() != Some(0) {
@@ -338,8 +340,8 @@ fn shares_of(recording: &Recording) -> impl Iterator<Item = &Share> {
     outliers.iter().flat_map(|outlier| &outlier.blame.shares)
 }
 
-/// With inheritance, the holder of the lock causes the wait. Without it, a thread of medium
-/// priority keeps the holder from running.
+/// With priority inheritance, the holder of the lock causes the wait. Without inheritance, a thread
+/// of medium priority keeps the holder from running.
 #[test]
 fn lock_wait_names_holder_and_its_obstacle() {
     let place = Sandbox::new();
@@ -366,8 +368,8 @@ fn lock_wait_names_holder_and_its_obstacle() {
                 fitting.map(|share| share.ns.0).sum()
             };
             let of_it = sum(&|share| share.kind() == kind && share.who().starts_with(&who));
-            // They work for at least this long by the clock, including the time of interrupting
-            // causes. Most of it may be a stall by a hypervisor.
+            // According to the clock, these threads work for at least this long, including the time
+            // of interrupting causes. Most of that time may be a stall caused by a hypervisor.
             let on_top = sum(&|share| {
                 use ShareKind::{Interrupt, Nmi, Silence, Softirq};
                 [Interrupt, Nmi, Silence, Softirq].contains(&share.kind())
@@ -416,8 +418,8 @@ fn steps_between_clock_readings_are_explained() {
     }
 }
 
-/// Reading a clock takes too little time to need a cause, but a thread can be disturbed during it.
-/// Without a finer counter, samples are means.
+/// Reading a clock takes so little time that it needs no cause, but the thread can be disturbed
+/// during it. Without a finer counter, samples are mean values.
 #[test]
 fn individually_timed_clock_reads_are_explained() {
     let place = Sandbox::new();
@@ -444,7 +446,7 @@ fn individually_timed_clock_reads_are_explained() {
     assert_explained(&recording);
 }
 
-/// Threads without an affinity: the output names the CPU on which they woke.
+/// If threads have no affinity, the output names the CPU on which they woke.
 #[test]
 fn moving_threads_are_explained_since_due() {
     let place = Sandbox::new();
@@ -454,7 +456,7 @@ fn moving_threads_are_explained_since_due() {
     let Some(recording) = explained(&place, "migrate -D 500ms -i 50ms --threshold 100ns") else {
         return;
     };
-    // Each thread is due at its own time in a round.
+    // In each round, every thread is due at a different time.
     let found = recording.explanation.as_ref().unwrap();
     assert!(found.outliers.iter().all(|outlier| outlier.cpu.is_none()));
     let told = place.done("explain last");
@@ -496,8 +498,8 @@ fn nothing_is_left_behind_however_it_ends() {
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
-            // The next command cleans up, whichever it is. A command of another test may have been
-            // faster.
+            // The next command cleans up, whichever command it is. A command of another test may
+            // already have done so.
             place.done("list");
         }
         let pid = child.id();
@@ -517,7 +519,7 @@ fn nothing_is_left_behind_however_it_ends() {
         }
         place.done("delete last");
     }
-    // If tracefs was not mounted, it was mounted for these processes only.
+    // If tracefs was not mounted before, it was mounted only for these processes.
     let trace = |mounts: &str| mounts.matches("tracefs").count();
     assert_eq!(trace(&mounts()), trace(&mounted));
 }
@@ -574,7 +576,7 @@ fn missing_right_is_reported_with_remedy() {
         return;
     };
     let error = text(&output.stderr);
-    // The setpriv of busybox has none of these options.
+    // The setpriv of busybox does not have any of these options.
     if matches!(output.status.code(), Some(126 | 127)) || error.starts_with("setpriv: ") {
         punctual_testing::skip!(User, "unprivileged run: {error}");
         return;

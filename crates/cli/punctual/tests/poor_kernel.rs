@@ -1,6 +1,6 @@
-//! A kernel without tracing, types for BPF programs (BTF), symbols and configuration: everything
-//! else works, and missing features are reported. `cargo xtask vm poor` and `cargo xtask vm --arch
-//! arm64 poor` run this in an emulated machine.
+//! Tests on a kernel without tracing, types for BPF programs (BTF), symbols and configuration.
+//! Everything else must work, and missing features must be reported. `cargo xtask vm poor` and
+//! `cargo xtask vm --arch arm64 poor` run these tests in an emulated machine.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ mod common;
 use common::{Sandbox, text};
 use punctual_model::{Audit, Completion, FindingState, Recording};
 
-/// Returns whether this is such a machine; prints if not.
+/// Returns whether this machine has such a kernel. Prints a skip if not.
 fn poor() -> bool {
     let yes = std::env::var_os("PUNCTUAL_POOR").is_some();
     if !yes {
@@ -22,7 +22,7 @@ fn poor() -> bool {
     yes
 }
 
-/// The program's reason why tracing is impossible there.
+/// Returns whether the text contains the program's reason why tracing is impossible.
 fn says_why(text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
@@ -39,7 +39,7 @@ fn latency_is_measured_without_any_of_it() {
     let recording = Recording::from_json(&json).unwrap();
     assert_eq!(recording.completion, Completion::Finished);
     assert!(recording.accounting().recorded > 0);
-    // Each of these writes a separate file from it.
+    // Each of these commands writes a separate file from the recording.
     place.done("report last -o report.html");
     place.done("bundle last -o bundle.tar.zst");
 }
@@ -85,7 +85,7 @@ fn unreadable_facts_are_not_fine() {
     }
     let place = Sandbox::new();
     let output = place.run("kernel check --json");
-    // Everything is unknown, and unknown is not fine.
+    // Every result is unknown, and an unknown result does not count as good.
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
     assert!(!audit.findings.is_empty());
@@ -110,7 +110,7 @@ fn lint_works_with_remaining_sources() {
     if !poor() {
         return;
     }
-    // 4: a relevant rule is unknown.
+    // Exit code 4 means that the result of a relevant rule is unknown.
     let output = Sandbox::new().run("lint --pid 1 -D 1s");
     let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{shown}");

@@ -9,7 +9,7 @@ mod common;
 use common::{Sandbox, text};
 use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKind};
 
-/// Returns whether this is such a kernel; prints if not.
+/// Returns whether this is such a kernel. Prints a skip if not.
 fn real_time(test: &str) -> bool {
     let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
     if !yes {
@@ -69,7 +69,7 @@ fn kernel_hardware_latency_detector_is_a_source() {
     assert_eq!(tracer.trim(), "nop");
 }
 
-/// Returns all settings of timerlat and osnoise, and remaining instances in tracefs.
+/// Returns all settings of timerlat and osnoise, and the instances that remain in tracefs.
 fn noise_settings() -> Vec<(String, String)> {
     let mut all = Vec::new();
     for folder in ["osnoise", "instances", "."] {
@@ -109,7 +109,7 @@ fn the_kernels_timers_are_a_source() {
         for (thread, row) in first.iter().zip(rows) {
             assert_eq!(thread.label, Some(format!("CPU 0, {row}")));
         }
-        // A later stage of a timer has a larger latency.
+        // The later a stage of a timer is, the larger is its latency.
         let least = |thread: &punctual_model::ThreadRecord| thread.histogram.min();
         assert!(first.iter().map(|thread| least(thread)).is_sorted());
         for thread in &recording.threads {
@@ -169,7 +169,7 @@ fn late_timers_of_the_kernel_are_explained() {
         for outlier in &found.outliers {
             let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
             assert_eq!(sum, outlier.latency_ns.0);
-            // Once for each expiry, like the last row.
+            // Each expiry is explained only once, under the label of the last row.
             let label = recording.threads[outlier.thread as usize].label.as_deref();
             let last = if workload == "user" {
                 "user space"
@@ -197,7 +197,7 @@ fn late_timers_of_the_kernel_are_explained() {
     }
 }
 
-/// Asserts that most outliers have the stack of the interrupt, with function names.
+/// Asserts that most outliers include the stack of the interrupt, with function names.
 fn assert_stacks_of_timerlat(place: &Sandbox, outliers: usize) {
     let json = place.done("explain last --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -223,7 +223,7 @@ fn assert_stacks_of_timerlat(place: &Sandbox, outliers: usize) {
     );
 }
 
-/// A cgroup v2 group with separate controllers. Removed when dropped.
+/// A cgroup v2 group with its own controllers. It is removed when this value is dropped.
 struct Group(std::path::PathBuf);
 
 impl Drop for Group {
@@ -254,7 +254,7 @@ fn version_2_control_group_is_judged() {
         let above = Group(format!("{ROOT}/punctual-test-{}", std::process::id()).into());
         std::fs::create_dir(&above.0).unwrap();
         let set = |file: &str, text: &str| std::fs::write(above.0.join(file), text).unwrap();
-        // The quota is set in the parent, so the group has no file with it.
+        // The quota is set in the parent, so the inner group has no file that contains it.
         set("cpu.max", "50000 100000");
         set("cpuset.cpus", "1");
         let inner = Group(above.0.join("inner"));
@@ -347,7 +347,7 @@ fn the_kernels_spinning_threads_are_a_source() {
             punctual_model::Cell::Count(count) => count,
             _ => panic!("{row:?}"),
         };
-        // Each thread spun for 20 ms in each window, and there were interrupts.
+        // Each thread has spun for 20 ms in each window, and interrupts have occurred.
         assert!(count(4) >= count(3) * 19_000_000, "{row:?}");
         assert!(count(10) > 0, "{row:?}");
     }
@@ -376,13 +376,13 @@ fn an_isolated_cpu_is_known_and_measured() {
     );
 }
 
-/// Returns how often this CPU switched threads, and the interrupts from other CPUs (function calls,
-/// rescheduling, irq_work), since boot.
+/// Returns how often this CPU has switched threads since boot, and how many interrupts it has
+/// received from other CPUs (function calls, rescheduling, irq_work).
 fn disturbances(cpu: &str) -> Option<(u64, u64)> {
     let schedstat = std::fs::read_to_string("/proc/schedstat").unwrap_or_default();
     let own = format!("cpu{cpu} ");
     let line = schedstat.lines().find(|line| line.starts_with(&own));
-    // Linux: Documentation/scheduler/sched-stats.rst, time slices of threads.
+    // See Documentation/scheduler/sched-stats.rst in Linux for the number of time slices.
     let switches = line.and_then(|line| line.split_whitespace().nth(9)?.parse().ok())?;
     let interrupts = std::fs::read_to_string("/proc/interrupts").unwrap();
     let mut lines = interrupts.lines();
@@ -401,13 +401,13 @@ fn disturbances(cpu: &str) -> Option<(u64, u64)> {
     Some((switches, sent.sum()))
 }
 
-/// Returns the last CPU of each thread of a process.
+/// Returns, for each thread of a process, the CPU on which it last ran.
 fn last_cpus(pid: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stat = |entry: std::io::Result<std::fs::DirEntry>| {
         let stat = std::fs::read_to_string(entry.ok()?.path().join("stat")).ok()?;
         let rest = stat.rsplit_once(") ")?.1;
-        // proc(5): field 39; two fields are before `rest`.
+        // This is field 39 in proc(5). Two of the fields come before `rest`.
         rest.split_whitespace().nth(36).map(str::to_owned)
     };
     tasks.filter_map(stat).collect()
@@ -436,8 +436,8 @@ fn idle_service_leaves_isolated_cpu_alone() {
     };
     let without = passing();
     let service = place.spawn("monitor run --plan plan.toml");
-    // The start of the service is not part of its overhead between runs. The machine is not always
-    // quiet, but a service that disturbs would do so every time, because it wakes ten times or
+    // The start of the service does not count towards its overhead between runs. The machine is not
+    // always quiet. A service that disturbs would do so every time, because it wakes ten times or
     // more.
     std::thread::sleep(length);
     let mut with = (u64::MAX, u64::MAX);
@@ -558,8 +558,8 @@ fn outliers_are_explained_and_nothing_stays_armed() {
     assert_eq!(left.count(), 0, "an instance was left behind");
 }
 
-/// The emulator is stopped from outside, as a hypervisor does. `cargo xtask vm` waits for the line
-/// on the console.
+/// The emulator is stopped from outside, in the same way as by a hypervisor. `cargo xtask vm` waits
+/// for a line on the console.
 #[test]
 fn whole_machine_stall_is_named_silence() {
     const STALL_MS: u64 = 300;
@@ -568,11 +568,12 @@ fn whole_machine_stall_is_named_silence() {
         return;
     }
     let place = Sandbox::new();
-    // The emulated clock follows the host's clock, so a stop is a jump of time.
+    // The emulated clock follows the clock of the host, so a stop appears as a jump in time.
     for _ in 0..3 {
         let mut child = place
             .spawn("measure timer --cpus 0 --threshold 100ms --explain --interval 20ms -D 60s -q");
-        // The measurement starts when it is ready, which takes seconds here.
+        // The measurement starts when everything is ready, which takes several seconds on this
+        // machine.
         place.wait_for_rows();
         std::fs::write("/dev/console", format!("\n@@ stall {STALL_MS}\n")).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(3));

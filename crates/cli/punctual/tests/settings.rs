@@ -1,6 +1,7 @@
-//! A run that changes a setting restores it, however the run ends.
+//! A run that changes a setting must restore it, no matter how the run ends.
 //!
-//! A separate program, because other tests also change the clock source for a moment.
+//! These tests are in a separate program, because other tests also change the clock source for a
+//! short time.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -64,7 +65,7 @@ fn settings_return_after_killed_or_whole_run() {
         .unwrap();
     assert_eq!(table.rows.len(), 3 * offered.len());
 
-    // Long enough to find each source in force.
+    // The run is long enough to find each source in force.
     let mut run = place.spawn("measure clock --sources -D 20s -q --policy other --dma-latency off");
     let until = Instant::now() + Duration::from_secs(30);
     while source() == before && Instant::now() < until {

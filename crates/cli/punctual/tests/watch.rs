@@ -1,4 +1,4 @@
-//! `watch` from the command line.
+//! Tests of `watch` from the command line.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -14,7 +14,7 @@ use common::{Sandbox, eventually, instances_of, signal, text};
 use punctual_model::{Nanos, WakeupSource, Wakeups};
 use punctual_testing::Running;
 
-/// Returns whether wake-ups can be watched here with these options; prints the reason if not.
+/// Returns whether wake-ups can be watched here with these options. Prints the reason if not.
 fn can_watch(place: &Sandbox, options: &str) -> bool {
     let output = place.run(&format!("watch -q -D 100ms --json {options}"));
     let stderr = text(&output.stderr);
@@ -32,7 +32,8 @@ fn watched(place: &Sandbox, line: &str) -> Wakeups {
     serde_json::from_str(&place.done(line)).unwrap()
 }
 
-/// Asserts the counts, from any source. The program itself sleeps and wakes while it watches.
+/// Asserts that the counts are consistent, whatever their source is. The program itself sleeps and
+/// wakes while it is watching.
 fn assert_counted(seen: &Wakeups) {
     let own = |row: &&punctual_model::WakeupRow| row.comm.as_deref() == Some("punctual");
     let count: u64 = seen
@@ -41,7 +42,7 @@ fn assert_counted(seen: &Wakeups) {
         .filter(own)
         .map(|row| row.waits.count)
         .sum();
-    // If the kernel traces no switch from an idle thread, the output says so.
+    // If the kernel does not trace switches from an idle thread, the output says so.
     assert!(count + seen.lost > 5, "{seen:?}");
     for row in &seen.rows {
         let in_buckets: u64 = row.waits.buckets.iter().map(|bucket| bucket.1).sum();
@@ -78,16 +79,17 @@ fn events_are_counted_without_bpf() {
     assert!(seen.not_bpf.unwrap().contains("--no-bpf"));
     let table = place.done("watch -q -D 300ms --by priority --longest 3 --no-bpf");
     assert!(table.contains("counted from trace events"), "{table}");
-    // This also applies to a kernel that traces no switch from any idle thread.
+    // On some kernels, the switches from idle threads are not traced. Then wake-ups are missing
+    // here too.
     let lost = table.contains("wake-ups are missing from the rows");
     assert!(table.contains("fair") || lost, "{table}");
 }
 
-/// Root without the capabilities that BPF programs need, but tracefs does not.
+/// Runs as root without the capabilities that BPF programs need. tracefs does not need them.
 #[test]
 fn reason_for_missing_bpf_is_reported() {
     let place = Sandbox::new();
-    // Mounted before, because mounting needs one of these capabilities.
+    // tracefs is mounted before the capabilities are dropped, because mounting needs one of them.
     let script = "mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null; \
                   exec setpriv --bounding-set=-sys_admin,-bpf,-perfmon \"$@\"";
     let output = std::process::Command::new("unshare")
@@ -137,7 +139,7 @@ fn no_trace_instance_is_left_behind() {
         signal(&child, name);
         child.wait().unwrap();
         if name == "KILL" {
-            // The next command cleans up. A command of another test may have been faster.
+            // The next command cleans up. A command of another test may already have done so.
             place.done("list");
         }
         assert!(eventually(|| instances_of(pid).is_empty()), "{name}");
@@ -155,7 +157,7 @@ fn watch_ends_on_ctrl_c_with_results() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // It must end in the same way, whether or not it has started to watch.
+    // The program must end in the same way, no matter whether it has already started to watch.
     std::thread::sleep(std::time::Duration::from_millis(800));
     signal(&child, "INT");
     let output = child.wait_with_output().unwrap();
@@ -163,14 +165,14 @@ fn watch_ends_on_ctrl_c_with_results() {
     assert!(text(&output.stdout).contains("wake-ups in"), "{output:?}");
 }
 
-/// A thread that a spinner of higher priority starves for 700 ms at a time.
+/// A thread that is starved for 700 ms at a time by a spinner of higher priority.
 struct Starved {
     stop: Arc<AtomicBool>,
     threads: Vec<punctual_rt::JoinHandle<()>>,
 }
 
 impl Starved {
-    /// Returns `None` without the privilege for real-time priority.
+    /// Returns `None` if the privilege for real-time priority is missing.
     fn begin() -> Option<Self> {
         use punctual_rt::Policy::{Fifo, Idle};
         const SPIN: Duration = Duration::from_millis(700);
@@ -189,7 +191,8 @@ impl Starved {
         };
         let spinner = thread("spinner", Fifo { priority: 60 }, || {
             spin_for(SPIN);
-            // Leaves time for other threads, and avoids the kernel's real-time throttling.
+            // The sleep leaves time for other threads, and avoids the kernel's real-time
+            // throttling.
             std::thread::sleep(SPIN / 2);
         });
         let spinner = match spinner {
@@ -199,12 +202,12 @@ impl Starved {
                 return None;
             }
         };
-        // Its timer expires every 5 ms, whichever thread has the CPU.
+        // The timer of this thread expires every 5 ms, whichever thread is using the CPU.
         let starved = thread("starved", Fifo { priority: 50 }, || {
             std::thread::sleep(Duration::from_millis(5));
         });
-        // Some kernels write no event for a switch from an idle CPU, so this CPU always has a
-        // runnable thread.
+        // Some kernels do not write an event for a switch from an idle CPU. The filler therefore
+        // ensures that this CPU always has a runnable thread.
         let filler = thread("filler", Idle, || spin_for(Duration::from_millis(1)));
         let threads = vec![spinner, starved.unwrap(), filler.unwrap()];
         Some(Self { stop, threads })
@@ -227,21 +230,22 @@ impl Drop for Starved {
     }
 }
 
-/// The result of one watch for the starved thread.
+/// The result of one watch of the starved thread.
 #[derive(Debug, PartialEq)]
 enum Scene {
-    /// Its wait is open, with the spinner as the cause.
+    /// The wait of the thread is still open, with the spinner as its cause.
     Shown,
-    /// Its wait was only seen after its end.
+    /// The wait was seen only after it had ended.
     Over(String),
-    /// No result: another thread waited longer, or events were lost.
+    /// There is no result, because another thread waited longer or events were lost.
     Elsewhere(String),
     /// The wait is shown with wrong facts.
     Wrong(String),
 }
 
-/// Judges the end of a watch at 250 ms. This machine may also let another thread wait longer, run
-/// the watcher only after the wait, overwrite events, or switch to a thread above the spinner.
+/// Judges a watch that ends at a wait of 250 ms. This machine may also let another thread wait
+/// longer, run the watcher only after the wait, overwrite events, or switch to a thread above the
+/// spinner.
 fn scene(seen: &Wakeups) -> Scene {
     const LIMIT: Nanos = Nanos::from_millis(250);
     let lost = (seen.lost, seen.events_lost);
@@ -259,7 +263,7 @@ fn scene(seen: &Wakeups) -> Scene {
         }
         return match behind {
             Some(thread) if thread.comm == "spinner" => Scene::Shown,
-            // Threads of lower priority cannot keep it from running.
+            // A thread of lower priority cannot keep the starved thread from running.
             Some(thread) if thread.kernel_priority >= 99 - 50 && lost == (0, 0) => {
                 Scene::Wrong(told())
             }
@@ -275,8 +279,8 @@ fn scene(seen: &Wakeups) -> Scene {
     }
 }
 
-/// With either source, a long wait ends the watch before the wait is over, and the output names the
-/// cause.
+/// With either source of events, a long wait ends the watch while the wait is still open, and the
+/// output names the cause.
 #[test]
 fn open_wait_is_reported() {
     let place = Sandbox::new();
@@ -290,7 +294,7 @@ fn open_wait_is_reported() {
         let mut scenes = Vec::new();
         while scenes.last() != Some(&Scene::Shown) && scenes.len() < 10 {
             let line = format!("watch -q --real-time --stalled 250ms -D 20s --json {options}");
-            // At a separate priority, so that no other load delays it.
+            // The program runs at its own priority, so that no other load delays it.
             let mut command = place.command("exec -p 70 --");
             command.arg(env!("CARGO_BIN_EXE_punctual"));
             let output = command.args(line.split_whitespace()).output().unwrap();
@@ -338,8 +342,8 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// A process in a separate control group: its waits have the name of the group, and `--cgroup`
-/// counts only this group.
+/// The waits of a process in a separate control group are listed under the name of the group, and
+/// `--cgroup` counts only that group.
 #[test]
 fn waits_are_told_by_control_group() {
     let Some(group) = common::group::QuotaGroup::new("watched") else {
@@ -366,7 +370,7 @@ fn waits_are_told_by_control_group() {
         let all = watched(&place, &line);
         let own = counted(&all);
         if own == 0 {
-            // On a machine that traces no switch from an idle CPU.
+            // This machine does not trace switches from an idle CPU.
             assert!(all.lost > 0, "({options}) {all:?}");
             punctual_testing::skip!(Quiet, "waits by control group: {} lost", all.lost);
             continue;
@@ -379,7 +383,7 @@ fn waits_are_told_by_control_group() {
         let folder = group.0.display();
         let only = watched(&place, &format!("{line} --cgroup {folder}"));
         assert!(counted(&only) > 0, "({options}) {only:?}");
-        // Other threads are only counted if they delayed it.
+        // Other threads are counted only if they delayed the group.
         let others = only.rows.iter().filter(|row| !is_of(row));
         let waits: u64 = others.map(|row| row.waits.count).sum();
         assert_eq!(waits, 0, "({options}) {only:?}");

@@ -1,7 +1,7 @@
-//! cyclicdeadline: start latency of SCHED_DEADLINE threads.
+//! cyclicdeadline measures the start latency of SCHED_DEADLINE threads.
 //!
-//! Facts from rt-tests 2.10, `src/sched_deadline/cyclicdeadline.c`, and from its
-//! output.
+//! The facts about the original are from rt-tests 2.10, `src/sched_deadline/cyclicdeadline.c`, and
+//! from its output.
 
 mod result;
 mod settings;

@@ -88,7 +88,7 @@ struct Thread {
     figures: Figures,
 }
 
-/// Returns the JSON file after its head.
+/// Returns the part of the JSON file after the head.
 fn body<'a>(
     settings: &CyclicdeadlineSettings,
     recording: &'a Recording,

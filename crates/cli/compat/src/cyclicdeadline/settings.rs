@@ -1,4 +1,4 @@
-//! The options of cyclicdeadline 2.10 and the resulting settings.
+//! The options of cyclicdeadline 2.10, and the settings that result from them.
 
 use punctual_model::CpuSet;
 
@@ -29,7 +29,7 @@ pub(super) struct CyclicdeadlineSettings {
 
 /// Maximum number of histogram rows.
 const MOST_ROWS: u64 = 1_000_000;
-/// Limits of the probe for the period, in µs; the same as the kernel's.
+/// Limits of the probe for the period, in µs. The kernel has the same limits.
 const PERIODS: std::ops::RangeInclusive<u64> = 100..=4_194_304;
 
 impl AsMut<Common> for CyclicdeadlineSettings {
@@ -71,7 +71,7 @@ pub(super) const OPTIONS: &[OptionRow<CyclicdeadlineSettings>] = &[
         "number of threads; default 1, with -a one per CPU",
         |settings, given, _| {
             settings.threads = match given.whole()? {
-                // Treated as if not given.
+                // A 0 is treated as if the option had not been given.
                 0 => 1,
                 threads @ 1..=256 => threads as u64,
                 _ => return Err(given.bad("a number of threads up to 256")),
@@ -119,7 +119,7 @@ impl CyclicdeadlineSettings {
         }
         let cpus = settings.cpus.as_ref().map_or(allowed.len(), CpuSet::len) as u64;
         if settings.threads > cpus {
-            // As in the original, all threads together use at most four fifths of the CPU time.
+            // As in the original, all threads together may use at most four fifths of the CPU time.
             settings.runtime = cpus * 80 / settings.threads;
         }
         let longest = settings.interval_of(settings.threads as usize - 1);
@@ -181,7 +181,7 @@ mod tests {
             ("", 1, 1_000),
             ("-t 0", 1, 1_000),
             ("-a -i 5000us", cpus, 5_000),
-            // -c is -a with another help text.
+            // -c is the same as -a, but has a different help text.
             (one.as_str(), cpus, 5_000),
             ("-a -t 1 -b 20us", 1, 1_000),
         ] {

@@ -1,6 +1,6 @@
-//! cyclictest: wake-up latency of periodic threads.
+//! cyclictest measures the wake-up latency of periodic threads.
 //!
-//! Facts from rt-tests 2.10, `src/cyclictest/cyclictest.c` and
+//! The facts about the original are from rt-tests 2.10, `src/cyclictest/cyclictest.c` and
 //! `src/lib/rt-numa.c`, and from its output.
 
 mod options;
@@ -82,7 +82,7 @@ impl Files {
     }
 }
 
-/// Prints the first lines of `-v`.
+/// Prints the first lines that `-v` adds.
 fn heads(
     settings: &CyclictestSettings,
     machine: &Machine,
@@ -100,8 +100,8 @@ fn heads(
     Ok(())
 }
 
-/// Locks memory and holds the exit latency of the CPUs while this value lives. The session holds
-/// both as well; they are held here to print the messages of the original.
+/// Locks memory, and limits the exit latency of the CPUs' idle states until the returned value is
+/// dropped. The session also does both. They are done here to print the messages of the original.
 fn hold(
     settings: &CyclictestSettings,
     context: &mut ToolContext<'_>,

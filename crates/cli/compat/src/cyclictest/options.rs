@@ -1,4 +1,4 @@
-//! The options of cyclictest 2.10, and replacements of older ones.
+//! The options of cyclictest 2.10, and the replacements for options of older versions.
 
 use punctual_model::Policy;
 
@@ -113,7 +113,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "value written to /dev/cpu_dma_latency, in us; default 0",
         |reader, given, _| {
             reader.settings.latency_us = match values::whole(given.text()) {
-                // Counts as zero.
+                // A negative value counts as zero.
                 Some(..0) => 0,
                 _ => given.micros_from(0)? as i32,
             };
@@ -148,7 +148,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "--notrace",
         "no effect: since rt-tests 1.4, cyclictest does not set up traces",
     ),
-    // Read before the other options, whose unit it sets.
+    // This option is read before the other options, because it sets their unit.
     OptionRow::accepted("-N --nsecs", "print results in ns instead of us"),
     OptionRow::new(
         "-o --oscope=RED",
@@ -249,7 +249,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "use POSIX timers instead of clock_nanosleep",
         |reader| reader.settings.posix_timers = true,
     ),
-    // Handled before the options are read; -h is the histogram.
+    // `--help` is handled before the options are read. The letter -h belongs to the histogram.
     OptionRow::accepted("--help", "print this"),
 ];
 
@@ -317,7 +317,7 @@ impl Reader {
     }
 }
 
-/// Returns the optional number of `-A` and `--secaligned`.
+/// Returns the value of `-A` or `--secaligned`, which is optional.
 fn offset(given: &Given) -> Result<u32, CompatError> {
     match given.value {
         Some(_) => given.micros_from(0).map(|micros| micros as u32),

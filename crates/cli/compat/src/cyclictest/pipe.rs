@@ -1,4 +1,4 @@
-//! `-F`: a named pipe that returns the current lines.
+//! `-F`: a named pipe from which other programs can read the current lines.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 /// Polling interval for a reader.
 const LOOK: Duration = Duration::from_millis(500);
-/// Pause between two readers, so that the first sees the end.
+/// Pause between two readers, so that the first one sees the end of the data.
 const PAUSE: Duration = Duration::from_micros(250);
 
 /// The pipe and the thread that writes to it. Dropping it removes the pipe.
@@ -24,10 +24,11 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    /// Creates the pipe, replacing one with the same name.
+    /// Creates the pipe. An existing pipe with the same name is replaced.
     ///
     /// # Errors
-    /// Returns an error if another file exists or the folder is not writable.
+    /// Returns an error if there is another kind of file with this name, or if the folder is not
+    /// writable.
     pub(super) fn make(path: &str, text: &Arc<Mutex<String>>) -> io::Result<Self> {
         let path = PathBuf::from(path);
         if fs::symlink_metadata(&path).is_ok_and(|there| there.file_type().is_fifo()) {
@@ -72,7 +73,7 @@ impl Drop for Pipe {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        // Another program may have removed it.
+        // Another program may already have removed the pipe.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -88,12 +89,12 @@ mod tests {
         let name = path.to_str().unwrap();
         let text = Arc::new(Mutex::new("first\n".to_owned()));
         let pipe = Pipe::make(name, &text).unwrap();
-        // A slow reader gets the lines repeatedly.
+        // A slow reader may get the lines several times.
         let read = fs::read_to_string(&path).unwrap();
         assert!(read.starts_with("first\n"), "{read:?}");
         assert!(read.lines().all(|line| line == "first"), "{read:?}");
         *text.lock().unwrap() = "second\n".to_owned();
-        // A reader that follows immediately may still see the end of the first.
+        // A reader that follows immediately may still see the end of the data for the first reader.
         let mut read = String::new();
         for _ in 0..100 {
             read = fs::read_to_string(&path).unwrap();

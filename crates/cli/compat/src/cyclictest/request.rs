@@ -1,4 +1,4 @@
-//! The measurement of cyclictest.
+//! Builds the measurement request of cyclictest.
 
 use punctual_model::CpuSet;
 use punctual_session::{Request, Tracemark};
@@ -43,7 +43,7 @@ pub(super) fn request(
     })
 }
 
-/// Returns the CPUs; of a list, at most one per thread.
+/// Returns the CPUs to use. From a list, takes at most one CPU per thread.
 fn cpus(settings: &CyclictestSettings) -> Option<CpuSet> {
     match &settings.affinity {
         Affinity::Chosen(cpus) => Some(cpus.iter().take(settings.threads as usize).collect()),

@@ -1,4 +1,4 @@
-//! `-R`: the resolution of the clock.
+//! `-R`: checks the resolution of the clock.
 
 use std::hint::black_box;
 
@@ -7,11 +7,11 @@ use punctual_rt::Clock;
 use super::settings::CyclictestSettings;
 use crate::ToolContext;
 
-/// Number of reads that take about a millisecond, within these limits.
+/// Limits for the number of reads, which should take about a millisecond.
 const FEWEST: u64 = 1_000;
 const MOST: u64 = 100_000;
 
-/// Reads the clock repeatedly, and warns if its steps are coarser than the kernel
+/// Reads the clock repeatedly. Warns if its steps are coarser than the resolution that the kernel
 /// reports.
 pub(super) fn check(settings: &CyclictestSettings, context: &mut ToolContext<'_>) {
     let clock = if settings.realtime_clock {

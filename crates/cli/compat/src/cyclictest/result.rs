@@ -69,7 +69,7 @@ pub(super) fn write(
     Ok(status)
 }
 
-/// Prints the `-v` values above the limit, except the one that ended the run.
+/// Prints those values of `-v` that are above the limit, except the value that ended the run.
 fn write_held(
     settings: &CyclictestSettings,
     outcome: &Outcome,
@@ -119,7 +119,7 @@ fn histogram(
                 if thread.histogram.count() == 0 {
                     column.min = NO_MINIMUM;
                 }
-                // A dropped value shifts the numbers after it.
+                // If a value was dropped, the cycle numbers after it are wrong.
                 if dropped == 0 {
                     column.overflow_cycles = cycles.clone();
                 }
@@ -170,7 +170,8 @@ struct Thread {
     /// Only with `-h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     histogram: Option<BTreeMap<u64, u64>>,
-    /// As in an export: the samples of the other figures, without early ones.
+    /// As in an export, the number of samples on which the other figures are based. It does not
+    /// include early samples.
     cycles: u64,
     min: u64,
     max: u64,
@@ -179,7 +180,7 @@ struct Thread {
     node: i64,
 }
 
-/// Returns the JSON file after its head.
+/// Returns the part of the JSON file after the head.
 pub(super) fn body<'a>(
     settings: &CyclictestSettings,
     recording: &'a Recording,
@@ -220,8 +221,8 @@ impl Thread {
     }
 }
 
-/// Returns the memory node: none with `-S`, otherwise that of the thread's CPU, or of the CPU that
-/// it would have with `-a`.
+/// Returns the memory node of a thread: none with `-S`, otherwise the node of the thread's CPU. For
+/// a thread without a CPU, this is the CPU that it would have with `-a`.
 fn node(
     settings: &CyclictestSettings,
     thread: &ThreadRecord,

@@ -44,7 +44,7 @@ pub(super) struct CyclictestSettings {
     pub(super) unbuffered: bool,
     pub(super) verbose: bool,
     pub(super) posix_timers: bool,
-    /// Messages for stdout, before other output.
+    /// Messages for stdout that are printed before any other output.
     pub(super) first_lines: Vec<String>,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,
@@ -71,7 +71,7 @@ pub(super) enum Begin {
     FullSecond,
 }
 
-/// Default distance of the intervals.
+/// Default difference between the intervals of two threads.
 const DISTANCE_US: u64 = 500;
 
 impl CyclictestSettings {
@@ -96,8 +96,8 @@ impl CyclictestSettings {
         reader.finish(machine)
     }
 
-    /// Returns the policy names for the first line: the requested one and, if different, the actual
-    /// one.
+    /// Returns the names of policies for the first line: the requested policy and, if it is
+    /// different, the actual one.
     pub(super) fn policy_words(&self) -> String {
         let asked = self.policy.name();
         if self.is_real_time() {
@@ -118,7 +118,7 @@ impl CyclictestSettings {
         self.priority > 0 && matches!(self.policy, Policy::Fifo | Policy::RoundRobin)
     }
 
-    /// Returns whether the exit latency of the CPUs is held.
+    /// Returns whether the exit latency of the CPUs' idle states is limited.
     pub(super) fn holds_latency(&self) -> bool {
         !self.laptop && !self.default_system && self.idle_state.is_none()
     }
@@ -136,11 +136,11 @@ impl CyclictestSettings {
     }
 }
 
-/// The options during parsing, before they are combined.
+/// The options while they are being parsed, before they are combined.
 pub(super) struct Reader {
     pub(super) settings: CyclictestSettings,
     pub(super) affinity_given: bool,
-    /// `None` for one per CPU.
+    /// Number of threads; `None` for one thread per CPU.
     pub(super) threads: Option<i32>,
     pub(super) distance: Option<u64>,
     pub(super) full_second: bool,
@@ -202,7 +202,7 @@ impl Reader {
         }
     }
 
-    /// Combines all options.
+    /// Combines all options into the settings.
     fn finish(mut self, machine: &Machine) -> Result<CyclictestSettings, CompatError> {
         self.waiting()?;
         self.intervals();
@@ -290,7 +290,7 @@ impl Reader {
     }
 }
 
-/// Returns the line of `-v` for a CPU list.
+/// Returns the line that `-v` prints for a CPU list.
 pub(super) fn using(cpus: &CpuSet) -> String {
     format!("Using {} cpus.", cpus.len())
 }

@@ -1,4 +1,4 @@
-//! `--smi`: system management interrupts (SMIs) on each thread's CPU.
+//! `--smi`: counts system management interrupts (SMIs) on each thread's CPU.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use punctual_model::{CpuSet, Recording};
 
 use crate::{CompatError, ToolContext};
 
-/// Interval between reads of the registers: each read interrupts the CPU.
+/// Interval at which the registers are read. It is long because each read interrupts the CPU.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The counts since the start.
@@ -21,11 +21,11 @@ struct Thread {
     watch: CpuWatch,
     before: u64,
     since: u64,
-    /// SMIs not yet printed by a line of `-v`.
+    /// SMIs that have not been printed yet by a line of `-v`.
     untold: u64,
 }
 
-/// Checks that SMIs can be counted on these CPUs, with the messages of the original.
+/// Checks that SMIs can be counted on these CPUs, and prints the messages of the original if not.
 ///
 /// # Errors
 /// Returns an error if they cannot be counted.
@@ -64,7 +64,7 @@ impl Smis {
             .collect();
     }
 
-    /// Reads the registers if due or `now`.
+    /// Reads the registers if the interval is over, or if `now` is set.
     pub(super) fn look(&mut self, now: bool) {
         if !now && self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
@@ -81,12 +81,12 @@ impl Smis {
         }
     }
 
-    /// Returns the SMIs of a thread since the start; `None` if not counted.
+    /// Returns the number of SMIs of a thread since the start; `None` if they are not counted.
     pub(super) fn count_at(&self, place: usize) -> Option<u64> {
         self.threads.get(place).map(|thread| thread.since)
     }
 
-    /// Returns the SMIs of a thread that were not printed yet.
+    /// Returns the number of SMIs of a thread that have not been printed yet.
     pub(super) fn take(&mut self, place: usize) -> Option<u64> {
         let thread = self.threads.get_mut(place)?;
         Some(std::mem::take(&mut thread.untold))

@@ -1,6 +1,6 @@
 //! The file in shared memory that get_cyclictest_snapshot reads. Its name contains the process ID
-//! of a running cyclictest, and its content is the current lines. That program reads right after
-//! sending SIGUSR2, so the lines are always kept current.
+//! of a running cyclictest, and its content is the current lines. get_cyclictest_snapshot reads the
+//! file right after it has sent SIGUSR2, so the lines are always kept up to date.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use punctual_host::Host;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-/// The folder of shm_open(3).
+/// The folder that shm_open(3) uses.
 const FOLDER: &str = "/dev/shm";
 const NAME: &str = "cyclictest";
 
-/// The file; dropping it removes the file. It is locked while this process lives, because a process
-/// ID is meaningless in another pid namespace that shares /dev/shm.
+/// The file, which is removed when this value is dropped. The file stays locked while this process
+/// is alive, because a process ID is meaningless in another pid namespace that shares /dev/shm.
 pub(super) struct SnapshotFile {
     folder: PathBuf,
     path: PathBuf,
@@ -55,10 +55,11 @@ impl SnapshotFile {
             .permissions(Permissions::from_mode(0o664))
             .tempfile_in(&self.folder)?;
         file.write_all(text.as_bytes())?;
-        // Without lock support, the process ID decides.
+        // If the file system does not support locks, the process ID decides whether the file is in
+        // use.
         let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
         let file = file.persist(&self.path)?;
-        // The previous file is released when this one has its name.
+        // The previous file is closed only when this file has its name.
         *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         Ok(())
     }
@@ -108,7 +109,7 @@ mod tests {
         for name in ["cyclictest5", "cyclictest7", "cyclictestx", "other5"] {
             fs::write(place(name), "").unwrap();
         }
-        // Belongs to a process that is not visible here.
+        // This file belongs to a process that is not visible here.
         let elsewhere = SnapshotFile::make_in(folder.path(), 9).unwrap();
         sweep(folder.path(), &|pid| pid == 7);
         let left = |name: &str| place(name).exists();

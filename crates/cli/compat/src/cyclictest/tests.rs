@@ -1,4 +1,4 @@
-//! Meaning of the command line.
+//! Tests of how the command line is interpreted.
 
 use punctual_model::{CpuSet, Policy};
 
@@ -28,7 +28,7 @@ fn read(line: &str) -> CyclictestSettings {
     try_read(line).unwrap()
 }
 
-/// An early sample is not counted in the cycles of the file, and is not lost.
+/// An early sample does not count as a cycle in the file, but it is not lost either.
 #[test]
 fn early_samples_survive_rereading() {
     let recording = with_early_samples();

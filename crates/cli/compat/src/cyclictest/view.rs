@@ -17,7 +17,7 @@ use crate::CompatError;
 use crate::lines::{self, ThreadLine, Unit};
 use crate::live_output::{LIVE, LiveOutput, QUIET};
 
-/// The lines on stdout, and other reports of a run.
+/// The lines on stdout, and the other output of a run.
 pub(super) struct View<'a> {
     settings: &'a CyclictestSettings,
     output: LiveOutput<'a>,
@@ -25,13 +25,13 @@ pub(super) struct View<'a> {
     host: Host,
     policy: String,
     lines: Vec<ThreadLine>,
-    /// The lines for other programs.
+    /// The lines that other programs can read.
     shared: Arc<Mutex<String>>,
     pipe: Option<Pipe>,
     snapshot: Option<SnapshotFile>,
     samples: Samples,
     smis: Smis,
-    /// Time of the last update for other programs.
+    /// Time at which the lines for other programs were last updated.
     updated: Option<Instant>,
     printed: bool,
     shown_max: u64,
@@ -51,7 +51,7 @@ pub(super) struct Seen {
 pub(super) struct Samples {
     /// For each thread, the number of samples.
     counts: Vec<u64>,
-    /// The largest sample of each thread that is not printed yet, and its cycle (`-o`).
+    /// For each thread, the largest sample that has not been printed yet, and its cycle (`-o`).
     pending: Vec<Pending>,
     /// For each thread, the cycles of the first overflows.
     pub(super) overflows: Vec<Vec<u64>>,
@@ -63,8 +63,8 @@ pub(super) struct Samples {
     pub(super) held: Vec<HeldLine>,
 }
 
-/// A line of `-v` that is not printed yet. If one of its values ends the run, it is the break
-/// value, and the original prints it only as such. Scripts rely on this.
+/// A line of `-v` that has not been printed yet. If one of its values ends the run, that value is
+/// the break value, and the original prints it only as such. Scripts rely on this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeldLine {
     pub(super) thread: usize,
@@ -80,7 +80,7 @@ struct Pending {
 }
 
 impl<'a> View<'a> {
-    /// Sets up all reports of the run except its lines.
+    /// Sets up all output of the run except its lines.
     ///
     /// # Errors
     /// Returns an error if the named pipe cannot be created.
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns the samples at the end.
+    /// Returns what was observed, at the end of the run.
     ///
     /// # Errors
     /// Returns an error if lines could not be written.
@@ -157,7 +157,7 @@ impl<'a> View<'a> {
         !self.settings.common.quiet && !self.settings.verbose
     }
 
-    /// Prints the block of lines. Each repetition begins with a cursor movement.
+    /// Prints the block of lines. Before each repetition, the cursor is moved back.
     fn print_block(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
@@ -215,7 +215,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Prints the values of one thread; a single value with `-o`.
+    /// Prints the values of one thread, or only one value with `-o`.
     fn print_values(&mut self, thread: u32, samples: &[Sample]) {
         let settings = self.settings;
         let Some(pending) = self.samples.pending.get_mut(thread as usize) else {
@@ -244,7 +244,8 @@ impl<'a> View<'a> {
                 }
                 let (cycle, max) = (pending.cycle, pending.max);
                 write!(out, "{thread:8}:{cycle:8}:{max:8}")?;
-                // Counted once a second, and printed with the first value after that.
+                // SMIs are counted once a second. The count is printed with the first value after
+                // that.
                 if let Some(smis) = smis.take(thread as usize) {
                     write!(out, "{smis:8}")?;
                 }
@@ -269,7 +270,7 @@ impl Watcher for View<'_> {
         }
         let bound = matches!(self.settings.affinity, Affinity::Chosen(_));
         for (place, thread) in recording.threads.iter().enumerate() {
-            // The original prints the interval of the next thread.
+            // At the end, the original prints the interval of the next thread.
             let next = match self.settings.histogram {
                 0 => self.settings.interval_of(place + 1),
                 _ => self.settings.interval_us,
@@ -295,7 +296,7 @@ impl Watcher for View<'_> {
 
     fn end(&mut self) {
         self.count_smis(true);
-        // Lines suppressed by -M.
+        // Print the lines that -M has suppressed so far.
         if self.is_live() && self.settings.refresh_on_max {
             self.print_block();
         }

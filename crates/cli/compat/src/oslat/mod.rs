@@ -1,6 +1,6 @@
-//! oslat: interruptions of a busy loop.
+//! oslat measures interruptions of a busy loop.
 //!
-//! Facts from rt-tests 2.10, `src/oslat/oslat.c`, and from its output.
+//! The facts about the original are from rt-tests 2.10, `src/oslat/oslat.c`, and from its output.
 
 mod result;
 mod settings;
@@ -64,7 +64,7 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Spinning time per window, and the window length.
+/// Time in each window during which the thread spins, and length of the window.
 const WIDTH: &str = "90ms";
 const WINDOW: &str = "100ms";
 /// Duration before counting starts, like the warm-up of the original.
@@ -106,7 +106,8 @@ fn request(settings: &OslatSettings, context: &ToolContext<'_>) -> Result<Reques
         parameters.push(("copy", settings.memory.to_string()));
     }
     let duration_s = settings.common.duration_s + WARM_UP_S;
-    // Stop at the threshold, not only above it; 0 to disable.
+    // The run stops when the threshold is reached, not only when it is exceeded. 0 disables the
+    // threshold.
     let below_us = settings.threshold_us.checked_sub(1);
     Ok(Request {
         cpus: Some(settings.cpus.clone()),

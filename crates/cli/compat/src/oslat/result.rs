@@ -38,7 +38,7 @@ pub(super) fn write(
     Ok(0)
 }
 
-/// Prints the message of the original, which ends there without a summary.
+/// Prints the message of the original. The original then ends without a summary.
 fn broken(
     settings: &OslatSettings,
     recording: &Recording,
@@ -78,7 +78,7 @@ fn in_order<S: serde::Serializer>(
     serializer.collect_map(buckets.iter().map(|(name, turns)| (name, turns)))
 }
 
-/// Returns the JSON file after its head.
+/// Returns the part of the JSON file after the head.
 pub(super) fn body<'a>(
     summary: &Summary,
     settings: &OslatSettings,

@@ -1,4 +1,4 @@
-//! The options of oslat 2.10 and the resulting settings.
+//! The options of oslat 2.10, and the settings that result from them.
 
 use punctual_model::CpuSet;
 
@@ -16,10 +16,10 @@ pub(super) struct OslatSettings {
     /// Width of a bucket, in ns.
     pub(super) width_ns: u64,
     pub(super) bias: bool,
-    /// Use the bias of the first CPU for all.
+    /// Whether to use the bias of the first CPU for all CPUs.
     pub(super) single: bool,
     pub(super) cpus: CpuSet,
-    /// As given on the command line.
+    /// The CPU list as it was given on the command line.
     pub(super) cpu_list: Option<String>,
     pub(super) main_cpu: Option<u32>,
     pub(super) priority: u8,
@@ -111,7 +111,7 @@ pub(super) const OPTIONS: &[OptionRow<OslatSettings>] = &[
         "stop when an iteration takes US us or longer; mark and stop the kernel's trace",
         put!(threshold_us = |given| given.micros_from(1)?),
     ),
-    // Handled before the options are read.
+    // This option is handled before the options are read.
     OptionRow::accepted("-v --version", "print the version"),
     OptionRow::new(
         "-w --workload=NAME",
@@ -157,7 +157,7 @@ impl OslatSettings {
         };
         parsed.read_into(&mut settings, OPTIONS, machine)?;
         if settings.buckets == 0 {
-            // Narrow buckets need more of them to cover the same range.
+            // If the buckets are narrow, more of them are needed to cover the same range.
             settings.buckets = if settings.precise() && settings.width_ns < 1_000 {
                 (32_000 / settings.width_ns) as usize
             } else {

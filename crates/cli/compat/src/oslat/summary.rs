@@ -7,28 +7,29 @@ use punctual_model::{Cell, Recording, Table};
 
 use super::settings::OslatSettings;
 
-/// Figures of the thread of one CPU; times in ns.
+/// Figures of the thread on one CPU, with times in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Core {
     pub(super) cpu: u64,
     pub(super) mhz: u64,
-    /// Iterations per bucket; longer ones are in the last.
+    /// Number of iterations in each bucket. Iterations that are too long are counted in the last
+    /// bucket.
     pub(super) buckets: Vec<u64>,
     pub(super) min: u64,
     pub(super) max: u64,
-    /// As in the original: computed from the upper ends of the buckets, in µs.
+    /// Mean in µs. As in the original, it is computed from the upper ends of the buckets.
     pub(super) average: f64,
     pub(super) spun_s: f64,
 }
 
-/// Figures of all CPUs, and the bias subtracted from each bucket.
+/// Figures of all CPUs, and the bias that is subtracted from each bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Summary {
     pub(super) cores: Vec<Core>,
     pub(super) bias_ns: u64,
 }
 
-/// Returns the rows of a table by CPU, with the columns of these keys.
+/// Returns the rows of a table by CPU, but only the columns with these keys.
 fn rows<'a, const N: usize>(
     recording: &'a Recording,
     name: &str,
@@ -53,7 +54,8 @@ fn rows<'a, const N: usize>(
 }
 
 impl Summary {
-    /// Returns the summary of a recording of the hardware probe, with all iterations.
+    /// Returns the summary of a recording of the hardware probe. The recording must contain all
+    /// iterations.
     pub(super) fn new(recording: &Recording, settings: &OslatSettings) -> Self {
         let mut lengths: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
         for [cpu, from, turns] in rows(recording, "turn_lengths", ["cpu", "from_ns", "turns"]) {
@@ -70,7 +72,7 @@ impl Summary {
             (true, true) => figures.first().map_or(0, |[_, min, ..]| *min),
             (true, false) => least.min().unwrap_or(0),
         };
-        // In whole units, as in the original.
+        // The bias is a whole number of units, as in the original.
         let unit = if settings.precise() { 1 } else { 1_000 };
         let bias_ns = bias_ns / unit * unit;
         let core = |&[cpu, min, max, mhz]: &[u64; 4]| {
@@ -105,7 +107,8 @@ impl Core {
         for &(from, turns) in lengths {
             let place = from.saturating_sub(bias) / width;
             self.buckets[(place as usize).min(last)] += turns;
-            // Iterations too long for the last bucket count with their full length.
+            // Iterations that are too long for the last bucket contribute their full length to the
+            // mean.
             sum += turns as f64 * upper(place as usize, bias, width) / 1_000.0;
             count += turns;
         }
@@ -161,10 +164,10 @@ pub(super) fn head(settings: &OslatSettings) -> String {
 }
 
 impl Summary {
-    /// Returns the text in the format of the original.
+    /// Returns the summary as text in the format of the original.
     pub(super) fn text(&self, settings: &OslatSettings) -> String {
         let mut text = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.write(&mut text, settings);
         text
     }

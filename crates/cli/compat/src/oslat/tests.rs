@@ -9,7 +9,7 @@ use super::summary::{Core, Summary, head};
 use crate::machine::Machine;
 use crate::{CompatError, getopt};
 
-/// A run of oslat 2.10: `-D 1 -c 0`.
+/// The output of a run of oslat 2.10 with `-D 1 -c 0`.
 const TEXT: &str = include_str!("../../tests/fixtures/oslat-2.10.txt");
 
 fn read(line: &str) -> Result<OslatSettings, CompatError> {
@@ -18,7 +18,7 @@ fn read(line: &str) -> Result<OslatSettings, CompatError> {
     OslatSettings::read(&parsed, &Machine::from_host(&Host::live())?)
 }
 
-/// Returns the counts of the original's buckets.
+/// Returns the counts in the original's buckets.
 fn buckets() -> Vec<u64> {
     let rows = TEXT
         .lines()
@@ -50,11 +50,11 @@ fn what_is_printed_is_the_originals() {
         head(&settings),
         summary.text(&settings)
     );
-    // In the spelling of 2.4 and of the scripts that match this line.
+    // The unit is spelled as in 2.4 and in the scripts that match this line.
     assert_eq!(text, TEXT.replace("(MHz)", "(Mhz)"));
 }
 
-/// Returns a recording with iterations of these durations (in ns) on two CPUs.
+/// Returns the summary of a recording that has iterations of these durations (in ns) on two CPUs.
 fn summary(line: &str, turns: &[(u64, u64, u64)]) -> (OslatSettings, Summary) {
     let settings = read(line).unwrap();
     let mut recording = testing::recording(1, 1);
@@ -84,7 +84,8 @@ fn turns_beyond_buckets_fill_the_last() {
     assert_eq!(found.cores[0].buckets, [10, 2, 0, 0, 1]);
     assert_eq!(found.cores[1].buckets, [7, 0, 0, 0, 0]);
     assert_eq!((found.cores[0].min, found.cores[0].max), (0, 40_000));
-    // Upper ends: 10 of 1 us, 2 of 2 us, and the long one with its full length.
+    // The mean is based on the upper ends: ten of 1 us, two of 2 us, and the long iteration with
+    // its full length.
     assert!((found.cores[0].average - 55.0 / 13.0).abs() < 1e-9);
     let text = found.text(&settings);
     assert!(

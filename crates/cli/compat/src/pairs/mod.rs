@@ -2,8 +2,8 @@
 //! sigwaittest. They differ in the wake-up mechanism and in a few
 //! options.
 //!
-//! Facts from rt-tests 2.10, `src/ptsematest`, `src/svsematest`, `src/pmqtest`,
-//! `src/sigwaittest`, and from their output.
+//! The facts about the originals are from rt-tests 2.10, `src/ptsematest`, `src/svsematest`,
+//! `src/pmqtest`, `src/sigwaittest`, and from their output.
 
 mod options;
 mod pmqtest;
@@ -33,21 +33,21 @@ use crate::{CompatError, Difference, Parsed, ToolContext};
 use settings::{Affinity, PairSettings};
 use view::View;
 
-/// Properties that differ between these tools.
+/// Properties in which these tools differ.
 pub(crate) struct Kind {
     /// The tool's name.
     pub(crate) name: &'static str,
-    /// The wake-up mechanism: `--via` of the probe.
+    /// The wake-up mechanism, which is the value of `--via` of the probe.
     pub(crate) via: &'static str,
-    /// Whether lines and JSON contain timeouts.
+    /// Whether the lines and the JSON contain timeouts.
     pub(crate) timeouts: bool,
-    /// Whether the tool reports a pair without a sample as not ready.
+    /// Whether the tool reports a pair that has no samples yet as not ready.
     pub(crate) says_not_ready: bool,
     /// The tool's options, in the order of its help.
     options: &'static [OptionRow<PairSettings>],
 }
 
-/// Differences of all these tools from the originals.
+/// Differences from the originals that all these tools have.
 pub(crate) const SLEEP: Difference = Difference {
     what: "The sending thread sleeps until an absolute time and then sends. Threads that are bound \
         and have a real-time priority above 1 make an unmeasured exchange before each measured \
@@ -91,7 +91,7 @@ pub(crate) const FORK: Difference = Difference {
         prints. In both programs, the wake-up goes from one address space to another.",
 };
 
-/// The run, which all these tools share.
+/// Runs the tool. All these tools share this function.
 pub(crate) fn run(
     kind: &'static Kind,
     parsed: &Parsed,

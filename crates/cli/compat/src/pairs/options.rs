@@ -1,11 +1,11 @@
-//! The options of these tools.
+//! The options of the tools that measure pairs.
 
 use super::settings::{Affinity, PairSettings};
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Given, NextWord};
 
-/// Maximum number of pairs of the probe.
+/// Maximum number of pairs that the probe supports.
 const MOST_PAIRS: i32 = 256;
 /// Maximum timeout of the probe.
 const LONGEST_TIMEOUT_S: u64 = 24 * 3_600;
@@ -129,7 +129,7 @@ fn timeout(given: &Given) -> Result<u64, CompatError> {
     }
 }
 
-/// With a value, the originals run as their own child process.
+/// If the option has a value, the originals run as a child process that they started themselves.
 fn not_a_child() -> CompatError {
     CompatError::Exit {
         message: "Invalid fork option".to_owned(),

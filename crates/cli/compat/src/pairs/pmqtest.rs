@@ -1,4 +1,4 @@
-//! pmqtest: latency from sending a message to the waiting thread.
+//! pmqtest measures the latency from sending a message until the waiting thread runs.
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};

@@ -1,4 +1,4 @@
-//! ptsematest: latency from unlocking a mutex to the waiting thread.
+//! ptsematest measures the latency from unlocking a mutex until the waiting thread runs.
 
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};

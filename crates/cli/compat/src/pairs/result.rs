@@ -1,4 +1,4 @@
-//! Output and files of these tools at the end of the run.
+//! Output and files of the tools that measure pairs, at the end of the run.
 
 use punctual_files::Output;
 use punctual_formats::{Additions, JsonThreads, mean_us};
@@ -63,7 +63,7 @@ struct Receiver {
     max: u64,
 }
 
-/// Returns the JSON file after its head.
+/// Returns the part of the JSON file after the head.
 pub(super) fn body<'a>(
     kind: &Kind,
     rows: &[Row],

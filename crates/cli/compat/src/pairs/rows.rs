@@ -1,4 +1,4 @@
-//! The lines of these tools: two per pair.
+//! The lines that these tools print, two for each pair.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ pub(super) struct Row {
     pub(super) sender: End,
     pub(super) interval_us: u64,
     pub(super) cycles: u64,
-    /// Timeouts of the receiver before the latest cycle.
+    /// Number of timeouts of the receiver before the latest cycle.
     pub(super) timeouts: u64,
     pub(super) min: Option<u64>,
     pub(super) act: i64,
-    /// Rounded down, like the others.
+    /// Mean, rounded down like the other figures.
     pub(super) avg: u64,
     pub(super) max: u64,
 }
@@ -32,7 +32,7 @@ pub(super) struct Row {
 pub(super) struct End {
     pub(super) tid: i32,
     pub(super) priority: u8,
-    /// The CPU on which it last ran; -1 if not known yet.
+    /// The CPU on which the thread last ran; -1 if it is not known yet.
     pub(super) cpu: i64,
 }
 
@@ -45,7 +45,7 @@ impl Row {
                 priority,
                 cpu: -1,
             };
-            // The requested priority for both, as in the originals; see `PRIORITY`.
+            // As in the originals, both threads show the requested priority; see `PRIORITY`.
             let priority = settings.priority_of(place);
             Self {
                 receiver: end(priority),
@@ -67,7 +67,7 @@ impl Row {
         let Some(thread) = recording.threads.get(place) else {
             return;
         };
-        // A run can end before its threads were read.
+        // A run can end before its threads have been read.
         for end in [&mut self.receiver, &mut self.sender] {
             if end.cpu < 0 {
                 end.cpu = thread.cpu.map_or(-1, i64::from);
@@ -111,7 +111,8 @@ pub(super) fn update(rows: &mut [Row], snapshot: &Snapshot, host: &Host) {
     }
 }
 
-/// Equivalent of `print_stat` of the tools: threads, then latencies, each line with a newline.
+/// Equivalent of `print_stat` in these tools. Returns the threads, then the latencies, on lines
+/// that each end with a newline.
 pub(super) fn text(kind: &Kind, rows: &[Row]) -> String {
     let mut text = String::new();
     for (place, row) in rows.iter().enumerate() {

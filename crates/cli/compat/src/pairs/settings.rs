@@ -16,11 +16,11 @@ pub(super) struct PairSettings {
     pub(super) priority: u8,
     pub(super) smp: bool,
     pub(super) threads: u64,
-    /// 0 if the receivers wait without a limit.
+    /// Time limit for the wait of a receiver; 0 for no limit.
     pub(super) timeout_s: u64,
-    /// 0 if the senders do not wait for a timeout.
+    /// Time for which senders wait to force a timeout; 0 if they do not wait.
     pub(super) force_timeout_s: u64,
-    /// The senders are separate processes.
+    /// Whether the senders are separate processes.
     pub(super) fork: bool,
     /// Messages for stderr.
     pub(super) notes: Vec<String>,
@@ -97,7 +97,8 @@ impl PairSettings {
         self.priority.saturating_sub(down).max(1)
     }
 
-    /// Returns whether a receiving thread can time out and wait again while its sender posts.
+    /// Returns whether a receiving thread can time out and already wait again while its sender is
+    /// posting.
     pub(super) fn returns_at_once(&self) -> bool {
         let last = (self.threads as usize).saturating_sub(1);
         self.affinity != Affinity::Unspecified && self.priority_of(last) > 1

@@ -1,4 +1,4 @@
-//! sigwaittest: latency from sending a signal to the waiting thread.
+//! sigwaittest measures the latency from sending a signal until the waiting thread runs.
 
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};

@@ -1,4 +1,5 @@
-//! svsematest: latency from unlocking a System V semaphore to the waiting thread.
+//! svsematest measures the latency from unlocking a System V semaphore until the waiting thread
+//! runs.
 
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};

@@ -1,4 +1,4 @@
-//! Compares the tools of pairs with the output of the originals.
+//! Compares the tools that measure pairs with the output of the originals.
 
 use punctual_formats::Additions;
 use punctual_host::Host;
@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 use crate::{CompatError, getopt, tool};
 
-/// Two pairs of pmqtest 2.4.
+/// The output of pmqtest 2.4 with two pairs.
 const LINES: &str = include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt");
 
 const KIND: Kind = Kind {
@@ -84,7 +84,7 @@ fn rows_say_which_threads_measure_and_where() {
         max_sample: None,
     };
     rows::update(&mut rows, &snapshot(Vec::new()), &host);
-    // Without a worker there is nothing to update.
+    // If there are no workers, there is nothing to update.
     assert_eq!((rows[0].sender.tid, rows[0].sender.cpu), (0, -1));
     assert_eq!(
         (rows[0].sender.priority, rows[1].receiver.priority),
@@ -181,7 +181,7 @@ fn options_match_the_originals() {
         let refused = line != "-a x1x";
         assert_eq!(read(&pmqtest::KIND, line).is_err(), refused, "{line}");
     }
-    // As used in scripts.
+    // Scripts use these options.
     let script = settings("-a -b 20us -i 100us -l 100 -S");
     assert_eq!((script.common.break_limit, script.interval_us), (20, 100));
     let short = settings("-S -i 10");
@@ -191,7 +191,7 @@ fn options_match_the_originals() {
     for words in ["-f", "--fork", "-q --fork -t 2"] {
         assert!(read(&sigwaittest::KIND, words).unwrap().fork, "{words}");
     }
-    // Values that the originals pass to the processes they start themselves.
+    // The originals pass these values to the processes that they start themselves.
     for words in ["-fr0", "--fork=s1", "-fx"] {
         let error = read(&sigwaittest::KIND, words).unwrap_err();
         assert_eq!(error.to_string(), "Invalid fork option", "{words}");

@@ -1,4 +1,4 @@
-//! Output of these tools during the run.
+//! Output of the tools that measure pairs, during the run.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use super::settings::PairSettings;
 use crate::CompatError;
 use crate::live_output::LiveOutput;
 
-/// Interval between repeated lines, as in the originals, and between reads of the threads' CPUs.
+/// Interval at which lines are printed again, as in the originals, and at which the CPUs of the
+/// threads are read.
 const LIVE: Duration = Duration::from_millis(50);
-/// Polling interval for threads that have not started yet.
+/// Interval at which the program checks for threads that have not started yet.
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 
 /// The lines on stdout.
@@ -80,7 +81,7 @@ impl Watcher for View<'_> {
     }
 
     fn every(&self) -> Duration {
-        // A run can end before its threads were read.
+        // A run can end before its threads have been read.
         let known = |row: &Row| row.sender.tid != 0 && row.receiver.tid != 0;
         if self.rows.iter().all(known) {
             LIVE

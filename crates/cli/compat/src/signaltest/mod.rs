@@ -1,6 +1,7 @@
-//! signaltest: a signal sent around a ring of threads.
+//! signaltest sends a signal around a ring of threads.
 //!
-//! Facts from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its output.
+//! The facts about the original are from rt-tests 2.10, `src/signaltest/signaltest.c`, and from its
+//! output.
 
 mod result;
 mod settings;
@@ -54,9 +55,9 @@ pub(crate) const TOOL: Tool = Tool {
     run,
 };
 
-/// Rounds that follow each other without a pause.
+/// Number of rounds that follow each other without a pause.
 const BURST: &str = "16";
-/// Pause between two bursts.
+/// Pause between two such bursts of rounds.
 const PAUSE: &str = "10ms";
 
 fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {

@@ -46,7 +46,7 @@ struct Thread {
     cpu: i64,
 }
 
-/// Returns the JSON file after its head.
+/// Returns the part of the JSON file after the head.
 pub(super) fn body<'a>(
     recording: &'a Recording,
     additions: Option<Additions<'a>>,

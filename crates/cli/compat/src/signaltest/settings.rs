@@ -1,4 +1,4 @@
-//! The options of signaltest 2.10 and the resulting settings.
+//! The options of signaltest 2.10, and the settings that result from them.
 
 use punctual_model::CpuSet;
 

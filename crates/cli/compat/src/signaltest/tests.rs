@@ -11,7 +11,7 @@ use crate::lines::{ThreadLine, Unit};
 use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
 
-/// Two threads of signaltest 2.4.
+/// The output of signaltest 2.4 with two threads.
 const LINES: &str = include_str!("../../tests/fixtures/signaltest-2.4-lines.txt");
 
 #[test]

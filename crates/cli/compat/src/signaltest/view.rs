@@ -52,8 +52,8 @@ impl<'a> View<'a> {
         self.output.finish().map(|()| self.lines)
     }
 
-    /// Prints the load, an empty line and the first thread. Each repetition begins with a cursor
-    /// movement.
+    /// Prints the load, an empty line and the first thread. Before each repetition, the cursor is
+    /// moved back.
     fn print(&mut self) {
         let again = std::mem::replace(&mut self.printed, true);
         let load = self.host.load_averages().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Watcher for View<'_> {
     fn end(&mut self) {}
 
     fn every(&self) -> Duration {
-        // A run can end before its threads were read.
+        // A run can end before its threads have been read.
         let known = self.lines.iter().all(|line| line.tid != 0);
         if self.settings.common.quiet && known {
             QUIET

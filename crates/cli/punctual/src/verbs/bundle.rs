@@ -1,4 +1,4 @@
-//! `bundle`: the data of a support request for a recording, in one file.
+//! `bundle`: packs a recording and the data that a support request needs into one file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `check`: whether this machine is fit for a periodic loop.
+//! `check`: tests whether this machine is fit for a periodic loop.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,8 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 
-/// Duration of the hardware probe; at most half of the duration under load.
+/// Maximum duration of the hardware probe. The probe also takes at most half of the duration under
+/// load.
 const HARDWARE: Nanos = Nanos::from_secs(5);
 
 const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
@@ -187,7 +188,7 @@ impl Run for CheckUp {
     }
 }
 
-/// Stores the verdict in each recording that was stored completely.
+/// Stores the verdict in each completely stored recording.
 fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
     for recording in &checked.recordings {
         match (&recording.judgement, &checked.store_error) {
@@ -198,8 +199,8 @@ fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
     Ok(())
 }
 
-/// Converts an error to one with the matching exit code: that of the command line, or of the
-/// session.
+/// Converts an error to one with the matching exit code: that of a wrong command line, or that of
+/// the session.
 fn told(error: CheckError) -> anyhow::Error {
     match error {
         CheckError::Parameter(text) => UsageError(format!("--period: {text}")).into(),
@@ -209,8 +210,8 @@ fn told(error: CheckError) -> anyhow::Error {
     }
 }
 
-/// Returns the exit code of the verdict. A stopped check-up is interrupted, unless the requirement
-/// is already broken.
+/// Returns the exit code for the verdict. A check-up that was stopped counts as interrupted, unless
+/// the requirement is already broken.
 fn exit(checked: &Checked) -> Exit {
     match checked.checkup.outcome {
         outcome if outcome.is_bad() => Exit::Broken,
@@ -246,7 +247,8 @@ impl CheckUp {
             requirement,
             cpus: self.cpus.clone(),
             priority: self.priority,
-            // Without a load, the idle condition is the only one, so it gets the whole duration.
+            // Without a load, the idle condition is the only one, so it gets the whole measuring
+            // time.
             idle: if loads.is_empty() {
                 loaded
             } else {
@@ -264,7 +266,7 @@ impl CheckUp {
     }
 }
 
-/// Audits this machine for a control loop on the measured CPUs.
+/// Audits this machine as the host of a control loop on the measured CPUs.
 pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
     let asked = punctual_checks::Request {
         role: Role::default(),

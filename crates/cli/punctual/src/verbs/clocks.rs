@@ -1,4 +1,4 @@
-//! `clocks`: the clock sources of the machine, and its POSIX clocks.
+//! `clocks`: shows the clock sources of the machine and its POSIX clocks.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -47,7 +47,7 @@ enum Change {
 /// All clocks as JSON.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClocksJson {
-    /// The clock source in force.
+    /// The current clock source.
     source: Fact<String>,
     /// The available clock sources.
     available: Fact<Vec<String>>,
@@ -60,7 +60,7 @@ pub(super) struct ClocksJson {
 struct ClockJson {
     /// `CLOCK_…`.
     name: String,
-    /// The resolution by clock_getres(2); null if this kernel does not have the clock.
+    /// The resolution that clock_getres(2) returns; null if this kernel does not have the clock.
     resolution_ns: Option<u64>,
     /// Its meaning.
     what: String,
@@ -101,7 +101,7 @@ impl Run for Clocks {
     }
 }
 
-/// Returns the meaning of a clock, from clock_gettime(2).
+/// Returns the meaning of a clock, as described in clock_gettime(2).
 const fn what(clock: PosixClock) -> &'static str {
     match clock {
         PosixClock::Realtime => "wall-clock time; steps when the clock is set",

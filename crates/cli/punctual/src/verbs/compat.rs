@@ -1,4 +1,4 @@
-//! `compat`: run as an older tool.
+//! `compat`: runs as an older tool.
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write};
@@ -58,8 +58,8 @@ fn names() -> String {
 }
 
 impl Run for Compat {
-    /// Prints the list, or installs the links. Calls of tools are handled by [`called`] and
-    /// [`chosen`].
+    /// Prints the list of tools or installs the links. Calls of the tools themselves are handled by
+    /// [`called`] and [`chosen`].
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(name) = self.words.first().map(readable) {
             let text = format!(
@@ -96,8 +96,8 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Runs a tool if these words (including argv\[0\]) call one, either by the name of the program or
-/// as `punctual compat NAME`.
+/// Runs a tool if these words (including argv\[0\]) call one, either through the name of the
+/// program or as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = words.iter().map(readable).collect();
     let name = Path::new(words.first()?).file_name()?.to_str()?;
@@ -111,14 +111,14 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     Some(behave(tool, command_line, Context::of_environment()))
 }
 
-/// Runs a tool if the command line calls one after options of punctual, such as `punctual --store
-/// FILE compat NAME`. Other calls are handled by [`called`].
+/// Runs a tool if its name follows options of punctual, as in `punctual --store FILE compat NAME`.
+/// Other calls are handled by [`called`].
 ///
 /// # Errors
 /// Returns an error if an option is invalid.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
-    // Compare the name, because the command line of another verb is parsed without the options of
-    // this one.
+    // Compare the name first, because the command line of another verb is parsed without the
+    // options of this one.
     let Some(("compat", matches)) = matches.subcommand() else {
         return Ok(None);
     };
@@ -139,7 +139,7 @@ fn readable(word: &OsString) -> String {
 }
 
 fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
-    // Use the original's name, so that ps and killall find the process.
+    // Use the name of the original tool, so that ps and killall find the process.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
     let started = jiff::Timestamp::now();
     context.recover_settings();
@@ -158,7 +158,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
         behaviour: Behaviour {
             strict: is_on("PUNCTUAL_STRICT"),
             sparse_histogram: is_on("PUNCTUAL_SPARSE_HISTOGRAM"),
-            // The key names the stored recording, so it needs a store.
+            // This JSON key contains the ID of the stored recording, so it needs a store.
             extra_key: is_on("PUNCTUAL_JSON_KEY") && !context.wants_no_store(),
             posixly_correct: std::env::var_os("POSIXLY_CORRECT").is_some(),
         },
@@ -170,18 +170,19 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     };
     let status = punctual_compat::run(tool, &mut tool_context);
     drop(tool_context);
-    // If the pipe is closed, the rest of the output is dropped.
+    // If the reader has closed the pipe, the rest of the output is dropped.
     let _ = out.flush();
     ExitCode::from(status)
 }
 
-/// Whether an environment variable is 1.
+/// Returns whether an environment variable is set to 1.
 fn is_on(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| value == "1")
 }
 
-/// Returns the store, unless disabled. The store is opened in parallel, so that the measurement
-/// does not wait for the disk. A failure does not stop a script.
+/// Returns the store, unless storing is disabled. The store is opened in parallel, so that the
+/// measurement does not wait for the disk. If opening fails, a script that calls the tool still
+/// continues.
 fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     if context.wants_no_store() {
         return None;
@@ -189,7 +190,7 @@ fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     Some(Box::new(LaterStore::new(move || context.store())))
 }
 
-/// Installs the same signal handlers as the originals. A second Ctrl-C has no further effect,
+/// Installs handlers for the same signals as the originals. A second Ctrl-C has no further effect,
 /// because timeout(1) sends two signals.
 fn signals() -> io::Result<Signals> {
     let signals = Signals::default();

@@ -1,4 +1,4 @@
-//! `completions`: completions for a shell.
+//! `completions`: prints the completion script for a shell.
 
 use anyhow::Result;
 use clap::Parser;
@@ -11,8 +11,8 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<Completions>("completions");
 
-/// Each script calls `punctual complete` for the candidates, so that recordings and tables are
-/// current. `:files` stands for file names.
+/// Each script calls `punctual complete` to get the candidates, so that the offered recordings and
+/// tables are up to date. A line `:files` stands for file names.
 const BASH: &str = r#"_punctual() {
     local line
     COMPREPLY=()
@@ -78,8 +78,8 @@ impl Run for Completions {
         let script = match self.shell {
             Shell::Zsh => ZSH.as_bytes().to_vec(),
             Shell::Fish => FISH.as_bytes().to_vec(),
-            // The scripts of the other shells cannot call it, so they complete only verbs and
-            // options.
+            // The scripts of the other shells cannot call `punctual complete`, so they complete
+            // only verbs and options.
             shell @ (Shell::Elvish | Shell::PowerShell) => {
                 let mut script = Vec::new();
                 clap_complete::generate(

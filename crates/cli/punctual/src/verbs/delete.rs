@@ -1,4 +1,4 @@
-//! `delete`: delete recordings from the store.
+//! `delete`: deletes recordings from the store.
 
 use anyhow::Result;
 use clap::Parser;
@@ -21,8 +21,8 @@ struct Delete {
 impl Run for Delete {
     fn run(self, context: &Context) -> Result<Exit> {
         let store = context.store_to_delete()?;
-        // Find all recordings before the first is deleted. Then `last~1` has the same meaning for
-        // all arguments, and an invalid argument deletes nothing.
+        // Find all recordings before the first one is deleted. Then `last~1` has the same meaning
+        // in all arguments, and nothing is deleted if an argument is invalid.
         let ids = (self.recordings.iter())
             .map(|selector| store.find(selector))
             .collect::<Result<Vec<_>, _>>()?;

@@ -17,7 +17,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 
-/// The probe whose maximum latency the rule of thumb estimates.
+/// The probe whose maximum latency is estimated by the rule of thumb.
 const COMPARABLE: &str = "timer";
 
 const LONG: &str = "Audit this machine: find settings and properties that cost latency, and how to \
@@ -77,7 +77,7 @@ fn role_help() -> String {
     )
 }
 
-// Output formats of an audit other than text, and its exit code.
+// Output formats of an audit other than text, and the choice of its exit code.
 #[derive(Args)]
 pub(super) struct AuditOutput {
     /// Print JSON
@@ -146,12 +146,12 @@ impl AuditFiles {
 }
 
 impl AuditOutput {
-    /// Writes an audit in the requested formats; as text if none was requested.
+    /// Writes an audit in the requested formats, or as text if none was requested.
     pub(super) fn show(&self, audit: &Audit, context: &Context, all: bool) -> Result<Exit> {
         let json = self.json;
         let files = self.files.asked_for();
         let dashes = files.iter().filter(|(_, path)| path.as_os_str() == "-");
-        // Check this before anything is written.
+        // Check the number of formats for stdout before anything is written.
         let on_stdout = usize::from(json) + dashes.count();
         if on_stdout > 1 {
             let wrong = "only one format can go to stdout: pass a file for the others".to_owned();
@@ -179,15 +179,14 @@ impl AuditOutput {
 }
 
 /// Returns the last timer measurement that can be compared with the expected latency, or the reason
-/// why there is none. It must be from this machine with its current settings, with a real-time
-/// policy, and without a CPU quota. A store that does not exist or cannot be read does not prevent
-/// the audit.
+/// why there is none. It must have run on this machine with its current settings, with a real-time
+/// policy, and without a CPU quota. A missing or unreadable store does not prevent the audit.
 fn measured(
     context: &Context,
     facts: &FactSet,
 ) -> std::result::Result<MeasuredMaximum, Option<String>> {
-    /// Maximum number of recordings to load to check how they were measured, because a store can be
-    /// large.
+    /// Maximum number of recordings to load in order to check how they were measured. A store can
+    /// contain very many.
     const LOOKED_AT: usize = 20;
     let store = context.store_to_read().map_err(|_| None)?;
     let filter = Filter {
@@ -235,12 +234,12 @@ fn why_not(recording: &Recording) -> Option<&'static str> {
     if !recording.threads.iter().all(real_time) {
         return Some("not at a real-time policy");
     }
-    // A quota that was never used up counts as well, because the conditions differ from those of
-    // this machine.
+    // Even a quota that was never used up counts, because the conditions differ from those of this
+    // machine.
     (!recording.interference.groups.is_empty()).then_some("under a CPU quota")
 }
 
-/// Recordings that are not comparable, by the reason.
+/// Counts of the recordings that are not comparable, by reason.
 #[derive(Default)]
 struct Unfit {
     reasons: Vec<(&'static str, usize)>,
@@ -255,8 +254,8 @@ impl Unfit {
         }
     }
 
-    /// Returns a text such as `3 recordings: 2 not at a real-time policy, 1 with other
-    /// settings`; `None` without recordings.
+    /// Returns a text such as `3 recordings: 2 not at a real-time policy, 1 with other settings`;
+    /// `None` if there are no recordings.
     fn said(&self) -> Option<String> {
         let all: usize = self.reasons.iter().map(|(_, count)| count).sum();
         let each: Vec<String> = (self.reasons.iter())

@@ -1,4 +1,4 @@
-//! `export`: a recording in another tool's format, or all recordings as Parquet.
+//! `export`: writes a recording in the format of another tool, or all recordings as Parquet.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use crate::verbs::{Run, Verb, extension, fleet, named, perfetto};
 
 pub(super) const VERB: Verb = Verb::new::<ExportFile>("export");
 
-/// The name of the format that a store's trace events are written in.
+/// The name of the format in which stored trace events are written.
 const TRACE: &str = "trace-dat";
 
 /// The extension of its files.
 const TRACE_EXTENSION: &str = "dat";
 
-/// The default file of trace-cmd(1), and of this format.
+/// The default file name of trace-cmd(1), which this format also uses.
 const TRACE_FILE: &str = "trace.dat";
 
 /// The name of Perfetto's format.
@@ -142,7 +142,7 @@ impl Run for ExportFile {
 }
 
 impl ExportFile {
-    /// Returns the only format with the extension of the output file.
+    /// Returns the format that uses the extension of the output file, if it is the only one.
     fn form_of_extension(&self) -> Result<Form, UsageError> {
         let path = self.output.as_deref().unwrap_or(Path::new("-"));
         let extension = extension::extension_of(path);
@@ -228,7 +228,7 @@ impl ExportFile {
         Ok(Exit::Done)
     }
 
-    /// Returns the options of a format. Returns an error for options of other formats.
+    /// Returns the options for a format. Options that apply only to other formats are an error.
     fn options(&self, name: &str, micro_rows: bool) -> Result<ExportOptions> {
         for (option, given, formats) in [
             ("--sparse-rows", self.sparse_rows, &["cyclictest-hist"][..]),
@@ -261,7 +261,7 @@ impl ExportFile {
     }
 }
 
-/// The samples in the store, for a format that writes them.
+/// The samples in the store, for formats that include samples.
 struct Samples<'a> {
     store: &'a Store,
     id: RecordingId,
@@ -284,7 +284,7 @@ impl SampleSource for Samples<'_> {
     }
 }
 
-/// Errors of writing a sample.
+/// Reason why a sample could not be written.
 enum Failure {
     Store(StoreError),
     Output(io::Error),

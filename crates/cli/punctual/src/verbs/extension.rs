@@ -1,20 +1,20 @@
-//! The format of an output file, by its extension.
+//! Finds the format of an output file from its extension.
 
 use std::path::Path;
 
 use crate::exit::UsageError;
 
-/// The extension of a file in lower case; empty without one.
+/// Returns the extension of a file in lower case; empty if there is none.
 pub(super) fn extension_of(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
 }
 
-/// Refuses a file whose extension belongs to a format that the verb cannot write. A file
-/// without an extension, such as a device or `-` (stdout), is accepted.
+/// Refuses a file whose extension is not one of those that the verb can write. A file without an
+/// extension, such as a device or `-` (stdout), is accepted.
 ///
 /// # Errors
-/// An extension that is not among `known`.
+/// Returns an error for an extension that is not in `known`.
 pub(super) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
     let extension = extension_of(path);
     if extension.is_empty() || known.contains(&extension.as_str()) {

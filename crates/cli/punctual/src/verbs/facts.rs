@@ -1,4 +1,4 @@
-//! `facts`: a machine's state in a file, for an audit on another machine.
+//! `facts`: saves the state of a machine to a file, so that another machine can audit it.
 
 use std::fs::File;
 use std::io::Read;
@@ -22,12 +22,11 @@ pub(super) const VERB: Verb = Verb::new::<Facts>("facts");
 
 /// Default time for counting interrupts.
 pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
-/// Time between two reads of the recorded events.
+/// Interval at which the recorded events are read.
 const POLL: Nanos = Nanos::from_millis(100);
 /// Maximum time for counting interrupts.
 const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
-/// Size limit of a file of facts: a machine with 512 CPUs has a few
-/// megabytes.
+/// Size limit of a file with facts. For a machine with 512 CPUs, such a file has a few megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
 /// Save this machine's state, or compare the machines of two recordings
@@ -143,8 +142,8 @@ impl Capture {
     }
 }
 
-/// Returns the state of this machine, and the counts over `length`. The CPUs that `measured`
-/// chooses are marked in the counts.
+/// Returns the state of this machine, with counts over the time `length`. In the counts, the CPUs
+/// that `measured` returns are marked.
 pub(super) fn here<E>(
     length: Option<Nanos>,
     measured: impl FnOnce(&FactSet) -> Result<CpuSet, E>,
@@ -156,11 +155,11 @@ where
     let mut facts = host.capture(&punctual_checks::patterns());
     let cpus = measured(&facts)?;
     if let Some(length) = length {
-        // Starting to record interrupts all CPUs.
+        // Start the recording before counting, because its start interrupts all CPUs.
         let nohz_full = facts.host.processor.nohz_full.get();
         let mut counter =
             InterruptionCounter::start(&host, &cpus, &nohz_full.cloned().unwrap_or_default());
-        // Count after the capture, so that the cost of the capture is not included.
+        // Start counting after the capture, so that the overhead of the capture is not counted.
         let before = host.counters();
         let start = Instant::now();
         while let left @ 1.. = length.0.saturating_sub(elapsed(start).0) {
@@ -182,7 +181,8 @@ fn elapsed(since: Instant) -> Nanos {
 /// the machine.
 ///
 /// # Errors
-/// Returns an error if the path is missing, too large, damaged, or a folder with another layout.
+/// Returns an error if the path is missing, too large or damaged, or is a folder with a different
+/// layout.
 pub(super) fn load(path: &Path) -> Result<FactSet> {
     let cannot = || format!("cannot read the facts in {}", path.display());
     let data = std::fs::metadata(path).with_context(cannot)?;

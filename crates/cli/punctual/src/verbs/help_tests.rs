@@ -1,4 +1,4 @@
-//! The texts of the help: short, and without forbidden phrases.
+//! Help texts must be short and must not contain forbidden phrases.
 
 use std::ffi::OsString;
 
@@ -6,13 +6,13 @@ use clap::{Arg, Command};
 
 use super::{OF_FLEET, command, parse, verbs};
 
-/// Maximum number of words in a short help, before its default, choices or range.
+/// Maximum number of words in a short help, not counting its default, choices or range.
 const MOST_WORDS: usize = 12;
 
 /// Phrases that must not occur in any help. `tests/sources/language.rs` reads the same list.
 const FORBIDDEN: &str = include_str!("../../tests/sources/language/everywhere.txt");
 
-/// Returns a help text up to its default, choices, range or remark.
+/// Returns the part of a help text before its default, choices, range or remark.
 fn head(help: &str) -> &str {
     help.split(['[', '(', ';', ':']).next().unwrap_or_default()
 }
@@ -26,7 +26,7 @@ fn each(command: &Command, path: &[&str], check: &mut impl FnMut(&str, &Command)
     }
 }
 
-/// Returns whether a command is neither hidden nor a repetition under `help`.
+/// Returns whether a command is visible and is not the `help` command.
 fn is_shown(command: &&Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
@@ -41,7 +41,7 @@ fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
 }
 
-/// Returns the fault of a short help, if there is one.
+/// Returns what is wrong with a short help, if anything.
 fn fault(help: &str) -> Option<String> {
     let words = head(help).split_whitespace().count();
     if words > MOST_WORDS {

@@ -1,4 +1,4 @@
-//! `hold-latency`: holds /dev/cpu_dma_latency open for `tune apply`.
+//! `hold-latency`: keeps /dev/cpu_dma_latency open for `tune apply`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `import`: recordings from other tools' files.
+//! `import`: reads recordings from files of other tools.
 
 mod given;
 
@@ -66,7 +66,7 @@ struct ImportFiles {
     json: bool,
 }
 
-/// Traces are not in the table of formats, because their late reactions must be found first.
+/// Traces are not in the table of formats, because late reactions must first be found in them.
 const TRACE: &str = "  trace (detected only)\n      Kernel trace of another tool, with its late reactions explained";
 
 fn formats() -> String {
@@ -96,7 +96,8 @@ fn long_help() -> String {
     )
 }
 
-/// Heap memory to keep, in bytes: more than is needed to compress a chunk of samples.
+/// Heap memory to keep instead of returning it to the system, in bytes. It is more than is needed
+/// to compress a chunk of samples.
 const KEPT_BYTES: usize = 8 << 20;
 
 impl Run for ImportFiles {
@@ -134,7 +135,7 @@ impl Run for ImportFiles {
                     }
                 }
                 Err(error) => {
-                    // The valid files are imported nevertheless.
+                    // The other files are still imported if they are valid.
                     exit = report(&error);
                     let file = path.display().to_string();
                     results.push(ImportJson::Failed {
@@ -154,10 +155,10 @@ impl Run for ImportFiles {
 /// The options for all files.
 struct Job {
     format: Option<&'static Import>,
-    /// The unit of figures without one.
+    /// Unit of the figures in files that do not state a unit.
     unit: Option<Nanos>,
     label: Option<String>,
-    /// The series that they join.
+    /// Series that the recordings join.
     series: Option<String>,
     given: Given,
     samples: bool,
@@ -236,7 +237,7 @@ impl Job {
         };
         match input.and_then(punctual_tracefile::open) {
             Ok(mut reader) => Some(self.keep_trace(reader.as_mut(), path)),
-            // The file may have another format. The importers report its errors.
+            // The file may be in another format. Then the importers report its errors.
             Err(
                 TraceFileError::Io(_)
                 | TraceFileError::Open { .. }
@@ -270,7 +271,7 @@ impl Job {
         })
     }
 
-    /// Sets the user's label and facts in the recording of the file at `path`.
+    /// Adds the label and the facts that the user passed to the recording of the file at `path`.
     fn named(&self, mut recording: Recording, path: &Path) -> Result<Recording> {
         if let Some(label) = &self.label {
             recording.label = Some(label.clone());
@@ -279,8 +280,8 @@ impl Job {
         Ok(recording)
     }
 
-    /// Reads a file with its samples into the store. If it is invalid, the
-    /// stored part is deleted.
+    /// Reads a file and stores its samples. If the file turns out to be invalid, the stored part is
+    /// deleted.
     fn keep_samples(
         &self,
         store: &Store,
@@ -297,7 +298,7 @@ impl Job {
         let writer = sink.writer.take();
         match (read, writer) {
             (Ok(recording), Some(writer)) => finish(self.named(recording, path)?, writer),
-            // Such files always have samples.
+            // This case should not occur, because files of these formats always have samples.
             (Ok(recording), None) => {
                 let recording = self.named(recording, path)?;
                 store
@@ -306,7 +307,7 @@ impl Job {
                 Ok(recording)
             }
             (Err(error), writer) => {
-                // The first error is reported; the rest is cleaned up.
+                // Report only the first error, and delete the part that was stored.
                 let _ = writer.map(Writer::abandon);
                 Err(error.into())
             }
@@ -326,8 +327,9 @@ fn series_name(text: &str) -> Result<String, Invalid> {
     }
 }
 
-/// Joins a recording to a series of its machine, as a slot at the start time in its file. A file
-/// without a date is rejected, because it would be a run of today in a trend over years.
+/// Adds a recording to a series of its machine, as a slot at the start time stated in the file. A
+/// file without a date is rejected, because its run would count as a run of today in a trend over
+/// years.
 fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result<()> {
     let file = path.display();
     if !recording.knows(Unknown::Started) {
@@ -366,7 +368,7 @@ fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result
         reason: None,
         recording: Some(recording.id),
     };
-    // Files of two machines may begin in the same second. Each file gets its own slot.
+    // Files of two machines may begin in the same second. Give each of them its own slot.
     while !store.add_slot(&epoch, &slot)? {
         slot.due += Duration::from_nanos(1);
     }
@@ -433,7 +435,7 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
         .collect();
     let all = recording.all_latencies();
     let threads = recording.threads.len();
-    // Threads that are not alike may have counted one wake-up several times.
+    // If the threads are of different kinds, several of them may have counted the same wake-up.
     let of_each = !recording.threads_are_alike() && threads > 1;
     let most = recording
         .threads
@@ -478,9 +480,9 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum ImportJson {
-    /// The file was read.
+    /// The file was read successfully.
     Read(Box<ReadJson>),
-    /// It was not.
+    /// The file could not be read.
     Failed {
         /// The file.
         file: String,
@@ -510,9 +512,9 @@ pub(super) struct ReadJson {
     max_ns: Option<Nanos>,
     /// The stored samples; null if none are stored.
     samples: Option<SamplesKept>,
-    /// What the file does not contain.
+    /// Facts that the file does not contain.
     unknown: Option<BTreeSet<Unknown>>,
-    /// What the reader should know.
+    /// Warnings for the reader.
     warnings: Vec<String>,
 }
 

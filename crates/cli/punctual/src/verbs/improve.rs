@@ -1,4 +1,4 @@
-//! `improve`: which settings help on this machine.
+//! `improve`: finds out which settings help on this machine.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -187,7 +187,7 @@ fn search(
         shared: options.sharing.share_cpus,
         say: &mut |said| progress.say(said),
     };
-    // Without a folder for their state, the stages can be measured but not resumed.
+    // If there is no folder for their state, the stages can be measured but not resumed.
     let own = context.own_experiments().ok();
     improve(&mut improvement, plan, own.as_ref(), &mut bench).map_err(failed)?;
     let date = Timestamp::now().strftime("%F").to_string();
@@ -227,7 +227,8 @@ fn show(
     })
 }
 
-/// Returns the plan of the blocks, which use the timer probe with the period of the loop.
+/// Returns the plan of the blocks. They are measured by the timer probe, with the period of the
+/// loop.
 fn plan(options: &Options) -> Result<ExperimentPlan> {
     let measuring = Measuring {
         probe: "timer".to_owned(),

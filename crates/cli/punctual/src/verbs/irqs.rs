@@ -1,5 +1,4 @@
-//! `irqs`: interrupts with their CPUs, affinity and handlers, and changes of the
-//! affinity.
+//! `irqs`: lists interrupts with their CPUs, affinity and handlers, and changes their affinity.
 
 use std::sync::atomic::AtomicBool;
 
@@ -94,7 +93,7 @@ impl Run for Irqs {
 }
 
 impl Irqs {
-    /// The selected rows.
+    /// Returns the rows that the options select.
     fn wanted(&self, mut rows: Vec<InterruptRow>) -> Vec<InterruptRow> {
         rows.retain(|row| {
             (self.all || row.counts.iter().any(|count| count.1 > 0))
@@ -109,7 +108,7 @@ fn print_json(rows: Vec<InterruptRow>) -> Result<()> {
     output::print(&output::json(&values)?)
 }
 
-/// Counts since the boot.
+/// Returns rows with the counts since boot.
 fn so_far(interrupts: Vec<InterruptRecord>) -> Vec<InterruptRow> {
     let row = |interrupt: InterruptRecord| InterruptRow {
         counts: interrupt.counts.clone(),
@@ -139,12 +138,13 @@ fn watched(host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<InterruptR
 /// An interrupt as JSON.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct InterruptJson {
-    /// The interrupt, with its counts since the boot, or in `counts_in_ns`.
+    /// The interrupt, with its counts since boot. With `--watch`, it has the counts of the time
+    /// `counts_in_ns`.
     #[serde(flatten)]
     interrupt: InterruptRecord,
-    /// Time of counting with `--watch`; null without it.
+    /// Duration of counting with `--watch`; null without that option.
     counts_in_ns: Option<u64>,
-    /// Whether several devices share it.
+    /// Whether several devices share the interrupt.
     shared: bool,
 }
 

@@ -1,5 +1,5 @@
-//! `kernel`: check of a configuration, a fragment to build from, and steps to install
-//! a real-time kernel.
+//! `kernel`: checks a configuration, prints a fragment to build from, and prints the steps to
+//! install a real-time kernel.
 
 use std::path::PathBuf;
 
@@ -109,7 +109,7 @@ fn install_steps(distribution: Option<&String>) -> Result<Exit> {
     })?;
     let machine = facts.kernel.architecture.get();
     let machine = machine.map_or("x86_64", String::as_str);
-    // An explicit distribution takes precedence.
+    // A distribution that was given explicitly takes precedence.
     let like = match distribution {
         Some(_) => Vec::new(),
         None => host.distribution_like(),

@@ -1,4 +1,4 @@
-//! `lint`: finds operations that real-time threads of a running program should avoid.
+//! `lint`: finds operations that real-time threads should avoid in a running program.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -128,7 +128,7 @@ impl Lint {
     }
 }
 
-/// A run without violations proves nothing if an important rule is unknown.
+/// If the result of an important rule is unknown, a run without violations proves nothing.
 fn exit(report: &LintReport) -> Exit {
     match (
         report.has_grave(RuleState::Violated),

@@ -1,4 +1,4 @@
-//! `list`: the stored recordings.
+//! `list`: lists the stored recordings.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Run for List {
         };
         let summaries = match context.store_to_read() {
             Ok(store) => store.list_by(&filter)?,
-            // Before the first measurement, there is no store. That is not an error.
+            // A missing store is not an error, because it is created by the first measurement.
             Err(error) if is_not_there(&error) => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -109,7 +109,8 @@ impl Run for List {
     }
 }
 
-/// Number of rows to lay out at once, so that the cells of a ten-year list are not all in memory.
+/// Number of rows to lay out at once, so that the cells of a list of ten years are not all in
+/// memory at the same time.
 const PAGE: usize = 512;
 
 fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {
@@ -159,11 +160,11 @@ fn as_row(summary: &Summary) -> ListRow {
 pub(super) struct ListedJson {
     /// The recording.
     id: RecordingId,
-    /// Its label; null without one.
+    /// Its label; null if it has none.
     label: Option<String>,
     /// The probe that measured.
     probe: String,
-    /// The measurement on one line.
+    /// A summary of the measurement on one line.
     headline: String,
     /// Its start; null if an imported file does not contain it.
     started: Option<Timestamp>,
@@ -177,9 +178,9 @@ pub(super) struct ListedJson {
     recorded: u64,
     /// Missed periods of all threads; null if an imported file does not contain them.
     missed: Option<u64>,
-    /// The largest latency; null without samples.
+    /// The largest latency; null if there are no samples.
     max_ns: Option<Nanos>,
-    /// The 99th percentile; null without samples.
+    /// The 99th percentile; null if there are no samples.
     p99_ns: Option<Nanos>,
     /// The name of the machine; null if it is unknown.
     host: Option<String>,

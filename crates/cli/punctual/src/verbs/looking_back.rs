@@ -1,4 +1,4 @@
-//! The runs of a series, for the verbs that look back: trend, changes, plot, report.
+//! The runs of a series, for the verbs that look back: trend, changes, plot and report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,20 +34,20 @@ pub(super) struct Span {
     pub(super) threshold: Option<Nanos>,
 }
 
-/// A series as read from the store.
+/// A series that was read from the store.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) runs: Vec<Run>,
     holes: Vec<Hole>,
     notes: Vec<Note>,
     acknowledged: Vec<Acknowledgement>,
-    /// Where the newest run was measured.
+    /// The machine and the time of the newest run.
     measured_on: Option<MeasuredOn>,
 }
 
 impl Series {
-    /// Loads the series with this name, or the only series if there is no name. If no plan has a
-    /// series with this name, the recordings with this label form the series.
+    /// Loads the series with this name, or the only series if no name is given. If no plan contains
+    /// a series with this name, the recordings with this label form the series.
     pub(super) fn load(store: &dyn SeriesStore, name: Option<&str>, span: &Span) -> Result<Self> {
         let name = name_of(store, name)?;
         let epochs = store.series_named(&name, span.host.as_deref())?;
@@ -61,7 +61,7 @@ impl Series {
         Ok(series)
     }
 
-    /// Judges it.
+    /// Judges the series over time.
     pub(super) fn trend(&self, span: &Span) -> Trend {
         let question = Question {
             series: self.name.clone(),
@@ -81,7 +81,7 @@ impl Series {
     }
 }
 
-/// Returns the given name, or else the name of the only series.
+/// Returns the given name, or the name of the only series if no name is given.
 pub(super) fn name_of(store: &dyn SeriesStore, given: Option<&str>) -> Result<String> {
     match given {
         Some(name) => Ok(name.to_owned()),
@@ -135,8 +135,8 @@ fn planned(
                 setup
             }
         };
-        // The data that a trend needs from a run takes a tenth of its memory, so that ten years
-        // fit.
+        // Keep only the data that a trend needs. It takes a tenth of the memory of a run, so that
+        // ten years of runs fit.
         runs.extend(trend::runs_of(&run, &setup));
         Ok(())
     };
@@ -162,7 +162,7 @@ fn planned(
     })
 }
 
-/// Returns an error for runs of several machines, because they do not form a trend.
+/// Returns an error if the runs are from several machines, because they do not form a trend.
 fn check_hosts(name: &str, hosts: &BTreeSet<String>) -> Result<()> {
     match hosts.len() {
         0 | 1 => Ok(()),
@@ -214,7 +214,7 @@ fn setup(store: &dyn SeriesStore, run: &SeriesRun, epoch: Option<&SeriesEpoch>) 
     let load = load.filter(|load| !load.is_empty() && load != "none");
     Ok(Setup {
         load: load.unwrap_or_else(|| NO_LOAD.to_owned()),
-        // The limit is that of the newest run, which is not known yet.
+        // The limit is taken from the newest run, which is not known yet.
         limit: None,
         facts: Arc::new(facts),
     })
@@ -289,7 +289,8 @@ fn as_run(recording: &Recording) -> SeriesRun {
     }
 }
 
-/// Returns the name of the load. A load that failed counts as a different load.
+/// Returns the name of the load. If the load failed, the name states this, so that it counts as a
+/// different load.
 fn load_of(recording: &Recording) -> String {
     let names: Vec<&str> = recording
         .load
@@ -338,8 +339,8 @@ fn holes(store: &dyn SeriesStore, name: &str, span: &Span) -> Result<Vec<Hole>> 
     Ok(holes)
 }
 
-/// Returns the notes about this series, about its recordings, or about no series. If a machine is
-/// requested, returns only its notes and those about no machine.
+/// Returns the notes about this series, about its recordings, or about no particular series. If a
+/// machine is requested, notes about other machines are left out.
 fn notes(store: &dyn SeriesStore, series: &Series, host: Option<&str>) -> Result<Vec<Note>> {
     let own: BTreeSet<RecordingId> = series.runs.iter().map(|run| run.recording).collect();
     let is_here = |note: &punctual_model::Note| match (host, &note.machine) {
@@ -363,7 +364,7 @@ fn notes(store: &dyn SeriesStore, series: &Series, host: Option<&str>) -> Result
         .collect())
 }
 
-/// Returns the name of a tracked figure in a decision, such as `idle/general/tail/worse`.
+/// Returns the name that a decision uses for a tracked figure, such as `idle/general/tail/worse`.
 pub(super) fn figure(group: &Group, change: &ChangePoint) -> String {
     let direction = if change.worse { WORSE } else { BETTER };
     format!(
@@ -391,9 +392,10 @@ fn acknowledged(marks: &[ChangeAnnotation], runs: &[Run]) -> Vec<Acknowledgement
         .collect()
 }
 
-/// Returns `None` if the recording is not among the runs, or if a later version wrote the decision.
+/// Returns `None` if the recording is not among the runs, or if the decision was written by a later
+/// version.
 fn acknowledgement(mark: &ChangeAnnotation, runs: &[Run]) -> Option<Acknowledgement> {
-    // A load may have a slash in its name.
+    // The name of a load may contain a slash.
     let mut parts = mark.figure.rsplitn(4, '/');
     let (direction, followed, cpus) = (parts.next()?, parts.next()?, parts.next()?);
     let of_name = |followed_name: &str| {
@@ -416,7 +418,8 @@ fn acknowledgement(mark: &ChangeAnnotation, runs: &[Run]) -> Option<Acknowledgem
     })
 }
 
-/// Returns the author of a note or a decision: the given name, or else the name of the user.
+/// Returns the author of a note or a decision: the given name, or the name of the user if none is
+/// given.
 pub(super) fn author(given: Option<String>) -> Result<String> {
     let named = || {
         ["USER", "LOGNAME"]
@@ -430,7 +433,7 @@ pub(super) fn author(given: Option<String>) -> Result<String> {
     }))
 }
 
-/// Returns the group with this name, or the first group if there is no name.
+/// Returns the group with this name, or the first group if no name is given.
 pub(super) fn group<'a>(trend: &'a Trend, name: Option<&str>) -> Result<&'a Group> {
     let names = || {
         trend
@@ -464,8 +467,8 @@ mod tests {
 
     use super::*;
 
-    /// In a collector, two machines can have a series with the same name. Each has its own slots,
-    /// and the notes about it or about no machine.
+    /// In a collector, two machines can have series with the same name. Each of them must have only
+    /// its own slots, its own notes, and the notes about no particular machine.
     #[test]
     fn series_stays_separate_per_machine() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The verbs: one file each, one line each in [`VERBS`].
+//! The verbs. Each verb has its own file and one line in [`VERBS`].
 
 mod app;
 mod bundle;
@@ -65,14 +65,14 @@ use crate::exit::{self, Exit};
 pub(crate) struct Verb {
     /// The word on the command line.
     pub(crate) name: &'static str,
-    /// Returns its options, as a command with any name.
+    /// Returns the options of the verb, as a command with any name.
     options: fn() -> Command,
     /// Its function.
     pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
 }
 
-/// The options of a verb as the fields of a struct, from which its command line is derived, and the
-/// function that runs the verb.
+/// The options of a verb as fields of a struct, and the function that runs the verb. The command
+/// line of the verb is derived from the struct.
 trait Run: Parser {
     fn run(self, context: &Context) -> Result<Exit>;
 }
@@ -87,12 +87,12 @@ impl Verb {
         }
     }
 
-    /// Returns its part of the command line.
+    /// Returns the part of the command line that belongs to this verb.
     fn command(&self) -> Command {
         (self.options)().name(self.name)
     }
 
-    /// Returns whether only the program itself starts the verb.
+    /// Returns whether the verb is started only by the program itself.
     pub(crate) fn is_internal(&self) -> bool {
         self.command().is_hide_set()
     }
@@ -158,9 +158,9 @@ pub(crate) fn command() -> Command {
     command.help_template(template)
 }
 
-/// Parses these words with the options of their verb alone, because the options of all verbs take
-/// several MiB of memory and most of the time of a start. If that fails, parses the words with the
-/// options of all verbs, so that the error message can suggest alternatives.
+/// Parses these words with the options of their verb only, because the options of all verbs take
+/// several MiB of memory and most of the startup time. If that fails, parses them with the options
+/// of all verbs, so that the error message can suggest alternatives.
 ///
 /// # Errors
 /// Returns an error for an invalid command line, and for a request for help.
@@ -190,8 +190,8 @@ fn whole(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     read.map_err(|error| renamed::explained(&error, words, &mut command).unwrap_or(error))
 }
 
-/// Returns the words without `--help` after `help`, because clap would take it for the name of a
-/// verb.
+/// Returns the words without a `--help` that follows `help`, because clap would treat it as the
+/// name of a verb.
 fn asked_once(words: &[OsString]) -> Vec<OsString> {
     let is_help = |word: &&OsString| ["--help", "-h"].iter().any(|known| word == known);
     let mut kept = words.to_vec();
@@ -221,7 +221,7 @@ fn is_option(word: &OsStr) -> bool {
     word.as_encoded_bytes().starts_with(b"-")
 }
 
-/// Returns the command line without the verbs that only the program itself starts.
+/// Returns the command line without the verbs that are started only by the program itself.
 fn shown_command() -> Command {
     let shown = verbs().filter(|verb| !verb.is_internal());
     base().subcommands(shown.map(Verb::command))
@@ -239,7 +239,7 @@ fn base() -> Command {
     Global::augment_args(base)
 }
 
-/// Returns the chosen verb, with its part of the command line.
+/// Returns the chosen verb and its part of the command line.
 pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches)> {
     let (name, matches) = matches
         .subcommand()
@@ -250,7 +250,7 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
-/// Returns the command line of this program, for recordings.
+/// Returns the command line with which this program was started, for recordings.
 fn command_line() -> Vec<String> {
     let words = std::env::args_os();
     words

@@ -1,4 +1,4 @@
-//! Replacements for the verbs of a fleet, in a program that was built without them.
+//! Replacements for the verbs of the feature `fleet`, for a program that was built without it.
 
 use std::path::Path;
 use std::sync::Arc;

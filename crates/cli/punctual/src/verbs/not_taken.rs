@@ -1,4 +1,4 @@
-//! Entries of another store that `store merge` and `store copy` left out.
+//! Reports entries of another store that `store merge` and `store copy` left out.
 
 use punctual_model::grouped;
 use punctual_report::document::Field;
@@ -6,14 +6,15 @@ use punctual_store::LeftOut;
 
 use crate::exit::Exit;
 
-/// Their number, and why the first was left out. Returns `None` if all were taken.
+/// Returns the number of these entries and the reason why the first was left out. Returns `None` if
+/// no entry was left out.
 pub(super) fn field(refused: &LeftOut) -> Option<Field> {
     let why = refused.left_out_why.as_deref()?;
     let text = format!("{}; the first: {why}", grouped(refused.left_out));
     Some(Field::new("left out", text))
 }
 
-/// The exit code: a store that was taken in part has failed.
+/// Returns the exit code. If only a part of the store was copied, the verb has failed.
 pub(super) fn exit(refused: &LeftOut) -> Exit {
     match refused.left_out {
         0 => Exit::Done,

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use clap::Command;
 
-/// The verbs under their headings, in the order of the help. A test below ensures that each verb is
-/// listed once.
+/// The verbs under their headings, in the order of the help. A test below checks that each verb is
+/// listed exactly once.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Measure", &["check", "measure", "watch", "explain", "lint"]),
     (

@@ -1,4 +1,4 @@
-//! Outliers and traces in the format of Perfetto.
+//! Writes outliers and traces in the format of Perfetto.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 /// The usual extensions of its files.
 pub(super) const EXTENSIONS: [&str; 2] = ["pftrace", "perfetto-trace"];
 
-/// Events this long before and after a span of time are written with it.
+/// Events up to this long before and after a span of time are written along with it.
 const MARGIN: Nanos = Nanos::from_millis(10);
 
-/// Writes outliers with the events that are kept of each.
+/// Writes outliers, each with those of its events that are stored.
 pub(super) fn write(
     recording: &Recording,
     outliers: &[(&Outlier, Option<Window>)],
@@ -27,7 +27,7 @@ pub(super) fn write(
     written.context("cannot write the trace")
 }
 
-/// Writes the outliers and the rest of a file.
+/// Writes the outliers and the end of the file.
 fn finish(
     mut writer: PerfettoWriter<impl Write>,
     recording: &Recording,
@@ -50,17 +50,17 @@ fn finish(
     writer.finish(&TracedMachine {
         kernel: kernel.release.get().cloned(),
         architecture: kernel.architecture.get().cloned(),
-        // The date of a trace is unknown.
+        // A trace does not state its date.
         wall: (first.filter(|_| trace.is_none()))
             .map(|outlier| (outlier.monotonic_ns, outlier.time)),
     })
 }
 
-/// A trace that is also written in Perfetto's format as it is read.
+/// A trace that is converted to Perfetto's format while it is read.
 pub(super) struct Converting<'a, W> {
     reader: &'a mut dyn TraceReader,
     writer: PerfettoWriter<W>,
-    /// Only events around this span are written.
+    /// If set, only events around this span are written.
     between: Option<(Nanos, Nanos)>,
     failed: Option<io::Error>,
 }
@@ -84,12 +84,12 @@ impl<'a, W: Write> Converting<'a, W> {
         }
     }
 
-    /// Returns the error of the output that ended the reading.
+    /// Returns the output error that stopped the reading, if any.
     pub(super) fn failed(&mut self) -> Option<io::Error> {
         self.failed.take()
     }
 
-    /// Writes the outliers of the trace, which was read to its end.
+    /// Writes the outliers of the trace, which must have been read to its end.
     pub(super) fn finish(
         self,
         recording: &Recording,

@@ -1,4 +1,4 @@
-//! `plot`: plots of recordings.
+//! `plot`: draws plots of recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ static KINDS: [Kind; 9] = [
     ("trend", Draw::Series(plot::trend)),
 ];
 
-/// The kinds that show one recording.
+/// The kinds of plots that show a single recording.
 const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
 /// Plot recordings or a series as SVG or PNG
@@ -138,7 +138,7 @@ fn auto(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Report
     }
 }
 
-/// Returns the only recording. `options` has rejected several.
+/// Returns the only recording. The check of the options has already rejected several recordings.
 fn only<'a>(recordings: &[&'a Recording]) -> Result<&'a Recording, ReportError> {
     recordings.first().copied().ok_or(ReportError::NoRecording)
 }
@@ -219,7 +219,7 @@ impl PlotFile {
     }
 }
 
-/// Returns the name of a series in a form that is valid in a file name.
+/// Returns the name of a series, changed so that it is valid in a file name.
 pub(super) fn file_name(series: &str) -> String {
     let plain = |c: char| {
         if c.is_alphanumeric() || "-_.".contains(c) {

@@ -1,11 +1,11 @@
-//! Old names of verbs and options, and what to use instead.
+//! Old names of verbs and options, with their replacements.
 
 use std::ffi::{OsStr, OsString};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 
-/// An old verb, and what to use instead.
+/// An old verb and its replacement.
 const VERBS: &[(&str, &str)] = &[
     ("record", "monitor"),
     ("deliver", "push"),
@@ -17,7 +17,7 @@ const VERBS: &[(&str, &str)] = &[
     ("lake", "export --to"),
 ];
 
-/// An old option of a verb, and what to use instead.
+/// An old option of a verb and its replacement.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("check", "--time", "--duration"),
     ("experiment", "--time", "--duration"),
@@ -28,7 +28,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("watch", "--worst", "--longest"),
 ];
 
-/// The error for an old verb or option, if `error` is about one; names what to use instead.
+/// If `error` is about an old verb or option, returns an error that names its replacement.
 pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command) -> Option<Error> {
     let text = |kind| match error.get(kind)? {
         ContextValue::String(text) => Some(text.as_str()),

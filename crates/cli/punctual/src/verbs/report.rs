@@ -1,4 +1,4 @@
-//! `report`: reports of recordings, for people or for continuous integration.
+//! `report`: writes reports of recordings, for people or for continuous integration.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ pub(super) const VERB: Verb = Verb::new::<Report>("report");
 
 type Render = fn(&[Recording], &Context, &Store) -> Result<String>;
 
-/// A format of reports.
+/// A format in which a report can be written.
 struct Form {
     name: &'static str,
     /// Its file extension.
     ending: &'static str,
     render: Render,
-    /// Renders a page about a series; `None` if the format does not support that.
+    /// Renders a page about a series; `None` if the format cannot show a series.
     page: Option<fn(&Document, &Context) -> String>,
 }
 
@@ -145,8 +145,8 @@ impl Run for Report {
 }
 
 impl Report {
-    /// Writes the page of a series: verdict, trend, plots, changes, causes, and slots without a
-    /// recording.
+    /// Writes the page of a series. It shows the verdict, the trend, plots, changes, causes, and
+    /// the slots without a recording.
     fn of_series(&self, name: &str, form: &Form, store: &Store, context: &Context) -> Result<Exit> {
         let Some(page) = form.page else {
             let text = format!(

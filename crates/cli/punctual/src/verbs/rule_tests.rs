@@ -1,4 +1,4 @@
-//! One word, one meaning, one letter: rules for the whole command line.
+//! Rules for the whole command line: a word or a letter has the same meaning everywhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ const LETTERS: &[(&str, char)] = &[
     ("yes", 'y'),
 ];
 
-/// Options that take another value in some verb, with the reason.
+/// Options that take a different value in some verb, each with the reason.
 const SEVERAL_VALUES: &[(&str, &str)] = &[
     ("by", "the words to group by are those of what is grouped"),
     ("comm", "threads: a part of the name"),
@@ -45,7 +45,7 @@ const SEVERAL_VALUES: &[(&str, &str)] = &[
     ("set", "experiment: several values of one setting"),
 ];
 
-/// Verbs without `--json`, and why.
+/// Verbs without `--json`, each with the reason.
 const NO_JSON: &[(&str, &str)] = &[
     ("app", "has subcommands"),
     ("bundle", "writes a file"),
@@ -97,7 +97,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("tune settings", "prints Markdown"),
 ];
 
-/// Words for removing something, and the verbs that use them (see CONTRIBUTING.md).
+/// Words that mean to remove something, and the verbs that use them (see CONTRIBUTING.md).
 const TAKING_AWAY: &[(&str, &[&str])] = &[
     (
         "delete",
@@ -134,7 +134,7 @@ fn all(check: &mut impl FnMut(&str, &Command)) {
     each(&whole, "", check);
 }
 
-/// Returns the options of a command, without the parameters of a probe.
+/// Returns the options of a command except the parameters of a probe.
 fn options<'a>(path: &str, command: &'a Command) -> impl Iterator<Item = (&'a str, &'a Arg)> {
     let probe = path.strip_prefix("measure ");
     let probe = probe.and_then(|name| PROBES.iter().find(|probe| probe.name == name));

@@ -1,4 +1,4 @@
-//! `schema`: the JSON Schemas of the verbs' output, generated from the types.
+//! `schema`: prints the JSON Schemas of the verbs' output, which are generated from the types.
 
 use anyhow::Result;
 use clap::Parser;
@@ -22,7 +22,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<SchemaOf>("schema");
 
-/// A type of JSON document.
+/// A type of JSON document that verbs print.
 struct Form {
     /// Its name on the command line.
     name: &'static str,

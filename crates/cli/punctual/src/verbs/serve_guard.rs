@@ -1,5 +1,5 @@
 //! `serve-guard`: restores settings if the program that changed them hangs, is stopped or is
-//! killed; for internal use.
+//! killed. This verb is for internal use.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -26,21 +26,22 @@ const NAME: &str = "serve-guard";
 /// Interval at which the program reports that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// A program that changes settings and makes no progress for this time is hanging or stopped.
+/// If a program that has changed settings makes no progress for this time, it is considered to be
+/// hanging or stopped.
 pub(super) const SILENCE: Nanos = Nanos::from_secs(60);
 
 /// Environment variable that replaces this time in tests, in milliseconds.
 const OTHER_SILENCE: &str = "PUNCTUAL_GUARD_MS";
 
-/// Maximum time to wait for the end of a killed program. On an overloaded machine, its files are
-/// closed long before it has ended.
+/// Maximum time to wait until a killed program has ended. On an overloaded machine, its files can
+/// be closed long before that.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 60,
     tv_nsec: 0,
 };
 
-/// The byte that the program sends while it is alive, and the one that it sends when it ends by
-/// itself.
+/// The byte that the program sends while it is alive, and the byte that it sends when it ends
+/// normally.
 const LIVES: &[u8] = b".";
 const ENDS: &[u8] = b"!";
 
@@ -58,7 +59,7 @@ struct ServeGuard {
 
 impl Run for ServeGuard {
     fn run(self, context: &Context) -> Result<Exit> {
-        // Ctrl-C and the end of the terminal must not end this process.
+        // Ctrl-C and closing the terminal must not end this process.
         let _ = setsid();
         let parent = Pid::from_raw(self.pid).filter(|pid| getppid() == Some(*pid));
         let parent = parent.context("the watched program has ended")?;
@@ -81,7 +82,7 @@ impl Run for ServeGuard {
                     break;
                 }
                 Ok(_) => match rustix::io::read(&stdin, &mut buffer) {
-                    // The program has restored its settings.
+                    // The program has already restored its settings.
                     Ok(read @ 1..) if buffer[..read].contains(&ENDS[0]) => return Ok(Exit::Done),
                     Ok(1..) | Err(rustix::io::Errno::INTR) => {}
                     // The program has ended, or was killed.
@@ -91,14 +92,14 @@ impl Run for ServeGuard {
                 Err(error) => bail!("poll: {error}"),
             }
         }
-        // Wait for its end, because until then its settings count as in use.
+        // Wait until the program has ended, because its settings count as in use until then.
         let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
         context.recover_settings();
         Ok(Exit::Done)
     }
 }
 
-/// A process that restores settings if this one no longer calls [`beat`](Self::beat).
+/// A process that restores settings if this process stops calling [`beat`](Self::beat).
 pub(super) struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
@@ -146,14 +147,14 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(mut pipe) = self.pipe.take() {
-            // This fails if the guard has already ended.
+            // This write fails if the guard has already ended.
             let _ = pipe.write_all(ENDS);
         }
         let _ = self.child.wait();
     }
 }
 
-/// A watcher that also reports to the guard at each progress.
+/// A watcher that also reports to the guard whenever there is progress.
 pub(super) struct Guarded<'a> {
     pub(super) inner: Box<dyn Watcher>,
     pub(super) guard: Option<&'a RefCell<Guard>>,

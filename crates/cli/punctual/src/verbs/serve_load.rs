@@ -1,4 +1,4 @@
-//! `serve-load`: a load in a subprocess, for internal use.
+//! `serve-load`: runs a load in a subprocess. This verb is for internal use.
 
 use std::ffi::OsString;
 use std::io;
@@ -37,8 +37,8 @@ impl Run for ServeLoad {
 
 /// Makes a load run in a subprocess of this program.
 pub(super) fn in_subprocess(load: LoadRequest) -> LoadRequest {
-    // If this program cannot be found again (it was deleted while it runs), the threads of the load
-    // run in this process.
+    // If the file of this program cannot be found (because it was deleted while the program is
+    // running), the threads of the load run in this process.
     match std::env::current_exe() {
         Ok(program) => load.subprocess(vec![program.into(), OsString::from(NAME)]),
         Err(_) => load,

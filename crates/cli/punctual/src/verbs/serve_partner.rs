@@ -1,5 +1,4 @@
-//! `serve-partner`: one half of a probe in a subprocess, for internal
-//! use.
+//! `serve-partner`: runs one half of a probe in a subprocess. This verb is for internal use.
 
 use std::ffi::OsString;
 use std::io;
@@ -32,8 +31,8 @@ impl Run for ServePartner {
     }
 }
 
-/// Returns the command that starts this program as a partner; `None` if the program cannot be found
-/// (deleted while it runs).
+/// Returns the command that starts this program as a partner. Returns `None` if the file of the
+/// program cannot be found, because it was deleted while the program is running.
 pub(super) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])

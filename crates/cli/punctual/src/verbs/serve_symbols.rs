@@ -1,5 +1,5 @@
-//! `serve-symbols`: the functions of another user's program, read without privileges, for
-//! internal use.
+//! `serve-symbols`: reads the functions of another user's program without privileges. This verb is
+//! for internal use.
 
 use std::ffi::OsString;
 use std::io;
@@ -37,7 +37,7 @@ impl Run for ServeSymbols {
     }
 }
 
-/// Closes file descriptors that the program inherited, except the first three.
+/// Closes all file descriptors that this program has inherited, except the first three.
 fn close_inherited() -> Result<()> {
     let folder = "/proc/self/fd/";
     let entries = std::fs::read_dir(folder).context(folder)?;
@@ -45,14 +45,14 @@ fn close_inherited() -> Result<()> {
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect();
-    // `inherited` refuses the descriptors that this program opened itself.
+    // `inherited` returns an error for the descriptors that this program has opened itself.
     let inherited = numbers.into_iter().map(punctual_rt::inherited);
     inherited.filter_map(Result::ok).for_each(drop);
     Ok(())
 }
 
-/// Returns the command that starts this program as a reader of symbols; `None` if the program
-/// cannot be found (deleted while it runs).
+/// Returns the command that starts this program as a reader of symbols. Returns `None` if the file
+/// of the program cannot be found, because it was deleted while the program is running.
 pub(super) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])

@@ -9,7 +9,7 @@ use punctual_session::CpuLocks;
 use crate::context::Context;
 use crate::output;
 
-// Whether CPUs may be shared.
+// Whether the measured CPUs may be shared with another measurement.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
     /// Measure although another measurement uses these CPUs
@@ -18,7 +18,7 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// Reserves the CPUs that are measured. Returns `None` if they may be shared.
+    /// Reserves the CPUs to measure. Returns `None` if they may be shared.
     pub(super) fn hold(
         self,
         cpus: Option<&CpuSet>,

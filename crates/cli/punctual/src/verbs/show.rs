@@ -1,4 +1,4 @@
-//! `show`: one recording.
+//! `show`: shows one recording.
 
 use anyhow::Result;
 use clap::Parser;

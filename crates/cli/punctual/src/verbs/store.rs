@@ -1,4 +1,4 @@
-//! `store`: figures, checks, backups and merges of a store.
+//! `store`: shows, checks, backs up, copies and merges stores.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! `threads`: the threads of the machine with policy, priority, CPUs and
-//! usage.
+//! `threads`: lists the threads of the machine with their policy, priority, CPUs and usage.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -117,7 +116,7 @@ fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
 }
 
 impl Threads {
-    /// The selected threads.
+    /// Returns the threads that the options select.
     fn wanted(&self, host: &Host) -> Result<Vec<TaskRecord>> {
         let pids = &self.pid;
         let mut tasks = if pids.is_empty() {
@@ -140,11 +139,11 @@ impl Threads {
         Ok(tasks)
     }
 
-    /// Returns the threads with their usage during `time`. Threads that started or ended meanwhile
-    /// are omitted.
+    /// Returns the threads with their usage during `time`. Threads that start or end during that
+    /// time are omitted.
     fn watched(&self, host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<ThreadRow>> {
         let before = self.wanted(host)?;
-        // If wake-ups can be watched, their latency is included.
+        // If wake-ups can be watched, the rows include their latencies.
         let request = WakeupRequest {
             by_group: false,
             group: None,
@@ -155,7 +154,7 @@ impl Threads {
         };
         let mut wakeups = WakeupSession::start(&request, host).ok();
         let over = watching::wait(Some(time), stop, || {
-            // If this fails, no latencies are shown.
+            // If reading the wake-ups fails, no latencies are shown.
             if wakeups
                 .as_mut()
                 .is_some_and(|wakeups| wakeups.keep_up().is_err())
@@ -220,15 +219,16 @@ fn sort(rows: &mut [ThreadRow], by: Sort) {
 /// A thread as JSON.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadJson {
-    /// The thread, with its usage since its start, or in `used_in_ns`.
+    /// The thread, with its usage since its start. With `--watch`, it has its usage during the time
+    /// `used_in_ns`.
     #[serde(flatten)]
     task: TaskRecord,
-    /// Time of counting with `--watch`; null without it.
+    /// Duration of counting with `--watch`; null without that option.
     used_in_ns: Option<u64>,
-    /// Wake-up latencies of threads of its name, with `--watch`; null if they cannot
+    /// With `--watch`, the wake-up latencies of all threads with the same name; null if they cannot
     /// be watched.
     waits_of_its_name: Option<WaitHistogram>,
-    /// Whether it is of fifo, rr or deadline.
+    /// Whether its policy is fifo, rr or deadline.
     real_time: bool,
 }
 

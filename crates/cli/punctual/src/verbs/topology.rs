@@ -1,5 +1,4 @@
-//! `topology`: the topology of CPUs, caches and memory; and `place`: CPUs for
-//! threads.
+//! `topology` shows the topology of CPUs, caches and memory. `place` recommends CPUs for threads.
 
 use std::path::PathBuf;
 
@@ -111,7 +110,7 @@ impl Run for CpuLocation {
 }
 
 impl Beside {
-    /// Returns the given CPU, or the CPU that serves the interrupt.
+    /// Returns the given CPU, or the CPU that handles the given interrupt.
     fn cpu(&self, host: &Host) -> Result<u32> {
         if let Some(cpu) = self.cpu {
             return Ok(cpu);

@@ -1,4 +1,4 @@
-//! `watch`: all wake-ups of the machine, live.
+//! `watch`: watches all wake-ups of the machine live.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ use crate::{live, output};
 
 pub(super) const VERB: Verb = Verb::new::<Watch>("watch");
 
-/// Interval of redrawing the view.
+/// Interval at which the view is redrawn.
 const REDRAW: Duration = Duration::from_secs(1);
 
-/// Length of one wait.
+/// Maximum duration of a single wait for events.
 const TURN: Duration = Duration::from_millis(50);
 
 /// Duration of a watch without a time limit: a century.
 const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Polling interval for a wait above the limit.
+/// Interval at which the program checks for a wait above the limit.
 const LOOK: Duration = Duration::from_millis(200);
 
 const LONG: &str = "Watch the latency of all wake-ups of the machine: how long each woken thread \
@@ -150,15 +150,15 @@ impl Run for Watch {
             return Ok(Exit::Broken);
         }
         Ok(match (stop.load(Ordering::Relaxed), duration) {
-            // Without a duration, Ctrl-C is the regular end.
+            // If no duration was given, Ctrl-C is the normal way to end the watch.
             (true, Some(_)) => Exit::Interrupted,
             _ => Exit::Done,
         })
     }
 }
 
-/// Watches until the time is over, `stop` is set, or a wait exceeds the limit;
-/// returns the counts, and whether one did.
+/// Watches until the time is over, `stop` is set, or a wait exceeds the limit. Returns the counts,
+/// and whether a wait exceeded the limit.
 fn observe(
     session: &mut WakeupSession,
     duration: Option<Nanos>,
@@ -193,7 +193,7 @@ fn observe(
     }
 }
 
-/// The same text as at the end, redrawn on a terminal.
+/// The text that is also printed at the end. On a terminal, it is redrawn during the watch.
 struct View(Option<ProgressBar>);
 
 impl View {
@@ -210,10 +210,10 @@ impl View {
     fn draw(&self, seen: &Wakeups, axes: &[WakeupAxis], context: &Context) {
         let Some(bar) = &self.0 else { return };
         let height = live::terminal_height();
-        // Lines that do not fit would scroll at each drawing.
+        // If there were too many lines, they would scroll each time the view is drawn.
         let others = seen.longest.len() + seen.open.len().min(10) + 10;
         let rows = height.saturating_sub(others).max(1);
-        // The view is on stderr, independent of stdout.
+        // The view is drawn on stderr, so its width does not depend on stdout.
         let style = TextStyle {
             width: live::terminal_width(),
             ..context.style()

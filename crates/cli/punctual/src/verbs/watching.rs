@@ -1,5 +1,5 @@
-//! Shared by verbs that list the state of the machine: counting over a time instead
-//! of since the start, and JSON.
+//! Code for verbs that list the state of the machine: JSON, and counting during a given time
+//! instead of since the start.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,11 +10,11 @@ use punctual_model::Nanos;
 
 use crate::output;
 
-/// Polling interval of the stop flag.
+/// Interval at which the stop flag is polled.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Shows the text that `turn` returns: once, or on a terminal repeatedly at the same position until
-/// `stop` is set.
+/// Shows the text that `turn` returns. On a terminal, shows it repeatedly at the same position
+/// until `stop` is set. Otherwise, shows it once.
 ///
 /// # Errors
 /// Returns the errors of `turn`, and an error if stdout cannot be written.
@@ -37,20 +37,20 @@ pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) 
     }
 }
 
-/// The first column of the first line (ECMA-48 CUP): the old text is overwritten
-/// without flicker.
+/// Moves the cursor to the first column of the first line (ECMA-48 CUP), so that the old text is
+/// overwritten without flicker.
 const TO_THE_TOP: &str = "\x1b[H";
 const CLEAR_BELOW: &str = "\x1b[J";
 /// Clears the rest of a longer old line (EL).
 const CLEAR_LINE: &str = "\x1b[K";
 
-/// Returns the lines that fit, and a line with the number of the others.
+/// Returns the lines that fit, followed by a line with the number of remaining lines.
 fn first_lines(text: &str, height: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let shown = if lines.len() < height {
         lines.len()
     } else {
-        // Space for that line and for the cursor.
+        // Leave space for that line and for the cursor.
         height.saturating_sub(2).max(1)
     };
     let mut kept: Vec<String> = lines[..shown.min(lines.len())]
@@ -76,11 +76,11 @@ fn terminal_height() -> Option<usize> {
     (size.ws_row > 0).then_some(size.ws_row.into())
 }
 
-/// Waits for `time`, or indefinitely if it is `None`, but ends when `stop` is set. Calls
+/// Waits for `time`, or indefinitely if `time` is `None`, but returns early if `stop` is set. Calls
 /// `meanwhile` about twenty times a second. Returns the elapsed time.
 ///
 /// # Errors
-/// Returns an error of `meanwhile` at once.
+/// Returns an error of `meanwhile` immediately.
 pub(super) fn wait(
     time: Option<Nanos>,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! `explain --pid` of a running application that a signal stops, and of one that ends during the
+//! `explain --pid` of a running application: one is stopped by a signal, and one ends during the
 //! run.
 
 use std::process::Child;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stage::Stage;
 
-/// Starts an application that wakes every few milliseconds: our own program.
+/// Starts an application that wakes every few milliseconds. The application is our own program.
 fn application(place: &Sandbox, seconds: u32) -> Child {
     let line = format!(
         "measure timer --policy other -i 5ms -D {seconds}s --warm-up 0 -q --store {}",
@@ -37,7 +37,7 @@ fn recorded(place: &Sandbox) -> Recording {
     let recording = place.last();
     assert_eq!(recording.probe.name, "threads");
     crate::common::assert_conserved(&recording);
-    // Watched threads have no periods, so lost events are reported as lost.
+    // Watched threads have no periods, so lost events are not counted as missed periods.
     assert_eq!(recording.accounting().missed, 0);
     for outlier in &recording.explanation.as_ref().unwrap().outliers {
         let sum: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
@@ -48,7 +48,7 @@ fn recorded(place: &Sandbox) -> Recording {
 
 #[test]
 fn an_application_that_a_signal_stops() {
-    // Held to the end, because other scenes would compete for the CPUs.
+    // Keep this value until the end of the test, because other scenes would compete for the CPUs.
     let Some(_stage) = Stage::set(1) else {
         return;
     };
@@ -80,7 +80,7 @@ fn an_application_that_a_signal_stops() {
     let told = format!("stopped for {length}, but: {shares:?} {told:#?}");
     let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
     let longest = longest.unwrap_or_else(|| panic!("{told}"));
-    // The application stops as soon as it gets a CPU, which other programs may use.
+    // The application is not stopped until it gets a CPU, and other programs may be using the CPUs.
     match punctual_testing::crowded() {
         Some(crowd) if longest.0 < length.0 - length.0 / 10 => {
             punctual_testing::skip!(Quiet, "{crowd}: the length of a stop: {told}");
@@ -101,7 +101,7 @@ fn an_application_that_a_signal_stops() {
 
 #[test]
 fn an_application_that_ends_midway() {
-    // Held to the end, because other scenes would compete for the CPUs.
+    // Keep this value until the end of the test, because other scenes would compete for the CPUs.
     let Some(_stage) = Stage::set(1) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Probes with two threads, and a third thread that delays the receiver.
+//! Probes with two threads. A third thread delays the receiver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,15 @@ use punctual_model::{Nanos, ShareKind};
 
 use crate::stage::{Span, Stage, Truth, disagreement, fifo, now, sleep_until, spin_until, thread};
 
-/// Only outliers with at least this much delay from the third thread are checked.
+/// An outlier is checked only if the third thread caused at least this much of its delay.
 const CAUSED: Nanos = Nanos::from_micros(300);
 
-/// A thread with a higher priority than the receiver occupies its CPU for 2 ms of each 20 ms, and
-/// records when. Each outlier that it caused must name it, with the time that it ran between the
-/// post and the receipt.
+/// A thread with a higher priority than the receiver occupies its CPU for 2 ms in every 20 ms, and
+/// records the times. Each outlier that it caused must name the thread, with the time for which it
+/// ran between the post and the receipt.
 #[test]
 fn higher_thread_delaying_receiver_is_named() {
-    // Held to the end, because other scenes would compete for the CPUs.
+    // Keep this value until the end of the test, because other scenes would compete for the CPUs.
     let Some(stage) = Stage::set(2) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! `explain --pid` of programs of other authors, and of programs that change while they are
+//! `explain --pid` of programs by other authors, and of programs that change while they are being
 //! watched.
 
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ fn by_programs(recording: &Recording) -> bool {
     !warned(recording, "recorded by the kernel's tracer")
 }
 
-/// A separate redis server, with its socket in the folder.
+/// A redis server of its own for the test, with its socket in the folder.
 struct Redis {
     _server: Running,
     pid: u32,
@@ -67,8 +67,8 @@ impl Redis {
         done.is_ok_and(|status| status.success())
     }
 
-    /// Starts some hundred requests a second. On a busy machine, events of more requests would be
-    /// lost.
+    /// Starts a few hundred requests per second. If there were more requests, events would be lost
+    /// on a busy machine.
     fn load(&self) -> Option<Child> {
         self.cli(&["-r", "-1", "-i", "0.002", "SET", "key", "value"])
             .spawn()
@@ -76,7 +76,7 @@ impl Redis {
     }
 }
 
-/// The fork of a BGSAVE delays the answers to clients.
+/// The fork for a BGSAVE delays the answers to clients.
 #[test]
 fn fork_of_redis_is_named() {
     let Some(_stage) = Stage::set(1) else {
@@ -86,7 +86,7 @@ fn fork_of_redis_is_named() {
     let Some(redis) = Redis::start(&place) else {
         return;
     };
-    // A fork copies the page tables of some 100 MB, which takes the time.
+    // The fork has to copy the page tables of about 100 MB, which takes noticeable time.
     let fill = "for i = 1, 150000 do redis.call('set', 'fill:' .. i, string.rep('x', 500)) end";
     assert!(redis.cli(&["EVAL", fill, "0"]).status().unwrap().success());
     let Some(load) = redis.load() else {
@@ -98,7 +98,7 @@ fn fork_of_redis_is_named() {
     let watching = place.spawn(&line);
     wait_for_the_watch(&place);
     std::thread::sleep(Duration::from_millis(500));
-    // The server answers after the fork.
+    // The server answers only after the fork.
     assert!(redis.answers("BGSAVE"), "BGSAVE was refused");
     std::thread::sleep(Duration::from_millis(500));
     signal(&watching, "INT");
@@ -107,7 +107,7 @@ fn fork_of_redis_is_named() {
     let recording = place.last();
     let lost = recording.explanation.as_ref().unwrap().events_lost;
     let outliers = &recording.explanation.as_ref().unwrap().outliers;
-    // glibc's fork(3) is clone(2).
+    // In glibc, fork(3) uses clone(2).
     let is_fork = |share: &Share| {
         share.kind() == ShareKind::SystemCall
             && ["clone", "clone3", "fork"].contains(&&*share.who())
@@ -135,7 +135,7 @@ fn fork_of_redis_is_named() {
     }
 }
 
-/// Waits until events are recorded: the recording starts after that.
+/// Waits until events are being recorded. The recording appears in the store only after that.
 fn wait_for_the_watch(place: &Sandbox) {
     let begun = eventually(|| place.run("show last --json").status.success());
     assert!(begun, "nothing is watched");
@@ -185,7 +185,7 @@ fn exec_or_end_of_program_is_reported() {
         "{:?}",
         recording.warnings
     );
-    // The name of the last program that the process executed.
+    // The label is the name of the last program that the process executed.
     let label = format!("sleep-{pid}");
     assert_eq!(recording.threads[0].label.as_ref(), Some(&label));
     let watched = recording.probe.parameters.get(ProbeRun::WATCHED);
@@ -201,7 +201,7 @@ fn exec_or_end_of_program_is_reported() {
     }
 }
 
-/// This program, with more threads than a kernel filter can name.
+/// The watched program is this test program, with more threads than a kernel filter can name.
 #[test]
 fn thousands_of_threads_are_watched() {
     const THREADS: usize = 2_000;

@@ -1,4 +1,4 @@
-//! `explain --pid` of an application with jobs that are delayed in known ways. The program does not
+//! `explain --pid` of an application whose jobs are delayed in known ways. The application does not
 //! use any of our crates.
 
 use std::io::Read as _;
@@ -10,7 +10,7 @@ use crate::stage::{Stage, Truth, disagreement};
 use punctual_model::{Nanos, Outlier, Recording, ReleaseChoice, ShareKind};
 use punctual_testing::Running;
 
-/// Builds a program of the tests. Returns `None` and prints the reason if that is not possible.
+/// Builds a test program. Returns `None` and prints the reason if that is not possible.
 pub(crate) fn built(place: &Sandbox, name: &str) -> Option<std::path::PathBuf> {
     let source = format!("{}/tests/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let program = place.path(name.rsplit('/').next().unwrap_or(name));
@@ -66,7 +66,7 @@ fn told(line: &str) -> Option<JobReport> {
     })
 }
 
-/// Returns the job of the main thread that contains this time.
+/// Returns the job of the main thread that was running at this time.
 fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
     let of_main = |outlier: &&Outlier| outlier.thread == 0;
     outliers.iter().filter(of_main).find(|outlier| {
@@ -75,7 +75,8 @@ fn job_at(outliers: &[Outlier], time: Nanos) -> Option<&Outlier> {
     })
 }
 
-/// Compares all shares of a sleep in a device's call, because the program times the whole call.
+/// Compares the sum of all shares of a sleep in a call to a device, because the program measures
+/// the whole call.
 fn whole_call(outlier: &Outlier, truth: &Truth) -> Option<String> {
     use ShareKind::{Device, SystemCall, Waiting};
     let shares = &outlier.blame.shares;
@@ -153,7 +154,8 @@ fn all_job_delay_causes_are_named() {
     for way in WAYS {
         let mut seen = Vec::new();
         let named = told.iter().filter(|told| told.way == way).any(|told| {
-            // Use the middle, because a clock reading before the release is outside of the job.
+            // Use the middle of the span, because a clock reading before the release lies outside
+            // the job.
             let middle = told.from + Nanos(told.truth.took.0 / 2);
             let Some(outlier) = job_at(&explanation.outliers, middle) else {
                 return false;
@@ -220,7 +222,7 @@ fn a_quota_of_its_group_is_named() {
     }
 }
 
-/// The program never waits, and ends while it is watched.
+/// The program never waits, and it ends while it is being watched.
 #[test]
 fn job_needs_release_wait() {
     let Some(_stage) = Stage::set(1) else {
@@ -265,14 +267,14 @@ fn job_needs_release_wait() {
             .iter()
             .all(|one| one.release.is_none() && one.jobs == 0)
     );
-    // Arguments that do not exist.
+    // Arguments that do not exist must be refused.
     place.refused("explain --pid 1 --release nosuchcall", 2);
     place.refused("explain --pid 1 --release futex:4", 2);
     place.refused("explain --pid 1 --budget 0", 2);
     place.refused("explain --pid 1 --wait --budget 1ms", 2);
 }
 
-/// The program sleeps in no call.
+/// The program does not sleep in any call.
 #[test]
 fn deadline_thread_that_yields_has_jobs() {
     let Some(_stage) = Stage::set(1) else {
@@ -307,7 +309,7 @@ fn deadline_thread_that_yields_has_jobs() {
     assert!(jobs.jobs > 20 && jobs.released_at_once == 0, "{jobs:?}");
 }
 
-/// A program of other authors: a callback delays the events of the loop of an asyncio server.
+/// In a program by other authors, a callback delays the events in the loop of an asyncio server.
 #[test]
 fn blocking_asyncio_callback_is_own_work() {
     let Some(_stage) = Stage::set(1) else {
@@ -363,7 +365,7 @@ fn blocked_by_its_callback(place: &Sandbox, program: &str, arguments: &[&str]) {
     );
     let explanation = recording.explanation.as_ref().unwrap();
     let jobs = explanation.jobs.as_ref().unwrap();
-    // The first thread is that of the loop.
+    // The first thread is the one that runs the loop.
     let release = jobs.threads[0].release.as_ref().unwrap();
     assert!(release.call.starts_with("epoll_"), "{release:?}");
     assert_eq!(release.choice, ReleaseChoice::Requested);
@@ -379,7 +381,7 @@ fn blocked_by_its_callback(place: &Sandbox, program: &str, arguments: &[&str]) {
     }
 }
 
-/// Processes that join a control group are watched, and forks of their threads are named.
+/// Processes that join a control group are watched, and a warning names the threads that forked.
 #[test]
 fn control_group_processes_and_forks_are_watched() {
     let Some(_stage) = Stage::set(1) else {
@@ -418,17 +420,17 @@ fn control_group_processes_and_forks_are_watched() {
     place.refused("explain --cgroup /no/such/group", 2);
 }
 
-/// A thread is watched all the time if the overhead is within the limit, otherwise part of the
-/// time. The overhead is measured in the same run. (`session::observe::windows` tests the lengths
-/// of windows with a simulated clock.)
+/// A thread is watched all the time if the overhead stays within the limit, and otherwise part of
+/// the time. The overhead is measured in the same run. (`session::observe::windows` tests the
+/// lengths of windows with a simulated clock.)
 #[test]
 fn the_cost_of_watching_is_limited() {
     let Some(_stage) = Stage::set(1) else {
         return;
     };
     let place = Sandbox::new();
-    // The program stores the length of its longest loop. A job extends into the next loop by the
-    // time that storing it takes.
+    // The program stores the length of its longest loop. Storing it takes time, and the job extends
+    // into the next loop by that time.
     let longest = place.path("longest");
     let script = format!(
         "
@@ -470,18 +472,19 @@ while True:
         assert!(windows.taken > 0.0 && windows.count > 0, "{windows:?}");
         assert!(windows.call_ns > Nanos::ZERO, "{windows:?}");
         assert!(jobs.threads[0].jobs > 0, "{jobs:?}");
-        // No job extends from one window into the next. If events were lost, several may look like one.
+        // No job extends from one window into the next. If events were lost, several jobs may look
+        // like one.
         let job = recording.threads[0].histogram.max().unwrap();
         let longest: u64 = std::fs::read_to_string(&longest).unwrap().parse().unwrap();
         let is_one = job <= Nanos(2 * longest) || explanation.events_lost > 0;
         assert!(is_one, "{job}, but {longest} ns");
-        // The share of a CPU used for watching while a window was open.
+        // The share of a CPU that watching used while a window was open.
         let open = windows.taken * recording.duration_ns.0 as f64 / windows.watched_ns.0 as f64;
         let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
         let always = answer.contains("jobs were watched for the whole time, which used");
         let in_part = answer.contains("% of the time, took");
         assert_ne!(always, in_part, "{answer}");
-        // Every window was examined, except the last, which is short.
+        // Every window was examined except the last one, which is short.
         assert!(in_part || open <= 3.0 * limit, "{windows:?} {answer}");
         assert!(always || open >= limit / 3.0, "{windows:?} {answer}");
         if always != (limit == 1.0) {

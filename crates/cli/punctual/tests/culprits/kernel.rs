@@ -1,5 +1,5 @@
-//! A thread that occupies its CPU in the kernel, by a module for tests that the emulated machines
-//! load.
+//! A thread that occupies its CPU in the kernel, with the help of a test module that the emulated
+//! machines load.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -20,7 +20,8 @@ const OFF: Nanos = Nanos::from_millis(5);
 /// The file that controls the module.
 const MODULE: &str = "/proc/punctual_delay";
 
-/// Lets the module occupy the CPU of this thread for this long. Returns the span.
+/// Lets the module occupy the CPU of this thread for the time `off`. Returns the span in which it
+/// did so.
 fn kept(what: &str, off: Nanos) -> Span {
     let mut file = OpenOptions::new().write(true).open(MODULE).unwrap();
     let order = format!("{what} {}", off.0 / 1_000);
@@ -40,8 +41,8 @@ fn loaded(what: &str) -> bool {
     loaded
 }
 
-/// Plays a scene: a thread of lower priority occupies the CPU of the victim. Returns the sentence
-/// about it.
+/// Plays a scene in which a thread of lower priority occupies the CPU of the victim. Returns the
+/// sentence that explains it.
 fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Option<String> {
     if !loaded(what) {
         return None;
@@ -52,7 +53,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
         let due = soon();
         let keeper = thread("keeper", fifo(10), &[cpu], move || {
             sleep_until(due - Nanos::from_millis(4));
-            // An emulated CPU wakes late from its sleep.
+            // An emulated CPU wakes up late from a sleep.
             spin_until(due - Nanos::from_millis(1));
             kept(what, OFF)
         });
@@ -63,7 +64,7 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
         let truth = Truth {
             kind,
             who: who.to_owned(),
-            // If the emulator itself took as long, the scene is repeated.
+            // If the emulator itself took that time, the scene is repeated.
             took: if took.0 < OFF.0 / 4 { OFF } else { took },
         };
         (stage.explain(&came, cpu), vec![truth])
@@ -71,8 +72,8 @@ fn kept_from_the_victim(what: &'static str, kind: ShareKind, who: &str) -> Optio
     Some(played.blame.sentence())
 }
 
-/// If no kernel event shows that interrupts are disabled, this is one of the hypotheses, with the
-/// thread that may have disabled them.
+/// If no kernel event shows that interrupts are disabled, this cause is one of the hypotheses. It
+/// names the thread that may have disabled them.
 #[test]
 fn thread_disabling_interrupts_is_a_hypothesis() {
     let events = "/sys/kernel/tracing/events/preemptirq/irq_disable";
@@ -89,7 +90,7 @@ fn thread_disabling_interrupts_is_a_hypothesis() {
         if sentence.contains("interrupts disabled") && sentence.contains("keeper-") {
             return;
         }
-        // An emulated CPU has its own gaps.
+        // An emulated CPU also has gaps of its own.
         seen.push(sentence);
     }
     panic!("{seen:#?}");
@@ -100,7 +101,7 @@ fn thread_disabling_preemption_is_named() {
     kept_from_the_victim("preempt", ShareKind::Blocking, "keeper-");
 }
 
-/// The function that disabled interrupts is on the stack below the late interrupt.
+/// On the stack, the function that disabled interrupts is below the late interrupt.
 #[test]
 fn the_function_that_disabled_interrupts_is_shown() {
     if !loaded("stacks") {

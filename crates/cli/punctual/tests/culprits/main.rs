@@ -1,11 +1,11 @@
-//! Delays of known kind and length on this machine, compared with their explanations: ground truth,
-//! not visual inspection.
+//! Causes delays of known kind and length on this machine, and compares them with their
+//! explanations. The explanations are therefore checked against measured values, not by inspection.
 //!
-//! Each scene delays a thread in one way and measures the delay. The share of the explanation must
-//! agree within 10% or 20 µs. A thread that measures with the clock also includes interrupts and
-//! time of a hypervisor. The explanation lists these separately, so the share may be smaller by
-//! that time. If other programs disturbed a scene by more, it is repeated, and its result is
-//! printed. Without the privilege or tracing, the test prints SKIP.
+//! Each scene delays a thread in one way and measures the delay. The share in the explanation must
+//! agree within 10% or 20 µs. A thread that measures with the clock also counts interrupts and the
+//! time of a hypervisor. The explanation lists these separately, so its share may be smaller by
+//! that time. If other programs disturbed a scene more than that, the scene is repeated, and its
+//! result is printed. Without the privilege or tracing, the test prints SKIP.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

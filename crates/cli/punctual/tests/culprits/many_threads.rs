@@ -1,5 +1,5 @@
 //! `explain --pid` of an application with thousands of threads. The application is a separate
-//! process, so that its threads do not count towards limits of the test's process.
+//! process, so that its threads do not count towards the limits of the test process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -12,10 +12,11 @@ use crate::stage::Stage;
 
 const THREADS: usize = 15_000;
 
-/// Set in the environment of the sleeping process.
+/// This variable is set in the environment of the sleeping process.
 const ROLE: &str = "PUNCTUAL_TEST_SLEEPERS";
 
-/// Sleeps in all threads until stdin ends, in the process that `Sleepers::start` starts.
+/// Lets all threads sleep until stdin is closed. This runs in the process that `Sleepers::start`
+/// starts.
 #[test]
 fn sleepers() {
     if std::env::var_os(ROLE).is_none() {

@@ -8,8 +8,8 @@ use crate::stage::{
     victim,
 };
 
-/// The victim waits on one CPU, is moved to another by a change of its affinity, and waits there
-/// again.
+/// The victim waits on one CPU, is moved to another CPU by a change of its affinity, and has to
+/// wait there again.
 #[test]
 fn affinity_moved_away_to_a_busy_cpu() {
     let Some(mut stage) = Stage::set(2) else {
@@ -24,14 +24,16 @@ fn affinity_moved_away_to_a_busy_cpu() {
                 spin_until(until)
             })
         };
-        // These delays are long compared with the time of the mover, which looks up CPUs and ends.
+        // These delays are long compared with the time that the mover needs to look up CPUs and
+        // end.
         let first = hog("hog-here", here, due + Nanos::from_millis(6));
         let second = hog("hog-there", there, due + Nanos::from_millis(5));
         let victim = victim(fifo(50), &[here], due, || {});
         let tid = victim.tid();
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(2));
-            // On a busy machine the victim may have ended. Then this attempt shows nothing.
+            // On a busy machine, the victim may already have ended. Then this attempt proves
+            // nothing.
             let _ = affinity::set(tid, &[there]);
             now()
         });
@@ -69,8 +71,8 @@ fn affinity_moved_away_to_a_busy_cpu() {
     );
 }
 
-/// The victim runs while it is moved to another CPU, so the delay is the mover's work. The victim
-/// reads the clock all the time, which shows how long it was interrupted.
+/// The victim is running while it is moved to another CPU, so the delay is the work of the mover.
+/// The victim reads the clock continuously, which shows how long it was interrupted.
 #[test]
 fn a_move_while_it_runs() {
     let Some(mut stage) = Stage::set(2) else {
@@ -88,7 +90,7 @@ fn a_move_while_it_runs() {
         let mover = thread("mover", fifo(70), &[there], move || {
             sleep_until(due + Nanos::from_millis(1));
             let from = now();
-            // As above, the victim may have ended.
+            // As above, the victim may already have ended.
             let _ = affinity::set(tid, &[there]);
             Span { from, to: now() }
         });
@@ -96,7 +98,8 @@ fn a_move_while_it_runs() {
         let came = victim.join().unwrap();
         settle();
         let spans = receiver.recv().unwrap();
-        // Gaps caused by the move: from the last clock reading before it to the first after it.
+        // Gaps caused by the move: each lasts from the last clock reading before it to the first
+        // one after it.
         let gaps = spans.windows(2).map(|pair| Span {
             from: pair[0].to,
             to: pair[1].from,

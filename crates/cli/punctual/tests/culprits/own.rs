@@ -5,7 +5,7 @@ use punctual_rt::{Mapping, MappingRequest};
 
 use crate::stage::{Span, Stage, Truth, fifo, now, settle, soon, tid, victim};
 
-/// First access to memory: a fault for each page.
+/// The first access to memory causes a fault for each page.
 #[test]
 fn its_own_page_faults() {
     let Some(mut stage) = Stage::set(1) else {

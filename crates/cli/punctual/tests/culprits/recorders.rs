@@ -1,4 +1,4 @@
-//! Late reactions that this program and trace-cmd record together.
+//! Late reactions that this program and trace-cmd record at the same time.
 
 use std::process::{Child, Command, Stdio};
 
@@ -12,7 +12,7 @@ use crate::common::{Sandbox, eventually, text};
 use crate::jobs::built;
 use crate::stage::Stage;
 
-/// Ways to delay the victim that need no mark in the trace.
+/// Ways to delay the victim that do not need a mark in the trace.
 const WAYS: [&str; 6] = ["above", "equal", "ordinary", "softirq", "timers", "ipi"];
 
 const EVENTS: [&str; 15] = [
@@ -33,9 +33,9 @@ const EVENTS: [&str; 15] = [
     "irq_vectors",
 ];
 
-/// Records into a separate instance until stdin is closed. trace-cmd resets function tracing, which
-/// is not needed here and which some kernels refuse: it sees plain files instead. It removes the
-/// instance itself.
+/// Records into a separate trace instance until stdin is closed. trace-cmd would reset function
+/// tracing, which is not needed here and which some kernels refuse. It therefore sees plain files
+/// instead. The script removes the instance at its end.
 const RECORD: &str = r#"
     set -e
     name=$1
@@ -50,9 +50,9 @@ const RECORD: &str = r#"
     trace-cmd record -q -o both.dat -B "$name" "$@" cat
 "#;
 
-/// Starts trace-cmd and waits until it records, or has failed. The kernel calls the users of an
-/// event in the order of their arrival. At the end of a long wait this program's recorder takes a
-/// stack; trace-cmd would count that time as well if it came later.
+/// Starts trace-cmd, and waits until it is recording or has failed. The kernel calls the users of
+/// an event in the order in which they registered. At the end of a long wait, the recorder of this
+/// program takes a stack trace. If trace-cmd came later, it would count that time as well.
 fn trace_cmd(place: &Sandbox) -> Option<Child> {
     if let Err(error) = Command::new("trace-cmd").arg("--version").output() {
         punctual_testing::skip!(Program, "two recorders: trace-cmd: {error}");
@@ -76,7 +76,7 @@ fn trace_cmd(place: &Sandbox) -> Option<Child> {
     Some(child)
 }
 
-/// What `induce.c` printed: the cause, how long it took, and the late thread.
+/// The output of `induce.c`: the cause, how long it took, and which thread was late.
 struct Truth {
     kind: ShareKind,
     who: String,
@@ -97,8 +97,8 @@ impl Truth {
         })
     }
 
-    /// Only this program's recorder reads the counters of stolen time. The other attributes that time
-    /// to the source that seemed to run.
+    /// Only the recorder of this program reads the counters of stolen time. The other recorder
+    /// attributes that time to the source that seemed to be running.
     fn is_source(&self, cause: &Cause) -> bool {
         let source = match (&cause.source, &cause.detail) {
             (Source::Undecided { source, .. }, _) => source,
@@ -108,7 +108,7 @@ impl Truth {
         source.kind() == self.kind && source.who().contains(&self.who)
     }
 
-    /// Time of this cause in the reaction of the late thread that has most of it.
+    /// Returns the time of this cause in the reaction of the late thread that contains most of it.
     fn in_outliers<'a>(&self, outliers: impl Iterator<Item = &'a Outlier>) -> Option<Nanos> {
         let own = outliers.filter(|one| one.blame.victim.tid == self.of);
         let of_cause = |one: &Outlier| {
@@ -120,8 +120,8 @@ impl Truth {
     }
 }
 
-/// Records all ways with both recorders. Returns what disagrees, or `None` if that is not possible
-/// here.
+/// Records all ways of delaying with both recorders. Returns their disagreements, or `None` if that
+/// is not possible here.
 fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<String>> {
     let mut recorder = trace_cmd(place)?;
     let start = |(number, way): (usize, &&str)| {
@@ -187,8 +187,8 @@ fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<Strin
     Some(wrong)
 }
 
-/// Returns the outliers that lack the stack of the thread that was switched out at their end. It
-/// belongs to the outlier only if it was taken after the switch was recorded.
+/// Returns the outliers that lack the stack of the thread that was switched out at the end of the
+/// outlier. The stack belongs to the outlier only if it was taken after the switch was recorded.
 fn without_stack(place: &Sandbox, outliers: &[Outlier]) -> Vec<String> {
     if let Err(error) = LateStacks::start(4 << 20, Nanos::ZERO) {
         punctual_testing::skip_refused("stacks of two recorders", error);
@@ -218,7 +218,7 @@ fn two_recorders_agree_on_a_late_reaction() {
         return;
     };
     let mut all = Vec::new();
-    // A hypervisor may take the CPU between the events of the two.
+    // A hypervisor may take the CPU between the events of the two recorders.
     for _ in 0..4 {
         match disagreements(&place, &program) {
             None => return,

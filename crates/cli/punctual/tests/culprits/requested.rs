@@ -1,4 +1,4 @@
-//! `--event`: a requested event, recorded and shown with the outliers.
+//! `--event`: an additional event is recorded and shown with the outliers.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use crate::stage::Stage;
 use punctual_model::Recording;
 use punctual_testing::Running;
 
-/// An event that explanations do not use, so it is not recorded without `--event`.
+/// An event that explanations do not need, so it is not recorded without `--event`.
 const NAME: &str = "raw_syscalls:sys_exit";
 
 /// Asserts that the outliers of the last recording show the event. Returns the recording.
@@ -40,7 +40,7 @@ fn assert_shown(place: &Sandbox, name: &str) -> Recording {
     recording
 }
 
-/// Asserts that the exported trace has the event in the one buffer that Perfetto reads.
+/// Asserts that the exported trace contains the event in the only buffer that Perfetto reads.
 fn assert_exported(place: &Sandbox, name: &str) {
     place.done("export -f trace-dat -o trace.dat");
     let reported = Command::new("trace-cmd")
@@ -86,7 +86,7 @@ fn requested_event_is_shown_with_outliers() {
     assert!(page.contains("--event") && page.contains(NAME), "no mark");
 }
 
-/// With BPF programs and with the kernel's tracer.
+/// The event is recorded by BPF programs and by the kernel's tracer.
 #[test]
 fn requested_event_is_shown_for_jobs() {
     let Some(_stage) = Stage::set(1) else {
@@ -127,7 +127,8 @@ fn unrecordable_event_is_refused_with_reason() {
         let told = place.refused(&format!("explain --pid 1 -D 300ms --event {event}"), 2);
         assert!(told.contains(expected), "{told}");
     }
-    // No event can be added to a recording. Without outliers an event is not shown.
+    // An event cannot be added to an existing recording. If there are no outliers, no event is
+    // shown.
     let told = place.refused("explain last --event irq:irq_handler_entry", 2);
     assert!(
         told.contains("--event applies only to a running application"),

@@ -1,4 +1,4 @@
-//! Shared by the scenes: the recorder, the victim, the comparison.
+//! Code that the scenes share: the recorder, the victim, and the comparison.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use punctual_rt::{
 };
 use punctual_trace::{Flight, Level, Owner, Plan, Tracefs};
 
-/// Scenes run one at a time, because they need CPUs without competition.
+/// Scenes run one at a time, because they need CPUs that no other scene is using.
 static STAGE: Mutex<()> = Mutex::new(());
 
-/// Number of attempts before a scene has failed.
+/// Number of attempts after which a scene has failed.
 pub(crate) const TIMES: usize = 10;
 
-/// A machine that can play scenes.
+/// A machine on which scenes can be played.
 pub(crate) struct Stage {
     pub(crate) flight: Flight,
-    /// The permitted CPUs.
+    /// The CPUs that this process may use.
     pub(crate) cpus: Vec<u32>,
     _alone: MutexGuard<'static, ()>,
 }
@@ -34,17 +34,17 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Returns the length of the part of the span between two times.
+    /// Returns the length of that part of the span which lies between two times.
     pub(crate) fn within(self, from: Nanos, to: Nanos) -> Nanos {
         self.to.min(to) - self.from.max(from)
     }
 }
 
-/// The cause that an explanation must name, and its length.
+/// The cause that an explanation must name, and how long it took.
 #[derive(Debug)]
 pub(crate) struct Truth {
     pub(crate) kind: ShareKind,
-    /// The beginning of the name of the cause.
+    /// The beginning of the cause's name.
     pub(crate) who: String,
     pub(crate) took: Nanos,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Played {
 }
 
 impl Stage {
-    /// Returns `None` and prints the reason if scenes cannot be played here.
+    /// Returns `None` and prints the reason if scenes cannot be played on this machine.
     pub(crate) fn set(cpus: usize) -> Option<Self> {
         let alone = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
         if punctual_rt::max_permitted_priority() < 70 {
@@ -94,7 +94,7 @@ impl Stage {
         })
     }
 
-    /// Lets the recorder explain a late thread.
+    /// Uses the recorder to explain why a thread was late.
     pub(crate) fn explain(&mut self, victim: &Came, cpu: u32) -> Played {
         self.flight.take_out().unwrap();
         let before = victim.due.saturating_sub(Nanos::from_millis(3));
@@ -149,8 +149,8 @@ impl Stage {
             }
             seen += &format!("{}\n  {}\n", wrong.join("; "), played.blame.sentence());
         }
-        // If other programs compete for the CPUs, their part in each scene is larger than the
-        // tolerance.
+        // If other programs compete for the CPUs, they take up more of each scene than the
+        // tolerance allows.
         if let Some(crowd) = punctual_testing::crowded() {
             punctual_testing::skip!(Quiet, "{crowd}: {name}:\n{seen}");
             return None;
@@ -160,8 +160,8 @@ impl Stage {
 }
 
 /// Causes that interrupt any thread, or that occur between the clock readings of two threads. A
-/// thread that measures a span with the clock includes their time. The explanation correctly does
-/// not.
+/// thread that measures a span with the clock also counts the time of these causes. The explanation
+/// correctly does not.
 const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
     ShareKind::Interrupt,
     ShareKind::Softirq,
@@ -172,8 +172,8 @@ const NOT_SEEN_BY_THE_CLOCK: [ShareKind; 7] = [
     ShareKind::ReturnToUser,
 ];
 
-/// Returns the difference between an explanation and the truth if it exceeds 10% and 20 µs. The
-/// explanation may be lower by the time of interrupting causes.
+/// Returns the difference between an explanation and the truth if it exceeds both 10% and 20 µs.
+/// The time in the explanation may be lower by the time of interrupting causes.
 pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
     let fits = |share: &&Share| share.kind() == truth.kind && share.who().starts_with(&truth.who);
     let shares: Vec<&Share> = blame.shares.iter().filter(fits).collect();
@@ -194,7 +194,8 @@ pub(crate) fn disagreement(blame: &Blame, truth: &Truth) -> Option<String> {
     }
 }
 
-/// If the scene caused most of the latency, the main cause must be from the scene.
+/// If most of the latency was caused by the scene, the main cause must be one of the scene's
+/// causes.
 fn not_the_culprit(played: &Played, truths: &[Truth]) -> Option<String> {
     let caused: u64 = truths.iter().map(|truth| truth.took.0).sum();
     let largest = played.blame.shares.iter().max_by_key(|share| share.ns)?;
@@ -217,7 +218,7 @@ pub(crate) fn now() -> Nanos {
     Nanos(Clock::Monotonic.now().as_nanos())
 }
 
-/// Returns a time shortly after now, so that all threads can prepare.
+/// Returns a time in the near future, so that all threads can prepare.
 pub(crate) fn soon() -> Nanos {
     now() + Nanos::from_millis(60)
 }
@@ -229,16 +230,17 @@ pub(crate) fn sleep_until(time: Nanos) {
     }
 }
 
-/// Spins until a time. Returns the span according to its clock readings.
+/// Spins until the given time. Returns the span between its first and last clock readings.
 pub(crate) fn spin_until(time: Nanos) -> Span {
     let from = now();
     punctual_rt::spin_until(Instant::from_nanos(time.0));
     Span { from, to: now() }
 }
 
-/// Spins until a time. Returns the spans in which it had the CPU, according to its clock readings.
+/// Spins until the given time. Returns the spans in which this thread had the CPU, according to its
+/// clock readings.
 pub(crate) fn spin_noting(until: Nanos) -> Vec<Span> {
-    // A gap shorter than this is an interrupt, not another thread.
+    // A shorter gap is caused by an interrupt, not by another thread.
     const TAKEN: Nanos = Nanos::from_micros(30);
     let mut spans = Vec::with_capacity(1_000);
     let mut span = Span {
@@ -307,7 +309,7 @@ fn scheduling(policy: Policy) -> Scheduling {
     }
 }
 
-/// Waits until the recorder has the last events of threads that have ended.
+/// Waits until the recorder has received the last events of threads that have ended.
 pub(crate) fn settle() {
     std::thread::sleep(Duration::from_millis(2));
 }

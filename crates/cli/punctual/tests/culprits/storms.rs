@@ -1,5 +1,5 @@
-//! Handlers that run for a long time: a softirq with many deliveries, and an interrupt with many
-//! expired timers.
+//! Handlers that run for a long time: a softirq that makes many deliveries, and an interrupt in
+//! which many timers expire.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -9,8 +9,8 @@ use punctual_rt::{Clock, Instant, Policy, TimerFd};
 
 use crate::stage::{Span, Stage, Truth, fifo, now, settle, sleep_until, soon, thread, victim};
 
-/// One datagram to a group that many sockets have joined on the loopback interface. The kernel
-/// delivers a copy to each socket, in one run of NET_RX, in the context of the sender.
+/// One datagram is sent to a group that many sockets have joined on the loopback interface. The
+/// kernel delivers a copy to each socket in a single run of NET_RX, in the context of the sender.
 #[test]
 fn a_softirq_storm_from_the_loopback() {
     const SOCKETS: usize = 3_000;
@@ -38,7 +38,7 @@ fn a_softirq_storm_from_the_loopback() {
         );
         return;
     };
-    // The latency of a wake-up without a storm.
+    // Measure the latency of a wake-up without a storm.
     let mut quiet: Vec<Nanos> = (0..7)
         .map(|_| {
             let came = victim(fifo(50), &[cpu], soon(), || {}).join().unwrap();
@@ -68,7 +68,7 @@ fn a_softirq_storm_from_the_loopback() {
         let (came, last) = (victim.join().unwrap(), sender.join().unwrap());
         settle();
         // The victim's timer interrupts the last send, which continues until its softirq has ended.
-        // Then the victim runs before the sender returns.
+        // After that, the victim runs before the sender returns.
         let truth = Truth {
             kind: ShareKind::Softirq,
             who: "NET_RX".to_owned(),
@@ -114,7 +114,7 @@ fn a_storm_of_timers_in_an_interrupt() {
             let timers: Result<Vec<TimerFd>, _> = (0..TIMERS)
                 .map(|_| TimerFd::new(Clock::Monotonic, at, Duration::from_secs(3_600)))
                 .collect();
-            // Spins through the interrupt, to measure how long it took.
+            // Spin through the interrupt to measure how long it takes.
             sleep_until(storm - Nanos::from_millis(1));
             let mut longest = Span {
                 from: now(),
@@ -137,7 +137,7 @@ fn a_storm_of_timers_in_an_interrupt() {
         let ((gap, armed), came) = (armed.join().unwrap(), victim.join().unwrap());
         assert!(armed, "{TIMERS} timers could not be made");
         settle();
-        // The whole gap, except the switch to the victim and its return to user space.
+        // The whole gap counts, except for the switch to the victim and its return to user space.
         let truth = Truth {
             kind: ShareKind::Interrupt,
             who: "local_timer".to_owned(),

@@ -1,4 +1,4 @@
-//! Other threads: with higher priority, with equal rank, with a lock.
+//! Delays by other threads: with higher priority, with equal rank, or with a lock.
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ fn lower_priority_lock_holder_is_named() {
     });
 }
 
-/// An ordinary thread that must wait for its time slice: two other threads with a higher weight
-/// spin on its CPU.
+/// An ordinary thread that must wait for its time slice, because two other threads with a higher
+/// weight are spinning on its CPU.
 #[test]
 fn ordinary_threads_of_equal_rank() {
     let Some(mut stage) = Stage::set(1) else {
@@ -97,7 +97,7 @@ fn ordinary_threads_of_equal_rank() {
             .collect();
         receiver.recv().unwrap();
         settle();
-        // The timer slack has no culprit.
+        // The timer slack is not attributed to any thread.
         let slack = came.due + Nanos::from_micros(50);
         let took = spans.iter().map(|span| span.within(slack, came.came).0);
         let truth = Truth {

@@ -1,4 +1,4 @@
-//! `app list` and `app record`: applications that measure themselves.
+//! `app list` and `app record` with applications that measure themselves.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use punctual_app::{ChannelSpec, Figures, Kind};
 use punctual_model::{Completion, Outlier, Recording, ShareKind};
 use punctual_rt::{Clock, OverrunPolicy, Periodic};
 
-/// The response times of its jobs.
+/// The channel with the response times of the application's jobs.
 const WORK: ChannelSpec<'static> = ChannelSpec {
     name: "work",
     kind: Kind::Response,
@@ -58,7 +58,7 @@ impl Application {
                 without_account.record(job.release.as_nanos(), 1);
                 let account = periodic.account();
                 channel.account(account.due, account.missed, account.late);
-                // Every hundredth job sleeps, which it should not do.
+                // Every hundredth job sleeps, which a real-time job should not do.
                 if account.run.is_multiple_of(100) {
                     std::thread::sleep(PAUSE);
                 }
@@ -122,17 +122,19 @@ fn explained_by_its_own_marks(place: &Sandbox) {
     place.done("delete last");
 }
 
-/// A process can have only one application, so the tests that have one run one at a time.
+/// A process can contain only one application, so the tests that create one do not run at the same
+/// time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// System calls that trace, stop, signal or write to another process (names of strace).
+/// System calls that trace, stop or signal another process, or write to it (names as in strace).
 const INTRUDING: &str = "ptrace,process_vm_writev,process_vm_readv,kill,tkill,tgkill,pidfd_open,\
                          pidfd_getfd,pidfd_send_signal,process_madvise";
 
-/// Files of the application are only opened for reading, and none of these calls is made.
+/// The files of the application are opened only for reading, and none of these system calls is
+/// made.
 #[test]
 fn attach_only_reads() {
     let _alone = alone();
@@ -186,7 +188,7 @@ fn attach_only_reads() {
     }
 }
 
-/// A process can have only one application, so this is one test.
+/// A process can contain only one application, so everything is tested in this one test.
 #[test]
 fn an_application_is_listed_and_recorded() {
     let _alone = alone();
@@ -242,7 +244,7 @@ fn an_application_is_listed_and_recorded() {
         .filter_map(|row| row.max_ns)
         .max();
     assert!(row_max.is_some());
-    // The recording has the facts of the machine, and is found like any other.
+    // The recording contains the facts of the machine, and can be found like any other recording.
     assert!(recording.host.kernel.release.get().is_some());
     assert!(recording.interference.power.is_some());
     assert_eq!(recording.tables[0].name, "application");
@@ -252,7 +254,7 @@ fn an_application_is_listed_and_recorded() {
 
     place.done("delete last");
     explained_by_its_own_marks(&place);
-    // The application ends while it is recorded. Its samples are kept.
+    // The application ends while it is being recorded. Its samples must be kept.
     let child = place.spawn(&format!("app record {own} -D 60s -q"));
     place.wait_for_rows();
     drop(application);

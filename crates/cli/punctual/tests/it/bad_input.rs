@@ -1,4 +1,4 @@
-//! Errors name the wrong value before anything is measured.
+//! Errors must name the wrong value before anything is measured.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::common::{Sandbox, text};
 
-/// Command line, exit code, and texts that the message must contain.
+/// Command lines, with the exit code and the texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
     ("", 2, &["Usage"]),
     ("measure", 2, &["Usage"]),
@@ -123,7 +123,7 @@ fn each_mistake_is_named_with_its_value() {
         }
     }
     assert_eq!(place.listed().len(), 1, "something was measured");
-    // SQLite's -wal and -shm files stay if a store is only read.
+    // SQLite's -wal and -shm files are left behind if a store is only read.
     let left: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
@@ -219,7 +219,7 @@ fn a_store_named_none_keeps_nothing() {
 #[test]
 fn usage_does_not_ask_for_a_store() {
     let place = Sandbox::new();
-    // PUNCTUAL_STORE is set for these commands.
+    // The variable PUNCTUAL_STORE is set for these commands.
     for line in ["export", "show --nothing", "compare"] {
         let said = place.refused(line, 2);
         let usage = said.lines().find(|line| line.starts_with("Usage:"));

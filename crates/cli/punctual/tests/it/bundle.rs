@@ -1,4 +1,4 @@
-//! `bundle`: a recording, with everything needed to ask for help, in one file.
+//! `bundle`: packs a recording and everything needed to ask for help into one file.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use crate::common::server::Server;
 use crate::common::{Sandbox, text};
 use punctual_model::Recording;
 
-/// Returns the files of a bundle by their names without the folder.
+/// Returns the files of a bundle by name. The names do not include the folder.
 fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let packed = std::fs::File::open(path).unwrap();
     let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
@@ -48,7 +48,7 @@ fn bundle_holds_recording_and_machine() {
             "{name}: {contents}"
         );
     }
-    // The store in the bundle is valid, and has the samples.
+    // The store in the bundle must be valid and contain the samples.
     std::fs::write(place.path("copy.db"), &files["store.db"]).unwrap();
     let copy = place.path("copy.db");
     let shown = place.done(&format!("--store {} show last --json", copy.display()));
@@ -115,8 +115,8 @@ fn server_sends_bundle_of_kept_recordings() {
     let files = files(&place.path("served.tar.zst"));
     let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
     assert_eq!(json, recording);
-    // The bundle has no facts of the collector's machine: the recording may be from another
-    // machine.
+    // The bundle does not contain facts about the collector's machine, because the recording may be
+    // from another machine.
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     assert_eq!(
         names,

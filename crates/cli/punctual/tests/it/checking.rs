@@ -1,4 +1,4 @@
-//! `check`, from the command line to the verdict.
+//! Tests of `check`, from the command line to the verdict.
 
 use crate::common::{Sandbox, text};
 use punctual_model::{Checkup, Outcome};
@@ -19,7 +19,8 @@ fn code(checkup: &Checkup) -> i32 {
     }
 }
 
-/// A run of seconds proves neither ten episodes a day nor the absence of disturbances.
+/// A run of a few seconds proves neither that there are at most ten episodes a day, nor that there
+/// are no disturbances.
 #[test]
 fn a_short_check_is_never_held() {
     let place = Sandbox::new();
@@ -67,7 +68,7 @@ fn a_short_check_is_never_held() {
     );
     let page = std::fs::read_to_string(place.path("page.html")).unwrap();
     assert!(page.contains("Check-up</h1>") && page.contains("Conditions"));
-    // The list, the recording and the second half of the page show the same verdict.
+    // The list, the recording and the second half of the page must show the same verdict.
     let main = &checkup.recordings[0];
     let verdict = |one: &serde_json::Value| one["verdict"]["outcome"].clone();
     let shown = place.run(&format!("show {main} --json"));
@@ -81,14 +82,14 @@ fn a_short_check_is_never_held() {
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(!page.contains("no requirement was given"), "{page}");
     assert!(!text.contains("no requirement was given"), "{text}");
-    // The reports name the machine and the date.
+    // The reports must name the machine and the date.
     let on = checkup.measured_on.as_ref().unwrap();
     assert!(page.contains(&on.date()) && on.line().contains("kernel "));
     let junit = std::fs::read_to_string(place.path("junit.xml")).unwrap();
     assert_eq!(junit.matches("<testcase").count(), 3, "{junit}");
 }
 
-/// The run ends at the longest time, and is never *held* if it was too short.
+/// The run ends when the longest time is over. If it was too short, the verdict is never *held*.
 #[test]
 fn until_proven_ends_at_the_longest_time() {
     let place = Sandbox::new();
@@ -97,7 +98,7 @@ fn until_proven_ends_at_the_longest_time() {
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
     assert_eq!(checkup.conditions.len(), 1);
     let only = &checkup.conditions[0];
-    // Otherwise it would measure for days to prove such a limit.
+    // If the run did not end, it would measure for days to prove such a limit.
     assert!(only.measured_ns.as_secs_f64() < 60.0, "{only:?}");
     assert_eq!(checkup.outcome, Outcome::NotProven, "{only:?}");
 }

@@ -1,4 +1,4 @@
-//! `compare` with two or more recordings.
+//! Tests of `compare` with two or more recordings.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::common::{Sandbox, text};
 use serde_json::Value;
 
-/// Imports verbose samples of a thread: a constant level with noise of a few microseconds.
+/// Imports verbose samples of one thread. They have a constant level with a noise of a few
+/// microseconds.
 fn verbose(place: &Sandbox, name: &str, level_us: u64, seed: u64) {
     let mut state = seed;
     let mut lines = String::new();
@@ -22,7 +23,7 @@ fn verbose(place: &Sandbox, name: &str, level_us: u64, seed: u64) {
     place.done(&format!("import {name} --label {name}"));
 }
 
-/// Returns the length of a row of the last recording's time series, in ns.
+/// Returns the length, in ns, of a row in the time series of the last recording.
 fn row_length(place: &Sandbox) -> u64 {
     place.last().series.interval_ns.0
 }
@@ -55,7 +56,7 @@ fn histograms_of_other_tools_are_compared() {
         comparison["channels"][0]["quantiles"][0]["difference_ns"],
         -54_000
     );
-    // An inconclusive comparison fails the gate.
+    // If the comparison is inconclusive, the gate fails.
     let said = place.refused("compare last~1 last --fail-on-worse", 4);
     assert!(said.contains("not proven"), "{said}");
 }
@@ -78,7 +79,7 @@ fn shift_in_samples_closes_the_gate() {
     );
     let worse = place.run("compare last~2 last~1 --fail-on-worse");
     assert_eq!(worse.status.code(), Some(3), "{}", text(&worse.stderr));
-    // For the same machine no difference is found, and an improvement passes the gate.
+    // No difference is found on the same machine, and an improvement passes the gate.
     let same = json(&place, "compare last~2 last --json --threshold 30us");
     let change = same["change"].as_str().unwrap();
     assert!(
@@ -104,13 +105,14 @@ fn what_old_scripts_measured_is_compared() {
     let comparison = json(&place, "compare last~1 last --json");
     let why = comparison["channels"][0]["no_blocks"].as_str().unwrap();
     assert!(why.contains("at least 10 are needed"), "{why}");
-    // The reason is printed once, in the first line, with the run length that is needed.
+    // The reason is printed only once, in the first line. It includes the run length that is
+    // needed.
     let first = said.lines().next().unwrap();
     assert!(
         first.contains("10 are needed; measure ") && first.contains(".00 s or longer"),
         "{said}"
     );
-    // A run of 200 ms that ends after a number of samples has rows of 50 ms.
+    // If a run of 200 ms ends after a given number of samples, its rows have a length of 50 ms.
     let row = row_length(&place);
     assert_eq!(row, 50_000_000, "{row}");
     assert_eq!(said.matches("are needed").count(), 1, "{said}");
@@ -121,7 +123,7 @@ fn what_old_scripts_measured_is_compared() {
 #[test]
 fn several_runs_a_side_are_the_unit() {
     let place = Sandbox::new();
-    // Alternating runs; the candidate is 4 µs later.
+    // The runs alternate, and the samples of the candidate are 4 µs later.
     for nth in 0..4 {
         verbose(&place, &format!("a{nth}"), 20, 10 + nth);
         verbose(&place, &format!("b{nth}"), 24, 20 + nth);
@@ -138,7 +140,7 @@ fn several_runs_a_side_are_the_unit() {
         "{said}"
     );
     place.refused(&format!("{line} --fail-on-worse"), 3);
-    // With three runs a side, the output claims nothing and names the number that is needed.
+    // With three runs per side, the output claims nothing and states the number that is needed.
     let line = format!("compare {} --with {}", side(7, 3), side(6, 3));
     let said = place.done(&line);
     assert!(said.starts_with("too few runs"), "{said}");
@@ -167,14 +169,14 @@ fn a_report_of_two_contains_their_comparison() {
         let page = fs::read_to_string(place.path(&format!("one.{ending}"))).unwrap();
         assert!(!page.contains("95% interval"), "{ending}");
     }
-    // The report gives the reason why the recordings cannot be compared.
+    // The report states the reason why the recordings cannot be compared.
     place.done("measure signal -D 300ms -q --policy other --dma-latency off");
     place.done("report last~1 last -o two.md");
     let page = fs::read_to_string(place.path("two.md")).unwrap();
     assert!(page.contains("Not compared: "), "{page}");
 }
 
-/// Two runs of ten seconds have enough rows to be compared.
+/// Two runs of ten seconds each have enough rows to be compared.
 #[test]
 fn a_run_of_seconds_has_rows_enough() {
     let place = Sandbox::new();

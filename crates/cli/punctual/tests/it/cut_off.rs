@@ -1,4 +1,4 @@
-//! Killed runs keep all results up to the kill, and no result looks better than it was.
+//! A killed run must keep all results up to the kill, and no result may look better than it was.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,19 +9,19 @@ use punctual_model::{
     Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, TopSample,
 };
 
-/// Occupies a CPU at a priority above all measuring threads until it is dropped.
+/// Occupies a CPU at a higher priority than all measuring threads, until this value is dropped.
 struct Hog {
     stop: Arc<AtomicBool>,
     thread: Option<punctual_rt::JoinHandle<()>>,
 }
 
 impl Hog {
-    /// Returns whether it can be created; prints the reason if not.
+    /// Returns whether this value can be created. Prints the reason if it cannot.
     fn is_possible(cpu: u32) -> bool {
         Self::on(cpu).is_some()
     }
 
-    /// Returns `None` and prints the reason without the privilege for real-time priority.
+    /// Returns `None` and prints the reason if the privilege for real-time priority is missing.
     fn on(cpu: u32) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
@@ -55,7 +55,7 @@ impl Drop for Hog {
     }
 }
 
-/// Returns the recording of a run in progress.
+/// Returns the recording of a run that is still in progress.
 fn so_far(place: &Sandbox) -> Recording {
     Recording::from_json(&place.done("show last --json")).unwrap()
 }
@@ -115,7 +115,7 @@ fn open_periods_of_killed_run_break_limit() {
     assert!(junit.contains(&least), "{junit}");
 }
 
-/// For the missed periods, only their lateness is known.
+/// Nothing but the lateness is known about the missed periods.
 #[test]
 fn lateness_of_missed_periods_survives_kill() {
     let place = Sandbox::new();
@@ -151,7 +151,8 @@ fn lateness_of_missed_periods_survives_kill() {
     assert!(thread.missed_histogram.as_ref().unwrap().max() > Some(Nanos::from_millis(10)));
 }
 
-/// Ctrl-Z, then a kill: lateness caused by the stop is not a latency of the machine.
+/// The run is stopped with Ctrl-Z and then killed. The lateness that the stop causes is not a
+/// latency of the machine.
 #[test]
 fn known_stop_survives_kill() {
     let place = Sandbox::new();
@@ -178,8 +179,8 @@ fn known_stop_survives_kill() {
     assert!(shown.contains("stopped by a signal (Ctrl-Z)"), "{shown}");
 }
 
-/// The stop is too short for the program to notice that it did not run. It is detected because all
-/// threads missed periods when the SIGCONT arrived.
+/// The stop is so short that the program cannot notice by itself that it did not run. It is
+/// detected because all threads have missed periods when the SIGCONT arrives.
 #[test]
 fn a_short_stop_is_marked_as_well() {
     let place = Sandbox::new();
@@ -197,7 +198,7 @@ fn a_short_stop_is_marked_as_well() {
         panic!("{found:?}");
     };
     assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
-    // The result is only certain if this machine caused no other wait of that length.
+    // The result is certain only if no other wait of that length occurred on this machine.
     let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.top_samples.iter().filter(late);
     if late.all(|sample| sample.is_suspended(found)) {

@@ -1,4 +1,4 @@
-//! `doctor`, `facts` and `kernel`, run as a user does.
+//! Tests of `doctor`, `facts` and `kernel`, run as a user would.
 
 use std::path::PathBuf;
 
@@ -150,7 +150,7 @@ fn sarif_and_junit_are_written() {
     for result in results {
         let rule = &rules[usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap()];
         assert_eq!(rule["id"], result["ruleId"]);
-        // SARIF 3.27.10: only failures have a level other than "none".
+        // SARIF 3.27.10 requires that only failures have a level other than "none".
         assert_eq!(result["kind"] == "fail", result["level"] != "none");
     }
     let xml = std::fs::read_to_string(place.path("a.xml")).unwrap();
@@ -198,7 +198,7 @@ fn fix_script_is_valid_shell() {
             let told = text(&run.stderr).contains("failed, at least in part");
             assert_eq!(told, ends == 1, "{run:?}");
         }
-        // Each command is also valid alone, because it is quoted.
+        // Each command is quoted, so it must also be valid on its own.
         for line in script.lines().filter_map(|line| line.strip_prefix("try '")) {
             let command = line.strip_suffix('\'').unwrap().replace("'\\''", "'");
             let read = std::process::Command::new("sh")
@@ -260,7 +260,7 @@ fn script_changes_settings_only_by_tune() {
             "{line}"
         );
     }
-    // Decisions are never executed.
+    // Changes that need a decision are never executed.
     assert!(
         script.contains("# punctual tune apply --set smt=off"),
         "{script}"
@@ -334,7 +334,7 @@ fn a_recording_keeps_what_doctor_finds() {
     );
     let number = kept.findings.len() + kept.ok + kept.not_applicable;
     assert_eq!(number, audit.findings.len());
-    // Only facts that do not change from one second to the next.
+    // Compare only facts that do not change from one second to the next.
     let of_kernel = |id: &str| id.starts_with("kernel-");
     let wanted = audit.findings.iter().filter(|one| {
         let unknown = one.state == punctual_model::FindingState::Unknown;

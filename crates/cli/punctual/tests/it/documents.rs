@@ -1,5 +1,5 @@
-//! Runs the commands of README, getting-started and the how-to pages, except for times, CPUs and
-//! names of the reader. A command may end with a verdict, but must not be refused.
+//! Runs the commands in the README, in getting-started and on the how-to pages, with other times,
+//! CPUs and names. A command may end with a verdict, but must not be refused.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Sandbox, signal, text};
 
-/// Commands that are not run, because they change the machine or need something from the reader.
-/// Other tests check that their options exist, and that documented experiments fit their time.
+/// Commands that are not run here, because they change the machine or need something from the
+/// reader. Other tests check that their options exist, and that documented experiments fit into
+/// their time.
 const NOT_RUN: &[&str] = &[
     "app record",
     "exec",
@@ -32,7 +33,7 @@ const NOT_RUN: &[&str] = &[
     "tune revert",
 ];
 
-/// Values of the reader, and their replacements on this machine.
+/// Values that readers choose themselves, and what replaces them on this machine.
 const IN_PLACE: &[(&str, &str)] = &[
     ("--cpus 2-3", "--cpus 0"),
     ("--load-cpus 0", ""),
@@ -50,7 +51,7 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("idle:60s,cpu:60s,farm+disk:60s", "idle:100ms,cpu:100ms"),
 ];
 
-/// Returns the commands of a page, without `punctual` and without shell syntax.
+/// Returns the commands on a page, without the word `punctual` and without shell syntax.
 fn commands(page: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../..")
@@ -74,7 +75,7 @@ const RUN_ON: &[&str] = &[
     "check", "explain", "irqs", "lint", "measure", "serve", "threads", "watch",
 ];
 
-/// Waits for the end of a command. Commands that run on are interrupted after 2 s.
+/// Waits until a command ends. A command that would keep running is interrupted after 2 s.
 fn ended(mut child: Child, runs_on: bool) -> Output {
     let begun = Instant::now();
     while runs_on && child.try_wait().unwrap().is_none() {
@@ -133,13 +134,14 @@ fn commands_are_not_refused(page: &str) {
             line.push_str(" --listen 127.0.0.1:0");
         }
         let words = shlex::split(&line).unwrap();
-        // Each command gets a copy of the prepared store, independent of earlier commands.
+        // Each command gets its own copy of the prepared store, so it does not depend on earlier
+        // commands.
         fs::copy(place.path("store.db"), place.path("copy.db")).unwrap();
         let child = place
             .command("")
             .args(words)
             .env("PUNCTUAL_STORE", place.path("copy.db"))
-            // Nobody reads a pipe before the end, and a full one would stop the command.
+            // Nothing reads a pipe until the command ends, and a full pipe would stop the command.
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -1,4 +1,4 @@
-//! Every probe of the table, from the command line to the plot.
+//! Tests every probe in the table, from the command line to the plot.
 
 use crate::common::{Sandbox, eventually, signal, text};
 use punctual_model::{Completion, Recording};

@@ -1,4 +1,4 @@
-//! Everyday tools: exec, threads, irqs, topology, place, clocks.
+//! Tests of the everyday tools: exec, threads, irqs, topology, place and clocks.
 
 use crate::common::{Sandbox, text};
 use serde_json::Value;
@@ -7,8 +7,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Returns the current niceness, and a higher one that every user may set. `None` if the tests
-/// already run at the highest.
+/// Returns the current niceness, and a higher one that every user may set. Returns `None` if the
+/// niceness of the tests is already the highest.
 fn niceness() -> Option<(i64, i64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after = stat.rsplit_once(')').unwrap().1;
@@ -70,7 +70,7 @@ fn permitted_user_gets_real_time() {
 #[test]
 fn a_deadline_command_may_start_others() {
     let place = Sandbox::new();
-    // The shell waits for a child, which reads the state of both.
+    // The shell waits for its child, which reads the state of both processes.
     let output = place
         .command("exec --runtime 5ms --period 50ms -- sh -c")
         .arg("cat /proc/$$/stat /proc/self/stat; true")
@@ -114,7 +114,7 @@ fn what_runs_is_changed_and_told() {
     place.refused(&format!("exec --pid {pid} --nice 1"), 2);
 }
 
-/// A process whose threads start and end: all of them are changed.
+/// In a process whose threads start and end, all threads are changed.
 #[test]
 fn all_threads_of_what_runs_are_changed() {
     let place = Sandbox::new();
@@ -129,7 +129,7 @@ fn all_threads_of_what_runs_are_changed() {
         })
     };
     let threads: Vec<_> = (0..3).map(|_| sleeping(&stop)).collect();
-    // This test's process: its niceness was 0 and stays 0.
+    // The process of this test had niceness 0 and must keep it.
     let pid = std::process::id();
     let before = place.run(&format!("exec --pid {pid} --all-threads"));
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -192,8 +192,8 @@ fn the_machine_is_told_and_drawn() {
 fn an_interrupt_is_moved_and_put_back() {
     let place = Sandbox::new();
     let interrupts = json(&place.done("irqs --all --devices --json"));
-    // Interrupts with a line can be moved. A device with several queues may manage its interrupts
-    // itself. The permissions of the file show whether this user may write it.
+    // An interrupt of the kind `line` can be moved, but a device with several queues may manage its
+    // interrupts itself. The permissions of the file show whether this user may write to it.
     let found = interrupts.as_array().unwrap().iter().find(|interrupt| {
         interrupt["kind"] == "line" && interrupt["affinity"]["value"].as_str() == Some("0-1")
     });

@@ -1,5 +1,5 @@
-//! `experiment`, from the command line to the report. The tests expect no outcome of a measurement,
-//! because these machines are not quiet.
+//! Tests of `experiment`, from the command line to the report. They do not expect any particular
+//! outcome of a measurement, because these machines are not quiet.
 
 use std::process::Output;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use crate::common::{Sandbox, eventually, signal, text};
 use punctual_model::{Effect, Experiment, ExperimentState, Improvement};
 use punctual_testing::skip;
 
-/// Short blocks, and a threshold that some wake-ups exceed.
+/// Options for short blocks and a threshold that some wake-ups exceed.
 const SHORT: &str = "--block 500ms --wash-out 50ms --pairs 6 --cpus 0 --parameter interval=500us";
 
 /// Files of settings that the audit may recommend.
@@ -43,14 +43,14 @@ fn code(experiment: &Experiment) -> i32 {
     }
 }
 
-/// One test at a time changes settings, because each has a separate journal.
+/// Only one test at a time changes settings, because each test has its own journal.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the value of a setting that does not affect these measurements. `None` if it cannot be
-/// changed here.
+/// Returns the value of a setting that does not affect these measurements. Returns `None` if the
+/// setting cannot be changed here.
 fn setting() -> Option<String> {
     let value = std::fs::read_to_string(SWAPPINESS).ok()?.trim().to_owned();
     let writable = rustix::process::geteuid().is_root()
@@ -117,7 +117,7 @@ fn two_commands_are_compared_in_random_order() {
             .sum::<u64>()
     };
     assert_eq!(result.late, [sum(0), sum(1)]);
-    // The power is printed before the first block.
+    // The statistical power is printed before the first block.
     assert!(
         text(&output.stderr).contains("in 80% of the cases"),
         "{}",
@@ -168,8 +168,8 @@ fn a_setting_is_applied_and_put_back() {
     assert_eq!(one.complete_rounds(), 6);
 }
 
-/// Killed while the setting is in force: the next command restores it, and the experiment continues
-/// with its blocks.
+/// The experiment is killed while the setting is in force. The next command restores the setting,
+/// and the experiment then continues with the blocks that it has.
 #[test]
 fn a_killed_experiment_is_undone_and_resumed() {
     let (place, _alone) = (Sandbox::new(), alone());
@@ -208,7 +208,7 @@ fn a_killed_experiment_is_undone_and_resumed() {
     place.refused("experiment resume", 2);
 }
 
-/// A program that hangs cannot undo its changes. A guard process does so, also after a kill,
+/// A program that hangs cannot undo its changes. A guard process undoes them, even after a kill and
 /// without another command.
 #[test]
 fn settings_return_after_hang_or_kill() {
@@ -232,7 +232,7 @@ fn settings_return_after_hang_or_kill() {
         signal(&child, how);
         let back = || setting().as_deref() == Some(value.as_str());
         assert!(eventually(back), "{how}: {:?}", setting());
-        // The stopped program was ended.
+        // The stopped program must have been ended.
         let status = child.wait().unwrap();
         assert!(!status.success(), "{status}");
     }
@@ -251,7 +251,7 @@ fn stopped_experiment_explains_how_to_resume() {
         listed.first().is_some_and(|one| one.pilot.is_some())
     };
     assert!(eventually(measured), "its pilot does not end");
-    // A second experiment would disturb it.
+    // A second experiment would disturb the first one.
     let refused = place.refused(
         "experiment --b true --block 500ms --wash-out 50ms --pairs 6",
         1,
@@ -264,7 +264,7 @@ fn stopped_experiment_explains_how_to_resume() {
         let refused = place.refused(&format!("{line} --cpus 0"), 1);
         assert!(refused.contains("--share-cpus"), "{line}: {refused}");
     }
-    // The user can allow it.
+    // The user can allow a second experiment.
     let beside = "experiment --b true --share-cpus --block 250ms --pairs 6 --cpus 0";
     let line =
         format!("{beside} --wash-out 50ms --quiet --parameter interval=500us --threshold 1ns");
@@ -279,7 +279,7 @@ fn stopped_experiment_explains_how_to_resume() {
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("punctual experiment resume"));
     place.refused("experiment delete abcdabcd", 1);
-    // In the store of another user or machine, the experiment is only shown.
+    // In the store of another user or machine, the experiment can only be viewed.
     let other = Sandbox::new();
     other.done(&format!("store merge {}", place.path("store.db").display()));
     let listed = other.done("experiment list --json");
@@ -325,7 +325,7 @@ fn inconclusive_experiment_is_refused_before_measuring() {
     assert_eq!(output.status.code(), Some(1));
     let stderr = text(&output.stderr);
     assert!(stderr.contains("(exit status 3): it is broken"), "{stderr}");
-    // A threshold that no wake-up exceeds, with a suggestion for another one.
+    // If no wake-up exceeds the threshold, a different one is suggested.
     let line = format!("experiment --b true --threshold 30s {SHORT}");
     let stderr = place.refused(&line, 2);
     assert!(
@@ -338,7 +338,7 @@ fn inconclusive_experiment_is_refused_before_measuring() {
     }
 }
 
-/// Ctrl-C in the first stage: no result is claimed, and all settings are restored.
+/// After Ctrl-C in the first stage, no result is claimed and all settings are restored.
 #[test]
 fn improve_plans_tries_and_stops() {
     let (place, _alone) = (Sandbox::new(), alone());
@@ -403,8 +403,8 @@ fn improve_plans_tries_and_stops() {
     assert!(short.contains("too short to try"), "{short}");
 }
 
-/// All settings are restored after kills at random times, every second time while a tried setting
-/// is in force.
+/// After kills at random times, all settings are restored. Every second kill happens while a tried
+/// setting is in force.
 #[test]
 fn killed_improve_restores_all_settings() {
     let (place, _alone) = (Sandbox::new(), alone());
@@ -431,7 +431,7 @@ fn killed_improve_restores_all_settings() {
         let moment = std::hash::BuildHasher::hash_one(&random, child.id()) % 1_500;
         random = std::collections::hash_map::RandomState::new();
         if kill % 2 == 1 {
-            // Blocks of equal conditions come first, so wait until a setting is tried.
+            // Blocks with equal conditions come first, so wait until a setting is being tried.
             assert!(eventually(|| files() != before), "no setting was tried");
         }
         std::thread::sleep(std::time::Duration::from_millis(moment));

@@ -1,4 +1,4 @@
-//! `punctual explain --trace` on traces that other tools recorded.
+//! Tests of `punctual explain --trace` with traces that other tools recorded.
 
 use std::fs;
 use std::io::Write;
@@ -8,14 +8,15 @@ use std::process::Stdio;
 use crate::common::{Sandbox, text};
 use serde_json::Value;
 
-/// A recorded trace in the text of a tool.
+/// Returns the path of a recorded trace in the text format of a tool.
 fn fixture(name: &str) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let name = format!("engine/tracefile/tests/fixtures/text/{name}.txt");
     crates.join(name).canonicalize().unwrap()
 }
 
-/// Traces of the same second of one machine by three tools. The first two also have a mark.
+/// Traces of the same second on the same machine, recorded by three tools. The first two also
+/// contain a mark.
 const TOOLS: [&str; 3] = ["tracefs", "trace-cmd-flags", "perf-script"];
 
 fn json(place: &Sandbox, line: &str) -> Value {
@@ -50,7 +51,7 @@ fn a_trace_of_each_tool_is_explained() {
         let explained = json(&place, &of);
         let latencies = latencies(&explained);
         assert!(latencies.len() >= 2, "{tool}: {latencies:?}");
-        // Woken by its timer, whose interrupt came late.
+        // The thread is woken by its timer, whose interrupt is late.
         for outlier in outliers(&explained) {
             let shares = outlier["outlier"]["blame"]["shares"].as_array().unwrap();
             let interrupt = shares.iter().find(|share| share["kind"] == "interrupt");
@@ -84,7 +85,7 @@ fn trace_from_stdin_equals_its_file() {
     child.stdin.take().unwrap().write_all(&content).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
-    // The name has another length, so lines break elsewhere.
+    // The name is longer or shorter, so the lines are wrapped at other places.
     let after_name = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
         words
@@ -182,13 +183,13 @@ fn missing_events_are_reported_once_with_remedy() {
     assert!(!shown.contains("interrupt: "), "{shown}");
 }
 
-/// As kernels before 4.3 record.
+/// Kernels before 4.3 record traces like this.
 #[test]
 fn without_waking_latency_begins_at_wakeup() {
     let place = Sandbox::new();
     let whole = format!("--trace {} --comm cyclictest", fixture("tracefs").display());
     let whole = latencies(&json(&place, &whole));
-    // Without its timers a wait begins at its wake-up.
+    // If the events of its timer are missing, a wait begins at the wake-up.
     let timers = ["hrtimer_start", "hrtimer_expire_entry"];
     let waking = without(&place, &timers, true);
     let waking = format!("--trace {} --comm cyclictest", waking.display());
@@ -243,7 +244,7 @@ fn options_of_other_sources_are_refused() {
     assert!(poem.contains("Roses are red"), "{poem}");
 }
 
-/// A line of `truths.txt`: what delayed the victim in a trace that `record.sh` recorded.
+/// A line of `truths.txt`. It states what delayed the victim in a trace that `record.sh` recorded.
 struct Truth<'a> {
     trace: &'a str,
     kind: &'a str,
@@ -270,14 +271,14 @@ impl<'a> Truth<'a> {
     }
 
     fn names(&self, share: &Value) -> bool {
-        // Without counters, a quota is only a possible cause if other threads ran meanwhile.
+        // Without counters, a quota is only a possible cause if other threads ran in the meantime.
         let is_kind =
             share["kind"] == self.kind || (self.who == "quota" && share["kind"] == "unexplained");
         is_kind && share["who"].as_str().unwrap().contains(self.who)
     }
 }
 
-/// Returns the largest outlier of a thread in a trace of `record.sh`, after checking the sums.
+/// Returns the largest outlier of a thread in a trace of `record.sh`. Also checks the sums.
 fn longest_of(place: &Sandbox, trace: &str, of: &str) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
     let file = folder.join(format!("{trace}.txt.xz"));
@@ -289,7 +290,7 @@ fn longest_of(place: &Sandbox, trace: &str, of: &str) -> Value {
     longest["outlier"].clone()
 }
 
-/// The program that delayed the victim has measured the length of the delay.
+/// The length of each delay was measured by the program that delayed the victim.
 #[test]
 fn induced_causes_are_named_with_their_length() {
     let place = Sandbox::new();
@@ -324,7 +325,7 @@ fn induced_causes_are_named_with_their_length() {
     assert_eq!(checked, traces.count());
 }
 
-/// The threads of `induce.c` on CPU 0 call a function on the victim's CPU.
+/// The threads of `induce.c` on CPU 0 cause function calls on the victim's CPU.
 #[test]
 fn sender_of_interrupts_is_named() {
     let place = Sandbox::new();
@@ -341,8 +342,8 @@ fn sender_of_interrupts_is_named() {
     }
 }
 
-/// The traces are those of the kernel's Documentation/trace/{timerlat,osnoise}-tracer.rst, with an
-/// earlier event; the text there names their causes. Times are rounded to 1 us.
+/// The traces are from the kernel's Documentation/trace/{timerlat,osnoise}-tracer.rst, with one
+/// more event before them. The text there names their causes. Times are rounded to 1 us.
 #[test]
 fn tracers_without_scheduler_name_what_ran() {
     let place = Sandbox::new();
@@ -398,7 +399,7 @@ fn imported_trace_keeps_its_outliers() {
     let direct = json(&place, &format!("--trace {}", file.display()));
     let kept = json(&place, "last");
     for part in ["outliers", "explanation"] {
-        // The recordings differ in their start, which the trace does not contain.
+        // The recordings differ in their start time, which the trace does not contain.
         let without_date = |value: &Value| {
             let mut value = value[part].clone();
             strip(&mut value, "time");
@@ -424,7 +425,7 @@ fn imported_trace_keeps_its_outliers() {
     assert!(place.done("explain last --outlier 1").contains(" at "));
 }
 
-/// Removes the fields of this name.
+/// Removes all text fields with this name.
 fn strip(value: &mut Value, name: &str) {
     match value {
         Value::Object(fields) => {
@@ -436,7 +437,7 @@ fn strip(value: &mut Value, name: &str) {
     }
 }
 
-/// A compressed trace of `trace-cmd report`.
+/// Returns the path of a compressed trace that was printed by `trace-cmd report`.
 fn compressed() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     folder.join("tests/fixtures/traces/above.trace-cmd.txt.xz")
@@ -493,7 +494,7 @@ fn explanation_of_a_trace_is_a_page_or_a_plot() {
             .unwrap()
             .starts_with(b"\x89PNG")
     );
-    // A stored recording is drawn, too.
+    // A stored recording can be drawn as well.
     place.done(&format!("import {}", compressed().display()));
     place.done("explain last -o stored.svg");
     assert!(read("stored.svg").contains("hog-"));

@@ -1,4 +1,4 @@
-//! A fleet in PostgreSQL, and a machine whose service pushes recordings.
+//! Tests of a fleet whose store is in PostgreSQL, and of a machine whose service pushes recordings.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn fleet_database_is_served_and_copied() {
     let server = Server::start(serve);
     place.done(&format!("push --to {}", server.url));
     let rest = server.end();
-    // A database client panics if a task drops it.
+    // A database client panics if it is dropped inside a task.
     assert!(!rest.contains("panicked"), "{rest}");
     let copied = |from: &str, to: &str| -> Value {
         let output = place.command("store copy --json").args([from, to]).output();
@@ -40,7 +40,7 @@ fn fleet_database_is_served_and_copied() {
     );
 }
 
-/// Returns the finished recordings of a series by ID.
+/// Returns the finished recordings of a series, by their IDs.
 fn finished(place: &Sandbox) -> BTreeMap<String, Value> {
     let output = place.run("list --json --series short");
     let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -51,8 +51,8 @@ fn finished(place: &Sandbox) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// `[push]` of a plan: recordings, slots, windows and notes arrive while the service measures, even
-/// if the collector is unavailable at times.
+/// With `[push]` in the plan, recordings, slots, windows and notes arrive while the service is
+/// measuring, even if the collector is unavailable at times.
 #[test]
 fn a_service_delivers_what_it_records() {
     let (machine, collector) = (Sandbox::new(), Sandbox::new());
@@ -66,7 +66,7 @@ fn a_service_delivers_what_it_records() {
          [push]\nto = \"http://{address}\"\nevery = \"1s\"\n"
     );
     std::fs::write(&plan, text_of_plan).unwrap();
-    // There is no collector at first.
+    // At first, there is no collector.
     let service = machine.spawn(&format!("monitor run --plan {}", plan.display()));
     assert!(eventually(|| !finished(&machine).is_empty()));
     let server = serve();
@@ -78,12 +78,13 @@ fn a_service_delivers_what_it_records() {
     let arrived = || collector.done("trend note list --json").contains("new fan");
     assert!(eventually(arrived), "the note does not arrive");
     server.end();
-    // New recordings are due.
+    // While the collector is down, new recordings become due.
     let before = finished(&collector).len();
     assert!(eventually(|| finished(&machine).len() > before + 1));
     let server = serve();
     assert!(eventually(|| finished(&collector).len() > before + 1));
-    // The service ends at once, even if recordings are due. A separate `push` sends the rest.
+    // The service ends immediately, even if recordings are still due. A separate `push` sends the
+    // rest.
     signal(&service, "TERM");
     let output = service.wait_with_output().unwrap();
     let log = text(&output.stderr);
@@ -104,19 +105,19 @@ fn a_service_delivers_what_it_records() {
         assert_eq!(of_machine[what], of_collector[what], "{what}: {log}");
     }
     if of_machine["windows"] == 0 {
-        // The log also says that the collector could not be reached yet.
+        // The log also states that the collector could not be reached at first.
         let refusal = log.lines().find(|line| line.contains("watch: "));
         punctual_testing::skip_refused("windows of wake-ups", refusal.unwrap_or(&log));
     }
 }
 
-/// Returns the first line of the answer of a server.
+/// Returns the first line of a server's answer.
 fn asked(address: &str, head: &str) -> String {
     let answer = answered(address, head);
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Returns the answer of a server.
+/// Returns the complete answer of a server.
 fn answered(address: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");

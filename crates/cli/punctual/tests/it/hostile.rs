@@ -1,8 +1,8 @@
-//! Crafted or damaged stores, recordings and files. No command may panic, hang, use too much
-//! memory, or write control characters to the terminal.
+//! Tests with crafted or damaged stores, recordings and files. No command may panic, hang, use too
+//! much memory, or write control characters to the terminal.
 //!
-//! Each case is made from its number. `PUNCTUAL_HOSTILE=1420` runs that many cases with all
-//! commands; by default, some cases run with some of the commands.
+//! Each case is generated from its number. `PUNCTUAL_HOSTILE=1420` runs that many cases with all
+//! commands. By default, a few cases run with some of the commands.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -45,14 +45,15 @@ const COMMANDS: [&str; 17] = [
 /// Text that would mislead a terminal or the reader.
 const HOSTILE: &str = "a\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{85}\u{202e}b\u{2066}\u{61c}\r\u{7f}";
 
-/// The maximum memory that a command may map, and its maximum time on a busy machine.
+/// The maximum memory that a command may map, and the maximum time that it may take on a busy
+/// machine.
 const MEMORY: &str = "--as=3221225472";
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The default number of cases, and of commands for each case.
 const FEW: (usize, usize) = (100, 3);
 
-/// A small generator that gives the same case on each machine.
+/// A small generator of random numbers that generates the same case on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -74,7 +75,7 @@ impl Dice {
     }
 }
 
-/// Damages bytes: flips bits, moves pieces, cuts off the end.
+/// Damages bytes by flipping bits, moving pieces and cutting off the end.
 fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     for _ in 0..=dice.below(8) {
         let at = dice.below(bytes.len());
@@ -98,7 +99,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     }
 }
 
-/// Finds the pointers to all values.
+/// Finds the JSON pointers of all values.
 fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
     found.push(pointer.to_owned());
     match value {
@@ -202,7 +203,7 @@ fn window() -> Window {
     }
 }
 
-/// Returns the kernel's description of two pages as JSON, and the pages.
+/// Returns two trace pages, preceded by the kernel's description of them as JSON.
 fn trace() -> (Value, Vec<u8>) {
     let description = serde_json::json!({
         "header_page": "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -302,11 +303,11 @@ fn insert(path: &Path, recording: &Recording, attached: &Attached) {
     writer
         .attach("description", 0, "null", &attached.description)
         .unwrap();
-    // A recording that cannot be finished stays as a killed run.
+    // A recording that cannot be finished stays in the store as a killed run.
     let _ = writer.finish(recording);
 }
 
-/// Creates a store and a file to import for one case. Returns the file.
+/// Creates the store for one case, and a file to import. Returns the file.
 fn prepare(case: usize, place: &Sandbox, seed: &[u8]) -> PathBuf {
     let dice = &mut Dice::new(case);
     let store = place.path("store.db");
@@ -354,7 +355,7 @@ fn prepare(case: usize, place: &Sandbox, seed: &[u8]) -> PathBuf {
     file
 }
 
-/// Runs a command with limits. `None` if it did not end.
+/// Runs a command with limits. Returns `None` if it did not end in time.
 fn limited(place: &Sandbox, words: &[String]) -> Option<Output> {
     let mut command = Command::new("prlimit");
     command
@@ -399,10 +400,10 @@ fn acting(bytes: &[u8]) -> Option<char> {
         .find(|c| !shown(*c) && (c.is_control() || is_bidi(*c)))
 }
 
-/// Number of runs of each command, and of those with a result.
+/// For each command, the number of its runs and the number of runs with a result.
 type Runs = [[AtomicUsize; 2]; COMMANDS.len()];
 
-/// Returns the errors of the commands for a case. Empty if there are none.
+/// Returns what went wrong in the commands for a case. The text is empty if nothing did.
 fn judge(case: usize, commands: usize, seed: &[u8], runs: &Runs) -> String {
     let place = Sandbox::new();
     let file = prepare(case, &place, seed);
@@ -484,7 +485,7 @@ fn mutated_recordings_give_result_or_message() {
     for (line, [all, done]) in COMMANDS.iter().zip(&runs) {
         let (all, done) = (all.load(Ordering::Relaxed), done.load(Ordering::Relaxed));
         eprintln!("{all:>5} runs, {done:>5} with a result: {line}");
-        // If every case were refused, the test would test nothing.
+        // If every case were refused, this test would not test anything.
         assert!(done > all / 20 || all < 50, "{done} of {all}: {line}");
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -519,7 +520,7 @@ fn hostile_names_do_not_reach_terminal() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // The value is shown, escaped.
+    // The value is shown in escaped form.
     let bad = place.path(&format!("bad{HOSTILE}.toml"));
     fs::write(
         &bad,

@@ -1,4 +1,4 @@
-//! Files of other tools, imported as a user does.
+//! Tests of files from other tools, imported as a user would.
 
 use std::fs;
 use std::io::Write;
@@ -61,7 +61,7 @@ fn a_list_shows_what_is_asked_for() {
     );
     let wrong = place.refused("list --since yesterday", 2);
     assert!(wrong.contains("2026-11-03"), "{wrong}");
-    // Without a terminal, all columns are shown and nothing is cut.
+    // If stdout is not a terminal, all columns are shown and no text is cut.
     let all = place.done("list");
     assert!(all.contains("label") && all.contains("recorded"), "{all}");
 }
@@ -105,7 +105,7 @@ fn histogram_survives_import_and_export() {
     let file = fs::read_to_string(place.path("cyclictest-2.10-h200.txt")).unwrap();
     let out = place.done("export --sparse-rows -f cyclictest-hist");
     assert_eq!(lines(&out), lines(&file));
-    // Plots and reports of it work.
+    // Plots and reports of the imported recording work.
     place.done("plot last -o plot.svg");
     place.done("report last -o report.html");
     let report = fs::read_to_string(place.path("report.html")).unwrap();
@@ -175,7 +175,7 @@ fn bad_file_is_reported_others_imported() {
     assert!(stderr.contains("nowhere.txt: cannot be read"), "{stderr}");
     assert_eq!(place.listed().len(), 2);
 
-    // JSON has an entry for each file.
+    // The JSON output has an entry for each file.
     let output = place.run(&format!("{line} --json --dry-run"));
     assert_eq!(output.status.code(), Some(1));
     let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
@@ -190,7 +190,7 @@ fn bad_file_is_reported_others_imported() {
     assert_eq!(place.listed().len(), 2, "a dry run stored something");
 }
 
-/// Name, content, and text that the message must contain.
+/// Returns the name of each file, its content, and a text that the message must contain.
 fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let fixture = |name: &str| fs::read(fixtures().join(name)).unwrap();
     let verbose = fixture("cyclictest-2.4-verbose.txt");
@@ -299,7 +299,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         (text(&output.stdout), text(&output.stderr))
     };
-    // The unit follows from the figures, which is reported.
+    // The unit is inferred from the figures, and the output says so.
     let (out, note) = said("import ns.txt");
     assert!(out.contains("max 358 µs"), "{out}");
     assert!(note.contains("nanoseconds are assumed"), "{note}");
@@ -308,7 +308,8 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     let (out, _) = said("import ns.txt --unit us");
     assert!(out.contains("max 358 ms"), "{out}");
     assert_eq!(place.last().all_latencies().max().unwrap().0, 358_123_000);
-    // From 100 to 999 the unit could be either, which is reported unless the unit is given.
+    // If the figures are from 100 to 999, either unit is possible. The output says so unless the
+    // unit is given.
     let rows: String = (0..5).map(|cycle| row(0, cycle, 400 + cycle)).collect();
     fs::write(place.path("either.txt"), rows).unwrap();
     let (out, note) = said("import either.txt");
@@ -316,7 +317,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     assert!(note.contains("microseconds are assumed"), "{note}");
     let (out, note) = said("import either.txt --unit ns --dry-run");
     assert!(out.contains("max 404 ns") && note.is_empty(), "{out}{note}");
-    // A histogram of -N, also if all samples are above its rows.
+    // The histogram is from -N. The unit is also found if all samples are above its rows.
     let tail = |max: u64, over: u64| {
         format!(
             "# Min Latencies: 18000\n# Avg Latencies: 18001\n# Max Latencies: {max}\n\
@@ -343,7 +344,7 @@ fn nanoseconds_are_not_taken_for_microseconds() {
     .unwrap();
     let (out, _) = said("import over.txt");
     assert!(out.contains("max 18.0 µs"), "{out}");
-    // The unit cannot be changed if the file has a unit.
+    // If the file states its unit, the unit cannot be changed.
     bring(&place, "cyclictest-2.10-h200.json");
     let error = place.refused("import cyclictest-2.10-h200.json --unit ns", 2);
     assert!(error.contains("omit --unit"), "{error}");
@@ -370,7 +371,8 @@ fn standard_input_is_imported_as_file() {
     assert_eq!(place.last().samples.unwrap().count, 6_378);
 }
 
-/// Columns of one wake-up are not added up, and the sample that stopped a run is included.
+/// Columns that describe the same wake-up are not added up, and the sample that stopped a run is
+/// included.
 #[test]
 fn import_summary_is_correct() {
     let place = Sandbox::new();
@@ -421,7 +423,7 @@ fn a_recording_moves_to_another_store() {
     assert_eq!(Recording::from_json(&other).unwrap(), recording);
 }
 
-/// An import that is killed midway leaves no recording.
+/// An import that is killed midway must not leave a recording.
 #[test]
 fn a_killed_import_is_swept_away() {
     let place = Sandbox::new();
@@ -433,7 +435,7 @@ fn a_killed_import_is_swept_away() {
     }
     out.into_inner().unwrap();
     let mut child = place.spawn("import large.txt");
-    // Killed as soon as the recording is in the store.
+    // The import is killed as soon as its recording is in the store.
     let begun = eventually(|| {
         let output = place.run("list --json");
         output.status.success()
@@ -479,7 +481,7 @@ fn dated_files_join_a_series() {
     let listed = place.done("list --json --series farm");
     let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
     assert_eq!(listed.len(), joined);
-    // Files refused for a missing date left nothing behind.
+    // Files that were refused for a missing date must not leave anything behind.
     assert_eq!(place.listed().len(), joined);
     let imported = slots(&place);
     assert_eq!(imported.len(), joined);
@@ -487,8 +489,8 @@ fn dated_files_join_a_series() {
     assert!(imported.iter().all(is_import), "{imported:?}");
 }
 
-/// A file without a date or a machine joins a series with the options --at, --mtime and
-/// --host. A refusal names the file and the options.
+/// With the options --at, --mtime and --host, a file without a date or a machine can join a series.
+/// If such a file is refused, the message names the file and the options.
 #[test]
 fn options_supply_missing_date_and_machine() {
     let place = Sandbox::new();
@@ -514,7 +516,7 @@ fn options_supply_missing_date_and_machine() {
         (&slot["machine"], &slot["series"]),
         (&"bench-7".into(), &"farm".into())
     );
-    // The modification time of the file is the end of its ten minutes.
+    // The modification time of the file is when its ten minutes ended.
     let file = fs::File::options()
         .write(true)
         .open(place.path(name))
@@ -538,7 +540,7 @@ fn options_supply_missing_date_and_machine() {
         ended.contains(&"2023-11-14T22:13:20Z".to_owned()),
         "{ended:?}"
     );
-    // The date and the machine from the file are kept.
+    // The date and the machine stated in the file are kept.
     let dated = "cyclictest-2.10-h200.json";
     bring(&place, dated);
     place.done(&format!("import {dated} --at 2001-01-01 --host other"));

@@ -1,6 +1,6 @@
-//! A running measurement in a browser, served from its store.
+//! Shows a running measurement in a browser. The page is served from its store.
 
-// The browser from the tests of the dashboard.
+// The code that controls a browser is shared with the tests of the dashboard.
 #[allow(dead_code)]
 #[path = "../../../../fleet/serve/tests/fleet/devtools.rs"]
 mod devtools;
@@ -34,7 +34,7 @@ fn a_measurement_is_watched_until_its_verdict() {
         const all = one.getContext('2d').getImageData(0, 0, one.width, one.height).data; \
         return all.some((value, place) => place % 4 === 3 && value > 0); })()";
     tab.until(inked);
-    // Its page changes to the report when the run ends.
+    // The page of the measurement changes to the report when the run ends.
     tab.eval("document.querySelector('h2 a').click()");
     tab.until("location.pathname.startsWith('/recordings/')");
     tab.until(&format!("/[1-9]/.test({})", tile("recorded")));

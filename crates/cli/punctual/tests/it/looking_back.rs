@@ -1,4 +1,4 @@
-//! Years of simulated runs: trend, change points, notes, plots, monthly report.
+//! Tests with years of simulated runs: trend, change points, notes, plots, and the monthly report.
 
 use std::fs;
 
@@ -11,14 +11,14 @@ use punctual_model::{
 use punctual_store::{Lease, Store};
 use serde_json::Value;
 
-/// Runs at 07:10 and 19:10 for 112 days.
+/// The number of runs, which are at 07:10 and 19:10 on 112 days.
 const RUNS: usize = 224;
 const CMDLINE: &str = "BOOT_IMAGE=/vmlinuz root=/dev/sda1 isolcpus=";
 const PARAMETER: &str = "processor.max_cstate=1";
-/// The runs with that parameter, in two periods.
+/// The two periods in which the runs have that parameter.
 const PERIODS: [std::ops::Range<usize>; 2] = [60..100, 150..190];
 
-/// Numbers that are the same in each test run.
+/// Random numbers that are the same in each run of the tests.
 struct Dice(u64);
 
 impl Dice {
@@ -36,7 +36,7 @@ fn when(run: usize) -> Timestamp {
     first + SignedDuration::from_hours(12 * run as i64)
 }
 
-/// Returns a run with all latencies below `max_us`, and this command line.
+/// Returns a run with this command line in which all latencies are below `max_us`.
 fn run(number: usize, max_us: u64, command_line: &str) -> Recording {
     let mut dice = Dice(number as u64 + 7);
     let mut recording = testing::recording(1, 1);
@@ -50,7 +50,7 @@ fn run(number: usize, max_us: u64, command_line: &str) -> Recording {
     for _ in 0..20_000 {
         histogram.record(SignedNanos(4_000 + dice.below(3_000) as i64));
     }
-    // A tail: about 40 periods of at least half the maximum latency.
+    // Add a tail of about 40 periods with at least half the maximum latency.
     for _ in 0..30 + dice.below(20) {
         let share = 50 + dice.below(50);
         histogram.record(SignedNanos((max_us * 10 * share) as i64));
@@ -130,7 +130,8 @@ fn json(place: &Sandbox, line: &str, code: i32) -> Value {
 fn trend_names_changed_parameters() {
     let place = Sandbox::in_memory();
     let made = guide(&place);
-    // The maximum is higher again since the second period. No acknowledgement covers this.
+    // The maximum has been higher again since the second period. No acknowledgement covers this
+    // change.
     let trend = json(&place, "trend osadl --json", 3);
     let group = &trend["groups"][0];
     assert_eq!(group["load"], "cpu+disk");
@@ -189,7 +190,7 @@ fn pictures(place: &Sandbox) {
     }
 }
 
-/// The monthly report in each format that shows a series.
+/// Checks the monthly report in each format that can show a series.
 fn monthly(place: &Sandbox) {
     place.done("report --series osadl -o month.html");
     let page = fs::read_to_string(place.path("month.html")).unwrap();
@@ -233,8 +234,8 @@ fn decisions(place: &Sandbox) {
     json(place, "trend osadl --json", 3);
 }
 
-/// Runs of two machines, and of a label with a quote, that get worse. The trend is limited in each
-/// possible way. The printed command works unchanged and closes the regression.
+/// The runs of two machines and of a label with a quote get worse. The trend is limited in every
+/// possible way. The printed command must work unchanged and close the regression.
 #[test]
 fn the_printed_command_works_as_printed() {
     let place = Sandbox::in_memory();
@@ -286,7 +287,7 @@ fn the_printed_command_works_as_printed() {
         let way = [way, &store].concat();
         let shown = punctual(&way);
         assert_eq!(shown.status.code(), Some(3), "{way:?}");
-        // One command for each open regression: tail, p99.
+        // There is one command for each open regression (tail and p99).
         let mut next = next_of(&text(&shown.stdout));
         for _ in 0..4 {
             let Some(command) = next else { break };
@@ -354,7 +355,7 @@ fn a_label_makes_a_series() {
         recording.label = Some("nightly".to_owned());
         insert(&store, None, &recording);
     }
-    // Six runs are too few, and unknown is not fine.
+    // Six runs are too few for a verdict, and an unknown result does not count as good.
     let trend = json(&place, "trend nightly --json", 4);
     assert_eq!(trend["verdict"], "not_judged");
     assert_eq!(trend["groups"][0]["load"], "idle");
@@ -380,7 +381,8 @@ fn followed_trend_is_rejudged_each_run() {
         trend["groups"][0]["runs"].as_array().unwrap().len()
     };
     assert_eq!(runs(), 8);
-    // It polls once a second, so it sees the new run at the next poll or the one after.
+    // The command polls once a second, so it sees a new run at the next poll or at the one after
+    // that.
     insert(&store, Some(&epoch), &run(8, 300, CMDLINE));
     insert(&store, Some(&epoch), &run(9, 300, CMDLINE));
     let mut seen = runs();
@@ -426,7 +428,7 @@ fn notes_and_facts() {
         "trend note delete {}",
         moved["id"].as_str().unwrap()
     ));
-    // A report and a plot use the last recording by default.
+    // By default, reports and plots show the last recording.
     for verb in ["report --format text", "plot"] {
         let named = place.done(&format!("{verb} -o - last"));
         assert_eq!(place.done(&format!("{verb} -o -")), named);

@@ -1,7 +1,7 @@
-//! Tests of the commands, as a user runs them.
+//! Tests that run the commands as a user would.
 //!
-//! The tests of the other programs in this folder need a quiet machine, another kernel, or a minimum
-//! number of passes in the gate.
+//! The other test programs in this folder need a quiet machine or another kernel, or the gate
+//! requires a minimum number of their tests to pass.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 

@@ -1,4 +1,4 @@
-//! `monitor`, `store` and imports into a series, run as a user does.
+//! Tests of `monitor`, `store` and imports into a series, run as a user would.
 
 use std::io::Write;
 use std::path::Path;
@@ -34,18 +34,18 @@ fn count(slots: &[Value], state: &str) -> usize {
     slots.iter().filter(|slot| slot["state"] == state).count()
 }
 
-/// Returns when a slot was due, in seconds.
+/// Returns the time at which a slot was due, in seconds.
 fn due_at(slot: &Value) -> i64 {
     let time: jiff::Timestamp = slot["due"].as_str().unwrap().parse().unwrap();
     time.as_second()
 }
 
-/// Returns when slots were due, in seconds, the oldest first.
+/// Returns the times at which slots were due, in seconds, with the oldest first.
 fn due(slots: &[Value]) -> Vec<i64> {
     slots.iter().rev().map(due_at).collect()
 }
 
-/// Returns each multiple of two seconds from the first to the last.
+/// Returns the times from the first to the last, in steps of two seconds.
 fn each_two_seconds(due: &[i64]) -> Vec<i64> {
     (due[0]..=*due.last().unwrap()).step_by(2).collect()
 }
@@ -56,7 +56,7 @@ fn service_records_slots_until_stopped() {
     let plan = plan(&place, SHORT);
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     assert!(eventually(|| count(&slots(&place), "recorded") >= 1));
-    // A second service on the same store would measure each slot twice.
+    // If a second service used the same store, each slot would be measured twice.
     let second = place.refused(&format!("monitor run --plan {plan}"), 1);
     assert!(second.contains("another service records into"), "{second}");
     let status = place.done(&format!("monitor status --plan {plan}"));
@@ -79,7 +79,7 @@ fn service_records_slots_until_stopped() {
     assert!(status.contains("not running"), "{status}");
 }
 
-/// How often the service is killed. The gate has no time for more.
+/// Returns how often to kill the service. The gate does not have time for more kills.
 fn kills() -> usize {
     let given = std::env::var("PUNCTUAL_KILLS").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(3)
@@ -101,7 +101,8 @@ fn killed_service_neither_loses_nor_doubles_slots() {
         service.kill().unwrap();
         service.wait().unwrap();
     }
-    // Not the newest one, because a slow machine may always be measuring it.
+    // Do not require that the newest slot is recorded, because a slow machine may always be
+    // measuring it.
     let last = jiff::Timestamp::now().as_second();
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     let recorded_since = |all: &[Value]| {
@@ -118,7 +119,7 @@ fn killed_service_neither_loses_nor_doubles_slots() {
     let all = slots(&place);
     assert_eq!(count(&all, "running"), 0, "{all:#?}");
     assert_eq!(due(&all), each_two_seconds(&due(&all)));
-    // Each recording belongs to one slot only.
+    // Each recording must belong to only one slot.
     let mut recordings: Vec<&str> = all
         .iter()
         .filter_map(|slot| slot["recording"].as_str())
@@ -131,11 +132,11 @@ fn killed_service_neither_loses_nor_doubles_slots() {
     place.done("store check");
 }
 
-/// The variable with the name of the test that runs with separate mounts.
+/// This environment variable contains the name of the test that runs with separate mounts.
 const INSIDE: &str = "PUNCTUAL_TEST_MOUNTS";
 
-/// Returns whether this process has separate mounts. Otherwise runs the test again in a process
-/// that has, and asserts that it succeeds.
+/// Returns whether this process has separate mounts. If not, runs the test again in a process that
+/// has separate mounts, and asserts that it succeeds.
 fn has_own_mounts(test: &str) -> bool {
     let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
     let test = test.as_str();
@@ -173,7 +174,7 @@ fn small_disk(folder: &Path) {
     assert!(mounted.unwrap().success());
 }
 
-/// A service that is killed with its test, also if the test fails.
+/// A service that is killed when its test ends, even if the test fails.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -183,7 +184,7 @@ impl Drop for Ends {
     }
 }
 
-/// Fills a disk to its last page.
+/// Fills a disk up to its last page.
 fn fill(file: &Path) {
     let mut file = std::fs::File::create(file).unwrap();
     while file.write_all(&[1; 4_096]).is_ok() {}
@@ -219,12 +220,12 @@ fn full_disk_ends_slots_not_the_service() {
     assert!(eventually(|| recorded() >= 1), "{}", said());
     fill(&disk.join("filler"));
     assert!(eventually(|| said().contains("o space left")), "{}", said());
-    // Existing recordings can be read, and deleted with the reserved space.
+    // Existing recordings can be read. They can also be deleted, for which reserved space is used.
     let listed = json("list --json");
     let oldest = listed.last().unwrap()["id"].as_str().unwrap();
     let deleted = run(&format!("delete {oldest}"));
     assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));
-    // Fills the space that the deletion released.
+    // Fill the space that was released by the deletion.
     fill(&disk.join("filler-2"));
     assert_eq!(service.0.try_wait().unwrap(), None, "{}", said());
     std::fs::remove_file(disk.join("filler")).unwrap();
@@ -246,7 +247,7 @@ fn full_disk_ends_slots_not_the_service() {
     assert!(gone.unwrap().success());
 }
 
-/// Nothing was prepared for the full disk.
+/// In this test, nothing was prepared for the full disk.
 #[test]
 fn full_disk_allows_reading_and_deleting_recordings() {
     if !has_own_mounts("full_disk_allows_reading_and_deleting_recordings") {
@@ -281,7 +282,7 @@ fn full_disk_allows_reading_and_deleting_recordings() {
     assert!(done("show last").contains("account"));
     assert!(done("store stats").contains("recordings"));
     done("delete last");
-    // It made room.
+    // The deletion has made room for another recording.
     done(measure);
     done("delete last");
     done("delete last");
@@ -291,7 +292,7 @@ fn full_disk_allows_reading_and_deleting_recordings() {
     assert!(gone.unwrap().success());
 }
 
-/// Returns the process that measures a slot for `service`.
+/// Returns the process that is measuring a slot for `service`.
 fn measuring(service: u32) -> Option<u32> {
     std::fs::read_dir("/proc").unwrap().find_map(|entry| {
         let entry = entry.unwrap();
@@ -318,8 +319,8 @@ fn slot_is_measured_in_own_process() {
         &SHORT.replace("\"1s\"", "\"3s\"").replace("2s", "4s"),
     );
     let service = place.spawn(&format!("monitor run --plan {plan}"));
-    // Killed during its recording. A slower machine may have reached the next slot, which has no
-    // recording yet; then it is killed once more.
+    // The process is killed during its recording. A slower machine may already be at the next slot,
+    // which has no recording yet. In that case, the process is killed again.
     let mut locked = Vec::new();
     let in_state = |state: &str| {
         let begun = place.listed();
@@ -338,7 +339,7 @@ fn slot_is_measured_in_own_process() {
         in_state("failed").is_some()
     });
     assert!(is_lost, "{:#?}", slots(&place));
-    // Memory locked for the measurement is not in the service.
+    // Memory that is locked for the measurement must not be locked in the service.
     assert!(locked.iter().all(|kb| *kb == Some(0)), "{locked:?}");
     assert!(!locked.is_empty());
     let lost = in_state("failed").unwrap();
@@ -347,7 +348,7 @@ fn slot_is_measured_in_own_process() {
     let listed = place.listed();
     let kept = listed.iter().find(|one| one["id"] == lost["recording"]);
     assert_eq!(kept.unwrap()["completion"], "interrupted");
-    // The service continues, and holds nothing from a run.
+    // The service continues, and keeps nothing that belongs to a run.
     assert!(eventually(|| count(&slots(&place), "recorded") > 0));
     signal(&service, "TERM");
     assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
@@ -364,7 +365,7 @@ fn snapshot_keeps_flight_recorder_events() {
         "{shown}"
     );
     let service = place.spawn(&format!("monitor run --plan {plan}"));
-    // `status` works from the first moment of the service.
+    // `status` works as soon as the service has started.
     let status = || text(&place.run(&format!("monitor status --plan {plan}")).stdout);
     assert!(eventually(|| status().contains("running (process ")));
     let output = place.run("monitor snapshot --text stutter");
@@ -400,7 +401,7 @@ fn window_is_kept_or_refusal_explained() {
     let plan = plan(&place, "[watch]\nwindow = \"1s\"\n");
     let service = place.spawn(&format!("monitor run --plan {plan}"));
     let windows = || -> u64 {
-        // Before the first window there is no store.
+        // There is no store before the first window.
         let stats = place.run("store stats --json").stdout;
         let stats: Value = serde_json::from_slice(&stats).unwrap_or_default();
         stats["windows"].as_u64().unwrap_or(0)
@@ -408,7 +409,7 @@ fn window_is_kept_or_refusal_explained() {
     assert!(eventually(|| slots(&place).len() as u64 + windows() >= 2));
     signal(&service, "TERM");
     assert_eq!(service.wait_with_output().unwrap().status.code(), Some(0));
-    // Wake-ups are counted only by BPF programs.
+    // Wake-ups can be counted only by BPF programs.
     for refused in slots(&place) {
         assert_eq!(
             (&refused["series"], &refused["state"]),
@@ -441,7 +442,7 @@ fn slot_runs_now_unless_cpu_busy() {
         "{said}"
     );
     assert_eq!(slots(&place)[0]["state"], "refused");
-    // The user can allow it.
+    // The user can allow sharing.
     let other = place.refused("measure timer -D 200ms --policy other -q", 1);
     assert!(other.contains("--share-cpus"), "{other}");
     place.done("measure timer -D 200ms --policy other -q --share-cpus");

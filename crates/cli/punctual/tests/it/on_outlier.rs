@@ -1,4 +1,4 @@
-//! `--on-outlier`: runs a command of the user.
+//! `--on-outlier`: runs a command that the user chose.
 
 use crate::common::Sandbox;
 
@@ -21,7 +21,7 @@ fn outlier_command_knows_recording_and_latency() {
         "echo $PUNCTUAL_RECORDING $PUNCTUAL_LATENCY_NS $PUNCTUAL_CPU >> {}; echo on stdout",
         said.display()
     );
-    // Each wake-up exceeds the threshold.
+    // With this threshold, each wake-up is an outlier.
     let mut command = place.command("");
     command.args(MEASURE).arg(&script);
     command.args(["--threshold", "1ns", "--json", "-"]);
@@ -34,7 +34,7 @@ fn outlier_command_knows_recording_and_latency() {
     assert_eq!(words[0], recording.id.to_string());
     assert!(words[1].parse::<u64>().unwrap() > 1);
     assert!(words[2].parse::<u32>().is_ok());
-    // Runs once a second. All other outliers are counted.
+    // The command runs once a second. All other outliers are only counted.
     assert_eq!(text.lines().count(), 1);
     let counted = |warning: &String| warning.contains("--on-outlier ran 1 time;");
     assert!(recording.warnings.iter().any(counted), "{recording:?}");

@@ -1,4 +1,4 @@
-//! Plots, reports and exports of a recording, and the help.
+//! Tests of the plots, reports and exports of a recording, and of the help.
 
 mod other_users;
 mod shells;
@@ -26,7 +26,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
     }
     place.done("plot last last~1 -o both.svg");
     place.done("plot last --x-max 1s --scale log -o cut.svg");
-    // An empty plot is refused, and leaves no file.
+    // An empty plot is refused and must not leave a file.
     let refused = place.refused("plot last --kind matrix -o empty.svg", 1);
     assert!(refused.contains("no pairs of CPUs"), "{refused}");
     assert!(
@@ -172,7 +172,7 @@ fn help_completions_and_manual_pages() {
     let place = Sandbox::new();
     insta::assert_snapshot!("help", place.done("--help"));
     insta::assert_snapshot!("help_measure_timer", place.done("measure timer --help"));
-    // Both ways to get its help.
+    // There are two ways to get the help of a probe.
     let long = place.done("help measure timer");
     assert_eq!(long, place.done("measure timer --help"));
     place.refused("help nosuch", 2);
@@ -186,9 +186,9 @@ fn help_completions_and_manual_pages() {
     assert!(page.contains("interval"));
 }
 
-/// Returns the completions of bash at the end of a line, with the printed script.
+/// Returns the completions that bash offers at the end of a line, using the printed script.
 fn offered_by_bash(place: &Sandbox, line: &str) -> Vec<String> {
-    // bash splits words at its COMP_WORDBREAKS, which include `=`.
+    // bash splits words at the characters in COMP_WORDBREAKS, which include `=`.
     let parted = line.replace('=', " = ");
     let script = format!(
         "source completions.bash; COMP_WORDS=({parted}); [[ '{line}' == *' ' ]] && COMP_WORDS+=(''); \

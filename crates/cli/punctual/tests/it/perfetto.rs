@@ -1,4 +1,4 @@
-//! Traces for Perfetto, read by Perfetto's own classes (package `perfetto` of PyPI).
+//! Tests whether Perfetto's own classes (package `perfetto` of PyPI) can read the traces.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ fn fixture(name: &str) -> PathBuf {
     folder.join("tests/fixtures").join(name)
 }
 
-/// Returns what the file contains, or `None` without Perfetto's classes.
+/// Returns the content of the file, or `None` if Perfetto's classes are not installed.
 fn read(file: &Path) -> Option<Value> {
     let has_classes = Command::new("python3")
         .args(["-c", "import perfetto, google.protobuf"])
@@ -98,7 +98,7 @@ fn perfetto_reads_a_whole_trace_with_its_causes() {
         };
         let explained = explained(&place, &trace);
         check_outliers(&read, &explained);
-        // All events of the file, not only those around outliers.
+        // Perfetto reads all events of the file, not only those around outliers.
         let events: u64 = read["events"]
             .as_object()
             .unwrap()
@@ -160,7 +160,7 @@ fn perfetto_reads_the_outliers_of_a_recording() {
     );
 }
 
-/// A recording of punctual itself.
+/// The recording was made by punctual itself.
 #[test]
 fn perfetto_reads_an_own_recording() {
     let place = Sandbox::new();

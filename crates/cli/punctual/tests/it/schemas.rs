@@ -1,4 +1,4 @@
-//! JSON output of the verbs agrees with the schemas that `schema` prints.
+//! The JSON output of the verbs must agree with the schemas that `schema` prints.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use punctual_model::{Completion, Histogram, Recording, RecordingId, SignedNanos}
 use punctual_store::{Lease, Store};
 use serde_json::Value;
 
-/// Each type, and a command that prints it.
+/// Each type of document, with a command that prints it.
 const FORMS: &[(&str, &str)] = &[
     ("audit", "doctor --json --no-sample --report-only"),
     ("audit", "kernel check --json --report-only"),
@@ -38,8 +38,8 @@ const FORMS: &[(&str, &str)] = &[
     ("damage", "store check --json"),
 ];
 
-/// Finds the parts of `value` that the schema does not allow. Supports the parts of JSON Schema
-/// that these schemas use.
+/// Finds those parts of `value` that the schema does not allow. Supports only those features of
+/// JSON Schema that these schemas use.
 fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();
@@ -112,7 +112,7 @@ fn unfit(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     }
 }
 
-/// Checks the output of a command against a schema, and returns it.
+/// Checks the output of a command against its schema, and returns the output.
 fn follows(place: &Sandbox, form: &str, line: &str) -> Value {
     let schema: Value = serde_json::from_str(&place.done(&format!("schema {form}"))).unwrap();
     let output = place.run(line);
@@ -159,7 +159,7 @@ fn so_does_what_is_explained_and_watched() {
     assert!(!outlier["window"]["events"].as_array().unwrap().is_empty());
 }
 
-/// Stores sixteen runs; the second half is slower.
+/// Stores sixteen runs. Those in the second half are slower.
 fn keep_runs(place: &Sandbox) {
     let store = Store::open(&place.path("store.db")).unwrap();
     for number in 0..16u32 {

@@ -1,4 +1,5 @@
-//! The program of another user, which may be hostile: it is read without privileges.
+//! `lint` of a program that belongs to another user and may be hostile. The program file is
+//! therefore read without privileges.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,7 +13,7 @@ use crate::common::{Sandbox, eventually, text};
 use crate::{FRAMES, Program, build, has_bpf, is_found, rule};
 use punctual_model::LintReport;
 
-/// Builds `violate` and gives it, in a temporary folder, to the other user.
+/// Builds `violate` in a temporary folder and makes the other user its owner.
 fn theirs(place: &Sandbox) -> Option<(tempfile::TempDir, PathBuf)> {
     let built = build(place, FRAMES)?;
     let folder = tempfile::tempdir().unwrap();
@@ -23,7 +24,7 @@ fn theirs(place: &Sandbox) -> Option<(tempfile::TempDir, PathBuf)> {
     Some((folder, path))
 }
 
-/// Gives a 64-bit ELF file a sparse symbol table of `size` zero bytes.
+/// Adds a sparse symbol table of `size` zero bytes to a 64-bit ELF file.
 fn with_sparse_symbols(path: &Path, size: u64) {
     let file = fs::OpenOptions::new()
         .read(true)
@@ -52,7 +53,7 @@ fn peak_kib(pid: u32) -> u64 {
     kib.unwrap_or(0)
 }
 
-/// Returns the processes that a process has started.
+/// Returns the processes that this process has started.
 fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
     let list = list.unwrap_or_default();
@@ -61,8 +62,8 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Runs `lint` for the other user's program. Returns the report and the peak memory of `lint`
-/// and its readers in KiB.
+/// Runs `lint` on the other user's program. Returns the report, and the peak memory of `lint` and
+/// its readers in KiB.
 fn lint(place: &Sandbox, program: &Program) -> (LintReport, u64) {
     let line = format!("lint --pid {} -D 1500ms --json", program.pid());
     let mut lint = place.spawn(&line);
@@ -164,7 +165,8 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
     if !may_become_other("lint of another user's program") {
         return;
     }
-    // A file that the reader does not need stays open, as if inherited from a shell.
+    // A file that the reader does not need is left open, as if the reader had inherited it from a
+    // shell.
     let program = env!("CARGO_BIN_EXE_punctual");
     let ids = format!("{OTHER} 65533 67108864 67108864");
     let script = format!("exec 7</dev/null; exec '{program}' serve-symbols {ids}");
@@ -174,7 +176,7 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The rest of the output exceeds the capacity of a pipe, so the reader blocks at the end of its
+    // The rest of the output is larger than a pipe can hold, so the reader blocks at the end of its
     // work.
     let mut pipe = reader.stdout.take().unwrap();
     let mut first = [0; 8];
@@ -213,7 +215,7 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
     reader.wait().unwrap();
 }
 
-/// A reader that cannot become the user reads nothing, and reports why.
+/// If a reader cannot become the other user, it reads nothing and reports the reason.
 #[test]
 fn privileged_reader_reads_nothing() {
     let mut command = if rustix::process::geteuid().is_root() {

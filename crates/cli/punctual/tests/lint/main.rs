@@ -1,4 +1,5 @@
-//! Each rule of `lint` is found at its call site, and a correct loop violates none.
+//! Each violation of a rule of `lint` must be found at its call site, and a correct loop must not
+//! violate any rule.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
@@ -19,7 +20,7 @@ use punctual_model::{LintReport, LintSource, RuleResult, RuleState};
 struct Program(Child);
 
 impl Program {
-    /// Returns `None` and prints the reason without a compiler or the privilege for real-time
+    /// Returns `None` and prints the reason if there is no compiler, or no privilege for real-time
     /// priority.
     fn start(place: &Sandbox, what: &[&str], flags: &[&str]) -> Option<Self> {
         let program = build(place, flags)?;
@@ -31,7 +32,7 @@ impl Program {
         let mut line = String::new();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         reader.read_line(&mut line).unwrap();
-        // The program may print more, which is not read.
+        // The program may print more, but nothing reads it.
         child.stdout = Some(reader.into_inner());
         if line != "ready\n" {
             let status = child.wait().unwrap();
@@ -42,7 +43,7 @@ impl Program {
             );
             return None;
         }
-        // Threads without this privilege end the program just after.
+        // If the threads lack this privilege, they end the program shortly after it started.
         std::thread::sleep(std::time::Duration::from_millis(100));
         if let Some(status) = child.try_wait().unwrap() {
             assert_eq!(status.code(), Some(77), "{status}");
@@ -95,7 +96,7 @@ fn report(place: &Sandbox, line: &str) -> (LintReport, Option<i32>) {
     )
 }
 
-/// Returns whether BPF programs watched; prints if not.
+/// Returns whether BPF programs watched the threads. Prints the reason if not.
 fn has_bpf(report: &LintReport) -> bool {
     let has = report.source == Some(LintSource::Bpf);
     if !has {
@@ -156,7 +157,7 @@ fn acts_are_found_at_call_sites() {
         let found = rule(&report, id);
         assert!(is_found(&report, id, thread, function), "{id}: {found:?}");
     }
-    // Kernels without these events cannot detect it.
+    // Kernels without these events cannot detect this violation.
     let kernel_lock = rule(&report, "kernel-lock");
     assert!(
         is_found(&report, "kernel-lock", "kernel-lock", "writes_shared_file")
@@ -187,7 +188,7 @@ fn acts_are_found_at_call_sites() {
     );
     // The sender's stack must not be used for the receiver.
     assert!(!is_found(&report, "woken-by-softirq", "softirq", "sends"));
-    // Correct operations do not violate a rule, such as the release and a lock with inheritance.
+    // Correct operations, such as the release and a lock with inheritance, do not violate a rule.
     for rule in &report.rules {
         let fine = rule.violations.iter().find(|found| found.comm == "fine");
         assert!(fine.is_none(), "{}: {fine:?}", rule.id);
@@ -209,7 +210,7 @@ fn acts_are_found_at_call_sites() {
 #[test]
 fn a_correct_loop_violates_no_rule() {
     let place = Sandbox::new();
-    // PUNCTUAL_LINT_TIME=10m gives a long run.
+    // Set PUNCTUAL_LINT_TIME=10m for a long run.
     let time = std::env::var("PUNCTUAL_LINT_TIME").unwrap_or("1500ms".to_owned());
     let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
         return;
@@ -249,7 +250,7 @@ fn states_are_judged() {
     assert!(!is_found(&report, "no-period", "priority-99", ""));
 }
 
-/// Fails if a rule has no program that violates it.
+/// Fails if there is a rule that no program violates.
 #[test]
 fn each_rule_is_violated_by_a_program() {
     let tests = include_str!("main.rs");
@@ -259,7 +260,7 @@ fn each_rule_is_violated_by_a_program() {
     }
 }
 
-/// Starts `lint`, and calls `change` for the target at half of the time.
+/// Starts `lint`, and calls `change` to change the target when half of the time is over.
 fn changed(place: &Sandbox, line: &str, change: impl FnOnce()) -> LintReport {
     let mut lint = place.spawn(line);
     let mut errors = BufReader::new(lint.stderr.take().unwrap());
@@ -273,7 +274,8 @@ fn changed(place: &Sandbox, line: &str, change: impl FnOnce()) -> LintReport {
     serde_json::from_str(&text(&output.stdout)).unwrap_or_else(|e| panic!("{e}: {said}"))
 }
 
-/// A thread that changes its name is still one thread. A child is not judged, which is reported.
+/// A thread that changes its name still counts as one thread. A child process is not judged, and
+/// the report says so.
 #[test]
 fn watch_survives_rename_and_fork() {
     let place = Sandbox::new();
@@ -303,7 +305,8 @@ fn watch_survives_rename_and_fork() {
     );
 }
 
-/// Violations before and after an exec are found, each with the functions of its program.
+/// Violations are found before and after an exec, each with the functions of the program at that
+/// time.
 #[test]
 fn an_exec_is_survived() {
     let place = Sandbox::new();
@@ -327,7 +330,8 @@ fn an_exec_is_survived() {
     assert!(report.notes.iter().any(says), "{:?}", report.notes);
 }
 
-/// All 2,000 threads are judged. If operations were not counted, the rules are unknown.
+/// All 2,000 threads are judged. If some operations could not be counted, the results of the rules
+/// are unknown.
 #[test]
 fn thousands_of_threads_are_watched() {
     let place = Sandbox::new();
@@ -349,7 +353,7 @@ fn thousands_of_threads_are_watched() {
     }
 }
 
-/// Without symbols, the offset in the file is named, and no function.
+/// If the program has no symbols, the report gives the offset in the file instead of a function.
 #[test]
 fn stripped_program_shows_file_and_offset() {
     let place = Sandbox::new();
@@ -392,7 +396,7 @@ fn stripped_program_shows_file_and_offset() {
     );
 }
 
-/// Facts that an ordinary user cannot read are unknown, with the reason.
+/// If an ordinary user cannot read a fact, the fact is unknown, and the report gives the reason.
 #[test]
 fn unreadable_process_is_unknown_with_reason() {
     if !may_become_other("lint of another user's process") {
@@ -452,7 +456,8 @@ fn unwatchable_target_is_refused() {
     }
 }
 
-/// Without BPF programs, violations with events are found, and the other rules are unknown.
+/// Without BPF programs, violations that produce events are still found. The results of the other
+/// rules are unknown.
 #[test]
 fn rules_not_shown_by_events_are_unknown() {
     let place = Sandbox::new();
@@ -487,7 +492,7 @@ fn rules_not_shown_by_events_are_unknown() {
     }
 }
 
-/// A program without real-time threads is not judged as correct.
+/// A program without real-time threads is not reported as correct.
 #[test]
 fn target_without_real_time_is_unknown() {
     let place = Sandbox::new();
@@ -511,7 +516,7 @@ fn it_ends_with_its_target() {
     let lint = place.spawn(&line);
     std::thread::sleep(std::time::Duration::from_millis(700));
     signal(&program.0, "KILL");
-    // A zombie that is not reaped also counts as ended.
+    // A zombie that has not been reaped yet also counts as ended.
     let output = lint.wait_with_output().unwrap();
     let report: LintReport = serde_json::from_str(&text(&output.stdout)).unwrap();
     let said = report.notes.iter().any(|note| note.contains("had ended"));

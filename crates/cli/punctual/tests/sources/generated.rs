@@ -1,4 +1,4 @@
-//! The generated pages in docs/ agree with the program.
+//! The generated pages in docs/ must agree with the program.
 //!
 //! `PUNCTUAL_UPDATE_PAGES=1 cargo test -p punctual --test sources generated` writes them.
 
@@ -161,7 +161,7 @@ fn the_loads_have_their_page() {
     is_kept("loads.md", &page);
 }
 
-/// Returns the text with a capital letter.
+/// Returns the text with a capital letter at the beginning.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| {
@@ -209,7 +209,7 @@ fn the_schemas_have_their_page() {
          Existing keys stay,\nwith their meaning and unit; new keys are added.\n\n\
          | `OF` | written by |\n|---|---|\n",
     );
-    // In a narrow terminal the lines are wrapped.
+    // In a narrow terminal, the lines are wrapped.
     let (_, listed) = help.split_once("Possible values:").unwrap();
     let (listed, _) = listed.split_once("\n\n").unwrap();
     let rows = listed.split("- ").filter_map(|entry| {

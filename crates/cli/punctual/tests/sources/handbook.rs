@@ -1,5 +1,5 @@
-//! The handbook's pages and the examples for other systems: all are reachable, can be parsed, and
-//! name only existing options.
+//! Tests the pages of the handbook and the examples for other systems. All of them must be
+//! reachable, valid, and name only options that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -85,7 +85,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
         .replace("&&", "\n");
     let mut found = Vec::new();
     for line in folded(&joined).lines() {
-        // A command in JSON notation: ["punctual", "check", …].
+        // A command can also be in JSON notation: ["punctual", "check", …].
         let line = line
             .replace("\", \"", " ")
             .replace(['"', '`', '[', ']'], " ");
@@ -108,7 +108,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Joins the lines of each folded scalar (`>`) of YAML.
+/// Joins the lines of each folded scalar (`>`) in YAML.
 fn folded(text: &str) -> String {
     let (mut out, mut depth) = (String::new(), None);
     for line in text.lines() {
@@ -133,7 +133,7 @@ fn folded(text: &str) -> String {
     out
 }
 
-/// Returns the help of a verb, which is read only once for each verb.
+/// Returns the help of a verb. The help of each verb is read only once.
 fn help_of(verbs: &[String]) -> Option<String> {
     static KNOWN: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
@@ -147,7 +147,7 @@ fn help_of(verbs: &[String]) -> Option<String> {
     known.entry(verbs.to_vec()).or_insert_with(ask).clone()
 }
 
-/// Returns what is wrong with a command line: a verb or an option that does not exist.
+/// Returns the verb or option in a command line that does not exist, if any.
 fn unknown(words: &[String]) -> Option<String> {
     // The words after `--` belong to another program.
     let words: Vec<String> = words
@@ -160,7 +160,7 @@ fn unknown(words: &[String]) -> Option<String> {
         letters && !word.starts_with('-')
     };
     let verbs: Vec<String> = words.iter().take_while(is_verb).take(3).cloned().collect();
-    // Use the longest beginning that is a verb. The words after it are arguments.
+    // Find the longest sequence of first words that is a verb. The words after it are arguments.
     let help = (1..=verbs.len())
         .rev()
         .find_map(|count| help_of(&verbs[..count]));
@@ -201,7 +201,8 @@ fn documented_options_exist() {
     for file in all {
         let text = fs::read_to_string(&file).unwrap();
         let is_page = file.extension().is_some_and(|ending| ending == "md");
-        // On a page, only the lines to copy and the table cells are checked, not its sentences.
+        // On a page, only the lines to be copied and the table cells are checked, not the
+        // sentences.
         let wanted = |line: &&str| !is_page || line.starts_with(['$', '|']);
         let lines: Vec<&str> = text.lines().filter(wanted).collect();
         let calls = commands(&lines.join("\n"));

@@ -1,22 +1,22 @@
-//! The sources contain none of the listed phrases.
+//! The sources must not contain any of the listed phrases.
 
 use std::path::{Path, PathBuf};
 
-/// Phrases that occur in no crate.
+/// Phrases that must not occur in any crate.
 const EVERYWHERE: &str = include_str!("language/everywhere.txt");
 
-/// Phrases that do not occur in the [`REVIEWED`] crates, but still occur in others. Move a line to
-/// `everywhere.txt` when its last occurrence is gone.
+/// Phrases that must not occur in the [`REVIEWED`] crates, but still occur in other crates. When
+/// the last occurrence of a phrase is gone, move its line to `everywhere.txt`.
 const IN_REVIEWED: &str = include_str!("language/reviewed.txt");
 
-/// Crates without phrases of either list.
+/// Crates that contain no phrases from either list.
 const REVIEWED: [&str; 5] = ["compat", "formats", "host", "loads", "trace"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The folders of all crates: `crates/GROUP/NAME`.
+/// Returns the folders of all crates: `crates/GROUP/NAME`.
 fn folders() -> impl Iterator<Item = PathBuf> {
     let groups = std::fs::read_dir(crates()).unwrap();
     groups
@@ -25,7 +25,7 @@ fn folders() -> impl Iterator<Item = PathBuf> {
         .filter(|folder| folder.join("src").is_dir())
 }
 
-/// Finds the Rust files, and the texts that they include, below a folder.
+/// Finds the Rust files below a folder, and the texts that they include.
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -66,7 +66,8 @@ fn phrases(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.lines().filter(|line| !line.is_empty())
 }
 
-/// Returns `crate/src/file.rs: phrase` for each phrase of the list in the sources of a crate.
+/// Returns `crate/src/file.rs: phrase` for each phrase of the list that occurs in the sources of a
+/// crate.
 fn found(name: &str, list: &'static str) -> Vec<String> {
     let folder = folders().find(|path| path.ends_with(name)).unwrap();
     let folder = folder.join("src");

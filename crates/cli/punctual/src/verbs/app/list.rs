@@ -1,4 +1,4 @@
-//! `app list`: applications that publish their figures.
+//! `app list`: lists applications that publish their figures.
 
 use anyhow::Result;
 use clap::Args;
@@ -25,43 +25,44 @@ pub(super) struct List {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Application")]
 pub(in crate::verbs) struct ApplicationJson {
-    /// Its process.
+    /// ID of its process.
     pid: u32,
     /// The process's name.
     comm: String,
-    /// The name that it chose for its figures.
+    /// Name under which the application publishes its figures.
     name: String,
     /// Its channels.
     channels: Vec<ChannelJson>,
 }
 
-/// A channel, and its counters since the application made it.
+/// A channel, with its counters since the application created it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ApplicationChannel")]
 struct ChannelJson {
     /// Its name.
     name: String,
-    /// What its samples are: latency, response, execution or other.
+    /// Kind of its samples: latency, response, execution or other.
     kind: &'static str,
-    /// The thread that records, as its process numbers it.
+    /// ID of the thread that records into the channel, as seen in its own process.
     tid: u32,
-    /// Its period; null without one.
+    /// Its period; null if the channel has none.
     period_ns: Option<u64>,
-    /// A sample above it is an outlier; null without one.
+    /// Budget of a sample; a larger sample is an outlier. Null if the channel has no budget.
     budget_ns: Option<u64>,
-    /// Periods that came due; null without a period.
+    /// Number of periods that came due; null if the channel has no period.
     expected: Option<u64>,
-    /// Samples.
+    /// Number of samples.
     recorded: u64,
-    /// Periods without a job; null without a period.
+    /// Number of periods without a job; null if the channel has no period.
     missed: Option<u64>,
-    /// Jobs that began when the next period was due; null without a period.
+    /// Number of jobs that began when the next period was already due; null if the channel has no
+    /// period.
     late: Option<u64>,
-    /// Samples above the budget; null without one.
+    /// Number of samples above the budget; null if the channel has no budget.
     over_budget: Option<u64>,
-    /// The smallest sample; null without samples.
+    /// The smallest sample; null if there are no samples.
     min_ns: Option<u64>,
-    /// The largest sample; null without samples.
+    /// The largest sample; null if there are no samples.
     max_ns: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `app record`: the figures of an application, as a recording.
+//! `app record`: stores the figures of an application as a recording.
 
 use anyhow::Result;
 use clap::Args;
@@ -64,8 +64,8 @@ impl Record {
     }
 }
 
-/// Returns the ID of the requested process. A number is always a process ID, even if a process has
-/// that number as its name.
+/// Returns the ID of the requested process. A number is always taken as a process ID, even if it is
+/// also the name of a process.
 fn pid_of(text: &str, host: &Host) -> Result<u32> {
     if let Ok(pid) = text.parse() {
         return Ok(pid);
@@ -78,7 +78,7 @@ fn pid_of(text: &str, host: &Host) -> Result<u32> {
     match named[..] {
         [one] => Ok(one.pid),
         [] => {
-            // Reason why the requested application may be missing.
+            // A reason why the requested application may not be found.
             let why = match refused.first() {
                 Some(refusal) => format!("; {refusal}"),
                 None if closed > 0 => format!(

@@ -1,4 +1,4 @@
-//! `compare`: differences between recordings.
+//! `compare`: tests recordings for differences.
 
 mod pieces;
 
@@ -83,10 +83,10 @@ fn percentile(text: &str) -> Result<f64, Invalid> {
     }
 }
 
-/// Returns the runs of baseline and candidate from the command line.
+/// Returns the runs of the baseline and those of the candidate from the command line.
 ///
 /// # Errors
-/// Returns an error without `--with`, unless there are exactly two recordings.
+/// Without `--with`, returns an error unless there are exactly two recordings.
 fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
     match (first.as_slice(), second.is_empty()) {
         (_, false) => Ok([first, second]),
@@ -108,7 +108,7 @@ impl Run for Compare {
         let load = |selector: &String| -> Result<Recording> {
             let mut recording = store.load(store.find(selector)?)?;
             if several {
-                // The rows are large, and not used if whole runs are compared.
+                // The rows are large and are not needed to compare whole runs.
                 recording.series.rows.clear()
             } else {
                 pieces::instead_of_intervals(&store, &mut recording)?

@@ -1,4 +1,4 @@
-//! Splits stored samples into blocks if a recording has no time series or a short one.
+//! Splits stored samples into blocks if a recording has no time series or only a short one.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use anyhow::Result;
 use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Series};
 use punctual_store::Store;
 
-/// A time series with this number of intervals is long enough.
+/// A time series with at least this number of intervals is long enough.
 const ENOUGH: usize = 60;
 /// Maximum number of blocks to split the samples into.
 const PIECES: u64 = 120;
 /// Minimum number of samples of each thread in a block.
 const LEAST: u64 = 50;
 
-/// Replaces the time series of `recording`, if missing or short, by blocks with equal numbers of
-/// its stored samples. A recording with missed periods is not changed, because the samples do not
-/// contain the times of those periods.
+/// If the time series of `recording` is missing or short, replaces it with blocks that contain
+/// equal numbers of its stored samples. A recording with missed periods is left unchanged, because
+/// the samples do not contain the times of those periods.
 ///
 /// # Errors
 /// Returns an error if the samples cannot be read.
@@ -41,7 +41,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
         let mut histogram = Histogram::new();
         store.samples::<anyhow::Error>(recording.id, thread, &mut |samples| {
             for sample in samples {
-                // Computed with 128 bits, because a count can have any value.
+                // The product is computed with 128 bits, because a count can have any value.
                 let piece = u128::from(nth) * u128::from(pieces) / u128::from(all);
                 let piece = (piece as u64).min(pieces - 1);
                 if piece != at {
@@ -65,7 +65,7 @@ pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> 
     Ok(())
 }
 
-/// Returns a block as an interval, with the block's number as its start time.
+/// Returns a block as an interval. The number of the block serves as the start time.
 fn row(thread: u32, piece: u64, histogram: &Histogram) -> IntervalRow {
     IntervalRow::new(thread, Nanos(piece), 0, histogram)
 }

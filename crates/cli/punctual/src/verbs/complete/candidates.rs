@@ -1,4 +1,4 @@
-//! The values of an argument: from its parser, from a table, from the store.
+//! The possible values of an argument: from its parser, from a table, or from the store.
 
 use clap::Arg;
 use clap::builder::PossibleValue;
@@ -30,7 +30,7 @@ const RECORDINGS: usize = 50;
 
 type Source = fn(&Context) -> Vec<Candidate>;
 
-/// Sources of values for arguments that accept any text, by the argument's ID.
+/// Functions that return values for arguments that accept any text, by the ID of the argument.
 pub(super) const SOURCES: &[(&str, Source)] = &[
     ("recording", recordings),
     ("recordings", recordings),
@@ -46,7 +46,7 @@ pub(super) const SOURCES: &[(&str, Source)] = &[
     ("probe", probes),
 ];
 
-/// Returns the candidate values of `arg` in the command with these words.
+/// Returns the candidate values of the argument `arg` in the command with these words.
 pub(super) fn for_argument(arg: &Arg, path: &[&str], context: &Context) -> Vec<Candidate> {
     let possible = arg.get_possible_values();
     let shown: Vec<&PossibleValue> = possible.iter().filter(|v| !v.is_hide_set()).collect();
@@ -65,7 +65,7 @@ pub(super) fn for_argument(arg: &Arg, path: &[&str], context: &Context) -> Vec<C
     source.map_or_else(Vec::new, |(_, values)| values(context))
 }
 
-/// The choices of a probe's own parameter.
+/// Returns the choices of a parameter that only this probe has.
 fn choices(path: &[&str], id: &str) -> Option<Vec<Candidate>> {
     let ["measure", probe] = path else {
         return None;
@@ -134,7 +134,7 @@ fn settings(_: &Context) -> Vec<Candidate> {
         .collect()
 }
 
-/// Starts of `SETTING=VALUE`.
+/// Returns the possible beginnings of `SETTING=VALUE`.
 fn assignments(_: &Context) -> Vec<Candidate> {
     let all = punctual_model::SETTINGS.iter();
     all.map(|row| Candidate::new(&format!("{}=", row.name), row.summary))

@@ -1,4 +1,4 @@
-//! A command line up to the cursor: the command, and the expected argument.
+//! A command line up to the cursor: which command it contains, and which argument is expected next.
 
 use std::any::TypeId;
 use std::path::PathBuf;
@@ -15,17 +15,17 @@ pub(super) struct Line<'a> {
     path: Vec<&'a str>,
     /// The argument whose value is expected.
     value_of: Option<&'a Arg>,
-    /// Whether a command is possible at the cursor.
+    /// Whether a command can follow at the cursor.
     commands: bool,
-    /// The start of the word to complete.
+    /// The part of the word at the cursor that is to be completed.
     pub(super) current: String,
-    /// The text before it in the same word.
+    /// The text before that part in the same word.
     pub(super) prefix: String,
 }
 
 impl<'a> Line<'a> {
-    /// Parses the words. The first word is the program, and the last is at the cursor. `whole` must
-    /// be built.
+    /// Parses the words. The first word is the program, and the last word is the one at the cursor.
+    /// The command `whole` must already be built.
     pub(super) fn read(whole: &'a Command, words: &[String]) -> Self {
         let (mut words, parted) = joined(words);
         let current = words.pop().unwrap_or_default();
@@ -65,7 +65,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// `help` is followed by a command of the whole program.
+    /// After `help`, any command of the whole program can follow.
     fn subcommand(&self, whole: &'a Command, word: &str) -> Option<&'a Command> {
         match self.path.as_slice() {
             ["help"] => whole.find_subcommand(word),
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Returns the option in this word if the next word is its value.
+    /// Returns the option in this word if the next word must be its value.
     fn awaiting(&self, word: &str) -> Option<&'a Arg> {
         let arg = match word.strip_prefix("--") {
             Some(long) => self.long(long)?,
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
         });
     }
 
-    /// Returns whether file names are candidates.
+    /// Returns whether file names are possible at the cursor.
     pub(super) fn takes_files(&self) -> bool {
         self.value_of.is_some_and(|arg| {
             arg.get_value_parser().type_id() == TypeId::of::<PathBuf>()
@@ -130,7 +130,7 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// Returns the candidates, including those that begin differently from the current word.
+    /// Returns all candidates, even those that do not begin with the current word.
     pub(super) fn candidates(&self, context: &Context) -> Vec<Candidate> {
         if self.value_of.is_none() && self.current.starts_with('-') {
             return self.options();
@@ -164,8 +164,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Joins words that Bash has split at `=`, such as `--kind`, `=`, `log`. Also returns whether the
-/// last word was split.
+/// Joins words that Bash has split at `=`, such as `--kind`, `=` and `log`. Also returns whether
+/// the last word was split.
 fn joined(words: &[String]) -> (Vec<String>, bool) {
     let mut out: Vec<String> = Vec::new();
     let mut parted = false;

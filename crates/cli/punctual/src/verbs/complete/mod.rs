@@ -1,6 +1,6 @@
-//! `complete`: candidates at a shell's cursor, for its completion scripts.
+//! `complete`: prints the candidates at the cursor of a shell, for its completion script.
 //!
-//! It changes nothing and never fails: without candidates it prints nothing.
+//! This verb changes nothing and never fails. If there are no candidates, it prints nothing.
 
 mod candidates;
 mod line;
@@ -34,8 +34,8 @@ impl Run for Complete {
     }
 }
 
-/// Returns one line per candidate, with a tab before its meaning. A line `:files` means that file
-/// names are candidates as well.
+/// Returns one line per candidate: the candidate, a tab and its meaning. A line `:files` means that
+/// file names are candidates as well.
 fn answer(words: &[String], context: &Context) -> String {
     let mut whole = super::command();
     whole.build();
@@ -51,8 +51,8 @@ fn answer(words: &[String], context: &Context) -> String {
     out
 }
 
-/// Returns the first line without control characters. Labels and host names can contain any text,
-/// and the shell prints them.
+/// Returns the first line of a text, with control characters replaced by spaces. Labels and host
+/// names can contain any text, and the shell prints them.
 fn one_line(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.lines()

@@ -1,4 +1,4 @@
-//! Risks of a real-time thread for the machine.
+//! Risks that a real-time thread poses to the machine.
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, KernelFacts, TaskKind};
@@ -6,8 +6,7 @@ use punctual_rt::Policy;
 
 use crate::exit::UsageError;
 
-/// The highest real-time priority, used by the kernel's migration and watchdog
-/// threads.
+/// The highest real-time priority, which the kernel uses for its migration and watchdog threads.
 const HIGHEST: u8 = 99;
 
 fn real_time_priority(policy: &Policy) -> Option<u8> {
@@ -17,7 +16,7 @@ fn real_time_priority(policy: &Policy) -> Option<u8> {
     }
 }
 
-/// Refuses the priority of the kernel's own threads.
+/// Returns an error for the priority of the kernel's own threads.
 pub(super) fn refuse_highest(policy: &Policy) -> Result<(), UsageError> {
     match real_time_priority(policy) {
         Some(HIGHEST) => Err(UsageError(format!(
@@ -60,13 +59,12 @@ pub(super) fn warnings(policy: &Policy, cpus: Option<&CpuSet>, host: &Host) -> V
 /// The mechanism that limits a real-time thread that never sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SafetyNet {
-    /// It is throttled for a part of each second (sched(7),
-    /// sched_rt_runtime_us).
+    /// The thread is throttled for a part of each second (sched(7), sched_rt_runtime_us).
     Throttle,
     /// Other threads get a part of each second, regardless of the throttling settings (from Linux
     /// 6.12 on: kernel/sched/deadline.c, fair_server).
     FairServer,
-    /// Nothing.
+    /// Nothing limits the thread.
     None,
 }
 

@@ -1,5 +1,5 @@
-//! `exec`: run a command, or change running threads, with policy, priority, CPUs,
-//! limits and idle latency, like chrt and taskset.
+//! `exec`: runs a command with a policy, priority, CPUs, limits and idle latency, or changes those
+//! of running threads, like chrt and taskset.
 
 mod dangers;
 mod running;
@@ -144,7 +144,7 @@ impl Exec {
         Ok(wish)
     }
 
-    /// The policy of the options, if any.
+    /// Returns the scheduling policy that the options request, if any.
     fn policy(&self) -> Result<Option<Policy>> {
         use PolicyName::{Batch, Deadline, Fifo, Idle, Other, Rr};
         let (priority, nice) = (self.priority, self.nice);
@@ -227,8 +227,8 @@ fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
         set.map_err(|error| real_time_refused(error, host, None))?;
     }
     let error = process::Command::new(program).args(arguments).exec();
-    // These exit codes are the same as those of a shell, env(1) and nice(1), and distinct from the
-    // command's.
+    // These exit codes are the same as those of a shell, env(1) and nice(1), and differ from those
+    // of the command.
     output::note(&format!("cannot run {program}: {error}"));
     Ok(match error.kind() {
         std::io::ErrorKind::NotFound => Exit::CommandNotFound,
@@ -236,7 +236,8 @@ fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     })
 }
 
-/// Removes the limit of locked memory for the process `pid`, or else for this process.
+/// Removes the limit of locked memory for the process `pid`, or for this process if `pid` is
+/// `None`.
 fn lift_memlock(pid: Option<Pid>) -> Result<()> {
     let lifted = Rlimit {
         current: None,
@@ -248,7 +249,7 @@ fn lift_memlock(pid: Option<Pid>) -> Result<()> {
     };
     if let Err(error) = result {
         let now = getrlimit(Resource::Memlock);
-        // Not an error if the limit was unlimited before or has no effect.
+        // It is not an error if the limit was already unlimited or has no effect.
         if pid.is_none() && (now.current.is_none() || punctual_rt::may_lock_memory()) {
             return Ok(());
         }

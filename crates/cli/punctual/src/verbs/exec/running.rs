@@ -1,4 +1,4 @@
-//! Changes of running threads: one thread, or all of a process.
+//! Changes the settings of running threads: of one thread, or of all threads of a process.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,9 +17,9 @@ use crate::output;
 /// Maximum number of rounds for a process that keeps starting threads.
 const ROUNDS: usize = 10;
 
-/// Changes running threads, and returns the state before and after. Threads started
-/// meanwhile are changed in the next round; ended ones are reported. If one is
-/// refused, the changes before it are reported.
+/// Changes running threads and returns their state before and after. Threads that start meanwhile
+/// are changed in the next round, and threads that end are reported. If a change is refused, the
+/// changes before it are reported.
 pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Exit> {
     let wanted = pid.unsigned_abs();
     let mut tasks = running_tasks(wanted, all, host)?;
@@ -56,8 +56,8 @@ pub(super) fn change(pid: i32, all: bool, wish: &Wish, host: &Host) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// Refuses threads of other users: the file's capabilities are meant for the
-/// processes of its caller only.
+/// Returns an error for threads of other users. The capabilities of the program file are meant only
+/// for the processes of the user who calls it.
 fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
     let user = rustix::process::getuid().as_raw();
     let other = |task: &&TaskRecord| host.sole_user(task.tid) != Some(user);
@@ -71,7 +71,7 @@ fn refuse_others(tasks: &[TaskRecord], host: &Host) -> Result<()> {
     }
 }
 
-/// Changes one thread; returns the result in a line.
+/// Changes one thread and returns the result as one line.
 fn change_one(task: &TaskRecord, wish: &Wish, host: &Host) -> Result<String> {
     let thread = Tid::from_raw(task.tid as i32)
         .map(ThreadRef::Tid)
@@ -103,7 +103,7 @@ fn running_tasks(wanted: u32, all: bool, host: &Host) -> Result<Vec<TaskRecord>>
         tasks.retain(|task| task.tid == wanted);
     }
     if tasks.is_empty() {
-        // The ID may be that of a thread other than the main thread.
+        // The ID may belong to a thread other than the main thread.
         tasks = host.tasks();
         tasks.retain(|task| task.tid == wanted);
     }

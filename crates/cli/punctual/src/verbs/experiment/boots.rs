@@ -1,4 +1,4 @@
-//! Experiments on boots: output between two boots.
+//! Experiments that compare boots: the output between two boots.
 
 use std::process::Command;
 
@@ -12,10 +12,10 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-/// This folder exists if systemd runs the system (sd_booted(3)).
+/// This folder exists if systemd is running as the init system (sd_booted(3)).
 const SYSTEMD: &str = "/run/systemd/system";
 
-/// Returns what an experiment on boots may write, and the program that its unit starts.
+/// Returns what an experiment that compares boots may write, and the program that its unit starts.
 pub(super) fn request(booting: Booting, context: &Context) -> Result<BootRequest> {
     let program = std::env::current_exe().context("the path of this program")?;
     let store = std::path::absolute(context.store_path()?)?;
@@ -32,7 +32,7 @@ pub(super) fn request(booting: Booting, context: &Context) -> Result<BootRequest
     })
 }
 
-/// Prints what to boot next.
+/// Prints which system to boot next.
 pub(super) fn show(step: &BootStep, experiment: &Experiment, json: bool) -> Result<()> {
     let BootStep::Boot {
         what,

@@ -1,4 +1,4 @@
-//! `experiment`: whether one change makes the machine better or worse.
+//! `experiment`: proves whether a change makes the machine better or worse.
 
 mod boots;
 mod options;
@@ -29,7 +29,7 @@ use crate::output::{self, Output};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("experiment");
 
-/// Interval between progress messages without a terminal.
+/// Interval between progress messages if the output is not a terminal.
 const SAY: Duration = Duration::from_secs(60);
 
 impl Run for Options {
@@ -85,7 +85,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| names.join(" / "));
     let mut experiment = draft(plan, Some(label), command_line());
-    // Without a folder for its state, the experiment can be measured but not resumed.
+    // If there is no folder for its state, the experiment can be measured but not resumed.
     if let (Some(_), Ok(own)) = (&store, context.own_experiments()) {
         own.enter(&experiment).map_err(failed)?;
     }
@@ -97,7 +97,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     carry_out(&mut experiment, store.as_ref(), asked, context)
 }
 
-/// Options of a run in addition to the plan.
+/// Options of a run that are not part of the plan.
 #[derive(Clone, Copy)]
 struct Query<'a> {
     booting: Booting,
@@ -105,7 +105,7 @@ struct Query<'a> {
     output: &'a OutputOptions,
 }
 
-/// Runs an experiment to its end, and shows it.
+/// Runs an experiment to its end and shows the result.
 fn carry_out(
     experiment: &mut Experiment,
     store: Option<&Store>,
@@ -204,8 +204,8 @@ fn measure(
     }
 }
 
-/// Reports the progress of an experiment: every message on a terminal, otherwise one a minute and
-/// the important ones.
+/// Reports the progress of an experiment. A terminal gets every message. Other outputs get the
+/// important messages, and otherwise one per minute.
 pub(super) struct Progressing {
     quiet: bool,
     terminal: bool,
@@ -230,7 +230,7 @@ impl Progressing {
     }
 }
 
-/// Returns whether the request of the user is invalid.
+/// Returns whether the error means that the user's request is invalid.
 fn is_usage(error: &TrialError) -> bool {
     matches!(
         error,

@@ -25,10 +25,10 @@ Exit codes:
 
 With --boot, 0 also means that the machine must be rebooted for the next block.";
 
-/// Time to discard at the start of a boot, while services are still starting.
+/// Time to discard at the start of each boot, while services are still starting.
 const OF_BOOT: Nanos = Nanos::from_secs(30);
 
-/// Wash-out time of a command, because its effect is unknown.
+/// Wash-out time after a command, whose effect is unknown.
 const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
 /// Prove whether a change makes latency better or worse
@@ -246,7 +246,7 @@ impl New {
         plan.rounds = if self.boot.is_empty() {
             self.pairs
         } else {
-            // Boots are not planned by time.
+            // The number of boots does not depend on the duration.
             Some(self.pairs.unwrap_or_else(|| least_rounds(plan.arms.len())))
         };
         plan.block_ns = self.block;
@@ -330,7 +330,7 @@ impl Measuring {
             rounds: None,
             block_ns: None,
             wash_out_ns: OF_COMMAND,
-            // Only the last digits, so that the user can type the seed again.
+            // Use only 32 bits, so that the seed is short enough for the user to type again.
             seed: u64::from(uuid_seed()),
             ends_early: true,
             ranks_only: false,
@@ -344,8 +344,9 @@ fn uuid_seed() -> u32 {
     u32::from_str_radix(&text, 16).unwrap_or(1)
 }
 
-/// Returns the baseline and the other conditions: one for each value of a single setting, or one
-/// for all settings together. Also returns the longest wash-out of the settings.
+/// Returns the baseline and the other conditions. A single setting gives one condition for each of
+/// its values. Several settings together give one condition. Also returns the longest wash-out of
+/// the settings.
 fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
     let mut values = Vec::new();
     let mut wash_out = Nanos::ZERO;
@@ -364,7 +365,8 @@ fn of_settings(sets: &[String]) -> Result<(Vec<Arm>, Nanos)> {
         for one in &each {
             Wish::parse(one)?;
         }
-        // A setting that only a start applies is rejected by name when it is examined.
+        // A setting that takes effect only at the next boot is rejected by name later, when it is
+        // examined.
         let duration = wish
             .setting()
             .wash_out
@@ -455,7 +457,7 @@ mod tests {
         }
     }
 
-    /// Commands in the documents are not rejected because their time is too short.
+    /// Commands in the documents must not be rejected because their time is too short.
     #[test]
     fn documented_experiments_fit_their_time() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");

@@ -1,4 +1,4 @@
-//! Experiments in the store: listed, shown, drawn, deleted.
+//! Lists, shows, draws and deletes experiments in the store.
 
 use std::path::{Path, PathBuf};
 
@@ -62,8 +62,8 @@ pub(super) fn render(
     })
 }
 
-/// Returns a recording for each condition, with the latencies of all its blocks in one thread.
-/// Blocks that were deleted are left out.
+/// Returns one recording for each condition. Its only thread contains the latencies of all blocks
+/// of the condition, except deleted blocks.
 fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
     let mut sides = Vec::new();
     for (place, arm) in experiment.plan.arms.iter().enumerate() {
@@ -92,7 +92,7 @@ fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
     Ok(sides)
 }
 
-/// Returns the threshold as a limit, so that the plot marks it.
+/// Returns the threshold as a limit, so that the plot shows a mark for it.
 fn threshold(experiment: &Experiment) -> Requirement {
     let limit = experiment.pilot.iter().map(|pilot| Limit {
         metric: Metric::Max,
@@ -148,8 +148,8 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
                 );
             }
             let own = context.own_experiments()?;
-            // An experiment from another user or machine changed nothing here, so there is nothing
-            // to undo.
+            // An experiment of another user or machine has changed nothing on this machine, so
+            // there is nothing to undo.
             if own.has(&found) {
                 undo_boots(&found, &own, &Host::live())?;
                 own.forget(found.id);
@@ -166,7 +166,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
 fn list(json: bool, context: &Context) -> Result<()> {
     let all = match context.store_to_read() {
         Ok(store) => store.experiments()?,
-        // Before the first measurement, there is no store. That is not an error.
+        // A missing store is not an error, because it is created by the first measurement.
         Err(error) if matches!(error.downcast_ref(), Some(StoreError::NotThere { .. })) => {
             Vec::new()
         }

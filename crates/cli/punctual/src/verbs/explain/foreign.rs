@@ -36,7 +36,7 @@ pub(super) struct Foreign {
     between: Vec<Moment>,
 }
 
-/// A time in a trace, as the range of times that have the same digits.
+/// A time in a trace. It stands for the range of all times that begin with the same digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment {
     from: Nanos,
@@ -91,7 +91,7 @@ impl Foreign {
             .with_context(|| path.display().to_string())
     }
 
-    /// Returns what to explain of the trace at `path`.
+    /// Returns the request to explain the trace at `path`.
     pub(super) fn request(&self, path: &Path, of: &Selection<'_>) -> Result<TraceRequest> {
         Ok(TraceRequest {
             file: path.display().to_string(),
@@ -100,7 +100,7 @@ impl Foreign {
         })
     }
 
-    /// Returns which reactions to explain.
+    /// Returns the reactions to explain.
     fn wanted(&self, of: &Selection<'_>) -> Result<Wanted, UsageError> {
         let at = self.at.map(|at| (at.from, at.to));
         let between = match self.between.as_slice() {

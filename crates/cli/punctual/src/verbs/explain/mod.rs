@@ -1,5 +1,5 @@
-//! `explain`: causes of outliers of a recording, of late wake-ups of a running application, or
-//! of late reactions in a trace of another tool.
+//! `explain`: finds the causes of outliers of a recording, of late wake-ups of a running
+//! application, or of late reactions in a trace that another tool recorded.
 
 mod foreign;
 mod recorded;

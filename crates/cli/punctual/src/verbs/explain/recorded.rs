@@ -88,7 +88,7 @@ impl Explained {
         Ok(Exit::Done)
     }
 
-    /// Returns an outlier with its events, if they are kept.
+    /// Returns an outlier with its events, if they are still stored.
     pub(super) fn timeline(&self, number: u64) -> Result<Option<OutlierTimeline>> {
         match &self.windows {
             Windows::Stored(store) => timelines::timeline(store, &self.recording, number),
@@ -103,7 +103,7 @@ impl Explained {
         }
     }
 
-    /// Returns the outliers with their events in the format of Perfetto, or one of them.
+    /// Returns all outliers or one of them, with their events, in the format of Perfetto.
     pub(in crate::verbs) fn to_perfetto(&self, only: Option<u64>) -> Result<Vec<u8>> {
         if let Some(number) = only {
             self.one(number)?;
@@ -119,7 +119,7 @@ impl Explained {
         Ok(bytes)
     }
 
-    /// Returns the events of an outlier, if they are kept.
+    /// Returns the events of an outlier, if they are still stored.
     fn window(&self, number: u64) -> Result<Option<Window>> {
         match &self.windows {
             Windows::Stored(store) => {
@@ -172,8 +172,8 @@ impl Explained {
     }
 }
 
-/// One outlier with the events around it; those have short keys, which a window
-/// of hundreds of them needs.
+/// One outlier with the events around it. The events have short keys, because a window can contain
+/// hundreds of them.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::verbs) struct OutlierJson {
     /// The explanation.
@@ -187,7 +187,7 @@ pub(in crate::verbs) struct OutlierJson {
 /// All stored data of a recording's outliers.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::verbs) struct ExplainedJson {
-    /// The recording. Not stored if a trace is explained.
+    /// The recording. If a trace is explained, this recording is not in the store.
     recording: RecordingId,
     /// The summary of all explanations.
     explanation: Explanation,

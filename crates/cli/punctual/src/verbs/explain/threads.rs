@@ -76,7 +76,7 @@ pub(super) struct Application {
     quiet: bool,
 }
 
-/// Selected reactions of a trace.
+/// The reactions of a trace that the options select.
 pub(super) struct Selection<'a> {
     pub(super) pids: &'a [u32],
     pub(super) comm: Option<&'a str>,
@@ -110,7 +110,7 @@ impl Application {
         }
     }
 
-    /// Returns the threads to watch; `None` to explain a recording.
+    /// Returns the threads to watch, or `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
         if !self.pid.is_empty() {
             return Ok(Some(Targets::Pids(self.pid.clone())));

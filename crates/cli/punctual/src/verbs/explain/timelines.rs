@@ -1,4 +1,4 @@
-//! Stored outliers, prepared for a report.
+//! Stored outliers in the form that a report needs.
 
 use anyhow::Result;
 use punctual_model::{Outlier, Recording};
@@ -23,8 +23,8 @@ pub(crate) fn all(store: &Store, recording: &Recording) -> Result<Vec<OutlierTim
         .collect()
 }
 
-/// Returns the longest outlier of a recording; `None` if there is none or its events are not
-/// stored.
+/// Returns the longest outlier of a recording. Returns `None` if there are no outliers or its
+/// events are not stored.
 pub(crate) fn largest(store: &Store, recording: &Recording) -> Result<Option<OutlierTimeline>> {
     match longest(recording) {
         Some(longest) => timeline(store, recording, longest.number),

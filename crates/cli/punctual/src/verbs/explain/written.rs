@@ -1,4 +1,4 @@
-//! Explanations in a file: a page, a plot, or a trace for Perfetto.
+//! Explanations written to a file: a page, a plot, or a trace for Perfetto.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write as _};
@@ -17,10 +17,10 @@ use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 use crate::verbs::{extension, perfetto};
 
-/// Outliers that a page shows in detail, the longest first.
+/// Maximum number of outliers that a page shows in detail, starting with the longest.
 const DETAILED: usize = 20;
 
-/// Scale factor of PNG, as the default of `plot`.
+/// Scale factor of PNG files, the same as the default of `plot`.
 const PIXELS: f32 = 2.0;
 
 /// What is written.
@@ -40,7 +40,7 @@ const FORMS: [(Form, &str); 5] = [
     (Form::Perfetto, perfetto::EXTENSIONS[1]),
 ];
 
-/// Writes the explanations to the file at `path`, in the form of its extension.
+/// Writes the explanations to the file at `path`, in the format given by its extension.
 pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result<Exit> {
     let extension = extension::extension_of(path);
     let form = FORMS.iter().find(|(_, known)| *known == extension);
@@ -77,7 +77,7 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
     Ok(Exit::Done)
 }
 
-/// Writes the whole trace for Perfetto while it is read, and then its outliers.
+/// Writes the whole trace for Perfetto as it is read, followed by its outliers.
 fn convert(options: &Explain, trace: &Path, path: &Path) -> Result<()> {
     let mut output = Output::open(path)?;
     let mut buffered = BufWriter::new(&mut output);
@@ -131,7 +131,7 @@ fn drawn(timeline: &OutlierTimeline, heading: Heading) -> Result<Plot> {
     Ok(plot::outlier(timeline, &options)?)
 }
 
-/// Returns a page with the summary and the longest outliers, or with the chosen one.
+/// Returns a page with the summary and with details of the chosen outlier or the longest ones.
 fn page(explained: &Explained, options: &Explain) -> Result<String> {
     let (recording, explanation) = (&explained.recording, &explained.explanation);
     let title = match &explanation.trace {
@@ -158,7 +158,8 @@ fn page(explained: &Explained, options: &Explain) -> Result<String> {
     Ok(html::page(&title, &documents))
 }
 
-/// Returns the name of a trace without its folder, which is in the text of the page.
+/// Returns the name of a trace file without its folder. The text of the page already shows the
+/// folder.
 fn file_name(file: &str) -> Cow<'_, str> {
     match Path::new(file).file_name() {
         Some(_) if file == "-" => "standard input".into(),

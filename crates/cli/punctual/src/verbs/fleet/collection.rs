@@ -13,7 +13,8 @@ pub(super) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(url) = context.database() {
         return Ok(Arc::new(PostgresCollection::open(url)?));
     }
-    // Marks runs whose program has ended, and closes the file to other users.
+    // Opening the store in this way marks runs whose program has ended, and denies other users
+    // access to the file.
     let path = context.store_to_change()?.path().to_owned();
     Ok(Arc::new(SqliteCollection::open(&path)?))
 }

@@ -1,4 +1,4 @@
-//! `store copy`: a collector's recordings from a file to PostgreSQL, or back.
+//! `store copy`: copies the recordings of a collector from a file to PostgreSQL, or back.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
         return Err(UsageError(text.to_owned()).into());
     }
     if !is_database(from) {
-        // This fails if the source file is missing, so the file is not created.
+        // Without this check, a missing source file would be created.
         Store::open_read_only(Path::new(from))?;
     }
     let (from, to) = (collection::named(from)?, collection::named(to)?);

@@ -1,4 +1,4 @@
-//! Verbs of the feature `fleet`: the collector, the client that pushes to it, databases, object
+//! Verbs of the feature `fleet`: the collector, the client that pushes to it, databases, and object
 //! stores.
 
 mod collection;
@@ -14,5 +14,5 @@ pub(super) use push::push_once;
 
 use super::Verb;
 
-/// Its verbs.
+/// The verbs of the feature.
 pub(super) const VERBS: &[Verb] = &[serve::VERB, push::VERB];

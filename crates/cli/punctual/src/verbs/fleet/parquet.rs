@@ -1,4 +1,4 @@
-//! `export --to`: recordings of the store as Parquet, for distributed engines.
+//! `export --to`: writes the recordings of the store as Parquet, for distributed query engines.
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
-/// Writes the recordings of the store as Parquet below `to`, with a partition for each day
+/// Writes the recordings of the store as Parquet below `to`. There is one partition for each day
 /// (`daily`), or for each day and machine.
 pub(in crate::verbs) fn to_parquet(
     to: &str,

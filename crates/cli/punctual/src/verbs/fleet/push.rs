@@ -52,8 +52,8 @@ struct Push {
     resend: bool,
 }
 
-/// How long a service retries if a collector does not answer. It tries again when the next push is
-/// due.
+/// How long a service keeps retrying if the collector does not answer. After that, it waits until
+/// the next push is due.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The flag that Ctrl-C or SIGTERM sets to stop a push.
@@ -102,12 +102,12 @@ pub(super) fn set_stop(flag: &Arc<AtomicBool>) {
     STOP.get_or_init(|| Arc::clone(flag));
 }
 
-/// The identity of this machine: a hash of its machine-id(5), this boot, and its
-/// name; `None` if the boot is not known.
+/// Returns the identity of this machine: a hash of its machine-id(5), its current boot, and its
+/// name. Returns `None` if the boot is not known.
 pub(super) fn identity() -> Option<String> {
     let (host, name) = (Host::live(), host_name());
     let id = match host.machine() {
-        // A container may not have this file.
+        // A container may not have a machine-id file.
         id if id == name || id == "unknown" => "-".to_owned(),
         id => id,
     };
@@ -137,7 +137,7 @@ pub(super) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     Ok(token.filter(|token| !token.is_empty()))
 }
 
-/// Pushes all due data, as configured by `[push]` in a plan.
+/// Pushes all data that is due, as configured by `[push]` in a plan.
 pub(in crate::verbs) fn push_once(
     plan: &Plan,
     store: &Path,

@@ -1,4 +1,4 @@
-//! `serve`: recordings of many machines over HTTP.
+//! `serve`: serves recordings of many machines over HTTP.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -134,7 +134,7 @@ impl Run for Serve {
         let collection = collection::of_store(context)?;
         match self.tokens {
             None => {
-                // Only a store in a file has data of this server next to it.
+                // If the store is a file, this server also keeps data next to it.
                 let store = match context.database() {
                     Some(_) => None,
                     None => Some(context.place_of_store()?),
@@ -151,7 +151,7 @@ const SECRET: usize = 16;
 /// Maximum size of a file with a proxy's secret, in bytes.
 const SECRET_FILE: u64 = 4_096;
 
-/// Reads the secret from a file, which no other user may be able to read.
+/// Reads the secret from a file. Returns an error if every user can access the file.
 fn secret(file: &Path) -> Result<String> {
     let text = punctual_files::bounded::text(file, SECRET_FILE)?;
     let wrong = |what: String| UsageError(format!("{}: {what}", file.display()));

@@ -1,4 +1,4 @@
-//! The file of `serve --config`: alerts, pushed metrics.
+//! The configuration file of `serve --config`: alerts and pushed metrics.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::exit::UsageError;
 /// Maximum size of a configuration, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// The whole file.
+/// The whole configuration file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -30,7 +30,7 @@ struct AlertsTable {
     #[serde(default)]
     command: Vec<String>,
     link: Option<String>,
-    /// File that stores which alerts were sent.
+    /// File that records which alerts have been sent.
     state: Option<PathBuf>,
     #[serde(default)]
     broken: Broken,
@@ -73,9 +73,9 @@ const fn ten() -> f64 {
 const MINUTE: Nanos = Nanos::from_secs(60);
 
 /// Adds the settings in the file to a configuration. If the store is a file, the state of the
-/// alerts is stored next to it, and its disk is watched.
+/// alerts is kept next to it, and the disk with the store is watched.
 pub(super) fn add(config: &mut Config, path: &Path, store: Option<&Path>) -> Result<()> {
-    // The file must be trusted, because it names commands to run and hosts that receive
+    // The file must be trusted, because it can name commands to run and hosts that receive
     // measurements.
     let text = punctual_files::trusted::text(path, LONGEST)?;
     let named = || format!("in {}", path.display());

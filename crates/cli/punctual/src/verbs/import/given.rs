@@ -1,4 +1,4 @@
-//! Options that complete an imported file: its date and its machine.
+//! Options that supply what an imported file does not contain: its date and its machine.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use punctual_model::{Fact, Recording, Unknown};
 
 use crate::verbs::list::since;
 
-/// Options for information that is missing in a file.
+/// Options for information that a file does not contain.
 #[derive(Args)]
 pub(super) struct Given {
     /// Start of the measurement, for files without a date: 2026-11-03, an RFC 3339 time
@@ -27,7 +27,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Completes the recording of the file at `path`.
+    /// Adds missing information to the recording of the file at `path`.
     pub(super) fn complete(&self, recording: &mut Recording, path: &Path) -> Result<()> {
         if !recording.knows(Unknown::Started)
             && let Some((started, how)) = self.start(recording, path)?
@@ -45,7 +45,7 @@ impl Given {
         Ok(())
     }
 
-    /// Returns when the measurement began, and a note about the source of that time.
+    /// Returns the time at which the measurement began, and a note about the source of that time.
     fn start(
         &self,
         recording: &Recording,

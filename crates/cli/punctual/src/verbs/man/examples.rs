@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::markup::escaped;
 use crate::verbs::verbs;
 
-/// A command line and its effect. The page of a command shows the examples that begin with its
+/// Command lines and their effects. The page of a command shows the examples that begin with its
 /// words. The main page shows the first [`FIRST`] examples.
 pub(super) const EXAMPLES: &[(&str, &str)] = &[
     (
@@ -266,10 +266,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Number of examples on the first page.
+/// Number of examples on the main page.
 const FIRST: usize = 6;
 
-/// Returns the examples of the verbs in this build.
+/// Returns the examples of those verbs that this build contains.
 fn of_built_verbs() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     EXAMPLES.iter().filter(|(line, _)| {
         let word = line.split_whitespace().nth(1);
@@ -277,7 +277,7 @@ fn of_built_verbs() -> impl Iterator<Item = &'static (&'static str, &'static str
     })
 }
 
-/// Returns the section of a page with its examples; empty without examples.
+/// Returns the section of a page with its examples; empty if it has none.
 pub(super) fn section(path: &[String]) -> String {
     let begins = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! Markdown marks in texts of the help, as fonts of roff(7).
+//! Converts Markdown marks in help texts to fonts of roff(7).
 
 /// Formats `code` and **strong** in bold, and *emphasis* in italics. The line must already be
 /// escaped for roff.
@@ -14,7 +14,7 @@ pub(super) fn plain(line: &str) -> String {
     replaced(line, &|_, inside| inside.to_owned())
 }
 
-/// Replaces each pair of marks with its content.
+/// Replaces each pair of marks and the text between them with the result of `by`.
 fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     let mut rest = line;
@@ -45,8 +45,8 @@ fn replaced(line: &str, by: &dyn Fn(&str, &str) -> String) -> String {
     out
 }
 
-/// Returns whether two marks form a pair. `*` is also a character in names and, after a backslash,
-/// an escape of roff.
+/// Returns whether two marks form a pair. A `*` can also be part of a name, or of a roff escape
+/// that begins with a backslash.
 fn is_pair(mark: &str, before: &str, inside: &str, end: usize) -> bool {
     let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     mark != "*"
@@ -78,7 +78,8 @@ mod tests {
             fonts("**Bold**: `code` and *this*."),
             "\\fBBold\\fR: \\fBcode\\fR and \\fIthis\\fR."
         );
-        // Marks without a counterpart stay unchanged: names with asterisks, escapes, a single mark.
+        // Marks without a counterpart must stay unchanged: names with asterisks, escapes, and
+        // single marks.
         for same in ["irq*=0, state*/disable", "kernel\\*(Aqs own*", "a ` b"] {
             assert_eq!(fonts(same), same);
         }

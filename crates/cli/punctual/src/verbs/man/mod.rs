@@ -1,4 +1,4 @@
-//! `man`: the manual pages.
+//! `man`: writes the manual pages.
 
 mod examples;
 mod markup;

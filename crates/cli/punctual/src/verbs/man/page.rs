@@ -1,4 +1,4 @@
-//! A manual page: the parts that clap generates, and our own ones.
+//! A manual page, which consists of parts that clap generates and of our own parts.
 
 use std::fmt::Write;
 
@@ -47,8 +47,8 @@ const FILES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Returns the page of a command, which must be built. `path` contains its words, such as `punctual
-/// measure timer`.
+/// Returns the page of a command, which must already be built. `path` contains the words of the
+/// command, such as `punctual measure timer`.
 pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> {
     let man = Man::new(command.clone());
     let mut page = String::new();
@@ -84,8 +84,8 @@ pub(super) fn manual_page(command: &Command, path: &[String]) -> Result<String> 
     Ok(page)
 }
 
-/// Returns the start of the page from clap, with our own title line. clap writes an empty date
-/// without quotes, so that roff takes the next argument for the date.
+/// Returns the beginning of the page from clap, but with our own title line. In clap's title line,
+/// an empty date has no quotes, so that roff takes the next argument as the date.
 fn title(part: &str, path: &[String]) -> String {
     let lines = part.lines().filter(|line| !line.starts_with(".TH"));
     let before: String = lines.map(|line| format!("{line}\n")).collect();
@@ -94,7 +94,7 @@ fn title(part: &str, path: &[String]) -> String {
     format!("{before}.TH \"{name}\" \"1\" \"\" \"punctual {version}\" \"User Commands\"\n")
 }
 
-/// Removes the text before the first section, which must occur only once per page.
+/// Removes the text before the first section, because it must occur only once per page.
 fn without_preamble(part: &str) -> &str {
     part.find(".SH").map_or(part, |at| &part[at..])
 }
@@ -104,7 +104,7 @@ fn without_help(part: &str) -> String {
     let mut out = String::new();
     for entry in part.split_inclusive(".TP\n") {
         if entry.contains("\\-help(1)") {
-            // This entry ends with the heading of the next one.
+            // Skip this entry, which ends with the start of the next one.
         } else {
             out.push_str(entry)
         }
@@ -112,8 +112,8 @@ fn without_help(part: &str) -> String {
     out.strip_suffix(".TP\n").map(str::to_owned).unwrap_or(out)
 }
 
-/// Returns a part from clap. Marks become fonts, and lines that begin with a dash become list
-/// items.
+/// Returns a part that clap generated. Marks become fonts, and lines that begin with a dash become
+/// list items.
 fn text(part: &str) -> String {
     let mut out = String::new();
     for line in without_preamble(part).lines() {
@@ -162,8 +162,8 @@ fn after_help(command: &Command) -> String {
     help.map(ToString::to_string).unwrap_or_default()
 }
 
-/// Adds the texts below the help. A paragraph with a heading such as `Exit codes:` becomes a
-/// section; the others become notes.
+/// Adds the texts that follow the help. A paragraph with a heading such as `Exit codes:` becomes a
+/// section. The other paragraphs become notes.
 fn sections(page: &mut String, after: &str) {
     let mut notes = String::new();
     for paragraph in after.split("\n\n") {
@@ -201,7 +201,7 @@ fn sections(page: &mut String, after: &str) {
 }
 
 /// Adds indented lines such as `  name   meaning` as a list of terms, and other lines as text.
-/// Lines with a deeper indentation continue the meaning.
+/// Lines with a deeper indentation continue the meaning of the term above.
 fn rows(page: &mut String, lines: &str) {
     for line in lines.lines() {
         let indent = line.len() - line.trim_start().len();
@@ -254,7 +254,7 @@ fn see_also(page: &mut String, path: &[String]) {
     let _ = writeln!(page, "{}", pages.join(", "));
 }
 
-/// Escapes our own text for roff, and converts its marks to fonts.
+/// Escapes our own text for roff and converts its marks to fonts.
 fn shown(text: &str) -> String {
     markup::fonts(&escaped(text))
 }

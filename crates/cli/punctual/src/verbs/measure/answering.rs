@@ -13,16 +13,16 @@ use punctual_probes::echo::{MESSAGE_BYTES, Server};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// The probe that the server is for.
+/// The probe that the server answers.
 const PROBE: &str = "socket";
 
-/// The option, and the ID of its value.
+/// The option, which is also the ID of its value.
 const SERVE: &str = "serve";
 
-/// Polling interval of the stop flag.
+/// Interval at which the stop flag is polled.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Adds `--serve` to the options of its probe.
+/// Adds `--serve` to the options of the `socket` probe.
 pub(super) fn option(probe: &str, command: Command) -> Command {
     if probe != PROBE {
         return command;
@@ -44,13 +44,13 @@ pub(super) fn option(probe: &str, command: Command) -> Command {
     command.arg(option)
 }
 
-/// The address of `--serve`, if it was given.
+/// Returns the address that was given with `--serve`, if any.
 pub(super) fn requested(probe: &str, matches: &ArgMatches) -> Option<String> {
     let is_here = probe == PROBE;
     is_here.then(|| matches.get_one::<String>(SERVE).cloned())?
 }
 
-/// Answers until Ctrl-C.
+/// Runs the server until Ctrl-C.
 pub(super) fn serve(listen: &str) -> Result<Exit> {
     let address = address(listen)?;
     // Set up the flag before the server starts, so that Ctrl-C always stops it cleanly.

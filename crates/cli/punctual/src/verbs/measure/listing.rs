@@ -20,7 +20,7 @@ pub(super) fn print(name: &str, context: &Context) -> Result<Exit> {
     } else {
         let probe = punctual_probes::probe(name);
         let page = page(probe.map_err(|error| UsageError(error.to_string()))?);
-        // Without a terminal, print the documentation page without line breaks.
+        // If stdout is not a terminal, do not wrap the lines of the documentation page.
         wrapped(&page, terminal_width().unwrap_or(usize::MAX))
     };
     output::print(&text)?;
@@ -47,8 +47,8 @@ fn list(columns: usize) -> String {
     text
 }
 
-/// Returns Markdown with its lines wrapped to `columns`. Wrapped lines of lists and tables are
-/// indented.
+/// Returns Markdown with its lines wrapped to `columns`. In lists and tables, continuation lines
+/// are indented.
 fn wrapped(page: &str, columns: usize) -> String {
     let mut text = String::new();
     for line in page.lines() {
@@ -70,7 +70,7 @@ fn wrapped(page: &str, columns: usize) -> String {
     text
 }
 
-/// Returns a text about the start and end of a sample that is split into shares.
+/// Returns a text that states where a sample that is split into shares begins and ends.
 fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due until it reads the clock",
@@ -88,7 +88,8 @@ fn spanned(delay: Delay) -> String {
     format!("yes, {span}")
 }
 
-/// Returns the documentation page of a probe as Markdown, the content of its file in `docs/probes`.
+/// Returns the documentation page of a probe as Markdown. It is the content of its file in
+/// `docs/probes`.
 fn page(probe: &ProbeEntry) -> String {
     let mut text = format!(
         "# punctual measure {}\n\nMeasures {}, in {}.\n\n{}\n\n",

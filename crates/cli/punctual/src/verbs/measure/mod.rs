@@ -1,4 +1,4 @@
-//! `measure`: one measurement, from the command line to the verdict.
+//! `measure`: runs one measurement, from the command line to the verdict.
 
 mod answering;
 mod listing;
@@ -112,7 +112,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     })
 }
 
-/// Returns the values of the probe's own parameters.
+/// Returns the values of the parameters that are specific to the probe.
 fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
     let given = probe
         .parameters
@@ -165,8 +165,8 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
     })
 }
 
-/// Returns which samples to explain: those above the threshold, or else above the break value, or
-/// else above the maximum latency that is allowed.
+/// Returns which samples to explain: those above the threshold. If no threshold is given, the break
+/// value takes its place, or else the maximum latency that is allowed.
 fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainRequest>> {
     let Some(level) = options.explain else {
         return Ok(None);
@@ -176,7 +176,7 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
     Ok(Some(ExplainRequest { threshold, level }))
 }
 
-/// Returns the limit for an option that needs one.
+/// Returns the limit for an option that cannot work without one.
 fn limit(options: &Options, option: &str) -> Result<Nanos> {
     let limit = (options.threshold)
         .or(options.run.break_above)
@@ -216,7 +216,7 @@ fn requirement(judging: &Judging) -> Requirement {
     }
 }
 
-/// Parses the names of loads. The name `none` stands for no load.
+/// Parses the names of loads. The name `none` means no load.
 ///
 /// # Errors
 /// Returns an error if a load with this name does not exist.
@@ -225,8 +225,8 @@ pub(super) fn loads(names: &[String]) -> Result<Vec<LoadRequest>, SessionError> 
     Ok(named.map(|name| name.parse()).collect::<Result<_, _>>()?)
 }
 
-/// Returns the phases of `--phases`, or the single phase that the other options describe. The loads
-/// of `--load` run in every phase.
+/// Returns the phases given with `--phases`, or else the single phase that the other options
+/// describe. The loads given with `--load` run in every phase.
 fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
     let placed = |load: LoadRequest| {
         let load = match &run.load_cpus {
@@ -256,8 +256,8 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
         signal_hook::consts::SIGTERM,
         signal_hook::consts::SIGHUP,
     ] {
-        // Handlers run in the order of their registration, so the flag is not yet set at the first
-        // signal.
+        // Handlers run in the order in which they were registered. When the first signal arrives,
+        // this handler therefore runs before the flag is set.
         signal_hook::flag::register_conditional_shutdown(
             signal,
             Exit::Interrupted as i32,

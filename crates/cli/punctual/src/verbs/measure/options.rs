@@ -1,4 +1,4 @@
-//! The options of `measure`: those of all probes, and those of each.
+//! The options of `measure`: those that all probes share, and those of each probe.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ pub(super) fn command() -> Command {
         .subcommands(PROBES.iter().map(probe_command))
 }
 
-/// Returns the command line of a probe, from its entry. Its options are created only if the probe
-/// is chosen, because the options of all probes would take most of the memory at startup.
+/// Returns the command line of a probe, based on its entry. The options are created only if the
+/// probe is chosen, because the options of all probes would take up most of the memory at startup.
 fn probe_command(probe: &'static ProbeEntry) -> Command {
     Command::new(probe.name)
         .about(format!("Measure {}", probe.summary))
@@ -60,8 +60,8 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
         .after_help(crate::exit::OF_MEASURE)
         .next_help_heading(SHARED);
     let command = RunOptions::augment_args(command);
-    // If the outliers of a probe cannot be explained, the options are parsed nevertheless, so that
-    // the error can state the reason.
+    // Even if the outliers of a probe cannot be explained, the options are parsed, so that the
+    // error can state the reason.
     let command = match probe.explained {
         Ok(_) => Explaining::augment_args(Threshold::augment_args(command)),
         Err(_) => Explaining::augment_args(command)
@@ -72,12 +72,12 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
     globals_last(answering::option(probe.name, command))
 }
 
-/// Makes the help list the options of all verbs last. The parent command adds them before the
-/// options of a probe are created, and headings are shown in the order of the options.
+/// Makes the help list the options that all verbs share last. The parent command adds them before
+/// the options of a probe are created, and headings are shown in the order of the options.
 fn globals_last(command: Command) -> Command {
     let globals = command.get_arguments().filter(|arg| arg.is_global_set());
     let globals: Vec<_> = globals.map(|arg| arg.get_id().clone()).collect();
-    // Changing an option moves it to the end.
+    // An option that is changed moves to the end.
     let last = |command: Command, id| command.mut_arg(id, |arg| arg);
     globals.into_iter().fold(command, last)
 }
@@ -325,8 +325,8 @@ pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
     }
 }
 
-/// Parses a break value. Zero is rejected, because every sample is above it and the first would end
-/// the run.
+/// Parses a break value. Zero is rejected, because every sample is above zero, so the first sample
+/// would end the run.
 fn break_value(text: &str) -> Result<Nanos, Invalid> {
     match text.parse()? {
         Nanos::ZERO => Err(format!(
@@ -337,7 +337,7 @@ fn break_value(text: &str) -> Result<Nanos, Invalid> {
     }
 }
 
-/// Parses a duration. Zero needs no unit.
+/// Parses a duration. A zero does not need a unit.
 fn duration_or_zero(text: &str) -> Result<Nanos, DurationError> {
     match text {
         "0" => Ok(Nanos::ZERO),
@@ -409,7 +409,7 @@ mod tests {
             );
             assert_eq!(given.run.load, ["cpu", "disk"]);
             assert_eq!(given.explain, Some(Level::Full));
-            // The option for the limit exists only if outliers of the probe can be explained.
+            // The option for the limit exists only if the outliers of the probe can be explained.
             let limited = read("--explain --threshold 50us").map(|given| given.threshold);
             match probe.explained {
                 Ok(_) => assert_eq!(limited.unwrap(), Some(Nanos::from_micros(50))),

@@ -1,4 +1,4 @@
-//! Slots that this process measures itself, for `monitor once` or for the service.
+//! Slots that this process measures itself, either for `monitor once` or for the service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! `monitor install`: the unit file of the service.
+//! `monitor install`: prints or writes the unit file of the service.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `monitor`: measurements by a plan, over years.
+//! `monitor`: measures according to a plan, for years.
 
 mod in_process;
 mod install;
@@ -59,8 +59,8 @@ impl PlanFile {
         read(&self.text()?)
     }
 
-    /// Reads the text of the plan. If this is root, the plan must be a file that only root can have
-    /// written.
+    /// Reads the text of the plan. If this process runs as root, only root may have been able to
+    /// write the plan.
     fn text(&self) -> Result<PlanText> {
         let path = &self.plan;
         let read = if rustix::process::geteuid().is_root() {
@@ -212,7 +212,7 @@ fn show(fields: Vec<Field>, rows: Vec<SeriesRow>, json: bool, context: &Context)
 /// A plan and the state of its series, as JSON.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MonitorJson {
-    /// What applies to all series, by name.
+    /// Settings of the plan that apply to all series, by name.
     facts: BTreeMap<String, String>,
     /// The series.
     series: Vec<MonitoredJson>,
@@ -223,11 +223,11 @@ pub(super) struct MonitorJson {
 struct MonitoredJson {
     /// Its name.
     name: String,
-    /// The measurement on one line.
+    /// A summary of the measurement on one line.
     measured: String,
-    /// When it is due, as text.
+    /// Description of the times at which it is due.
     due: String,
-    /// The next due time; null if it runs only after events.
+    /// The next time at which it is due; null if it runs only after events.
     next: Option<Timestamp>,
     /// The current epoch; null before the first measurement.
     epoch: Option<u32>,

@@ -1,4 +1,4 @@
-//! `[push]` of a plan: pushes the recordings of the service to a collector.
+//! `[push]` in a plan: pushes the recordings of the service to a collector.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::exit::with_causes;
 use crate::output;
 use crate::verbs::fleet;
 
-/// Polling interval of the stop flag.
+/// Interval at which the stop flag is polled.
 const STEP: Duration = Duration::from_millis(200);
 
 /// Pushes until the service ends. A failure does not end the service. It is reported once, and the

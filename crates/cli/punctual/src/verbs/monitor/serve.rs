@@ -1,4 +1,4 @@
-//! `monitor run`: the service.
+//! `monitor run`: runs the service.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,8 +21,8 @@ use crate::verbs::command_line;
 use crate::verbs::measure::stop_flag;
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
-    // The threads of the service wait most of the time. A separate heap for each thread would only
-    // retain freed memory.
+    // The threads of the service are idle most of the time. If each thread had its own heap, it
+    // would only retain freed memory.
     punctual_rt::share_heap();
     let text = file.text()?;
     let plan = super::read(&text)?;
@@ -31,8 +31,8 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let host = Host::live();
     let stop = stop_flag()?;
     let machine = Machine::of(&host);
-    // Register the handlers in any case, and before others can see the service, because the default
-    // action of the signal would end it.
+    // Always register these handlers, and do so before other programs can see the service, because
+    // the default action of the signal would end it.
     let (close, asked) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     for flag in [&close, &asked] {
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
@@ -97,7 +97,8 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Watches windows of wake-ups; the flags end the service and the current window.
+/// Watches wake-ups in windows of time. The flag `stop` ends the service, and `close` ends the
+/// current window.
 fn watch(
     store: &Store,
     machine: &Machine,

@@ -6,7 +6,7 @@ use punctual_tune::{BootError, BootTune, Verified, verify_enabled};
 use crate::context::Context;
 
 /// Verifies the settings, and applies them again if they are not in force. Returns a text for the
-/// slot; `None` if nothing is enabled, or if all settings are in force.
+/// slot, or `None` if no settings are enabled or all of them are in force.
 pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
     if matches!(
         BootTune::read(host.root()),

@@ -1,5 +1,5 @@
-//! `monitor snapshot`: stores the data that the service still holds about an incident that a user
-//! noticed.
+//! `monitor snapshot`: stores the recent data that the service still has in memory, after a user
+//! has noticed an incident.
 
 use std::path::Path;
 

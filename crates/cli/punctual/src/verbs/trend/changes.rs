@@ -1,5 +1,5 @@
-//! `trend changes`, `trend ack`, `trend reopen`: change points of a series, and the decisions of
-//! users on them.
+//! `trend changes`, `trend ack`, `trend reopen`: change points of a series, and the decisions that
+//! users have made about them.
 
 use anyhow::Result;
 use clap::Args;
@@ -106,8 +106,8 @@ impl Decide {
     }
 }
 
-/// Stores a decision on the change point with this name, or on the only one whose name begins like
-/// this. Returns the full name.
+/// Stores a decision about the change point with this name, or about the only one whose name begins
+/// with it. Returns the full name.
 pub(in crate::verbs) fn decide(
     store: &dyn SeriesStore,
     trend: &Trend,
@@ -122,7 +122,7 @@ pub(in crate::verbs) fn decide(
             let text = format!("{} is not acknowledged", change.id);
             return Err(UsageError(text).into());
         }
-        // The acknowledgement may name a neighbouring run.
+        // The acknowledgement may refer to a neighbouring run.
         (ChangeDecision::Reopened, Some(known)) => known.recording,
         (ChangeDecision::Acknowledged, _) => change.recording,
     };
@@ -139,7 +139,7 @@ pub(in crate::verbs) fn decide(
     Ok(change.id.clone())
 }
 
-/// Returns the change point with this name, or the only one whose name begins like this.
+/// Returns the change point with this name, or the only one whose name begins with it.
 fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint)> {
     let all: Vec<(&Group, &ChangePoint)> = (trend.groups.iter())
         .flat_map(|group| group.changes.iter().map(move |change| (group, change)))

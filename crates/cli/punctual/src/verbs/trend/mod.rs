@@ -1,4 +1,4 @@
-//! `trend`: judges the runs of a series over time; decisions and notes about them.
+//! `trend`: judges the runs of a series over time, and stores decisions and notes about them.
 
 pub(super) mod changes;
 mod notes;
@@ -97,11 +97,11 @@ impl Shown {
         })
     }
 
-    /// Shows the trend. Also returns the newest run that the trend may include.
+    /// Shows the trend. Also returns the newest run that the trend can include.
     fn show(&self, store: &Store, context: &Context) -> Result<(Trend, Option<RecordingId>)> {
         let name = looking_back::name_of(store, self.series.as_deref())?;
-        // Find the newest run before the runs are read, so that a run that ends meanwhile counts as
-        // new.
+        // Find the newest run before the runs are loaded. Then a run that ends in the meantime
+        // counts as new.
         let newest = newest(store, &name)?;
         let series = Series::load(store, Some(&name), &self.span)?;
         let trend = series.trend(&self.span);

@@ -1,4 +1,4 @@
-//! `trend note`: notes of users about a recording or a time.
+//! `trend note`: notes that users have written about a recording or a time.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};

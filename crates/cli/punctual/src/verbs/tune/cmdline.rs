@@ -1,4 +1,4 @@
-//! `tune cmdline`: the kernel's command line in the boot loader's files.
+//! `tune cmdline`: edits the kernel's command line in the files of the boot loader.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -88,8 +88,8 @@ impl System {
         Ok(Host::new(std::path::absolute(&self.root)?))
     }
 
-    /// Returns the folder for the copies of the edited files: next to the journals, or on the other
-    /// system.
+    /// Returns the folder in which the edited files are copied: next to the journals, or on the
+    /// other system.
     fn state(&self, context: &Context) -> Result<PathBuf> {
         if self.root == Path::new("/") {
             Ok(context.tune_places()?.runs.with_file_name("cmdline"))
@@ -123,7 +123,7 @@ impl Cmdline {
     }
 }
 
-/// Converts an error to a usage error if the request of the user caused it.
+/// Converts an error to a usage error if it was caused by what the user requested.
 fn usage(error: CmdlineError) -> anyhow::Error {
     if error.is_usage() {
         UsageError(error.to_string()).into()
@@ -216,7 +216,7 @@ fn paragraph(text: impl Into<String>) -> Section {
     Section::new(vec![Block::Text(Tone::Plain, text.into())])
 }
 
-/// Returns a field with text to copy, which is never broken into lines.
+/// Returns a field with text that users can copy. It is never broken into lines.
 fn verbatim(name: &str, text: &str) -> Field {
     Field {
         is_command: true,

@@ -1,4 +1,4 @@
-//! What `tune` shows.
+//! The output of `tune`.
 
 use punctual_model::{Risk, counted};
 use punctual_report::document::{Block, Column, Document, Field, Fold, Row, Section, Table, Tone};
@@ -9,10 +9,10 @@ use punctual_tune::{
 
 use super::rows::{groups, instances, merged, name_of, some_of};
 
-/// Column width below which words in wrapped cells may be broken.
+/// If a column is narrower than this, words in its cells may be broken when they are wrapped.
 const READABLE: usize = 24;
 
-/// Returns a value in a readable form.
+/// Returns a value in a form that is easy to read.
 fn readable(name: &str, value: &str) -> String {
     setting(name).map_or_else(
         |_| value.to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     ))
 }
 
-/// Same as [`table`], but several instances of a setting with the same values share a row.
+/// Same as [`table`], but several instances of a setting share a row if they have the same values.
 fn merged_table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     let rows = merged(rows);
     let mut titles = titles.to_vec();
@@ -68,7 +68,7 @@ fn steps(steps: &[&Step]) -> Section {
     })
 }
 
-/// Returns a remark on one or several instances of a setting.
+/// Returns a remark about one or several instances of a setting.
 fn of_instances(settings: &[&str], remark: &str) -> String {
     let names = instances(settings);
     match names.len() {
@@ -80,7 +80,7 @@ fn of_instances(settings: &[&str], remark: &str) -> String {
     }
 }
 
-/// Returns a section with these rows; empty without rows.
+/// Returns a section with these rows, or an empty section if there are none.
 fn section(rows: Vec<Vec<String>>, block: impl FnOnce(Vec<Vec<String>>) -> Block) -> Section {
     if rows.is_empty() {
         Section::default()
@@ -101,7 +101,7 @@ fn left_out(title: &str, all: &[LeftOut]) -> Section {
     section(rows, |rows| table(&[title, "reason"], rows))
 }
 
-/// Splits a remark around its first number: `interrupt `, `24`, `: …`.
+/// Splits a remark into its first number and the texts around it: `interrupt `, `24`, `: …`.
 fn around_number(remark: &str) -> Option<(&str, &str, &str)> {
     let start = remark.find(|c: char| c.is_ascii_digit())?;
     let length = remark[start..].find(|c: char| !c.is_ascii_digit())?;
@@ -189,7 +189,7 @@ fn document(sections: impl IntoIterator<Item = Section>) -> Document {
     document
 }
 
-/// What would change.
+/// Returns a document about the planned changes.
 pub(super) fn plan(plan: &Plan) -> Document {
     let changes: Vec<&Step> = plan.changes().collect();
     let same = plan.steps.len() - changes.len();
@@ -236,7 +236,7 @@ pub(super) fn verified(plan: &Plan) -> Document {
     ])
 }
 
-/// What was changed.
+/// Returns a document about the changes that were made.
 pub(super) fn applied(plan: &Plan, applied: &Applied) -> Document {
     let refused = left_out("refused", &applied.refused);
     let left_out = left_out("left out", &plan.left_out);
@@ -299,7 +299,7 @@ fn state_of(setting: &SettingStatus, phase: Phase) -> String {
     }
 }
 
-/// What is applied.
+/// Returns a document about the applied settings.
 pub(super) fn status(status: Option<&Status>) -> Document {
     let Some(status) = status else {
         return document([paragraph("Nothing is applied.")]);
@@ -351,7 +351,7 @@ pub(super) fn status(status: Option<&Status>) -> Document {
     ])
 }
 
-/// Returns a document about the restored settings.
+/// Returns a document about the settings that were restored.
 pub(super) fn reverted(restored: &[Restored]) -> Document {
     if restored.is_empty() {
         return document([paragraph(
@@ -391,10 +391,10 @@ fn how(name: &str, how: &How) -> String {
     }
 }
 
-/// The built-in profiles.
+/// Returns a document about the built-in profiles.
 ///
 /// # Errors
-/// One that cannot be read.
+/// Returns an error if a profile cannot be read.
 pub(super) fn profiles() -> Result<Document, TuneError> {
     let mut rows = Vec::new();
     for built_in in PROFILES {

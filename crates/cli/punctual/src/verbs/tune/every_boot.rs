@@ -1,4 +1,4 @@
-//! `tune enable`, `tune disable`, `tune boot`: a tune at every boot.
+//! `tune enable`, `tune disable`, `tune boot`: apply settings at every boot.
 
 use std::path::{Path, PathBuf};
 
@@ -74,7 +74,7 @@ impl System {
     }
 }
 
-/// Converts an error, and keeps the kind of the error inside.
+/// Converts an error, but keeps the kind of the error inside it.
 fn usage(error: BootError) -> anyhow::Error {
     match error {
         BootError::Tune(error) => error.into(),
@@ -101,7 +101,7 @@ impl Enable {
             set: self.wished.set.clone(),
         };
         if self.system.is_live() {
-            // Settings that cannot be applied now cannot be applied at boot either. Check this
+            // A setting that cannot be applied now cannot be applied at boot either. Check this
             // before anything is written.
             tune.plan(&host, &places).map_err(usage)?;
         }
@@ -112,7 +112,7 @@ impl Enable {
         Ok(Exit::Done)
     }
 
-    /// Returns the program for the units, which must be a file that no other user can replace.
+    /// Returns the program that the units start. It must be a file that no other user can replace.
     fn program(&self) -> Result<String> {
         let path = match &self.program {
             Some(path) => std::path::absolute(path)?,
@@ -125,7 +125,7 @@ impl Enable {
             })?;
         }
         let text = path.to_string_lossy().into_owned();
-        // systemd gives these characters a special meaning in ExecStart=.
+        // These characters have a special meaning in ExecStart= of systemd.
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || "%$\"'\\;".contains(c)) {
             return Err(UsageError(format!(
                 "--program: {text} contains a character that needs \

@@ -1,4 +1,4 @@
-//! `--from-doctor`: a plan of the settings that the audit recommends.
+//! `--from-doctor`: plans the settings that the audit recommends.
 
 use std::path::Path;
 
@@ -11,8 +11,9 @@ use punctual_tune::{LeftOut, Plan, Profile, Request, Wish};
 use crate::exit::UsageError;
 use crate::verbs::facts;
 
-/// Returns a plan of the recommended settings that a program may change without a decision of the
-/// user. The plan lists the other settings with the reason. Settings in `asked` take precedence.
+/// Returns a plan of the recommended settings that a program may change without asking the user for
+/// a decision. The plan also lists the other settings, with the reason why they are left out.
+/// Settings in `asked` take precedence.
 pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan> {
     let findings = || audit.findings.iter().filter(|finding| finding.is_problem());
     let remedies = || findings().flat_map(|finding| &finding.remedies);
@@ -45,12 +46,12 @@ pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan
 pub(super) fn audit(role: Role, cpus: Option<CpuSet>) -> Result<Audit> {
     let request = punctual_checks::Request { role, cpus };
     let wrong = |error: AuditError| UsageError(error.to_string());
-    // Counting events is not necessary: it would not lead to further recommended settings.
+    // There is no need to count events, because they would not lead to more recommended settings.
     let facts = facts::here(None, |_| anyhow::Ok(CpuSet::new()))?;
     Ok(punctual_checks::audit(&facts, &request).map_err(wrong)?)
 }
 
-/// Returns a remark with the number of findings whose remedy is not a setting.
+/// Returns a remark with the number of findings that cannot be remedied by a setting.
 fn others<'a>(findings: impl Iterator<Item = &'a Finding>) -> Option<String> {
     let count = findings
         .filter(|finding| finding.remedies.is_empty())

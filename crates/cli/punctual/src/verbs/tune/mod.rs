@@ -159,7 +159,7 @@ impl Run for Tune {
 }
 
 impl Wished {
-    /// Returns the settings that are requested in addition to those from the doctor; `None` if
+    /// Returns the settings that the user requests in addition to those from the doctor; `None` if
     /// there are none.
     fn request(&self, keep_going: bool) -> Result<Option<Request>> {
         let profile = self.profile.as_deref().map(Profile::find).transpose()?;
@@ -210,8 +210,8 @@ impl Wished {
         Ok(Exit::Done)
     }
 
-    /// Verifies the settings that the profile or the options request, or else those that were
-    /// applied.
+    /// Verifies the settings that the profile or the options request. Without these, verifies the
+    /// settings that were applied.
     fn verify(&self, context: &Context) -> Result<Exit> {
         if self.from_doctor || self.request(false)?.is_some() {
             let plan = self.plan(false, context)?;
@@ -261,13 +261,14 @@ impl Apply {
         let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
         let form = self.wished.form;
         form.show(&applied, context, || document::applied(&plan, &applied))?;
-        // All changes were refused.
+        // If all changes were refused, the verb has failed.
         let failed = applied.changes.is_empty() && !applied.refused.is_empty();
         Ok(if failed { Exit::Failed } else { Exit::Done })
     }
 }
 
-/// Applies settings in the same way as `tune apply --set`, for verbs that are a shortcut for it.
+/// Applies settings in the same way as `tune apply --set`. Verbs that are a shortcut for that
+/// command use this function.
 pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit> {
     let wishes = settings.iter().map(|setting| Wish::parse(setting));
     let request = Request {
@@ -326,7 +327,7 @@ fn profiles(name: Option<&str>, context: &Context) -> Result<Exit> {
     match PROFILES.iter().find(|profile| profile.name == name) {
         Some(profile) => output::print(profile.text)?,
         None => {
-            // The error of this function lists the existing profiles.
+            // The error that this function returns lists the existing profiles.
             let profile = Profile::find(name)?;
             return Err(UsageError(format!("{} already exists", profile.name)).into());
         }

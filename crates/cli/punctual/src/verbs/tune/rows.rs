@@ -1,9 +1,9 @@
-//! Many instances of a setting in one row.
+//! Shows many instances of a setting in one row.
 
-/// Number of names to show on a line before the others are only counted.
+/// Maximum number of names to list on a line. The remaining names are only counted.
 const NAMES_SHOWN: usize = 6;
 
-/// `24, 25, 26 and 9 more`.
+/// Returns a text such as `24, 25, 26 and 9 more`.
 pub(super) fn some_of(names: &[&str]) -> String {
     if names.len() <= NAMES_SHOWN + 1 {
         return names.join(", ");
@@ -13,7 +13,7 @@ pub(super) fn some_of(names: &[&str]) -> String {
 }
 
 /// Returns the name of a single setting with its instance, such as `irq-affinity@24`. For several
-/// instances, returns the name with their number, such as `irq-affinity (5)`.
+/// instances, returns the name of the setting with their number, such as `irq-affinity (5)`.
 pub(super) fn name_of(settings: &[&str]) -> String {
     if let [one] = settings {
         return (*one).to_owned();
@@ -31,7 +31,7 @@ pub(super) fn instances(settings: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Groups the items that are the same for several instances.
+/// Groups items that `same` regards as equal.
 pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a T>> {
     let mut groups: Vec<Vec<&'a T>> = Vec::new();
     for item in items {
@@ -46,11 +46,11 @@ pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> V
     groups
 }
 
-/// Minimum number of instances of a setting that share a row.
+/// Minimum number of instances of a setting that are merged into one row.
 const MANY: usize = 4;
 
-/// Merges rows whose first cell is a setting. If many instances have the same values, they become
-/// one row, with the instances in a separate cell (`--json` lists all).
+/// Merges rows in which the first cell is a setting. If many instances have the same values, they
+/// share one row, with the instances in a separate cell. (`--json` lists each of them.)
 pub(super) fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let kind = |row: &[String]| {
         let setting = row.first().map(String::as_str).unwrap_or_default();
@@ -104,7 +104,7 @@ mod tests {
                 ["irq-affinity@30", "CPU 1", ""],
             ]
         );
-        // A few instances keep separate rows.
+        // If there are only a few instances, they keep separate rows.
         rows.drain(1..4);
         assert_eq!(merged(rows.clone()), rows);
         assert_eq!(merged(Vec::new()), Vec::<Vec<String>>::new());

@@ -1,4 +1,4 @@
-//! A control group with a CPU quota, and threads that compete for its CPU.
+//! A control group with a CPU quota, and threads that compete for its CPU time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A control group that may use 20 ms of each 100 ms. Removed when dropped.
+/// A control group that may use the CPU for 20 ms in every 100 ms. It is removed when this value is
+/// dropped.
 pub struct QuotaGroup(pub PathBuf);
 
 impl QuotaGroup {
-    /// Returns `None` and prints the reason if control groups are not available.
+    /// Returns `None` and prints the reason if control groups are not available here.
     pub fn new(what: &str) -> Option<Self> {
         let name = format!("punctual-test-{what}-{}", std::process::id());
         let mounts: [(&str, &[(&str, &str)]); 2] = [
@@ -38,7 +39,8 @@ impl QuotaGroup {
         None
     }
 
-    /// Kills the processes in the group: children of a process that a test started and killed.
+    /// Kills the processes in the group. These are children of a process that a test has started
+    /// and killed.
     fn end_all(&self) {
         let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in members.lines().filter_map(|line| line.parse().ok()) {
@@ -69,7 +71,7 @@ impl QuotaGroup {
 
 impl Drop for QuotaGroup {
     fn drop(&mut self) {
-        // Processes leave the group shortly after they have ended.
+        // A process leaves the group shortly after it has ended.
         super::eventually(|| {
             self.end_all();
             fs::remove_dir(&self.0).is_ok() || !self.0.exists()

@@ -1,5 +1,5 @@
-//! Shared by the tests of the command: a separate store, and ways to run the command as a user
-//! does.
+//! Code that the tests of the command share: a separate store, and ways to run the command as a
+//! user would.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod group;
@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use punctual_model::Recording;
 
-/// A folder with a separate store. Removed when dropped.
+/// A folder with a separate store. It is removed when this value is dropped.
 pub struct Sandbox {
     folder: tempfile::TempDir,
-    /// Folder for the locks of CPUs. It is separate because other tests measure at the same time.
+    /// Folder for the locks of CPUs. It is a separate one, because other tests measure at the same
+    /// time.
     locks: tempfile::TempDir,
 }
 
@@ -99,7 +100,7 @@ impl Sandbox {
         serde_json::from_str(&self.done("list --json")).unwrap()
     }
 
-    /// Waits until a recording runs and has rows in the store.
+    /// Waits until a recording is in progress and has rows in the store.
     pub fn wait_for_rows(&self) {
         let found = eventually(|| {
             let output = self.run("show last --json");
@@ -115,8 +116,8 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Waits until `done`, for at most 2 min. The limit is only for hangs: in an emulated machine on a
-/// busy host, a measurement takes half a minute to start.
+/// Waits until `done` returns true, for at most 2 min. The limit is only meant for hangs: in an
+/// emulated machine on a busy host, a measurement needs half a minute to start.
 pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(120);
     while Instant::now() < deadline {
@@ -137,7 +138,7 @@ pub fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Stops the process and waits until none of its threads runs.
+/// Stops the process and waits until none of its threads is running.
 pub fn stop(child: &Child) {
     signal(child, "STOP");
     let tasks = format!("/proc/{}/task", child.id());
@@ -164,7 +165,8 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     ours.map(str::to_owned).collect()
 }
 
-/// Asserts that the accounting of each thread balances and agrees with histograms and rows.
+/// Asserts that the accounting of each thread balances, and that it agrees with the histograms and
+/// rows.
 pub fn assert_conserved(recording: &Recording) {
     for (place, thread) in recording.threads.iter().enumerate() {
         let account = thread.accounting;

@@ -1,4 +1,4 @@
-//! Runs commands as another user, which needs root.
+//! Runs commands as another user, for which the test must run as root.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// The other user: nobody.
 pub const OTHER: u32 = 65_534;
 
-/// Returns whether this test may act as the other user; prints the reason if not.
+/// Returns whether this test may act as the other user. Prints the reason if it may not.
 pub fn may_become_other(test: &str) -> bool {
     let may = rustix::process::geteuid().is_root()
         && (as_other("true").output()).is_ok_and(|output| output.status.success());
@@ -22,8 +22,9 @@ pub fn may_become_other(test: &str) -> bool {
     may
 }
 
-/// A command that runs as the other user, at SCHED_FIFO with priority 20. The user may keep
-/// that, or lower it (sched(7)). Returns `None`, and prints a skip, without the right to it.
+/// Returns a command that runs as the other user, at SCHED_FIFO with priority 20. The user may keep
+/// that priority or lower it (sched(7)). Without the privilege for it, prints a skip and returns
+/// `None`.
 pub fn as_other_in_real_time(program: impl AsRef<OsStr>) -> Option<Command> {
     let in_real_time = || {
         let mut command = Command::new("chrt");

@@ -11,7 +11,7 @@ pub struct Server {
     child: Child,
     /// The URL of its pages: `http://ADDRESS`.
     pub url: String,
-    /// Reads the rest of stderr, because a full pipe would stop the server.
+    /// Thread that reads the rest of stderr, because a full pipe would stop the server.
     rest: JoinHandle<String>,
 }
 
@@ -40,7 +40,7 @@ impl Server {
         self.url.trim_start_matches("http://")
     }
 
-    /// Ends the server, asserts that it succeeds, and returns its stderr.
+    /// Ends the server, asserts that it has succeeded, and returns its stderr.
     pub fn end(mut self) -> String {
         signal(&self.child, "TERM");
         let status = self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! cyclictest: lines, histograms and JSON.
+//! Output of cyclictest: lines, histograms and JSON.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ const HISTOGRAM: &str =
 #[test]
 fn final_lines_have_the_originals_shape() {
     let place = Sandbox::new();
-    // The fixture's threads had priority 95, 200 and 700 µs.
+    // The threads of the fixture had priority 95 and intervals of 200 and 700 µs.
     let original = shape(&without_latency(LINES));
     // On a busy machine, a figure can be wider than its column.
     let mut out = String::new();
@@ -52,7 +52,7 @@ fn live_lines_have_the_originals_shape() {
     let place = Sandbox::new();
     let (out, _) = done(&place, "-t2 -i 200 -l 1000 --laptop");
     let blocks: Vec<&str> = out.split("\x1b[4A").collect();
-    // Repeated, but on a busy machine not every 10 ms.
+    // The lines are printed repeatedly, but on a busy machine not every 10 ms.
     assert!(blocks.len() > 1, "{out}");
     let original: Vec<String> = without_latency(LIVE)
         .split("\x1b[4A")
@@ -88,7 +88,7 @@ fn values_have_the_originals_shape() {
         lines[lines.len() - 1].len(),
         "       0:       0:       8".len()
     );
-    // All values of each thread, in order.
+    // The output contains all values of each thread in order.
     let values: Vec<(u64, u64)> = (lines.iter())
         .filter(|line| line.matches(':').count() == 2)
         .map(|line| {
@@ -165,7 +165,7 @@ fn histograms_have_the_originals_lines() {
     assert!(!rows.contains("# Total"), "{rows}");
 }
 
-/// Returns the keys of a JSON text in order, up to punctual's additional key.
+/// Returns the keys of a JSON text in order, up to the additional key of punctual.
 fn keys(json: &str) -> Vec<String> {
     json.lines()
         .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\": "))
@@ -210,7 +210,7 @@ fn json_keys_keep_the_originals_order() {
             thread.histogram.count()
         );
     }
-    // Without -h there is no histogram. A quote in a name must not break the JSON.
+    // Without -h, there is no histogram. A quotation mark in a name must not break the JSON.
     let (out, _) = done(&place, "-t1 -q -l 5 --json=- quo\"te\\");
     let json: String = without_latency(&out)
         .lines()

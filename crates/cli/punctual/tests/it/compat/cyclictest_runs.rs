@@ -1,4 +1,4 @@
-//! cyclictest: how runs start, break, end and are stored.
+//! Runs of cyclictest: how they start, break, end and are stored.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -72,7 +72,8 @@ fn run_limits_the_deepest_idle_state() {
         assert!(said.contains("no idle state was disabled"), "{said}");
         return;
     }
-    // If there are idle states, they are disabled and restored, or refused for lack of privileges.
+    // If there are idle states, they are disabled and later restored, or the tool refuses to run
+    // because it lacks privileges.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
 }
 
@@ -140,13 +141,13 @@ fn run_is_kept_unless_declined() {
     assert!(!place.path("none").exists());
     assert!(runs("/proc/nowhere/db").contains("# punctual: the recording could not be stored"));
     assert_eq!(place.listed().len(), 1);
-    // It also works with the verb `compat`.
+    // The tool also works through the verb `compat`.
     let out = place.done("compat cyclictest -t1 -q -l 5");
     assert!(out.contains("T: 0 ("), "{out}");
     assert_eq!(place.listed().len(), 2);
 }
 
-/// Options of punctual may also stand before the tool's name, not only after it.
+/// Options of punctual can also be written before the name of the tool, not only after it.
 #[test]
 fn options_of_punctual_go_before_the_tool() {
     let place = Sandbox::new();
@@ -169,7 +170,7 @@ fn options_of_punctual_go_before_the_tool() {
     let list = place.done(&format!("--store {store} list --json"));
     let list: Vec<Value> = serde_json::from_str(&list).unwrap();
     assert_eq!(list.len(), 3);
-    // The command line in the tool's output begins with its name.
+    // The command line in the tool's output begins with the name of the tool.
     let file: Value =
         serde_json::from_str(&fs::read_to_string(place.path("out.json")).unwrap()).unwrap();
     assert_eq!(file["cmdline:"], "cyclictest -t1 -q -l 5 --json=out.json");
@@ -194,7 +195,7 @@ fn a_signal_ends_it_with_its_lines() {
             .unwrap();
         place.wait_for_rows();
         signal(&child, "USR1");
-        // Handlers only set a flag, which is polled ten times a second.
+        // The signal handlers only set a flag, which is polled ten times a second.
         std::thread::sleep(std::time::Duration::from_millis(300));
         signal(&child, name);
         signal(&child, name);
@@ -305,7 +306,7 @@ fn all_run_modes_account_for_cycles() {
     );
 }
 
-/// Returns whether `-m` would be refused.
+/// Returns whether the option `-m` would be refused.
 fn may_not_lock_memory() -> bool {
     let output = Command::new("sh").args(["-c", "ulimit -l"]).output();
     let limit = output
@@ -314,7 +315,7 @@ fn may_not_lock_memory() -> bool {
     limit.trim() != "unlimited" && !may_hold_latency()
 }
 
-/// CKI and others write `5us` for any option that takes a time.
+/// CKI and others write `5us` as the value of any option that takes a time.
 #[test]
 fn every_time_may_have_a_unit() {
     let place = Sandbox::new();
@@ -380,7 +381,7 @@ fn break_value_is_not_printed_as_sample() {
         .lines()
         .find_map(|line| line.strip_prefix("# Break value: "));
     let recorded = place.last().threads[0].accounting.recorded;
-    // Each wake-up takes more than 1 us, so the first one is the break.
+    // Each wake-up takes more than 1 us, so the first one causes the break.
     let lines = out
         .lines()
         .filter(|line| line.trim_start().starts_with("0:"));

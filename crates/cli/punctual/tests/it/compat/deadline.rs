@@ -18,7 +18,7 @@ fn deadline_threads_are_measured_or_refusal_explained() {
     assert!(lines.contains(" I:5000 C:"), "{out}");
     let read: Value = serde_json::from_str(&format!("{{{json}")).unwrap();
     assert_eq!(read["resolution_in_ns"], 0);
-    // 200 periods: none is lost while the phase is detected.
+    // The run has 200 periods, and none of them may be lost while the phase is detected.
     let cycles = read["thread"]["0"]["cycles"].as_u64().unwrap();
     let missed = place.last().threads[0].accounting.missed;
     assert!(

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::common::{Sandbox, assert_conserved};
 
-/// The tools, their command lines, and files that the originals wrote for two threads or one.
+/// The tools, their command lines, and files that the original tools wrote for one or two threads.
 const TOOLS: [(&str, &str, &str); 6] = [
     (
         "signaltest",
@@ -40,7 +40,7 @@ const TOOLS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Returns the keys of a JSON file for the first thread, with all buckets as one.
+/// Returns the keys that a JSON file has for the first thread. All buckets count as one key.
 fn keys(file: &str) -> Vec<String> {
     let lines = file.lines().map(|line| line.split(':').next().unwrap());
     let until = lines.take_while(|line| *line != "    \"1\"" && *line != "  \"punctual\"");
@@ -57,8 +57,8 @@ fn keys(file: &str) -> Vec<String> {
     keys
 }
 
-/// Reads a file like `parse_rt_tests_results.py` in Linaro's test-definitions: threads by number,
-/// the receiver of a pair, and three figures for each.
+/// Reads a file in the same way as `parse_rt_tests_results.py` in Linaro's test-definitions:
+/// threads by number, the receiver of each pair, and three figures for each thread.
 fn assert_walked(file: &Value, tool: &str) {
     assert_eq!(file["return_code"], 0, "{tool}");
     for number in 0..file["num_threads"].as_u64().unwrap() {
@@ -87,7 +87,7 @@ fn json_keys_keep_the_originals_order() {
         assert!(output.unwrap().status.success(), "{tool}");
         let file = fs::read_to_string(place.path("out.json")).unwrap();
         assert_eq!(keys(&file), keys(original), "{tool}");
-        // Read as scripts do.
+        // Read the file as scripts do.
         let read: Value = serde_json::from_str(&file).unwrap();
         let threads = read["thread"].as_object().unwrap();
         assert_eq!(read["num_threads"], threads.len(), "{tool}");
@@ -133,7 +133,7 @@ fn invalid_options_end_with_usage() {
     }
 }
 
-/// Names on the command line may come from other people.
+/// Names on the command line may come from other people and contain control characters.
 #[test]
 fn output_never_controls_the_terminal() {
     const HOSTILE: &str = "x\u{1b}]0;y\u{7}\u{9b}2J\u{202e}";

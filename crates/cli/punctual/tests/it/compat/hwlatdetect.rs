@@ -19,8 +19,8 @@ fn kernel_detector_is_used_or_reported_missing() {
     }
 }
 
-/// OpenShift's latency test calls it this way: the width is nearly the whole window, in which the
-/// kernel's tracer spins, not our threads.
+/// OpenShift's latency test calls the tool in this way. The width is almost as long as the window,
+/// and during it the kernel's tracer spins, not our threads.
 #[test]
 fn openshift_latency_test_call_is_accepted() {
     let place = Sandbox::new();
@@ -69,7 +69,7 @@ fn assert_hwlatdetect(out: &str, code: Option<i32>) {
             panic!("{sample}");
         };
         let (secs, nanos) = ts.strip_prefix("ts: ").unwrap().split_once('.').unwrap();
-        // Since the epoch, as in the kernel's report.
+        // The time counts from the epoch, as in the kernel's report.
         assert!(secs.parse::<u64>().unwrap() > 1_577_836_800, "{sample}");
         assert_eq!(nanos.len(), 9, "{sample}");
         for (field, name) in [(inner, "inner:"), (outer, "outer:"), (cpu, "cpu:")] {
@@ -103,7 +103,7 @@ fn values_that_the_original_takes_are_taken() {
         let output = place.run(&format!("compat hwlatdetect {line}"));
         let (said, report) = (text(&output.stderr), text(&output.stdout));
         let is_missing = said.contains("hwlat") && !said.contains("Usage:");
-        // 1: a gap exceeded the threshold.
+        // Exit code 1 means that a gap exceeded the threshold.
         let is_taken =
             matches!(output.status.code(), Some(0 | 1)) && report.contains("Max Latency: ");
         assert!(is_taken || is_missing, "{line}: {said}{report}");

@@ -1,4 +1,4 @@
-//! Links that call the command by a tool's name.
+//! Links that call the command by the name of a tool.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -20,7 +20,7 @@ fn links_are_made_and_called() {
         .output()
         .unwrap();
     assert!(text(&output.stdout).contains("T: 0 ("));
-    // A path as argv[0], as used by `exec -a` and login shells.
+    // argv[0] can be a path, as with `exec -a` and in login shells.
     let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .arg0("/some/where/cyclictest")
         .env("PUNCTUAL_STORE", "none")
@@ -35,7 +35,7 @@ fn links_are_made_and_called() {
     assert!(place.done("compat").contains("PUNCTUAL_STRICT"));
 }
 
-/// Scripts use it with `set -euo pipefail`.
+/// Scripts read the version under `set -euo pipefail`.
 #[test]
 fn each_tool_prints_its_version() {
     let place = Sandbox::new();

@@ -1,5 +1,5 @@
-//! The command under the names of older tools: output, files and exit status, and the scripts of
-//! other people that parse them.
+//! Tests of the command under the names of older tools: its output, files and exit status, and
+//! other people's scripts that parse them.
 
 mod cyclictest;
 mod cyclictest_runs;

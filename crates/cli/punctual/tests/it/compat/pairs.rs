@@ -11,14 +11,14 @@ use crate::common::{Sandbox, assert_conserved, eventually, signal, text};
 fn lines_are_what_scripts_look_for() {
     let place = Sandbox::new();
     let out = place.done("compat ptsematest -t 2 -a -l 300 -q");
-    // Scripts get the maxima with `grep -- '->' | sed`.
+    // Scripts extract the maxima with `grep -- '->' | sed`.
     let maxima: Vec<u64> = (out.lines().filter(|line| line.contains("->")))
         .map(|line| line.rsplit("Max ").next().unwrap().trim().parse().unwrap())
         .collect();
     assert_eq!(maxima.len(), 2, "{out}");
     let first = out.lines().next().unwrap();
     assert!(first.starts_with("#0: ID"), "{out}");
-    // As in the original, the first pair that finishes ends the others.
+    // As in the original, the first pair that finishes also ends the other pairs.
     assert!(
         out.lines().any(|line| line.ends_with(", Cycles 300")),
         "{out}"
@@ -30,7 +30,7 @@ fn lines_are_what_scripts_look_for() {
         .map(|line| line.split_whitespace().collect())
         .collect();
     assert_eq!(fields.len(), 3, "{out}");
-    // rteval-like scripts use awk: the value after `Max:` must be the last field.
+    // Scripts like those of rteval use awk, so the value after `Max:` must be the last field.
     assert!(
         fields
             .iter()
@@ -40,7 +40,7 @@ fn lines_are_what_scripts_look_for() {
     assert!(out.starts_with("T: 0 ("), "{out}");
 }
 
-/// The time limit changes the system call, but neither lines nor keys.
+/// The time limit changes which system call is used, but not the lines or the keys.
 #[test]
 fn messages_are_waited_for_with_a_limit() {
     let place = Sandbox::new();
@@ -60,7 +60,7 @@ fn messages_are_waited_for_with_a_limit() {
 
 const TRACING_ON: &str = "/sys/kernel/tracing/tracing_on";
 
-/// Restores the machine's `tracing_on`, which a break sets to 0 as the original does.
+/// Restores the machine's `tracing_on`. As in the original, a break sets it to 0.
 struct TracingOn(Option<String>);
 
 impl TracingOn {
@@ -123,7 +123,7 @@ fn senders_can_be_separate_processes() {
         let out = place.done(&format!("compat {tool} -f -t 2 -l 30 -q --json=out.json"));
         let file = fs::read_to_string(place.path("out.json")).unwrap();
         let file: Value = serde_json::from_str(&file).unwrap();
-        // The first pair with all samples ends the run.
+        // The first pair that has all its samples ends the run.
         let samples = |pair: &str| file["thread"][pair]["sender"]["samples"].as_u64();
         assert_eq!(samples("0").max(samples("1")), Some(30), "{out}");
         let recording = place.last();
@@ -132,7 +132,7 @@ fn senders_can_be_separate_processes() {
         let partners = recording.tables.iter().find(|t| t.name == "partners");
         let rows = &partners.unwrap().rows;
         assert_eq!(rows.len(), 2);
-        // The lines name the threads in the table, not the receivers.
+        // Each line names the sender that is in the table, not the receiver a second time.
         for (row, line) in rows.iter().zip(out.lines()) {
             let ids: Vec<&str> = line
                 .split("ID")
@@ -163,7 +163,7 @@ fn running(place: &Sandbox) -> (Child, Vec<u32>) {
 fn assert_gone(processes: &[u32], before: &[String]) {
     let gone = eventually(|| {
         let runs = |pid: &u32| fs::exists(format!("/proc/{pid}")).unwrap();
-        // Other tests may have created and removed semaphores at the same time.
+        // Other tests may have created and removed semaphores in the meantime.
         !processes.iter().any(runs) && semaphores().iter().all(|set| before.contains(set))
     });
     assert!(gone, "{processes:?} {before:?} {:?}", semaphores());
@@ -208,7 +208,7 @@ fn timeouts_are_forced_and_counted() {
     let file = fs::read_to_string(place.path("out.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
     let timeouts = file["thread"]["0"]["receiver"]["timeoutcount"].as_u64();
-    // Two seconds contain one timeout, or two on a busy machine.
+    // In two seconds, there is one timeout, or two on a busy machine.
     assert!(matches!(timeouts, Some(1 | 2)), "{timeouts:?}");
     let line = format!(", TO {}, Cycles 1\n", timeouts.unwrap());
     assert!(out.contains(&line), "{out}");
@@ -223,7 +223,7 @@ fn fork_value_is_refused_from_users() {
     assert_eq!(text(&output.stderr), "Invalid fork option\n");
 }
 
-/// Canonical's tests compare the priorities in the output with the option.
+/// Canonical's tests compare the priorities in the output with the value of the option.
 #[test]
 fn both_threads_show_the_requested_priority() {
     let place = Sandbox::new();

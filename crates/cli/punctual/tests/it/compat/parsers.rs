@@ -1,9 +1,9 @@
-//! Parsers of widely used scripts, reimplemented with the same steps.
+//! Reimplements the parsers of widely used scripts, with the same steps.
 
 use crate::common::{Sandbox, assert_conserved, text};
 use crate::compat::stage::{cyclictest, done, shell, tool};
 
-/// OSADL's latency plot and its many derivatives.
+/// Parses the output like OSADL's latency plot and its many derivatives.
 #[test]
 fn latency_plots_find_their_columns_and_maximum() {
     let place = Sandbox::new();
@@ -20,7 +20,7 @@ fn latency_plots_find_their_columns_and_maximum() {
         "grep 'Max Latencies' | tr ' ' '\\n' | sort -n | tail -1 | sed 's/^0*//'",
     );
     assert_eq!(found, max.whole_micros().to_string());
-    // Columns for gnuplot, with stderr in the same file.
+    // Extract the columns for gnuplot from a file that also contains stderr.
     let rows = shell(
         &(said + &out),
         "grep -v -e '^#' -e '^$' | tr ' ' '\\t' | cut -f1,3",
@@ -43,8 +43,8 @@ fn latency_plots_find_their_columns_and_maximum() {
     assert_eq!(avg.parse::<u64>().unwrap(), mean);
 }
 
-/// Benchmark harnesses use the last word of the line of maxima as the maximum of the system, in a
-/// file with a column for the sum.
+/// In a file with a column for the sum, benchmark harnesses take the last word in the line of
+/// maxima as the maximum of the system.
 #[test]
 fn overall_maximum_ends_its_line() {
     let place = Sandbox::new();
@@ -65,7 +65,7 @@ fn overall_maximum_ends_its_line() {
 }
 
 /// Linaro's test-definitions use the last block after an escape sequence, and split words at spaces
-/// and colons. MMTests uses a pattern for each line.
+/// and colons. MMTests matches each line against a pattern.
 #[test]
 fn line_parsers_find_each_thread() {
     let place = Sandbox::new();
@@ -91,7 +91,7 @@ fn line_parsers_find_each_thread() {
     assert_eq!(threads, 2, "{out}");
 }
 
-/// rteval: an empty word, a value after a space, and rows split at white space.
+/// rteval passes an empty word and a value after a space, and splits rows at white space.
 #[test]
 fn rteval_can_start_it_and_read_it() {
     let place = Sandbox::new();
@@ -135,8 +135,8 @@ fn rteval_can_start_it_and_read_it() {
     }
 }
 
-/// Command lines of test suites (Red Hat's sanity tests and unit tests, kubevirt's checkup), with
-/// shorter times.
+/// Command lines from test suites (Red Hat's sanity tests and unit tests, kubevirt's checkup), but
+/// with shorter times.
 #[test]
 fn test_suite_command_lines_still_work() {
     let place = Sandbox::new();
@@ -180,8 +180,8 @@ fn test_suite_command_lines_still_work() {
     }
 }
 
-/// kubevirt's realtime checkup takes the text between colon and unit in the first line with that
-/// word, and splits it at white space.
+/// kubevirt's realtime checkup looks for the first line that contains the keyword. It takes the
+/// text between the colon and the unit, and splits it at white space.
 #[test]
 fn oslat_maximum_is_found_by_keyword() {
     let place = Sandbox::new();
@@ -197,7 +197,8 @@ fn oslat_maximum_is_found_by_keyword() {
     assert_eq!(values, [max.whole_micros()]);
 }
 
-/// Patterns for single lines: MMTests, Canonical's checkup, and shell scripts in circulation.
+/// Patterns that match single lines, from MMTests, Canonical's checkup, and shell scripts in
+/// circulation.
 #[test]
 fn patterns_of_lines_match() {
     let place = Sandbox::new();
@@ -223,8 +224,8 @@ fn patterns_of_lines_match() {
         .output()
         .unwrap();
     let ring = text(&ring.stdout);
-    // The original's fields are five characters wide, so a larger value follows its name without a
-    // space, here as well. The pattern needs a space.
+    // The fields of the original are five characters wide. A larger value therefore follows its
+    // name without a space, in our output as well. The pattern requires a space.
     let of_ring = format!("^T: {number} .*Avg: *{number} Max: *{number}$");
     assert_eq!(matching(&ring, &of_ring), "3", "{ring}");
     let blanks = ring
@@ -242,8 +243,8 @@ fn patterns_of_lines_match() {
     assert_eq!(matching(&text(&pairs.stdout), of_pairs), "2");
 }
 
-/// OSADL's data set splits each row at single spaces and tabs. Other scripts find the sums by their
-/// first words.
+/// OSADL's data set splits each row at every single space or tab. Other scripts find the sums by
+/// the first words of their lines.
 #[test]
 fn histograms_come_apart_at_single_blanks() {
     let place = Sandbox::new();
@@ -279,7 +280,7 @@ fn histograms_come_apart_at_single_blanks() {
     }
 }
 
-/// The plot itself, with the commands of OSADL's script, if gnuplot is installed.
+/// If gnuplot is installed, the plot itself is drawn with the commands of OSADL's script.
 #[test]
 fn gnuplot_draws_the_columns() {
     let place = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Commands under the names of the tools, and helpers that examine their output.
+//! Runs commands under the names of the tools, and helps to examine their output.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::common::{Sandbox, text};
 
-/// Returns the command under the tool's name, as a shell would find it.
+/// Returns the command under the name of the tool, as a shell would find it.
 pub(crate) fn tool(place: &Sandbox, name: &str, line: &str) -> Command {
     let link = place.path(name);
     if !link.is_symlink() {
@@ -39,8 +39,8 @@ pub(crate) fn done(place: &Sandbox, line: &str) -> (String, String) {
     (text(&output.stdout), said)
 }
 
-/// Replaces each padded number, with the spaces before it, by its width. Load averages and times
-/// are not padded.
+/// Replaces each padded number, including the spaces before it, with its width. Load averages and
+/// times are not padded.
 pub(crate) fn shape(text: &str) -> String {
     let mut shape = String::new();
     let mut blanks = String::new();
@@ -77,7 +77,7 @@ pub(crate) fn may_hold_latency() -> bool {
         .is_ok()
 }
 
-/// Runs a shell pipeline with the output on its stdin, as widely used scripts do.
+/// Runs a shell pipeline with the output of a tool on its stdin, as widely used scripts do.
 pub(crate) fn shell(input: &str, script: &str) -> String {
     use std::io::Write;
     let mut child = Command::new("sh")

@@ -1,4 +1,4 @@
-//! Privileges, quotas and control groups that limit a run.
+//! Tests of privileges, quotas and control groups that limit a run.
 
 use punctual_testing::Running;
 
@@ -23,8 +23,8 @@ fn permitted_real_time_priority_is_used() {
 fn missing_right_is_reported_before_ordinary_run() {
     let Some(prefix) = nobody() else { return };
     let place = Sandbox::new();
-    // The folder of a test belongs to root, so the store is in a folder that the user nobody can
-    // write.
+    // The folder of a test belongs to root. The store is therefore in a folder to which the user
+    // nobody can write.
     let folder = place.path("open");
     std::fs::create_dir(&folder).unwrap();
     open_to_all(&place.path("."));
@@ -55,7 +55,7 @@ fn missing_right_is_reported_before_ordinary_run() {
         first.contains("SCHED_OTHER") && first.contains("punctual doctor"),
         "{first}"
     );
-    // All missing privileges, in at most two lines of the report.
+    // The report lists all missing privileges, in at most two lines.
     let report = text(&output.stdout);
     assert!(report.contains("without real-time priority"), "{report}");
     let lines: Vec<&str> = report.lines().collect();
@@ -79,7 +79,7 @@ fn missing_right_is_reported_before_ordinary_run() {
     );
 }
 
-/// Returns the prefix to run a command as nobody, if that is possible.
+/// Returns the words that must precede a command to run it as nobody, if that is possible.
 fn nobody() -> Option<Vec<String>> {
     let prefix = [
         "setpriv",
@@ -105,7 +105,7 @@ fn open_to_all(path: &std::path::Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
 }
 
-/// Time lost to a CPU quota is not attributed to other threads.
+/// Time that was lost to a CPU quota must not be attributed to other threads.
 #[test]
 fn cpu_quota_of_group_is_reported() {
     let Some(group) = QuotaGroup::new("quota") else {
@@ -137,7 +137,7 @@ fn cpu_quota_of_group_is_reported() {
     let found = found.unwrap_or_else(|| panic!("{:?}", recording.interference.groups));
     assert!(found.periods > 0, "{found:?}");
     if found.throttled < 10 {
-        // The group got less CPU time than its quota.
+        // On this machine, the group got less CPU time than its quota allows.
         let crowd = punctual_testing::crowded();
         let crowd = crowd.unwrap_or_else(|| panic!("{found:?}"));
         punctual_testing::skip!(Quiet, "{crowd}: outliers under a quota");
@@ -151,7 +151,7 @@ fn cpu_quota_of_group_is_reported() {
             .iter()
             .any(|text| text.starts_with(&warning))
     );
-    // The column may truncate the name.
+    // The name may be truncated to the width of the column.
     let row = |line: &str| line.starts_with("throttled") && line.contains("/punctual-");
     assert!(shown.lines().any(row), "{shown}");
     let explanation = recording.explanation.unwrap();
@@ -164,14 +164,15 @@ fn cpu_quota_of_group_is_reported() {
     assert!(told > 0, "{shown}");
 }
 
-/// This also applies to watched threads.
+/// A CPU quota is also reported for threads that are watched.
 #[test]
 fn cpu_quota_of_watched_process_is_named() {
     let Some(group) = QuotaGroup::new("watched") else {
         return;
     };
     let place = Sandbox::new();
-    // Both are in the group: one wakes repeatedly, the other uses the quota up.
+    // Both shells are in the group. One of them wakes repeatedly, and the other one uses up the
+    // quota.
     let shell = |script: &str| {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]);
@@ -198,7 +199,7 @@ fn cpu_quota_of_watched_process_is_named() {
     let found = found.unwrap_or_else(|| panic!("{groups:?}"));
     let explanation = recording.explanation.as_ref().unwrap();
     if found.throttled < 10 || explanation.outliers.is_empty() {
-        // The group got less CPU time than its quota.
+        // On this machine, the group got less CPU time than its quota allows.
         let load = punctual_testing::crowded();
         assert!(load.is_some(), "{found:?}");
         punctual_testing::skip!(
@@ -218,14 +219,14 @@ fn cpu_quota_of_watched_process_is_named() {
     assert!(shares.any(is_named), "{}", text(&output.stdout));
 }
 
-/// The memory for all threads is checked first, and allocated by each thread, so that a stop need
-/// not wait for all of it.
+/// The memory for all threads is first checked and then allocated by each thread itself. A stop
+/// therefore need not wait until all of it is allocated.
 #[test]
 fn thousands_of_threads_are_refused_or_stoppable() {
     let place = Sandbox::new();
     let line = format!("{PLAIN} -D 10m --threads 4096 -i 20us");
     let mut child = place.spawn(&line);
-    // proc_pid_status(5): the mask of the signals with a handler.
+    // proc_pid_status(5): SigCgt is the mask of the signals that have a handler.
     let status = format!("/proc/{}/status", child.id());
     let handles_interrupts = || {
         let status = std::fs::read_to_string(&status).unwrap_or_default();
@@ -243,7 +244,7 @@ fn thousands_of_threads_are_refused_or_stoppable() {
     let stderr = text(&output.stderr);
     println!("ended {:?} after Ctrl-C", asked.elapsed());
     if output.status.code() == Some(130) {
-        // A GiB of rings, and the memory of threads and histograms.
+        // The limit covers a GiB of rings, and the memory of threads and histograms.
         let peak = place.last().observer.peak_memory_bytes;
         assert!(peak < 4 << 30, "{peak}");
         return;
@@ -255,7 +256,7 @@ fn thousands_of_threads_are_refused_or_stoppable() {
     assert!(refused, "{stderr}");
 }
 
-/// A new group has no real-time runtime if the kernel groups real-time threads.
+/// If the kernel uses real-time group scheduling, a new group has no real-time runtime.
 #[test]
 fn a_group_without_real_time_is_named() {
     let Some(group) = QuotaGroup::new("real-time") else {
@@ -283,7 +284,7 @@ fn a_group_without_real_time_is_named() {
     }
 }
 
-/// The program is in the group only while it measures, and also leaves it if it is killed.
+/// The program is in the group only while it measures. It also leaves the group if it is killed.
 #[test]
 fn measurement_joins_and_leaves_control_group() {
     let Some(group) = QuotaGroup::new("measured") else {
@@ -317,7 +318,7 @@ fn measurement_joins_and_leaves_control_group() {
     assert!(told.contains("no control group /no/such"), "{told}");
 }
 
-/// Its loads, threads and processes, run outside of the group on separate CPUs.
+/// The loads of the program, both threads and processes, run outside the group on separate CPUs.
 #[test]
 fn loads_run_outside_the_control_group() {
     let Some(group) = QuotaGroup::new("loaded") else {

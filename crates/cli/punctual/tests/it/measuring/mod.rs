@@ -1,4 +1,4 @@
-//! `punctual measure timer` on this machine, run as a user does.
+//! Tests of `punctual measure timer` on this machine, run as a user would.
 
 mod limits;
 mod stops;
@@ -13,7 +13,7 @@ use punctual_model::{
     Completion, Nanos, Outcome, Policy, Recording, Share, ShareKind, SuspensionKind,
 };
 
-/// With the policy that every user may use.
+/// These options use the policy that every user may use.
 const PLAIN: &str = "measure timer -q --policy other --dma-latency off";
 
 #[test]
@@ -110,7 +110,7 @@ fn too_few_periods_are_no_proof() {
     assert_eq!(place.listed()[0]["outcome"], "not_decidable");
 }
 
-/// Occupies the CPU for 50 ms of each 400 ms, above all measuring threads.
+/// Occupies the CPU for 50 ms in every 400 ms, at a higher priority than all measuring threads.
 fn starve(cpu: u32, until: std::time::Instant) -> Option<punctual_rt::JoinHandle<()>> {
     let builder = punctual_rt::ThreadBuilder::new("starver")
         .cpus(&[cpu])
@@ -239,7 +239,8 @@ fn early_end_of_load_is_reported_once() {
     assert_eq!(shown.matches("ended early").count(), 1, "{shown}");
 }
 
-/// A measurement without its load has no result: never *held*, and exit code 1.
+/// If the load of a measurement is missing, there is no result: the verdict is never *held*, and
+/// the exit code is 1.
 #[test]
 fn failed_load_voids_the_run() {
     let place = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Runs that are ended or delayed by the user, a signal or a stop.
+//! Tests of runs that are ended or delayed by the user, by a signal, or by a stop.
 
 use super::*;
 
@@ -50,14 +50,15 @@ fn stopped_second_counts_thousand_missed_periods() {
     let account = recording.accounting();
     assert_eq!(account.expected, 5_000);
     assert_eq!(account.warm_up, 0);
-    // The sleep before SIGCONT takes at least a second, plus the time of other programs. It is one
-    // sample; each of the others has its own period.
+    // The sleep before SIGCONT takes at least one second, plus the time that other programs take.
+    // It counts as one sample. Each of the other samples has its own period.
     assert!(account.missed >= 990, "{account:?}");
     let max = recording.all_latencies().max().unwrap();
     assert!(max >= Nanos::from_millis(990), "{max}");
 }
 
-/// A run stopped by the user says nothing about the machine: neither *broken* nor *held*.
+/// If the user stops a run, it proves nothing about the machine. Its verdict is neither *broken*
+/// nor *held*.
 #[test]
 fn a_run_that_was_stopped_proves_nothing() {
     let place = Sandbox::new();
@@ -91,7 +92,7 @@ fn a_run_that_was_stopped_proves_nothing() {
     }
 }
 
-/// SIGCONT to a running process changes nothing.
+/// A SIGCONT to a process that is running must not change anything.
 #[test]
 fn a_continuation_alone_is_no_stop() {
     let place = Sandbox::new();
@@ -101,8 +102,8 @@ fn a_continuation_alone_is_no_stop() {
     let output = child.wait_with_output().unwrap();
     let recording = place.last();
     assert_conserved(&recording);
-    // If this machine kept the program from running for long at that time, a stop cannot be
-    // distinguished.
+    // If this machine kept the program from running for a long time at that moment, a stop cannot
+    // be distinguished from that.
     if recording.suspensions.is_empty() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
         assert_eq!(recording.verdict.outcome, Outcome::Met);

@@ -1,5 +1,5 @@
-//! Access of other users to files, and what they can do to them. Root is the user here, and nobody
-//! (the user) is the other one.
+//! Tests which files other users can access, and what they can do to them. In these tests, root is
+//! the user of the program, and the user nobody is the other user.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn can_other_read(path: &Path) -> bool {
     as_other("cat").arg(path).output().unwrap().status.success()
 }
 
-/// Every command that writes a file, with `@` for the file, and its name.
+/// Every command that writes a file (written as `@`), and the name of that file.
 const WRITERS: [(&str, &str); 13] = [
     ("report last -o @", "report.html"),
     ("report last -o @", "report.md"),
@@ -63,7 +63,7 @@ fn commands_avoid_other_users_links_and_pipes() {
     fs::write(&victim, "precious").unwrap();
     chmod(&victim, 0o600);
     let mut writers = WRITERS.to_vec();
-    // If the kernel's tracer is available, there is also a trace.
+    // If the kernel's tracer is available, a trace is written as well.
     let explained = place.run(&format!("{RUN} --threshold 1us --explain"));
     if explained.status.success() && place.run("export last -f trace-dat -o -").status.success() {
         writers.push(("export last -f trace-dat -o @", "trace.dat"))
@@ -115,7 +115,7 @@ fn replacement_keeps_mode_failure_names_file() {
         assert!(stderr.contains(&format!("cannot write {name}")), "{stderr}");
         assert!(!stderr.contains(".punctual-"), "{stderr}");
     }
-    // The user's own pipe without a reader does not hang the program.
+    // If a pipe of the user has no reader, the program must not hang.
     let pipe = place.path("pipe.html");
     assert!(
         Command::new("mkfifo")
@@ -138,7 +138,7 @@ fn bundle_and_store_are_private() {
     place.done("bundle last --without-machine -o own.tar.zst");
     place.done("bundle last --without-machine -o shared.tar.zst --public");
     let child = place.spawn(&RUN.replace("200ms", "10m"));
-    // Rows exist from the first run on.
+    // The store already has rows from the first run, so wait for the lease of the second run.
     let leases = place.path("store.db.leases");
     let begun = || fs::read_dir(&leases).is_ok_and(|mut files| files.next().is_some());
     assert!(eventually(begun), "the second run did not begin");
@@ -187,8 +187,8 @@ fn roots_usual_store_is_nobody_elses() {
     assert!(told.contains("--store PATH"), "{told}");
 }
 
-/// Returns the command in separate pid and time namespaces, in which outside processes are
-/// invisible. `None`, with the reason printed, if that is not permitted.
+/// Returns the command in separate pid and time namespaces, in which processes outside of them are
+/// invisible. If that is not permitted, prints the reason and returns `None`.
 fn in_a_namespace(place: &Sandbox, line: &str) -> Option<Command> {
     let words = ["--pid", "--fork", "--mount-proc", "--kill-child", "--"];
     let can = Command::new("unshare").args(words).arg("true").output();
@@ -238,7 +238,7 @@ fn run_with_unseen_process_is_not_interrupted() {
     assert_eq!(left.count(), 0, "a lease stays");
 }
 
-/// The PID is meaningless in the namespace, and the process still traces.
+/// The PID has no meaning in the namespace, but the process is still tracing.
 #[test]
 fn trace_instance_of_unseen_process_stays() {
     let place = Sandbox::new();
@@ -262,7 +262,7 @@ fn trace_instance_of_unseen_process_stays() {
     assert!(!said.contains("trace"), "{said}");
     signal(&child, "KILL");
     child.wait().unwrap();
-    // No process holds the instance any more, which is also visible from the namespace.
+    // No process holds the instance any more. This is visible even from the namespace.
     let listed = in_a_namespace(&place, "list").unwrap().output().unwrap();
     assert!(
         eventually(|| instances_of(pid).is_empty()),
@@ -284,7 +284,7 @@ fn run_killed_in_namespace_is_interrupted() {
         .unwrap();
     place.wait_for_rows();
     assert_eq!(completion(&place), Completion::Running.name());
-    // unshare(1) kills the program as well (--kill-child).
+    // Killing unshare(1) also kills the program (--kill-child).
     signal(&child, "KILL");
     child.wait().unwrap();
     let interrupted = || completion(&place) == Completion::Interrupted.name();
@@ -297,7 +297,7 @@ fn import_of_unseen_process_is_kept() {
     let Some(mut list) = in_a_namespace(&place, "list") else {
         return;
     };
-    // The rest is sent after the other process has looked.
+    // The rest of the input is sent only after the other process has listed the recordings.
     let mut import = place.command("import -");
     let mut child = import
         .stdin(Stdio::piped())
@@ -333,7 +333,8 @@ fn import_of_unseen_process_is_kept() {
     assert_eq!(completion(&place), Completion::Finished.name());
 }
 
-/// A user who can open a file can hold its lock, so only root can open its lock files.
+/// Any user who can open a file can hold a lock on it. Therefore, only root can open the lock files
+/// of root.
 #[test]
 fn another_user_cannot_stop_a_measurement() {
     if !may_become_other("locks of another user") {
@@ -356,12 +357,12 @@ fn another_user_cannot_stop_a_measurement() {
         .unwrap();
     let state = locks.join("cpu-0");
     assert!(eventually(|| state.exists()), "it does not measure");
-    // All users see which process measures, and another measurement on that CPU is refused.
+    // All users can see which process is measuring, and another measurement on that CPU is refused.
     assert!(can_other_read(&state));
     let second = command(&format!("{RUN} --cpus 0")).output().unwrap();
     let said = text(&second.stderr);
     assert!(said.contains(&format!("process {}", first.id())), "{said}");
-    // The other user holds locks on all files that they can open.
+    // The other user holds a lock on every file that they can open.
     let hold = |path: &Path| {
         let holder = as_other("flock")
             .args(["-n", "-x", "-F"])

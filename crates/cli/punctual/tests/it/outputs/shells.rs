@@ -1,11 +1,12 @@
-//! The completions of zsh and fish, with the printed scripts.
+//! Tests of the completions in zsh and fish, using the printed scripts.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
 
 use crate::common::{Sandbox, text};
 
-/// A folder with the program under its name, and its completion scripts.
+/// Returns a command that starts a shell. The shell finds the program by its name and has its
+/// completion script.
 fn shell(place: &Sandbox, name: &str, script: &str) -> Option<Command> {
     let there = Command::new(name).arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
@@ -18,7 +19,7 @@ fn shell(place: &Sandbox, name: &str, script: &str) -> Option<Command> {
     let completions = place.done(&format!("completions {name}"));
     std::fs::write(place.path(script), completions).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
-    // A limit in case it hangs.
+    // The time limit is for the case that the shell hangs.
     let mut command = Command::new("timeout");
     command
         .args(["60", name])
@@ -68,7 +69,7 @@ fn fish_completes_verbs_values_and_files() {
     assert!(!out.contains("serve-load"), "{out}");
 }
 
-/// Types each line and Tab into a zsh on a terminal, and returns the completed lines.
+/// Types each line and a Tab into a zsh that runs on a terminal. Returns the completed lines.
 const ZSH: &str = r#"
 zmodload zsh/zpty || exit 3
 zpty z zsh -f -i
@@ -104,7 +105,7 @@ fn zsh_completes_verbs_values_and_files() {
             "punctual measure timer --wait timer",
             "<punctual measure timer --wait timerfd >",
         ),
-        // A value is next.
+        // The value is still missing after this completion.
         (
             "punctual tune apply --set swapp",
             "<punctual tune apply --set swappiness=>",

@@ -1,4 +1,5 @@
-//! The verbs of `tune` on this machine: their output everywhere, and their changes where permitted.
+//! Tests of the verbs of `tune` on this machine. Their output is tested everywhere, and their
+//! changes only where they are permitted.
 
 mod ship;
 mod trust;
@@ -49,14 +50,14 @@ impl Drop for PutBack {
     }
 }
 
-/// The tests below change the same settings, so they run one at a time.
+/// The tests below change the same settings, so they must not run at the same time.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Returns a value for each real setting that can be changed, different from its current value.
+/// Returns, for each real setting that can be changed, a value that differs from the current one.
 fn changeable() -> Vec<(&'static str, String)> {
     let host = Host::live();
     let place = Sandbox::new();
@@ -76,8 +77,8 @@ fn changeable() -> Vec<(&'static str, String)> {
             punctual_testing::skip!(Kernel, "{name}: this machine takes no other value");
             continue;
         };
-        // If the kernel refuses a change here (real-time group scheduling), it refuses it for any
-        // program.
+        // If the kernel refuses a change here (because of real-time group scheduling), it would
+        // refuse it for any program.
         let trial = place.run(&format!("tune apply --set {name}={value}"));
         if !trial.status.success() {
             punctual_testing::skip_refused(format!("{name}={value}"), text(&trial.stderr).trim());
@@ -126,7 +127,7 @@ fn real_settings_are_applied_watched_and_restored() {
     let said = place.done(&format!("tune apply{wishes}"));
     assert!(said.contains("changed and read back"), "{said}");
     place.done("tune verify");
-    // Other verbs do not restore the setting.
+    // Other verbs must not restore the setting.
     place.done("list");
     let status = json(&place.done("tune status --json"));
     assert_eq!(status["phase"], "applied");
@@ -180,7 +181,7 @@ fn latency_request_is_held_until_revert() {
     };
     let before = device();
     let place = Sandbox::new();
-    // A request so weak that it disturbs no other program.
+    // This request is so weak that it does not disturb any other program.
     place.done("tune apply --set dma-latency-us=1999999998");
     if before > 1_999_999_998 {
         assert_eq!(device(), 1_999_999_998);
@@ -188,7 +189,8 @@ fn latency_request_is_held_until_revert() {
     place.done("tune verify");
     let told = place.done("tune status");
     assert!(told.contains("holds /dev/cpu_dma_latency"), "{told}");
-    // Its holder was ended by another program, so the setting is not in force.
+    // Another program has ended the process that holds the setting, so the setting is no longer in
+    // force.
     let pid = told
         .split("process ")
         .nth(1)
@@ -292,7 +294,7 @@ fn profile_applies_except_kernel_refused_settings() {
         );
         return;
     }
-    // The user is root, so the output must not advise to use root.
+    // The user is already root, so the output must not advise using root.
     assert_eq!(trial.status.code(), Some(1), "{told}");
     assert!(!told.contains("sudo"), "{told}");
     let strict = place.refused("tune apply mine.toml --strict", 1);
@@ -332,7 +334,7 @@ fn revert_restores_despite_unwritable_journal() {
         punctual_testing::skip_refused("swappiness", text(&applied.stderr).trim());
         return;
     }
-    // No file may grow, as on a full disk.
+    // No file can grow here, just as on a full disk.
     let program = env!("CARGO_BIN_EXE_punctual");
     let script = format!("trap '' 25; ulimit -f 0; exec {program} tune revert");
     let output = Command::new("sh")
@@ -377,7 +379,7 @@ fn read_only_container_settings_are_reported() {
     assert!(told.contains("mounted read-only"), "{told}");
 }
 
-/// Command line, exit code, and texts that the message must contain.
+/// Command lines, with the exit code and the texts that the message must contain.
 const WRONG: &[(&str, i32, &[&str])] = &[
     ("tune", 2, &["Usage"]),
     ("tune plan", 2, &["nothing to apply", "low-latency"]),

@@ -1,4 +1,5 @@
-//! The kernel command line and a tune at every boot, on a system below another root folder.
+//! Tests of the kernel command line and of a tune at every boot, on a system below another root
+//! folder.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Which files and processes are trusted: journals, profiles, the process that holds a setting, and
-//! the capabilities of the program file.
+//! Tests which files and processes are trusted: journals, profiles, the process that holds a
+//! setting, and the capabilities of the program file.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use super::{PutBack, alone, file};
 use crate::common::other_user::{as_other, give, may_become_other};
 use crate::common::{Sandbox, text};
 
-/// CRC-32 (IEEE 802.3), bit by bit.
+/// Computes a CRC-32 (IEEE 802.3), bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -22,7 +22,7 @@ fn crc(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Returns the journal of a killed program that has changed a setting.
+/// Returns the journal of a program that was killed after it had changed a setting.
 fn journal(name: &str, old: &str, new: &str) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let records = [
@@ -76,7 +76,7 @@ fn journal_of_other_user_is_ignored() {
         fs::write(folder.join(name), &forged).unwrap();
         give(&folder.join(name), 0o644);
     }
-    // First in a folder of root, then in a folder of the journal's owner.
+    // The journal is first in a folder of root, and then in a folder of its owner.
     for _ in 0..2 {
         for line in ["list", "tune status", "tune revert"] {
             let output = bounded(&place, line, &theirs);
@@ -87,7 +87,7 @@ fn journal_of_other_user_is_ignored() {
         give(&folder, 0o755);
         give(&theirs, 0o755);
     }
-    // A pipe does not block it.
+    // A pipe must not block the program.
     fs::remove_file(folder.join("tune.journal")).unwrap();
     let made = Command::new("mkfifo")
         .arg(folder.join("tune.journal"))
@@ -96,7 +96,7 @@ fn journal_of_other_user_is_ignored() {
     give(&folder.join("tune.journal"), 0o666);
     assert_ne!(bounded(&place, "list", &theirs).status.code(), Some(124));
 
-    // The same journal in the user's own folder is obeyed.
+    // If the same journal is in the user's own folder, it is obeyed.
     let own = place.path("state/punctual");
     fs::create_dir_all(&own).unwrap();
     fs::write(own.join("tune.journal"), &forged).unwrap();
@@ -169,7 +169,7 @@ fn root_ignores_profiles_writable_by_others() {
     refused("pipe.toml", "not a regular file");
     refused("/dev/zero", "not a regular file");
 
-    // A user may plan with their own file, and no endless file is read.
+    // Users may plan with a file of their own, and an endless file is not read.
     let program = Path::new(env!("CARGO_BIN_EXE_punctual"));
     let own = as_other(program)
         .args(["tune", "plan"])
@@ -204,7 +204,7 @@ fn lookalike_of_holder_is_left_alone() {
     let journal = place.path("state/punctual/applied.journal");
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-    // Its command line is that of the holder.
+    // This process has the same command line as a real holder of the setting.
     fs::write(folder.path().join("hold-latency"), "read line\n").unwrap();
     let mut impostor = as_other(Path::new("/bin/sh"));
     impostor
@@ -305,7 +305,7 @@ fn file_capabilities_serve_only_own_processes() {
             .output()
             .unwrap()
     };
-    // setpriv(1) becomes sleep(1) after a moment.
+    // After a moment, setpriv(1) is replaced by sleep(1).
     let is_nobodys = || {
         let status = fs::read_to_string(format!("/proc/{}/status", own.0.id()));
         status.is_ok_and(|text| text.contains("Uid:\t65534\t65534\t65534\t65534"))
@@ -313,7 +313,7 @@ fn file_capabilities_serve_only_own_processes() {
     assert!(crate::common::eventually(is_nobodys));
     let done = change(&own, "-p 2");
     if !done.status.success() {
-        // Also if the file system is mounted nosuid.
+        // This also happens if the file system is mounted nosuid.
         punctual_testing::skip_refused(
             "the capability has no effect here",
             text(&done.stderr).trim(),

@@ -1,7 +1,7 @@
-//! Modules of a folder have no circular dependencies.
+//! The modules of a folder must not have circular dependencies.
 //!
 //! A module includes all modules below it. Dependencies between a module and the modules above it
-//! do not count, because a table and its rows share a type.
+//! do not count, because a table and its rows have a type in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use syn::{Attribute, Item, UseTree, Visibility};
 /// A path of modules below the root of its crate.
 type ModulePath = Vec<String>;
 
-/// A name that a `use` imports, and its path.
+/// A name that a `use` imports, with its path.
 struct Import {
     name: String,
     path: Vec<String>,
-    /// Re-exported, so an import of it means this path.
+    /// Whether the name is re-exported. If so, an import of the name refers to this path.
     is_public: bool,
 }
 
@@ -25,11 +25,12 @@ struct Import {
 struct Module {
     defined: BTreeSet<String>,
     imports: Vec<Import>,
-    /// Paths in its code that have more than one segment, or might be an imported name.
+    /// Paths in the module's code that have more than one segment, or that could be an imported
+    /// name.
     paths: Vec<Vec<String>>,
 }
 
-/// Returns the dependencies in a crate's `src` that are part of a circle, each with an example.
+/// Returns those dependencies in a crate's `src` that are part of a circle, each with an example.
 pub(crate) fn in_crate(src: &Path) -> Vec<String> {
     Modules::from_root(src).circles()
 }
@@ -46,7 +47,7 @@ impl Modules {
         modules
     }
 
-    /// A file with modules in a folder.
+    /// Reads a file and finds its modules in a folder.
     fn read(&mut self, file: &Path, folder: &Path, path: ModulePath) {
         let text = std::fs::read_to_string(file).unwrap();
         let items = syn::parse_file(&text).unwrap().items;
@@ -73,14 +74,14 @@ impl Modules {
         self.0.insert(path, module);
     }
 
-    /// Returns the module at the end of a path from the root, and the rest of the path.
+    /// Returns the module to which a path from the root leads, and the rest of the path.
     fn enter<'a>(&self, path: &'a [String]) -> (&'a [String], &'a [String]) {
         let is_module = |length: &usize| self.0.contains_key(&path[..*length]);
         path.split_at((0..=path.len()).rev().find(is_module).unwrap_or(0))
     }
 
-    /// Returns the path from the root for a path in a module's code; `None` if it leads out of the
-    /// crate.
+    /// Converts a path in a module's code to the path from the root. Returns `None` if the path
+    /// leads out of the crate.
     fn rooted(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let supers = path.iter().take_while(|name| *name == "super").count();
         let start = match path.first()?.as_str() {
@@ -93,7 +94,8 @@ impl Modules {
         Some([start, &path[supers..]].concat())
     }
 
-    /// Returns the module that defines the item of a path from the root, following re-exports.
+    /// Follows re-exports, and returns the module that defines the item to which a path from the
+    /// root leads.
     fn owner(&self, path: &[String], depth: usize) -> Option<ModulePath> {
         let (module, rest) = self.enter(path);
         let found = Some(module.to_vec());
@@ -101,7 +103,7 @@ impl Modules {
             return found;
         };
         let code = &self.0[module];
-        // Imports that refer back to themselves.
+        // The depth is limited, because imports can refer back to themselves.
         if depth == 0 || code.defined.contains(name) {
             return found;
         }
@@ -157,7 +159,7 @@ impl Modules {
         edges
     }
 
-    /// Returns the circular dependencies, each with an example.
+    /// Returns the dependencies that form a circle, each with an example.
     fn circles(&self) -> Vec<String> {
         let edges = self.between_siblings();
         let reached = |start: &ModulePath| {
@@ -227,7 +229,8 @@ impl<'ast> Visit<'ast> for Module {
         visit::visit_path(self, path);
     }
 
-    /// The content of a macro is not parsed as syntax, so paths in it are found by their colons.
+    /// The content of a macro is not parsed as syntax, so the paths in it are recognised by their
+    /// colons.
     fn visit_macro(&mut self, inside: &'ast syn::Macro) {
         self.visit_path(&inside.path);
         let text = inside.tokens.to_string().replace(" :: ", "::");
@@ -278,8 +281,8 @@ fn file_of(module: &Path) -> PathBuf {
     }
 }
 
-/// Returns whether an item is only built for tests, or for those of other crates (`feature =
-/// "testing"`).
+/// Returns whether an item is built only for tests, either of its own crate or of other crates
+/// (`feature = "testing"`).
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
@@ -310,7 +313,8 @@ fn a_circle_is_found() {
         "a.rs",
         "use crate::B;\n#[cfg(test)]\nuse crate::c::C;\npub struct A;",
     );
-    // Dependencies on modules below its own folder and above it do not form a circle.
+    // Dependencies of a module on modules below its own folder and above it must not count as a
+    // circle.
     write("b/mod.rs", "mod d;\npub struct B(d::D);\nuse crate::Top;");
     write("b/d.rs", "pub struct D;\nuse super::B;");
     write(
@@ -318,7 +322,7 @@ fn a_circle_is_found() {
         "pub struct C;\nfn f() { println!(\"{}\", crate::a::A); }",
     );
     assert_eq!(in_crate(folder.path()), Vec::<String>::new());
-    // Through a macro, and below a folder.
+    // This circle leads through a macro and through a module below a folder.
     write("b/d.rs", "fn f() { println!(\"{:?}\", crate::c::C); }");
     assert_eq!(in_crate(folder.path()), ["a -> b", "b::d -> c", "c -> a"]);
 }

@@ -1,5 +1,5 @@
-//! The crates in this machine's program have licences and sources that `deny.toml` allows. `cargo
-//! xtask deps` also checks other targets and advisories.
+//! All crates in the program built on this machine must have licences and sources that `deny.toml`
+//! allows. `cargo xtask deps` also checks other targets and advisories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -46,9 +46,11 @@ impl Allowed {
     }
 }
 
-/// Returns all crates of this machine's program, its tests and its build, as `name` and `license`.
+/// Returns `name` and `license` of all crates in the program built on this machine, its tests and
+/// its build.
 fn licences() -> Vec<(String, String)> {
-    // `cargo metadata` also lists dependencies of other targets and features.
+    // Do not use `cargo metadata`, because it also lists dependencies of other targets and
+    // features.
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--workspace", "--offline", "--prefix", "none"])
         .args(["--edges", "normal,build,dev", "--format", "{p}|{l}"])
@@ -62,7 +64,7 @@ fn licences() -> Vec<(String, String)> {
     pairs
         .map(|(package, licence)| {
             let name = package.split(' ').next().unwrap_or_default();
-            // Already listed above.
+            // A `(*)` marks a crate that was already listed above.
             let licence = licence.trim_end_matches(" (*)");
             (name.to_owned(), licence.to_owned())
         })

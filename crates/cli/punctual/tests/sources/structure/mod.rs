@@ -1,4 +1,4 @@
-//! Crates and files agree with ARCHITECTURE.md.
+//! Crates and files must agree with ARCHITECTURE.md.
 
 mod circles;
 mod dependencies;
@@ -19,7 +19,7 @@ fn short(name: &str) -> String {
     name.strip_prefix("punctual-").unwrap_or(name).to_owned()
 }
 
-/// Returns the dependencies on the page.
+/// Returns the dependencies that ARCHITECTURE.md lists.
 fn dependencies_on_the_page() -> BTreeMap<String, BTreeSet<String>> {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let section = page
@@ -164,8 +164,8 @@ fn code(text: &str) -> String {
     code.join("\n")
 }
 
-/// Skips an item in the layout of rustfmt: its attributes, and all lines from its first line to the
-/// closing brace below it.
+/// Skips an item that is formatted by rustfmt: its attributes, and all lines from its first line to
+/// its closing brace.
 fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     let mut lines = lines.skip_while(|line| line.trim_start().starts_with("#["));
     let Some(first) = lines.next() else { return };
@@ -186,7 +186,7 @@ fn code_scan_skips_only_test_items() {
     assert_eq!(code(text), "use a;\nuse b;\nfn d() {\n    f();\n}");
 }
 
-/// `cargo run` must have a default program, as in the first command of the README.
+/// `cargo run` must have a default program, because the first command in the README relies on it.
 #[test]
 fn one_program_runs_where_none_is_named() {
     let metadata = metadata();
@@ -219,17 +219,17 @@ fn unsafe_code_is_where_it_may_be() {
 
 #[test]
 fn only_host_and_tune_access_proc_sys() {
-    // `app` reads its own identity, because an application uses that crate and not `host`. Messages
-    // may contain a file name, so only strings that are a path count. Checks name facts by their
-    // paths and open none (`checks_touch_nothing`). `testing` and `xtask` are not part of the
-    // program: they classify and examine programs that they run.
+    // `app` reads its own identity, because applications use that crate without `host`. Only
+    // strings that are a path count, because messages may contain a file name. `checks` names facts
+    // by their paths but does not open them (`checks_touch_nothing`). `testing` and `xtask` are not
+    // part of the program. They classify and examine programs that they run.
     for name in crates().iter().filter(|name| {
         !["host", "tune", "rt", "app", "checks", "testing", "xtask"].contains(&name.as_str())
     }) {
         for (path, text) in sources(name) {
-            // The program's own open files are not facts of /proc.
+            // The open files of the program itself do not count as facts of /proc.
             let code = code(&text).replace("\"/proc/self/fd/", "");
-            // The table of settings contains file names and opens none.
+            // The table of settings contains file names, but does not open the files.
             if path.ends_with("setting/mod.rs") || path.to_string_lossy().contains("setting/table/")
             {
                 continue;
@@ -242,10 +242,11 @@ fn only_host_and_tune_access_proc_sys() {
     }
 }
 
-/// Files that a user names are written by `files`, which does not follow links of other users.
+/// Files that are named by a user must be written with `files`, which does not follow links of
+/// other users.
 #[test]
 fn crates_warn_of_writing_past_files() {
-    // These crates write files of the kernel, or no file of a user.
+    // These crates write only files of the kernel, or no files of a user.
     let others = ["tune", "trace", "rt", "model", "testing", "xtask"];
     for name in crates()
         .iter()
@@ -299,7 +300,7 @@ fn files_are_short() {
     }
 }
 
-/// Crates without doc tests (`doctest = false`) have no examples.
+/// Crates without doc tests (`doctest = false`) must not have examples.
 #[test]
 fn examples_in_the_documentation_are_run() {
     for name in crates() {

@@ -1,4 +1,4 @@
-//! Each row of a table names its tests, and the tests exist.
+//! Each row of a table names its tests, and these tests must exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
                         is_test = false;
                     }
                     _ if line == "#[test]" || line.starts_with("#[tokio::test") => is_test = true,
-                    // Other attributes and comments may be in between.
+                    // There may be other attributes and comments in between.
                     _ if line.starts_with('#') || line.starts_with("//") => {}
                     _ => is_test = false,
                 }
@@ -31,7 +31,7 @@ fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the rows of the tables of a page, with the tests in the last column of each.
+/// Returns the rows of all tables on a page, each with the tests in its last column.
 fn named(page: &str) -> Vec<(&str, Vec<&str>)> {
     let rows = page.lines().filter(|line| {
         let is_head =
