@@ -16,7 +16,7 @@ use crate::error::TrialError;
 /// Maximum size in bytes of the output that is kept. Only the end of the output is kept.
 const KEPT: usize = 2_000;
 
-/// Interval of checking whether a command has ended.
+/// Interval at which to check whether a command has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// How long processes may take to exit between SIGTERM and SIGKILL.
@@ -124,7 +124,8 @@ impl Running {
         status.exit_status()
     }
 
-    /// Ends the processes left in its process group and returns the end of the output.
+    /// Ends the processes that are left in the command's process group, and returns the end of the
+    /// output.
     pub(crate) fn end(mut self) -> Option<String> {
         self.end_group();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);

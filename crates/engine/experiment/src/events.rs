@@ -9,7 +9,7 @@ use punctual_session::{Snapshot, Watcher};
 /// Maximum number of late periods that are recorded per condition. Any others are only counted.
 const MOST: usize = 1_000_000;
 
-/// Interval of evaluating the rate, in a run that ends as soon as the result is decided.
+/// Interval at which the rate is evaluated in a run that ends as soon as the result is decided.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Interval between progress lines when the output is not a terminal.

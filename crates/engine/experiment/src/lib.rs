@@ -1,4 +1,4 @@
-//! Measurements arranged so that their results are statistically sound.
+//! Arranges measurements so that their results are statistically sound.
 //!
 //! **For:** the check-up of a machine ([`check`]): an audit, a short probe that looks for time
 //! taken by firmware or a hypervisor, the timer probe without and with load, and a verdict on the

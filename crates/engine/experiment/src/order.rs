@@ -1,4 +1,4 @@
-//! The random order of the arms.
+//! Determines the random order of the arms.
 
 /// Returns the arms of a round in random order. The order depends only on the seed, the round and
 /// the number of arms, so a resumed experiment keeps its original order.

@@ -259,8 +259,8 @@ mod tests {
         assert!(error.contains("give --block 10s or more"), "{error}");
     }
 
-    /// Simulates a pilot of one minute with a sample every millisecond, of which `late` samples,
-    /// one second apart, are late.
+    /// Simulates a pilot of one minute with a sample every millisecond. `late` of the samples, one
+    /// second apart, are late.
     fn seen(late: u64) -> Seen {
         let mut seen = Seen::default();
         for ms in 0..60_000u64 {

@@ -8,7 +8,7 @@ use punctual_model::{CpuSet, LoopRequirement, Nanos};
 use punctual_probes::ProbeError;
 use punctual_session::SessionError;
 
-/// Minimum time of a condition. A shorter time has too few blocks for a verdict.
+/// Minimum time of a condition. In a shorter time, there would be too few blocks for a verdict.
 pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 
 /// The request for a check-up.

@@ -11,7 +11,7 @@ use punctual_session::{Snapshot, Watcher};
 
 use crate::error::TrialError;
 
-/// How often temperatures are read.
+/// Interval at which temperatures are read.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Late wake-ups of all threads within this time count as one, because wake-ups with a common cause
@@ -117,7 +117,7 @@ fn two_digits_below(number: u64) -> Nanos {
 pub(crate) struct Tally<'a> {
     pub(crate) seen: Seen,
     pub(crate) recording: Option<punctual_model::RecordingId>,
-    /// Samples at or below this are never late.
+    /// Samples with at most this latency are never late.
     floor: Nanos,
     inner: &'a mut dyn Watcher,
     heat: Heat<'a>,

@@ -193,7 +193,7 @@ pub(crate) fn lease(
     }
 }
 
-/// Why an experiment ended.
+/// The reason why an experiment ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// All rounds had been measured, or the time was up.

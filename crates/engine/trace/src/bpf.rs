@@ -139,7 +139,7 @@ impl Programs {
         punctual_rt::release_heap();
     }
 
-    /// Detaches a program; it can be attached again.
+    /// Detaches a program, which can be attached again later.
     pub(crate) fn detach(&mut self, name: &str) {
         self.links.remove(name);
         // The kernel detaches the program when its last descriptor is closed.

@@ -1,4 +1,4 @@
-//! Errors of tracing.
+//! Errors that can occur during tracing.
 
 use std::io;
 use std::path::PathBuf;
@@ -43,14 +43,14 @@ pub enum TraceError {
         /// The content of this file.
         available: String,
     },
-    /// Another program uses timerlat or osnoise.
+    /// Another program is using timerlat or osnoise.
     #[error(
         "the tracers timerlat and osnoise share one set of threads and settings in the kernel, \
          and {} already uses them",
         shown(path)
     )]
     NoiseBusy {
-        /// The instance that uses them; the mount point of tracefs if unknown.
+        /// The instance that uses them, or the mount point of tracefs if the instance is unknown.
         path: PathBuf,
     },
     /// The kernel's timerlat does not support user-space threads.
@@ -80,7 +80,7 @@ pub enum TraceError {
         /// The content of the file.
         found: String,
     },
-    /// Another program uses the tracer.
+    /// Another program is using the tracer.
     #[error(
         "the tracer hwlat is in use by another program, and the kernel supports only one user. \
          Look for hwlat in current_tracer of {} and of its instances",
@@ -282,7 +282,7 @@ pub enum WatchError {
         #[source]
         events: TraceError,
     },
-    /// Wake-ups could not be counted from trace events.
+    /// Wake-ups could not be counted using trace events.
     #[error("wake-ups cannot be counted from trace events: {0}")]
     Events(#[from] TraceError),
 }

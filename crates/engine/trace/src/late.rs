@@ -39,7 +39,7 @@ impl LateRecord {
         Nanos(self.0[0])
     }
 
-    /// Returns the two 32-bit members in a word, in the order of memory.
+    /// Returns the two 32-bit members in a word, in memory order.
     fn halves(&self, word: usize) -> [u32; 2] {
         let [a, b, c, d, e, f, g, h] = self.0[word].to_ne_bytes();
         [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)

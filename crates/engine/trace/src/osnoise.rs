@@ -25,7 +25,7 @@ pub const TIMERLAT: &str = "timerlat";
 /// The name of the tracer osnoise.
 pub const OSNOISE: &str = "osnoise";
 
-/// Size of the ring buffer of each CPU: enough for some ten seconds at a period of 1 ms.
+/// Size of the ring buffer of each CPU: enough for about ten seconds at a period of 1 ms.
 const KIB_PER_CPU: usize = 1_024;
 
 /// Returns the file that a user-space thread on this CPU reads to wait for a timer of timerlat

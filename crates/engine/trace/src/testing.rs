@@ -306,7 +306,7 @@ impl FakeTracefs {
 
 const NOISE_TRACERS: [&str; 2] = ["timerlat", "osnoise"];
 
-/// The settings in `osnoise`, with their values after a boot.
+/// The settings in `osnoise`, with the values that they have after boot.
 const OSNOISE_FILES: [(&str, &str); 8] = [
     ("cpus", "0-3"),
     ("period_us", "1000000"),

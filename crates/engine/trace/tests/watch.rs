@@ -44,9 +44,9 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
 
 /// Runs a thread with a unique name that sleeps `times` times. It shares a CPU with the calling
 /// thread, which is always ready to run, so that each sleep ends with a wake-up, and all switches
-/// are between these two threads. Unlike switches from the idle thread, every kernel records such
-/// switches. Two threads that wake each other would not be suitable, because on a busy machine,
-/// they may run one after the other before either of them sleeps.
+/// are between these two threads. Every kernel records such switches, unlike switches from the idle
+/// thread. Two threads that wake each other would not be suitable, because on a busy machine, they
+/// may run one after the other before either of them sleeps.
 fn sleep_often(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();

@@ -49,8 +49,8 @@ impl Input {
         })
     }
 
-    /// Returns standard input. If it is a regular file of which nothing has been read yet, it is
-    /// read like a named file.
+    /// Returns standard input. If it is a regular file that has not been read yet, it is read like
+    /// a named file.
     pub fn stdin() -> Self {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let is_whole = |mut file: &File| {

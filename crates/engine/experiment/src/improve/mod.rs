@@ -420,7 +420,7 @@ impl Work<'_, '_> {
             .position(|stage| stage.name == name)
     }
 
-    /// Builds an arm of several settings.
+    /// Builds an arm that consists of several settings.
     fn together(&self, name: String, which: impl Iterator<Item = usize>) -> Arm {
         let tried = &self.improvement.tried;
         let assignments: Vec<String> = which.map(|one| tried[one].assignment.clone()).collect();

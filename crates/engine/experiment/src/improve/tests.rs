@@ -39,8 +39,8 @@ pub(super) fn tried(assignment: &str) -> TriedSetting {
     }
 }
 
-/// A setting halves the rate in the rows where it is on, on a machine that counts slightly more in
-/// each later row.
+/// A setting halves the rate in the rows in which it is on. In addition, the counts differ slightly
+/// between rows.
 #[test]
 fn the_setting_that_helps_is_ranked_first() {
     let mut screened = experiment(ROWS, 1);

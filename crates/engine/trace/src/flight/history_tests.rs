@@ -3,8 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{PageBuilder, Piece, layout};
 
-/// Builds a page with one record at each of these times, of which the first is also the time of the
-/// page.
+/// Builds a page with one record at each of these times. The first time is also that of the page.
 fn page(times: &[u64], lost: Option<Lost>) -> Vec<u8> {
     let mut page = PageBuilder::new(layout(false));
     let mut before = times[0];

@@ -9,7 +9,7 @@ pub use punctual_model::ProcessId as Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlightName {
     pub(crate) owner: Owner,
-    /// Number of the instance, because one process may have several.
+    /// Number of the instance. It is needed because one process may have several instances.
     pub(crate) number: u32,
 }
 

@@ -21,8 +21,8 @@ impl<T> Default for Ordered<T> {
 
 impl<T> Ordered<T> {
     /// Adds the events of a read that began at `now`. The events of each CPU must already be in
-    /// order. Returns the events that are old enough, sorted by their keys, each of which starts
-    /// with a time.
+    /// order. Returns the events that are old enough, sorted by their keys. Each key starts with a
+    /// time.
     pub(crate) fn add<K: Ord>(
         &mut self,
         read: Vec<T>,

@@ -38,8 +38,8 @@ impl Plan {
 }
 
 /// Memory limit in bytes for the pages that were read, for all CPUs together. It is enough for a
-/// second with some ten thousand events on two CPUs. Decoding them for one outlier takes four times
-/// as much memory. Together with the names of functions (5 MB), the total is below 16 MB.
+/// second with about ten thousand events on two CPUs. Decoding them for one outlier takes four
+/// times as much memory. Together with the names of functions (5 MB), the total is below 16 MB.
 pub(super) const HISTORY_BYTES: usize = 2 << 20;
 
 /// Number of marks used to compare the clocks. More marks make the result more exact.
@@ -225,7 +225,7 @@ impl Flight {
         &self.not_recorded
     }
 
-    /// Returns the recorded events, by the names in [`event_names`].
+    /// Returns the recorded events, under their names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.records(name));
         named.map(str::to_owned).collect()

@@ -92,7 +92,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
     }
 }
 
-/// Sets the mode, if the kernel has several modes and another one is active.
+/// Sets the mode if the kernel has several modes and a different one is active.
 pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);

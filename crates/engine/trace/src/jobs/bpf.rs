@@ -22,8 +22,8 @@ const RECORD_BYTES: usize = 64;
 /// A program, its tracepoint, and the name of the recorded event in the model.
 type Program = (&'static str, &'static str, &'static str);
 
-/// Index in `release_calls` of the flag that restricts recording. The programs use the same index;
-/// no system call has this number.
+/// Index in `release_calls` of the flag that restricts recording. The programs use the same index,
+/// which is not the number of any system call.
 const SHUT: u32 = 1023;
 
 /// Programs that are required to find jobs.

@@ -36,7 +36,7 @@ pub struct JobAsk {
 /// A process created by a watched thread, or a program executed by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Descent {
-    /// `parent` forked `child`, which is not watched yet.
+    /// `parent` forked `child`, which is not watched.
     Fork {
         /// The forking thread.
         parent: u32,
@@ -102,8 +102,8 @@ impl JobRecorder {
     /// # Errors
     /// Returns an error if the kernel refuses to restart a program, or to change a map.
     pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // Start and stop both together, because a job of which only the calls or only the switches
-        // were recorded would be wrong.
+        // Start and stop both together, because a job would be wrong if only its calls or only its
+        // switches were recorded.
         if open {
             self.programs.see_calls(true)?;
             self.opened = monotonic();
@@ -204,7 +204,7 @@ impl JobRecorder {
         &self.descents
     }
 
-    /// Returns the recorded events, by the names in [`event_names`].
+    /// Returns the recorded events, under their names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.programs.records(name));
         named.map(str::to_owned).collect()

@@ -9,7 +9,7 @@ const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
 const FUTEX: u32 = 8;
 const FILE: u32 = 16;
-/// The call works on an open file, which is its first argument.
+/// The call operates on an open file, whose descriptor is its first argument.
 const OPEN: u32 = FILE | 32 | FIRST;
 
 /// Returns the act that a call counts as, in addition to waiting.

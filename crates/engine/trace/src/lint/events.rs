@@ -171,7 +171,7 @@ impl EventLint {
 
     fn take(&mut self, event: &TraceEvent) {
         let none = InCall::None;
-        // Thread, act, system call, other thread, code and data address.
+        // The thread, act, system call, other thread, code address and data address.
         let (tid, kind, call, other, at, address) = match &event.kind {
             EventKind::Switch { prev, .. } => {
                 self.switches += u64::from(self.threads.contains_key(&prev.pid));

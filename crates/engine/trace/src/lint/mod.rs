@@ -1,4 +1,4 @@
-//! Finds acts of real-time threads that cost latency, by call site.
+//! Finds acts of real-time threads that can cause latency, grouped by call site.
 //!
 //! There are two sources. BPF programs count in the kernel and record stacks. If they are not
 //! available, a trace instance with filters for the watched threads is used, which provides no
@@ -46,7 +46,7 @@ pub struct LintAsk {
     pub first: Nanos,
 }
 
-/// Counts acts until it is dropped.
+/// Counts acts until this is dropped.
 #[derive(Debug)]
 pub struct LintWatch(Source);
 
@@ -67,9 +67,9 @@ impl LintWatch {
         Ok(Self(Source::Bpf(Box::new(lint))))
     }
 
-    /// Starts counting events, which the kernel writes into a trace instance owned by this process
-    /// (`owner`). No thread is watched until [`threads`](Self::threads) is called. `why` is the
-    /// reason why BPF programs are not used.
+    /// Starts counting acts using events, which the kernel writes into a trace instance owned by
+    /// this process (`owner`). No thread is watched until [`threads`](Self::threads) is called.
+    /// `why` is the reason why BPF programs are not used.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.

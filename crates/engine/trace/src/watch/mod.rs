@@ -56,7 +56,7 @@ pub struct GroupAsk {
 pub enum GroupsOf {
     /// The single hierarchy of control groups version 2.
     Unified,
-    /// The hierarchy of the controller `cpu`, of control groups version 1.
+    /// The hierarchy of the controller `cpu` in control groups version 1.
     Scheduler,
 }
 
@@ -99,7 +99,7 @@ enum Source {
 }
 
 impl WakeupWatch {
-    /// Longest interval between calls of [`keep_up`](Self::keep_up).
+    /// Maximum time between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: Duration = Duration::from_millis(100);
 
     /// Starts counting with BPF programs in the kernel.
@@ -111,9 +111,9 @@ impl WakeupWatch {
         Ok(Self(Source::Bpf(Box::new(BpfWatch::start(ask)?))))
     }
 
-    /// Starts counting events, which the kernel writes into a trace instance owned by this process
-    /// (`owner`). `why` is the reason why BPF programs are not used. If groups are used, `groups`
-    /// finds the control group of a thread.
+    /// Starts counting wake-ups using events, which the kernel writes into a trace instance owned
+    /// by this process (`owner`). `why` is the reason why BPF programs are not used. If groups are
+    /// used, `groups` finds the control group of a thread.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.

@@ -163,7 +163,7 @@ pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, 
 /// Returns the resolution of the times that a clock shows.
 pub(super) fn resolution(clock: Option<&str>) -> Nanos {
     match clock {
-        // This clock counts ticks, of which there are at least 100 per second.
+        // This clock counts ticks. There are at least 100 ticks per second.
         Some("uptime") => Nanos(10_000_000),
         _ => Nanos(1),
     }

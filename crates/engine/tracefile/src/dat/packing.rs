@@ -38,7 +38,7 @@ impl Packing {
         }
     }
 
-    /// Decompresses a section of which the decompressed size is known.
+    /// Decompresses a section whose decompressed size is known.
     pub(super) fn section(self, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
         if u64::from(size) > LARGEST_SECTION {
             return Err(format!(

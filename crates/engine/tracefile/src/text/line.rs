@@ -19,7 +19,7 @@ pub(super) struct Line<'a> {
     pub(super) flags: &'a str,
     /// The time.
     pub(super) time: Nanos,
-    /// The time that one unit of the last digit of `time` stands for.
+    /// The unit of the last digit of `time`.
     pub(super) resolution: Nanos,
     /// Whether the time is counted from the first event (`options/latency-format`).
     pub(super) is_relative: bool,

@@ -70,7 +70,7 @@ pub(super) fn stack(frames: Vec<u64>, names: &mut Names) -> Option<EventKind> {
 /// The value of a field.
 enum Value<'a> {
     Absent,
-    /// A number. An unsigned number has the same bits.
+    /// A number. An unsigned number is stored with the same bits.
     Number(i64),
     Name(&'a str),
 }
