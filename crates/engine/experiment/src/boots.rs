@@ -1,4 +1,4 @@
-//! Experiments on boots: each boot is one block.
+//! Experiments that compare boots. Each boot is one block.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -22,20 +22,21 @@ use crate::order::round_order;
 use crate::own::OwnExperiments;
 use crate::trial::{Bench, Trial, lease, refuse_shared};
 
-/// The environment of an experiment on boots: the machine, the store, and whether to write boot
-/// files.
+/// The environment of an experiment that compares boots: the machine, the store, and whether to
+/// write boot files.
 #[derive(Clone, Debug)]
 pub struct BootRequest {
     /// The machine whose boot loader and boot state are used.
     pub machine: Host,
-    /// Whether to write boot entries and a unit; if not, only the steps are shown.
+    /// Whether to write boot entries and a unit. If not, only the steps that the user has to
+    /// perform are shown.
     pub write: bool,
     /// This program, with the arguments that continue an experiment.
     pub program: Vec<String>,
     /// The folder of the store.
     pub folder: PathBuf,
-    /// The experiments that this user started on this machine, with the boot files that each has
-    /// written.
+    /// The experiments that this user started on this machine, with the boot files that each of
+    /// them wrote.
     pub own: OwnExperiments,
 }
 
@@ -44,20 +45,20 @@ pub struct BootRequest {
 pub enum BootStep {
     /// The machine has to be rebooted.
     Boot {
-        /// The boot, such as `boot 3 of 12 (preempt=lazy)`.
+        /// Description of the boot, such as `boot 3 of 12 (preempt=lazy)`.
         what: String,
-        /// Whether the boot entry is selected for the next boot.
+        /// Whether the boot entry has already been selected for the next boot.
         chosen: bool,
         /// The steps that the user has to perform.
         steps: Vec<String>,
     },
-    /// All blocks are measured.
+    /// All blocks have been measured.
     Ended,
     /// The user stopped the experiment.
     Stopped,
 }
 
-/// Returns whether the conditions of an experiment are boots.
+/// Returns whether an experiment compares boots.
 pub fn of_boots(experiment: &Experiment) -> bool {
     experiment.plan.arms.iter().any(|arm| words(arm).is_some())
 }
@@ -69,11 +70,11 @@ fn words(arm: &Arm) -> Option<&str> {
     }
 }
 
-/// Starts an experiment on boots, or continues it after a boot. Its progress is always in the
-/// store.
+/// Starts an experiment that compares boots, or continues it after a boot. Its progress is always
+/// saved in the store.
 ///
 /// # Errors
-/// See [`TrialError`]. On an error, boot entries and unit are removed.
+/// See [`TrialError`]. If there is an error, the boot entries and the unit are removed.
 pub fn run_boots<'a>(
     experiment: &mut Experiment,
     bench: Bench<'a>,
@@ -126,7 +127,8 @@ pub fn run_boots<'a>(
     }
 }
 
-/// Checks that all conditions are boots, that they differ, and that the machine supports them.
+/// Checks that all conditions are boots, that they differ from each other, and that the machine
+/// supports them.
 fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
     if host.boot_id().is_none() {
         return Err(TrialError::Plan(
@@ -167,10 +169,10 @@ fn check(experiment: &Experiment, host: &Host) -> Result<(), TrialError> {
     }
 }
 
-/// Restores the boot files that an experiment changed. Its state in the store stays the same.
+/// Restores the boot files that an experiment changed. Its state in the store is not changed.
 ///
 /// # Errors
-/// [`TrialError::Boot`], and the errors of [`OwnExperiments::check`].
+/// Returns [`TrialError::Boot`] and the errors of [`OwnExperiments::check`].
 pub fn undo_boots(
     experiment: &Experiment,
     own: &OwnExperiments,
@@ -181,7 +183,7 @@ pub fn undo_boots(
         return Ok(());
     }
     Loader::detect(host).forget(host, &entry_id(experiment, None), &run_program)?;
-    // Restores the newest file first. A file leaves the list once it is restored.
+    // Restore the newest file first. Each file is removed from the list once it has been restored.
     while let Some(file) = files.pop() {
         put_back(host, &file)?;
         own.set_files(experiment, &files)?;
@@ -189,7 +191,8 @@ pub fn undo_boots(
     Ok(())
 }
 
-/// Returns the ID of an entry, or, without an arm, the prefix of all entries of an experiment.
+/// Returns the ID of the boot entry for an arm. Without an arm, returns the prefix that the IDs of
+/// all boot entries of the experiment share.
 fn entry_id(experiment: &Experiment, arm: Option<u32>) -> String {
     let arm = arm.map_or_else(String::new, |arm| arm.to_string());
     format!("punctual-{}-{arm}", experiment.id.short())
@@ -219,7 +222,7 @@ struct Work<'a, 'b> {
     store: &'a Store,
     request: &'a BootRequest,
     loader: Loader,
-    /// The boot ID of the running system.
+    /// The ID of the current boot.
     boot: String,
     trial: Trial<'a, 'b>,
 }
@@ -250,7 +253,7 @@ impl Work<'_, '_> {
                 self.verify(experiment, last)?;
                 self.measure(experiment, last)
             }
-            // The program ended during this boot, so the block is measured again.
+            // The program already ended once during this boot, so the block is measured again.
             Some((BootOutcome::Measuring, last)) if here => self.measure(experiment, last),
             Some((BootOutcome::Measuring, last)) => {
                 let what = what(experiment, last.round, last.arm);
@@ -263,14 +266,14 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Checks that the machine booted as requested.
+    /// Checks that the machine was booted as requested.
     fn verify(
         &mut self,
         experiment: &mut Experiment,
         last: &BootAttempt,
     ) -> Result<(), TrialError> {
         let line = self.host.command_line().map_err(unknown)?;
-        // Without this, the machine would boot this entry forever.
+        // Without this, the machine might boot this entry every time.
         let kept = self
             .loader
             .forget(self.host, &entry_id(experiment, None), &run_program)?;
@@ -371,7 +374,8 @@ impl Work<'_, '_> {
         self.request(experiment, round, arm)
     }
 
-    /// Makes the machine boot the next arm, as far as the program may write boot files.
+    /// Makes the machine boot the next arm, to the extent that the program is allowed to write boot
+    /// files.
     fn request(
         &mut self,
         experiment: &mut Experiment,
@@ -425,8 +429,8 @@ impl Work<'_, '_> {
                 needs: &self.request.folder,
             },
         )?);
-        // Stores the list before the first write, so that a killed process leaves no unknown files
-        // behind.
+        // Store the list before writing the first file, so that no unknown files are left behind if
+        // the process is killed.
         self.request.own.set_files(experiment, &files)?;
         for file in &files {
             write(self.host, file)?;
@@ -434,7 +438,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Changes the record of the last boot, in memory and in the store.
+    /// Changes the record of the last boot attempt, in memory and in the store.
     fn note(
         &self,
         experiment: &mut Experiment,

@@ -1,4 +1,4 @@
-//! Selects the audit findings that may be tried without asking.
+//! Selects the audit findings whose settings may be tried without asking the user.
 
 use std::path::Path;
 
@@ -13,16 +13,16 @@ use crate::error::TrialError;
 use crate::plots::is_slow;
 use crate::sides::Sides;
 
-/// The most settings that one screening can test.
+/// Maximum number of settings that one screening can test.
 pub(crate) const MOST: usize = punctual_stats::screening::FACTORS;
 
 /// Maximum number of settings that take effect slowly, because each doubles the number of whole
 /// plots.
 const MOST_SLOW: usize = 3;
 
-/// Splits the findings into settings to try, most severe first, and settings left out with the
-/// reason. Changes nothing. `only`: names (`name` or `name@instance`) of the settings to try; the
-/// others are then not mentioned. Empty means all.
+/// Splits the findings into settings to try, most severe first, and settings that are left out,
+/// with the reasons. Changes nothing. `only` contains the names (`name` or `name@instance`) of the
+/// settings to try, in which case the others are not mentioned. If it is empty, all are considered.
 pub fn candidates(
     audit: &Audit,
     host: &Host,
@@ -80,7 +80,7 @@ pub fn candidates(
     (tried, left_out)
 }
 
-/// Returns the names in `only` for which the audit recommends no other value.
+/// Returns those names in `only` for which the audit does not recommend a different value.
 fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item = NotTried> + 'a {
     let problems = (audit.findings.iter()).filter(|finding| finding.is_problem());
     let recommended: Vec<String> = problems
@@ -97,7 +97,7 @@ fn not_recommended<'a>(audit: &Audit, only: &'a [String]) -> impl Iterator<Item 
     })
 }
 
-/// Returns whether one of the names denotes the setting of the assignment, with or without its
+/// Returns whether one of these names stands for the setting in the assignment, with or without its
 /// instance.
 fn is_wanted(assignment: &str, only: &[String]) -> bool {
     let full = assignment.split('=').next().unwrap_or_default();
@@ -105,10 +105,11 @@ fn is_wanted(assignment: &str, only: &[String]) -> bool {
     only.is_empty() || only.iter().any(|one| one == full || one == name)
 }
 
-/// Applies each setting once and undoes it, to leave out those that the kernel rejects.
+/// Applies each setting once and undoes it again, in order to leave out those that the kernel
+/// rejects.
 ///
 /// # Errors
-/// If the journal cannot be used.
+/// Returns an error if the journal cannot be used.
 pub fn rehearse(
     improvement: &mut Improvement,
     host: &Host,
@@ -150,7 +151,7 @@ fn by_hand(assignment: &str, cpus: Option<&CpuSet>) -> String {
     format!("punctual tune apply --set {assignment}{cpus}")
 }
 
-/// Returns why a remedy is not tried, or `None` if it is tried.
+/// Returns the reason why a remedy is not tried, or `None` if it is tried.
 fn refusal(remedy: &Remedy, host: &Host, cpus: Option<&CpuSet>) -> Option<String> {
     let wish = match Wish::of_remedy(remedy) {
         Ok(wish) => wish,
@@ -177,7 +178,7 @@ fn refusal(remedy: &Remedy, host: &Host, cpus: Option<&CpuSet>) -> Option<String
     }
 }
 
-/// Returns why the program never tries this setting without being asked.
+/// Returns the reason why the program never tries this setting on its own, if there is one.
 fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
     if let Some(reason) = setting.only_by_hand() {
         return Some(reason.to_owned());

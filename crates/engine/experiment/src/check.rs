@@ -1,4 +1,4 @@
-//! The check-up of a machine, from start to end.
+//! The check-up of a machine, from start to finish.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,21 +23,21 @@ use crate::wording::{next, sentence};
 pub struct Checked {
     /// The check-up.
     pub checkup: Checkup,
-    /// Its recordings; the timer probe's comes first.
+    /// The recordings of the check-up. That of the timer probe comes first.
     pub recordings: Vec<Recording>,
-    /// Whether the user stopped it.
+    /// Whether the user stopped the check-up.
     pub stopped: bool,
-    /// Why the store does not hold all of it.
+    /// The reason why the check-up could not be stored completely.
     pub store_error: Option<StoreError>,
 }
 
-/// The environment of a check-up: machine, store and progress output.
+/// The environment of a check-up: the machine, the store and the output of progress.
 pub struct Around<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// Its audit.
+    /// The audit of the machine.
     pub audit: Audit,
-    /// Destination of the recordings; `None` to discard them.
+    /// Where the recordings are stored; `None` to discard them.
     pub store: Option<&'a dyn RecordingSink>,
     /// Shows the progress.
     pub view: &'a mut dyn Watcher,
@@ -47,12 +47,12 @@ pub struct Around<'a> {
     pub say: &'a dyn Fn(&str),
 }
 
-/// Checks a machine: a short hardware probe, then the timer probe in each condition. Explains late
-/// periods if tracing is available.
+/// Checks a machine with a short run of the hardware probe, followed by the timer probe in each
+/// condition. If tracing is available, late periods are explained.
 ///
 /// # Errors
-/// If a measurement cannot be started; see [`SessionError`]. Missing privileges are not an error:
-/// they are listed in [`Checkup::lacking`].
+/// Returns an error if a measurement cannot be started (see [`SessionError`]). Missing privileges
+/// are not an error, but are listed in [`Checkup::lacking`].
 pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, CheckError> {
     if asked.idle == Nanos::ZERO && asked.loads.is_empty() {
         return Err(CheckError::Nothing);
@@ -115,8 +115,8 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     })
 }
 
-/// Returns the verdict for the recordings to keep. `beside`: for the hardware probe's recording,
-/// which the verdict does not cover.
+/// Returns the verdict to be stored with the recordings. `beside` is set for the recording of the
+/// hardware probe, which the verdict does not cover.
 fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     let sentence = &checkup.sentence;
     Judgement {
@@ -136,7 +136,7 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     }
 }
 
-/// Prefix of the reason why late periods have no causes.
+/// Prefix of the message that says why the causes of late periods are unknown.
 const NOT_EXPLAINED: &str = "late periods are not explained";
 
 /// Runs the timer probe in each condition and returns the results for each.
@@ -212,7 +212,7 @@ impl Watcher for Either<'_, '_> {
     }
 }
 
-/// Prepares the main measurement; without trace events if they are not available.
+/// Prepares the main measurement. Trace events are omitted if they are not available.
 fn prepare(
     asked: &CheckRequest,
     host: &Host,
@@ -233,7 +233,8 @@ fn prepare(
 
 type StoredRecording = (Recording, Option<StoreError>);
 
-/// Measures the time that hardware takes from a spinning thread; `None` if not requested.
+/// Measures the time that the hardware takes from a spinning thread. Returns `None` if this was not
+/// requested.
 fn look_at_hardware(
     asked: &CheckRequest,
     around: &Around<'_>,
@@ -264,7 +265,7 @@ fn gaps(recording: &Recording) -> HardwareGaps {
     }
 }
 
-/// Returns the causes in descending order of time, each with the related checks that are not ok.
+/// Returns the causes in descending order of time. Each has the related checks that are not ok.
 fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::Cause| {
@@ -298,7 +299,8 @@ fn is_open(finding: &Finding) -> bool {
     finding.is_problem() || finding.state == FindingState::Unknown
 }
 
-/// Returns the findings of the audit: those related to a cause first, by the time of the cause.
+/// Returns the findings of the audit. Those that are related to a cause come first, ordered by the
+/// time of the cause.
 fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
     let rank = |finding: &Finding| {
         let bears = |cause: &RemediedCause| cause.checks.contains(&finding.id);
@@ -312,8 +314,8 @@ fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
     all
 }
 
-/// `Broken` if any condition is broken; otherwise the outcome of the last condition, which the
-/// verdict is about.
+/// Returns `Broken` if any condition has this outcome, or otherwise the outcome of the last
+/// condition, which is the one that the verdict is about.
 fn overall(conditions: &[Condition]) -> Outcome {
     let broken = conditions.iter().any(|one| one.outcome == Outcome::Broken);
     match (broken, conditions.last()) {
@@ -325,7 +327,7 @@ fn overall(conditions: &[Condition]) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    /// Each check named by a remedy is part of the audit.
+    /// Each check that is named by a remedy is part of the audit.
     #[test]
     fn remedies_name_checks_that_exist() {
         let page = punctual_checks::page();

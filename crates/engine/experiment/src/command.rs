@@ -13,36 +13,38 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::error::TrialError;
 
-/// Maximum size of the kept output in bytes; only its end is kept.
+/// Maximum size in bytes of the output that is kept. Only the end of the output is kept.
 const KEPT: usize = 2_000;
 
-/// Polling interval for the end of a command.
+/// Interval at which to check whether a command has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Time between SIGTERM and SIGKILL for processes to exit.
+/// How long processes may take to exit between SIGTERM and SIGKILL.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A command that has succeeded, and the processes it left running. Dropping it ends them.
+/// A command that has succeeded, and the processes that it left running. Dropping this value ends
+/// them.
 ///
-/// The shell is not reaped before the end, so that the process group ID cannot be reused.
+/// The shell is not reaped before then, so that the ID of the process group cannot be reused.
 pub(crate) struct Running {
     child: Child,
-    /// Kills the process group if this program is killed: the guard then sees the end of a pipe.
+    /// A process that kills the process group if this program is killed, which it notices by the
+    /// end of a pipe.
     guard: Child,
-    /// The end of the output so far. `all_read` receives a message when the pipe is closed.
+    /// The end of the output so far. `all_read` receives a message when the pipe has been closed.
     output: Arc<Mutex<Vec<u8>>>,
     all_read: Receiver<()>,
     reaped: bool,
 }
 
-/// The guard's script; its argument is the process group.
+/// The script of the guard. Its argument is the process group.
 const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
 
 impl Running {
     /// Runs a command in the shell until it ends.
     ///
     /// # Errors
-    /// [`TrialError::Command`] with its output if it fails.
+    /// Returns [`TrialError::Command`] with the output of the command if it fails.
     pub(crate) fn start(
         command: &str,
         side: &str,
@@ -122,7 +124,8 @@ impl Running {
         status.exit_status()
     }
 
-    /// Ends the processes left in its process group and returns the end of the output.
+    /// Ends the processes that are left in the command's process group, and returns the end of the
+    /// output.
     pub(crate) fn end(mut self) -> Option<String> {
         self.end_group();
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,15 +134,15 @@ impl Running {
     }
 
     fn end_group(&mut self) {
-        // Neither a group without living members nor a process that has left the group and keeps
-        // the pipe open counts as an error.
+        // It is not an error if no member of the group is alive any more, or if a process that has
+        // left the group keeps the pipe open.
         let _ = kill_process_group(self.pid(), Signal::TERM);
         let read = self.all_read.recv_timeout(PATIENCE);
         let _ = kill_process_group(self.pid(), Signal::KILL);
         if read.is_err() {
             let _ = self.all_read.recv_timeout(PATIENCE);
         }
-        // End the guard before the process group ID can be reused.
+        // End the guard before the ID of the process group can be reused.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
         let _ = self.child.wait();
@@ -155,7 +158,7 @@ impl Drop for Running {
     }
 }
 
-/// Keeps the last bytes written to a pipe, until all its writers have closed it.
+/// Keeps the last bytes written to a pipe, and returns when all writers have closed the pipe.
 fn keep_end(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
     while let Ok(count @ 1..) = pipe.read(&mut buffer) {
@@ -198,11 +201,11 @@ mod tests {
     fn leftover_processes_end_with_block() {
         let begin = Instant::now();
         let running = run("sleep 600 & echo $!").unwrap();
-        // It did not wait for the background process.
+        // Starting the command did not wait for the background process.
         assert!(begin.elapsed() < Duration::from_secs(300));
         let pid: i32 = running.end().unwrap().parse().unwrap();
-        // The process is gone, or a zombie that is not reaped yet. Delivering the signal takes a
-        // moment.
+        // The process is gone or is a zombie that has not been reaped yet. It takes a moment until
+        // the signal is delivered.
         let lives = || {
             let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z")

@@ -12,7 +12,7 @@ pub(crate) const IDLE: &str = "idle";
 /// The condition under load.
 pub(crate) const LOADED: &str = "loaded";
 
-/// Builds the part of the request that all measurements of a check-up share.
+/// Builds the part of the request that is common to all measurements of a check-up.
 fn request(
     asked: &CheckRequest,
     probe: &'static ProbeEntry,
@@ -30,8 +30,8 @@ fn request(
     })
 }
 
-/// Builds the request for the timer probe, with the loop's period and priority, in each condition.
-/// The machine is measured as it is: /dev/cpu_dma_latency stays unchanged.
+/// Builds the request for running the timer probe in each condition, with the period and priority
+/// of the loop. The machine is measured as it is, so /dev/cpu_dma_latency is not changed.
 pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, CheckError> {
     let probe = punctual_probes::probe("timer").map_err(CheckError::Probe)?;
     let interval = format!("{}ns", asked.requirement.period_ns.0);

@@ -4,22 +4,22 @@ use punctual_session::SessionError;
 use punctual_store::StoreError;
 use punctual_tune::TuneError;
 
-/// Why an experiment cannot be carried out.
+/// The reason why an experiment cannot be carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
     /// An invalid probe parameter or load.
     #[error("{0}")]
     Parameter(String),
-    /// The plan cannot show anything.
+    /// The plan could not show anything.
     #[error("{0}")]
     Plan(String),
-    /// The values compared are the same.
+    /// The compared values are the same.
     #[error("{arm} is already in effect: there is nothing to compare")]
     Equal {
         /// The arm.
         arm: String,
     },
-    /// The setting takes effect only at a start.
+    /// The setting takes effect only when the machine is booted.
     #[error(
         "{setting} takes effect only when the machine or a service starts: an experiment within \
          one boot cannot test it"
@@ -28,7 +28,7 @@ pub enum TrialError {
         /// The setting.
         setting: String,
     },
-    /// A setting was changed from outside during a block.
+    /// A setting was changed by another program or by a user during a block.
     #[error(
         "another program changed {setting} to '{found}' during a block: end that program, then run \
          `punctual experiment resume`"
@@ -36,7 +36,7 @@ pub enum TrialError {
     ChangedMeanwhile {
         /// The setting.
         setting: String,
-        /// Its current value.
+        /// The current value of the setting.
         found: String,
     },
     /// A command of an arm failed.
@@ -44,7 +44,7 @@ pub enum TrialError {
     Command {
         /// The command.
         command: String,
-        /// How it ended.
+        /// How the command ended.
         how: String,
         /// The command's output; it starts with ": " or is empty.
         output: String,
@@ -57,9 +57,9 @@ pub enum TrialError {
     Hot {
         /// The thermal zone.
         zone: String,
-        /// Its temperature in degrees Celsius.
+        /// The temperature of the zone, in degrees Celsius.
         at: i64,
-        /// The temperature at which the kernel starts to throttle, in degrees Celsius.
+        /// The temperature at which the kernel starts throttling, in degrees Celsius.
         limit: i64,
     },
     /// A boot that cannot be counted.
@@ -68,19 +68,19 @@ pub enum TrialError {
     /// An error of a boot entry.
     #[error(transparent)]
     Boot(#[from] punctual_tune::boot_loader::BootError),
-    /// An experiment that was not started here.
+    /// An experiment that this user did not start on this machine.
     #[error(
         "experiment {id} can only be shown, because this user did not start it on this machine, or \
          its plan has changed since: start a new experiment to measure"
     )]
     Foreign {
-        /// Its short ID.
+        /// The short ID of the experiment.
         id: String,
     },
-    /// An error of the entry of an experiment that was started here.
+    /// An error concerning the entry of an experiment that this user started on this machine.
     #[error(transparent)]
     Entry(#[from] punctual_files::FileError),
-    /// Another measurement runs on this machine.
+    /// Another measurement is running on this machine.
     #[error(
         "another process is measuring {what}, and the two measurements would disturb each other: \
          wait until it has ended, or give --share-cpus"
@@ -89,7 +89,7 @@ pub enum TrialError {
         /// The other measurement.
         what: String,
     },
-    /// The user stopped it.
+    /// The user stopped the experiment.
     #[error("stopped")]
     Stopped,
     /// An error of a setting.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use punctual_model::{Episodes, Looks, LoopRequirement, Nanos, Rate, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
-/// The most late periods recorded per condition; further ones are only counted.
+/// Maximum number of late periods that are recorded per condition. Any others are only counted.
 const MOST: usize = 1_000_000;
 
-/// Interval of evaluating the rate in a run that ends once the result is decided.
+/// Interval at which the rate is evaluated in a run that ends as soon as the result is decided.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Interval between progress lines when the output is not a terminal.
@@ -18,17 +18,18 @@ const SAY: Duration = Duration::from_secs(60);
 /// The late periods of one condition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Noted {
-    /// Numbers of the late periods: expected wake-up on CLOCK_MONOTONIC divided by the period.
+    /// The numbers of the late periods. The number of a period is its expected wake-up time on
+    /// CLOCK_MONOTONIC divided by the length of a period.
     pub(crate) late: Vec<u64>,
-    /// Late samples that were not recorded.
+    /// Number of late periods that were not recorded.
     pub(crate) beyond: u64,
-    /// The first and the last period seen.
+    /// The first and the last period that have been seen.
     pub(crate) span: Option<(u64, u64)>,
 }
 
 impl Noted {
-    /// Adds a sample. A wake-up that is late by more than a period also makes the following missed
-    /// periods late.
+    /// Adds a sample. If a wake-up is late by more than a period, the periods that were missed
+    /// after it are late too.
     fn add(&mut self, sample: Sample, period: Nanos, budget: Nanos) {
         let number = sample.expected.0 / period.0.max(1);
         let (first, last) = self.span.unwrap_or((number, number));
@@ -47,7 +48,7 @@ impl Noted {
         }
     }
 
-    /// Returns the rate of late-period episodes in the measured time.
+    /// Returns the rate of episodes of late periods during the measured time.
     pub(crate) fn rate(&self, asked: &LoopRequirement, measured: Nanos) -> Rate {
         let time = |number: u64| Nanos(number.saturating_mul(asked.period_ns.0));
         let late: Vec<Nanos> = self.late.iter().map(|number| time(*number)).collect();
@@ -60,14 +61,14 @@ impl Noted {
 /// Decides when a run may end.
 pub(crate) struct UntilProven<'a> {
     pub(crate) looks: Looks,
-    /// Set when the result is decided.
+    /// This is set when the result is decided.
     pub(crate) stop: &'a AtomicBool,
 }
 
-/// Records late periods by condition, and passes all calls on to the inner watcher.
+/// Records late periods by condition, and forwards all calls to the inner watcher.
 pub(crate) struct Events<'a> {
     asked: &'a LoopRequirement,
-    /// The names of the conditions, in their order.
+    /// The names of the conditions, in the order in which they are measured.
     pub(crate) names: Vec<String>,
     pub(crate) noted: Vec<Noted>,
     /// The condition of each thread.
@@ -100,7 +101,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// Evaluates the late periods of the last condition so far.
+    /// Evaluates the late periods of the last condition that have occurred so far.
     fn look(&mut self, snapshot: &Snapshot) {
         let Some(last) = self.noted.len().checked_sub(1) else {
             return;
@@ -219,7 +220,7 @@ mod tests {
             (noted.span, noted.rate(&asked, measured).events),
             (Some((10, 17)), 1)
         );
-        // A missed period counts as late with any budget.
+        // A missed period counts as late no matter how large the budget is.
         noted.add(
             sample(30, 1_200_000),
             Nanos::from_millis(1),

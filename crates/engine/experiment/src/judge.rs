@@ -1,4 +1,4 @@
-//! Turns the recorded data of a condition into its verdict.
+//! Derives the verdict on a condition from its recorded data.
 
 use punctual_model::{
     Condition, Decision, ERROR, LoadRecord, Looks, LoopRequirement, Nanos, Outcome, Rate,
@@ -9,13 +9,13 @@ use punctual_stats::tail::remark;
 use crate::events::Noted;
 use crate::request::LEAST;
 
-/// The data that a condition is judged by.
+/// The data on which the verdict on a condition is based.
 pub(crate) struct Grounds<'a> {
     pub(crate) name: &'a str,
     pub(crate) recording: &'a Recording,
     pub(crate) noted: &'a Noted,
     pub(crate) asked: &'a LoopRequirement,
-    /// The interim evaluations, if the condition was measured until decided.
+    /// The interim evaluations, if the condition was measured until the result was decided.
     pub(crate) looks: Option<Looks>,
 }
 
@@ -41,7 +41,7 @@ impl Grounds<'_> {
         threads.iter().for_each(|thread| all.merge(&thread.due()));
         let missed: u64 = threads.iter().map(|thread| thread.accounting.missed).sum();
         let rate = match self.noted.rate(self.asked, measured) {
-            // Periods were missed, and no sample shows them.
+            // Periods were missed, but no sample shows them.
             rate if rate.events == 0 && missed > 0 => {
                 Rate::from_times(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
             }
@@ -77,7 +77,7 @@ impl Grounds<'_> {
             no_tail: None,
         };
         self.judge(&rate, decision, &mut condition);
-        // Computed after the verdict, because it must not change the verdict.
+        // This is computed after the verdict, because it must not influence the verdict.
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
             Ok(tail) => condition.tail = Some(tail),
@@ -125,7 +125,7 @@ impl Grounds<'_> {
         }
     }
 
-    /// Returns the reasons that rule out *held*.
+    /// Returns the reasons why the outcome cannot be *held*.
     fn gates(&self, condition: &Condition) -> Vec<String> {
         let mut said = Vec::new();
         if condition.measured_ns < LEAST {
@@ -203,7 +203,7 @@ mod tests {
         .condition()
     }
 
-    /// 60 s without a miss prove at most 4,314 a day; 1,000 a day need 4.3 min.
+    /// 60 s without a miss prove at most 4,314 per day. Proving 1,000 per day takes 4.3 min.
     #[test]
     fn quiet_recording_bounds_the_miss_rate() {
         let minute = judged(&quiet(60), &[], &asked(4_314.0));
@@ -231,7 +231,8 @@ mod tests {
 
     #[test]
     fn episodes_are_counted_and_break_it() {
-        // Ten bursts of three late periods, spread over the minute: at least 5,700 a day.
+        // Ten bursts of three late periods each, spread over the minute, mean at least 5,700 per
+        // day.
         let late: Vec<u64> = (0..30).map(|n| n / 3 * 6_000 + 2_000 + n % 3).collect();
         let condition = judged(&quiet(60), &late, &asked(1_000.0));
         assert_eq!((condition.late, condition.episodes), (30, 10));
@@ -281,7 +282,8 @@ mod tests {
             },
             "load cpu failed",
         );
-        // A few late periods, all in the first half of an hour; then more, all in its first tenth.
+        // First, a few late periods, all in the first half of an hour. Then more of them, all in
+        // its first tenth.
         let late: Vec<u64> = (0..9).map(|n| n * 150_000 + 7).collect();
         let slow = judged(&quiet(3_600), &late, &asked(10_000.0));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Duration of an experiment and its shortest possible value.
+//! Computes the duration of an experiment and the shortest possible duration.
 
 use punctual_model::{ExperimentPlan, Nanos};
 use punctual_stats::pairs::LEAST_PAIRS;
@@ -6,16 +6,16 @@ use punctual_stats::pairs::LEAST_PAIRS;
 /// False alarm rate of the randomisation test.
 pub(crate) const BY_SIGNS: f64 = 0.04;
 
-/// The fewest rounds with several arms: enough for Holm's method with 10 of them.
+/// Minimum number of rounds with several arms. It is enough for Holm's method with 10 arms.
 const LEAST_WITH_HOLM: u32 = 9;
 
 /// The length of a block is at least this multiple of the wash-out.
 pub const TIMES_WASH_OUT: u64 = 5;
 
-/// The shortest block if no length was given.
+/// The shortest block length if none was given.
 const SHORTEST: Nanos = Nanos::from_secs(10);
 
-/// Overhead of a block besides measuring: preparing and storing.
+/// Overhead of a block in addition to measuring, for preparing and storing it.
 const OVERHEAD: Nanos = Nanos::from_millis(500);
 
 /// Limits of the pilot's length if no block length was given.
@@ -26,7 +26,7 @@ pub(crate) fn shortest_block(plan: &ExperimentPlan) -> Nanos {
     asked.unwrap_or_else(|| SHORTEST.max(Nanos(plan.wash_out_ns.0.saturating_mul(TIMES_WASH_OUT))))
 }
 
-/// Returns the total time of one block, with the shortest length if none was given.
+/// Returns the total time of one block. If no length was given, the shortest one is assumed.
 pub(crate) fn block_time(plan: &ExperimentPlan) -> Nanos {
     taken(plan, shortest_block(plan))
 }
@@ -53,21 +53,21 @@ pub(crate) fn pilot_of(plan: &ExperimentPlan, time: Nanos) -> Nanos {
     }
 }
 
-/// Returns the fewest rounds that can show a difference with this number of arms.
+/// Returns the smallest number of rounds that can show a difference with this number of arms.
 pub fn least_rounds(arms: usize) -> u32 {
     match arms {
         0..=2 => LEAST_PAIRS as u32,
         _ => {
             let tests = arms.saturating_sub(1) as f64;
-            // Of 2^n arrangements, 2 are as extreme as the observed one; this is multiplied by the
-            // number of tests.
+            // If all differences have the same sign, 2 of the 2^n arrangements are as extreme as
+            // the observed one. This probability is multiplied by the number of tests.
             let needed = (2.0 * tests / BY_SIGNS).log2().ceil() as u32;
             needed.max(LEAST_WITH_HOLM)
         }
     }
 }
 
-/// Returns the fewest rounds that the plan may have.
+/// Returns the smallest number of rounds that the plan may have.
 pub(crate) fn fewest(plan: &ExperimentPlan) -> u32 {
     if plan.ranks_only {
         1
@@ -85,7 +85,7 @@ pub(crate) fn least_block(plan: &ExperimentPlan) -> Nanos {
 pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let blocks = round(plan, block).0.saturating_mul(fewest(plan).into());
-    // A longer experiment has a longer pilot.
+    // A longer experiment has a longer pilot, so several steps are needed.
     let mut time = Nanos(blocks);
     for _ in 0..50 {
         let needed = blocks.saturating_add(pilot_of(plan, time).0);
@@ -98,12 +98,13 @@ pub(crate) fn time_for(plan: &ExperimentPlan, block: Nanos) -> Nanos {
     time
 }
 
-/// Returns the shortest time for a plan, unless the pilot turns out to need longer blocks.
+/// Returns the shortest time for a plan. It is not sufficient if the pilot shows that longer blocks
+/// are needed.
 pub fn shortest_time(plan: &ExperimentPlan) -> Nanos {
     time_for(plan, shortest_block(plan).max(least_block(plan)))
 }
 
-/// Formats a time as on the command line: `20m`, `37m8s`, `90s`.
+/// Formats a time as it is written on the command line, such as `20m`, `37m8s` or `90s`.
 pub(crate) fn typed(time: Nanos) -> String {
     let seconds = time.0 / 1_000_000_000;
     match (time.0 % 1_000_000_000, seconds / 60, seconds % 60) {
@@ -114,7 +115,8 @@ pub(crate) fn typed(time: Nanos) -> String {
     }
 }
 
-/// Returns the longest block that allows the fewest rounds and a pilot of this length in the time.
+/// Returns the longest block with which a pilot of this length and the smallest number of rounds
+/// still fit into the time.
 pub(crate) fn longest_that_fits(plan: &ExperimentPlan, pilot: Nanos) -> Nanos {
     let blocks = u64::from(fewest(plan)) * plan.arms.len() as u64;
     let each = plan.time_ns.0.saturating_sub(pilot.0) / blocks.max(1);

@@ -1,14 +1,15 @@
-//! Measurements arranged so that their results are statistically sound.
+//! Arranges measurements so that their results are statistically sound.
 //!
-//! **For:** the check-up of a machine ([`check`]): an audit, a short probe for time taken by
-//! firmware or a hypervisor, the timer probe without and with load, and a verdict on the rate of
-//! misses, with its confidence. Experiments ([`run`]): blocks of measurements under several
-//! conditions in random order, and the differences between these.
+//! **For:** the check-up of a machine ([`check`]): an audit, a short probe that looks for time
+//! taken by firmware or a hypervisor, the timer probe without and with load, and a verdict on the
+//! rate of misses, with its confidence. Also experiments ([`run`]): blocks of measurements under
+//! several conditions in random order, and the differences between these conditions.
 //!
 //! **Knows:** `session` and its dependencies, the audit, the statistics of rates, the settings of
 //! `tune`.
 //!
-//! **Must not know:** the terminal, the layout of a report. `session` stays one measurement.
+//! **Must not know:** the terminal or the layout of a report. `session` remains responsible for a
+//! single measurement.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

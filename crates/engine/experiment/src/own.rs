@@ -1,6 +1,6 @@
 //! The experiments that this user started on this machine. A store may come from another machine,
 //! and an experiment in it contains commands, loads, settings and boot parameters. Only experiments
-//! with an entry here are continued or undone; all others are only shown.
+//! that have an entry in this user's folder are continued or undone. All others are only shown.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TrialError;
 
-/// The maximum size of an entry in bytes; it contains files of a boot loader.
+/// Maximum size of an entry in bytes. An entry can be large, because it contains files of a boot
+/// loader.
 const LONGEST: u64 = 16 << 20;
 
-/// The entries, one file each, in a private folder of the user.
+/// The entries. Each is a file in a private folder of the user.
 #[derive(Clone, Debug)]
 pub struct OwnExperiments {
     folder: PathBuf,
@@ -24,14 +25,14 @@ pub struct OwnExperiments {
 #[serde(deny_unknown_fields)]
 struct Entry {
     plan: ExperimentPlan,
-    /// Boot files written so far, in the order of writing.
+    /// Boot files that have been written so far, in the order in which they were written.
     files: Vec<WrittenFile>,
-    /// Set for the first stage of a search for settings.
+    /// This is set for the first stage of a search for settings.
     #[serde(default)]
     search: Option<Search>,
 }
 
-/// The settings that a search measures and writes, and its plan.
+/// The settings that a search measures and writes, and the plan of the search.
 #[derive(PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Search {
@@ -52,7 +53,7 @@ impl Search {
 }
 
 impl OwnExperiments {
-    /// Returns the entries in the folder next to the journal of settings.
+    /// Returns the entries, which are in a folder next to the journal of settings.
     pub fn next_to(journal: &Path) -> Self {
         Self {
             folder: journal.with_file_name("experiments"),
@@ -62,7 +63,7 @@ impl OwnExperiments {
     /// Adds an entry for an experiment that this process created.
     ///
     /// # Errors
-    /// [`TrialError::Entry`].
+    /// Returns [`TrialError::Entry`].
     pub fn enter(&self, experiment: &Experiment) -> Result<(), TrialError> {
         folder::make(&self.folder, 0o700)?;
         let entry = Entry {
@@ -73,15 +74,17 @@ impl OwnExperiments {
         self.write(experiment.id, &entry)
     }
 
-    /// Rejects an experiment that this user did not start here, or whose plan has changed since.
+    /// Rejects an experiment that this user did not start on this machine, or whose plan has
+    /// changed since then.
     ///
     /// # Errors
-    /// [`TrialError::Foreign`] and [`TrialError::Entry`].
+    /// Returns [`TrialError::Foreign`] and [`TrialError::Entry`].
     pub fn check(&self, experiment: &Experiment) -> Result<(), TrialError> {
         self.entry(experiment).map(drop)
     }
 
-    /// Returns whether this user started it here, so that [`check`](Self::check) passes.
+    /// Returns whether this user started the experiment on this machine, so that
+    /// [`check`](Self::check) accepts it.
     pub fn has(&self, experiment: &Experiment) -> bool {
         self.check(experiment).is_ok()
     }
@@ -89,22 +92,23 @@ impl OwnExperiments {
     /// Removes the entry of an experiment that has ended or was deleted. A missing entry is not an
     /// error.
     pub fn forget(&self, id: RecordingId) {
-        // An entry that remains permits only the plan that its user started.
+        // If this fails, the remaining entry allows only the plan that the user started.
         let _ = std::fs::remove_file(self.path(id));
     }
 
-    /// Returns the boot files that are currently written for an experiment.
+    /// Returns the boot files that have been written for an experiment and not restored yet.
     ///
     /// # Errors
-    /// The errors of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub(crate) fn files(&self, experiment: &Experiment) -> Result<Vec<WrittenFile>, TrialError> {
         self.entry(experiment).map(|entry| entry.files)
     }
 
-    /// Sets the boot files that are written. The entry survives a power failure once this returns.
+    /// Stores the list of boot files that have been written. Once this returns, the entry survives
+    /// a power failure.
     ///
     /// # Errors
-    /// The errors of [`check`](Self::check).
+    /// Returns the errors of [`check`](Self::check).
     pub(crate) fn set_files(
         &self,
         experiment: &Experiment,

@@ -10,14 +10,14 @@ use crate::lengths::{
 };
 use crate::tally::Seen;
 
-/// The fewest late slots per block of the baseline that a threshold must give.
+/// Minimum number of late slots per block that the baseline must have with a threshold.
 const LEAST: u64 = 3;
 
-/// The preferred number of late slots per block when choosing a threshold.
+/// The preferred number of late slots per block when a threshold is chosen.
 pub(crate) const GOOD: u64 = 5;
 
-/// Returns the pilot's predictions for other arms with this number of rounds and of compared
-/// `pairs`.
+/// Returns the predictions of the pilot for different arms, with this number of rounds and this
+/// number of compared `pairs`.
 pub(crate) fn rescaled(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
     let per_block =
         pilot.late as f64 * pilot.block_ns.as_secs_f64() / pilot.measured_ns.as_secs_f64();
@@ -32,7 +32,7 @@ pub(crate) fn rescaled(pilot: Pilot, rounds: u32, pairs: u32) -> Pilot {
 /// Returns the length of the pilot.
 ///
 /// # Errors
-/// If the plan is too short for any result of the pilot.
+/// Returns an error if the plan is too short no matter what the pilot finds.
 pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     let block = shortest_block(plan);
     let least = least_block(plan);
@@ -49,7 +49,7 @@ pub(crate) fn length(plan: &ExperimentPlan) -> Result<Nanos, TrialError> {
     Ok(length)
 }
 
-/// Returns the number of rounds that fit the time after the pilot.
+/// Returns the number of rounds that fit into the time after the pilot.
 fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, TrialError> {
     let least = fewest(plan);
     let fits = plan.time_ns.0.saturating_sub(pilot.0) / round(plan, block).0.max(1);
@@ -70,7 +70,7 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
              {least} are needed: give --duration {} or more{}",
             typed(plan.time_ns),
             typed(time_for(plan, block)),
-            // A shorter block is suggested only if the wash-out allows it.
+            // Suggest a shorter block only if the wash-out allows it.
             if block > least_block(plan) && plan.block_ns.is_some() {
                 ", or a shorter --block"
             } else {
@@ -80,11 +80,11 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
     }))
 }
 
-/// Sets the threshold, and the length and number of blocks, from the samples of the pilot.
+/// Determines the threshold and the length and number of blocks from the samples of the pilot.
 ///
 /// # Errors
-/// If the baseline exceeds the threshold too rarely (with a threshold that works), or if the time
-/// is too short.
+/// Returns an error if the baseline exceeds the threshold too rarely (the error suggests a
+/// threshold that works), or if the time is too short.
 pub(crate) fn plan(
     plan: &ExperimentPlan,
     seen: &Seen,
@@ -94,7 +94,7 @@ pub(crate) fn plan(
     if measured == Nanos::ZERO {
         return Err(TrialError::Plan("the pilot measured nothing".to_owned()));
     }
-    // The pilot ends with a wake-up, which may come slightly late.
+    // The pilot ends with a wake-up, which may be slightly late.
     let pilot_ns = measured.min(pilot_of(plan, plan.time_ns));
     let in_pilot = |block: Nanos, count: u64| {
         let share = measured.as_secs_f64() / block.as_secs_f64().max(1e-9);
@@ -113,8 +113,8 @@ pub(crate) fn plan(
         block.max(Nanos((needed * 1e9) as u64))
     };
     let block = match (plan.block_ns, late) {
-        // The block is long enough for the preferred number of late slots, or slightly shorter if
-        // time is short.
+        // The block is long enough for the preferred number of late slots. If there is not enough
+        // time for this, it is somewhat shorter.
         (None, 1..) => {
             let [good, least] = [GOOD, LEAST].map(|count| lengthened(late, count));
             let fits = |block| rounds(plan, block, pilot_ns).is_ok();
@@ -159,7 +159,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Variance-to-mean ratio, at least 1.
+/// Returns the ratio of the variance to the mean, but at least 1.
 fn dispersion(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
     let mean = counts.iter().sum::<u64>() as f64 / number;
@@ -172,7 +172,7 @@ fn dispersion(counts: &[u64]) -> f64 {
     }
 }
 
-/// Describes the plan before the start.
+/// Describes the plan before the experiment starts.
 pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     let arms: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     let boots = (plan.arms.iter()).any(|arm| matches!(arm.action, ArmAction::Boot { .. }));
@@ -184,7 +184,7 @@ pub(crate) fn intention(plan: &ExperimentPlan) -> String {
     format!("comparing {}; first a pilot {pilot}", arms.join(", "))
 }
 
-/// Describes the effects that the plan can show.
+/// Describes the plan and the effects that it can show.
 pub fn sentence(plan: &ExperimentPlan, pilot: &Pilot) -> String {
     let needed = Nanos(
         round(plan, pilot.block_ns)
@@ -227,8 +227,8 @@ mod tests {
             .unwrap_or_else(|_| panic!("{text}"))
     }
 
-    /// The time that an error suggests is sufficient, and the shortest such time. No suggestion is
-    /// rejected afterwards.
+    /// The time that an error suggests is the shortest sufficient time. No suggestion is rejected
+    /// when it is followed.
     #[test]
     fn refusal_suggests_the_shortest_sufficient_time() {
         for (arms, wash_out, block) in [
@@ -259,8 +259,8 @@ mod tests {
         assert!(error.contains("give --block 10s or more"), "{error}");
     }
 
-    /// A pilot of one minute with a sample every millisecond; `late` of these, one second apart,
-    /// are late.
+    /// Simulates a pilot of one minute with a sample every millisecond. `late` of the samples, one
+    /// second apart, are late.
     fn seen(late: u64) -> Seen {
         let mut seen = Seen::default();
         for ms in 0..60_000u64 {
@@ -278,14 +278,14 @@ mod tests {
         seen
     }
 
-    /// If late slots are rare, blocks are as long as the time allows. If too few blocks fit, the
-    /// suggested time is sufficient for the same pilot.
+    /// If late slots are rare, blocks are as long as the time allows. If too few blocks fit, a time
+    /// is suggested that is sufficient with the same pilot.
     #[test]
     fn block_length_uses_the_available_time() {
         let mut asked = experiment(2, 1).plan;
         asked.threshold_ns = Some(Nanos(50_000));
         let length = |asked: &ExperimentPlan, late| plan(asked, &seen(late), None);
-        // 5 late slots take 150 s, 3 take 90 s.
+        // 5 late slots take 150 s, and 3 take 90 s.
         asked.time_ns = Nanos::from_secs(3_600);
         let good = length(&asked, 2).unwrap();
         assert!(good.block_ns >= Nanos::from_millis(149_900), "{good:?}");

@@ -1,9 +1,10 @@
-//! Whole plots: settings that take effect slowly are changed rarely.
+//! Arranges blocks into whole plots, so that settings that take effect slowly are changed only
+//! rarely.
 //!
-//! In a screening, the rows with the same slow settings are measured one after the other: a whole
-//! plot, with the long wash-out only at its start. The order of the plots in a round is random, and
-//! so is the order of the rows in each (split-plot design: Jones and Nachtsheim, Journal of Quality
-//! Technology 41, 2009).
+//! In a screening, the rows with the same slow settings are measured one after the other. Together
+//! they are a whole plot, which has the long wash-out only at its start. The order of the plots in
+//! a round is random, and so is the order of the rows in each plot (split-plot design: Jones and
+//! Nachtsheim, Journal of Quality Technology 41, 2009).
 
 use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, WashOut};
 
@@ -18,7 +19,7 @@ pub(crate) fn is_slow(assignment: &str) -> bool {
     punctual_model::setting(name).is_some_and(|setting| setting.wash_out == WashOut::Long)
 }
 
-/// Returns the slow settings of an arm, then the others.
+/// Returns the slow settings of an arm, followed by the others.
 pub(crate) fn parts(arm: &Arm) -> [Vec<String>; 2] {
     match &arm.action {
         ArmAction::Settings { assignments } => {
@@ -39,8 +40,8 @@ pub(crate) fn slow_differs(arms: &[Arm]) -> bool {
 /// Returns the order of the arms in a round.
 pub(crate) fn order(plan: &ExperimentPlan, round: u32) -> Vec<u32> {
     let order = round_order(plan.seed, round, plan.arms.len());
-    // Plots are used only for a design that ranks, because a test by pairs needs all arms in random
-    // order.
+    // Plots are used only for a design that ranks settings, because a test that compares pairs
+    // needs all arms in random order.
     if !plan.ranks_only {
         return order;
     }
@@ -71,8 +72,8 @@ mod tests {
         }
     }
 
-    /// Rows of two slow settings and a quick one: four plots per round, in a changing order, each
-    /// row once.
+    /// With rows of two slow settings and a quick one, each round has four plots in a changing
+    /// order, and contains each row once.
     #[test]
     fn equal_slow_settings_share_a_plot() {
         let mut plan = experiment(24, 5).plan;
@@ -106,7 +107,7 @@ mod tests {
         within.sort_unstable();
         within.dedup();
         assert_eq!(within.len(), 20, "so do the rows");
-        // A test by pairs does not use plots.
+        // A test that compares pairs does not use plots.
         plan.ranks_only = false;
         assert_eq!(order(&plan, 3), round_order(5, 3, 24));
     }

@@ -1,4 +1,4 @@
-//! The request for a check-up, and its errors.
+//! The request for a check-up, and the errors of a check-up.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use punctual_model::{CpuSet, LoopRequirement, Nanos};
 use punctual_probes::ProbeError;
 use punctual_session::SessionError;
 
-/// Minimum time of a condition. A shorter time has too few blocks for a verdict.
+/// Minimum time of a condition. In a shorter time, there would be too few blocks for a verdict.
 pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 
 /// The request for a check-up.
@@ -16,19 +16,19 @@ pub(crate) const LEAST: Nanos = Nanos::from_secs(10);
 pub struct CheckRequest {
     /// The requirements of the loop.
     pub requirement: LoopRequirement,
-    /// The CPUs to measure; `None` for all that this process may use.
+    /// The CPUs to measure; `None` for all CPUs that this process may use.
     pub cpus: Option<CpuSet>,
-    /// The loop's priority; `None` for 95, or the highest available.
+    /// The priority of the loop; `None` for 95 or the highest available priority.
     pub priority: Option<u8>,
-    /// Time without load; zero to skip.
+    /// Time without load; zero to skip this condition.
     pub idle: Nanos,
     /// Time under load.
     pub loaded: Nanos,
     /// The background loads; empty to skip the condition under load.
     pub loads: Vec<LoadRequest>,
-    /// Time of the hardware probe; zero to skip.
+    /// Time of the hardware probe; zero to skip this probe.
     pub hardware: Nanos,
-    /// Maximum time of the last condition, if it is measured until the result is decided.
+    /// Maximum time of the last condition, if that is measured until the result is decided.
     pub until_proven: Option<Nanos>,
     /// See [`punctual_session::Request::journal`].
     pub journal: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct CheckRequest {
     pub command_line: Vec<String>,
 }
 
-/// Why a check-up is impossible.
+/// The reason why a check-up is impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// A probe parameter is out of range.

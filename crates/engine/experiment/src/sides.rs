@@ -1,4 +1,4 @@
-//! Brings the machine into the conditions of an experiment, and back.
+//! Brings the machine into the conditions of an experiment, and restores it.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -16,21 +16,21 @@ pub(crate) struct Sides<'a> {
     host: &'a Host,
     arms: &'a [Arm],
     cpus: Option<CpuSet>,
-    /// The journal of settings, if any arm has settings. It stays open, so that no other program
-    /// changes settings meanwhile. Dropping it undoes the settings in force.
+    /// The journal of settings, if any arm has settings. It is kept open so that no other program
+    /// can change settings in the meantime. Dropping it undoes the settings in force.
     journal: Option<Journal>,
-    /// The slow settings in force, and the number of their changes, which are the first ones in the
-    /// journal.
+    /// The slow settings in force, and the number of changes that they made. These are the first
+    /// changes in the journal.
     slow: (Vec<String>, usize),
     command: Option<Running>,
 }
 
 impl<'a> Sides<'a> {
-    /// Checks all arms; changes nothing.
+    /// Checks all arms, without changing anything.
     ///
     /// # Errors
-    /// If a setting does not exist, a value is already in force or given twice, or the journal
-    /// cannot be used.
+    /// Returns an error if a setting does not exist, if a value is already in force or is given
+    /// twice, or if the journal cannot be used.
     pub(crate) fn new(
         host: &'a Host,
         arms: &'a [Arm],
@@ -80,7 +80,7 @@ impl<'a> Sides<'a> {
         }
     }
 
-    /// Returns the changes that the settings of an arm make to the current state.
+    /// Returns the changes that the settings of an arm would make to the current state.
     fn plan(&self, assignments: &[String]) -> Result<Plan, TrialError> {
         let sets = assignments.iter().map(|text| Wish::parse(text));
         let request = Request {
@@ -92,8 +92,8 @@ impl<'a> Sides<'a> {
         Ok(Plan::make(&request, self.host, &path.unwrap_or_default())?)
     }
 
-    /// Applies the settings of each arm once and undoes them, to find settings that the kernel
-    /// rejects before anything is measured.
+    /// Applies the settings of each arm once and undoes them. In this way, settings that the kernel
+    /// rejects are found before anything is measured.
     pub(crate) fn rehearse(&mut self) -> Result<(), TrialError> {
         if self.journal.is_some() {
             for arm in self.arms {
@@ -104,7 +104,8 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Brings the machine into an arm; its command gets the block in its environment.
+    /// Brings the machine into the condition of an arm. The command of the arm gets the block in
+    /// its environment.
     pub(crate) fn switch(
         &mut self,
         arm: u32,
@@ -145,7 +146,7 @@ impl<'a> Sides<'a> {
         Ok(output)
     }
 
-    /// Restores the machine: undoes settings, and runs the baseline's command once more.
+    /// Restores the machine by undoing the settings and running the baseline's command once more.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> Result<(), TrialError> {
         self.command = None;
         self.undo()?;
@@ -159,7 +160,7 @@ impl<'a> Sides<'a> {
         Ok(())
     }
 
-    /// Slow settings stay in force if the arm has the same ones.
+    /// Applies the settings of an arm. Slow settings stay in force if the arm has the same ones.
     fn apply(&mut self, arm: &Arm) -> Result<(), TrialError> {
         let [slow, quick] = parts(arm);
         if slow == self.slow.0 {
@@ -212,7 +213,7 @@ mod tests {
         }
     }
 
-    /// A tree with two slow settings and a quick one.
+    /// A tree of files with two slow settings and a quick one.
     fn tree() -> (tempfile::TempDir, Host) {
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in [
@@ -254,7 +255,7 @@ mod tests {
         assert!(missing.contains("sched_autogroup_enabled"), "{missing}");
         let equal = refused("swappiness=60");
         assert!(equal.contains("already in effect"), "{equal}");
-        // The kernel refuses to open this one for writing, even for root.
+        // The kernel refuses to open this file for writing, even for root.
         let path = folder.path().join(FILE);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/proc/sys/kernel/ngroups_max", &path).unwrap();
@@ -262,8 +263,8 @@ mod tests {
         assert!(locked.contains("swappiness"), "{locked}");
     }
 
-    /// Within a whole plot a slow setting is not written: its file is replaced with a different
-    /// value, which stays until the plot ends.
+    /// Within a whole plot, a slow setting is not written again, which the modification time of its
+    /// file shows.
     #[test]
     fn slow_setting_is_kept_within_plot() {
         let (folder, host) = tree();
@@ -277,7 +278,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         sides.switch(0, "0", &stop).unwrap();
         assert_eq!(read(FILE).trim(), "10");
-        // If the setting were undone in between, the file would be rewritten.
+        // If the setting were undone in between, the file would be overwritten.
         let path = folder.path().join(FILE);
         let before = std::fs::metadata(&path).unwrap().modified().unwrap();
         sides.switch(1, "1", &stop).unwrap();

@@ -11,24 +11,25 @@ use punctual_session::{Snapshot, Watcher};
 
 use crate::error::TrialError;
 
-/// How often temperatures are read.
+/// Interval at which temperatures are read.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Late wake-ups of all threads within this time count as one, because wake-ups with a common cause
 /// cluster.
 pub(crate) const SLOT: Nanos = Nanos::from_millis(10);
 
-/// Maximum number of samples kept, largest latency first. A block with more samples is late
-/// throughout.
+/// Maximum number of samples that are kept. If there are more, those with the largest latencies are
+/// kept. A block with that many late samples is late throughout.
 const MOST: usize = 200_000;
 
-/// The most slots that one sample may cover.
+/// Maximum number of slots that one sample may cover.
 const LONGEST: u64 = 100_000;
 
 /// The samples of a block that may count as late.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Latency and expected wake-up; the smallest latency is removed first.
+    /// Latency and expected wake-up time of each sample. The sample with the smallest latency is
+    /// removed first.
     latest: BinaryHeap<Reverse<(u64, u64)>>,
     span: Option<(u64, u64)>,
 }
@@ -53,8 +54,9 @@ impl Seen {
             .map_or(Nanos::ZERO, |(first, last)| Nanos(last - first))
     }
 
-    /// Returns the slots with a wake-up later than `threshold`, counted from the first sample. A
-    /// late wake-up counts in each slot until it occurred.
+    /// Returns the slots with a wake-up that was late by more than `threshold`. Slots are numbered
+    /// from the first sample. A late wake-up counts in each slot from its expected time until it
+    /// occurred.
     pub(crate) fn slots(&self, threshold: Nanos) -> BTreeSet<u64> {
         let first = self.span.map_or(0, |(first, _)| first);
         let late = self.latest.iter().map(|Reverse(one)| *one);
@@ -63,7 +65,7 @@ impl Seen {
             .collect()
     }
 
-    /// Returns the late slots in the first and in the second half.
+    /// Returns the numbers of late slots in the first and in the second half.
     pub(crate) fn halves(&self, threshold: Nanos) -> [u64; 2] {
         let half = self.measured().0 / 2 / SLOT.0;
         let slots = self.slots(threshold);
@@ -71,7 +73,7 @@ impl Seen {
         [first, slots.len() as u64 - first]
     }
 
-    /// Returns the late slots in each tenth.
+    /// Returns the number of late slots in each tenth.
     pub(crate) fn tenths(&self, threshold: Nanos) -> [u64; 10] {
         let mut counts = [0; 10];
         let all = (self.measured().0 / SLOT.0).max(1);
@@ -81,7 +83,8 @@ impl Seen {
         counts
     }
 
-    /// Returns the largest threshold, rounded to two digits, that at least `count` slots exceed.
+    /// Returns the largest threshold that is exceeded in at least `count` slots, rounded down to
+    /// two digits.
     pub(crate) fn threshold_for(&self, count: u64) -> Option<Nanos> {
         let first = self.span.map_or(0, |(first, _)| first);
         let mut all: Vec<(u64, u64)> = self.latest.iter().map(|Reverse(one)| *one).collect();
@@ -110,11 +113,11 @@ fn two_digits_below(number: u64) -> Nanos {
     Nanos(below / unit * unit)
 }
 
-/// Counts samples, and passes all calls on to the inner watcher.
+/// Collects samples, and forwards all calls to the inner watcher.
 pub(crate) struct Tally<'a> {
     pub(crate) seen: Seen,
     pub(crate) recording: Option<punctual_model::RecordingId>,
-    /// Samples at or below this are never late.
+    /// Samples with at most this latency are never late.
     floor: Nanos,
     inner: &'a mut dyn Watcher,
     heat: Heat<'a>,
@@ -123,7 +126,7 @@ pub(crate) struct Tally<'a> {
 /// Ends a block if the machine gets too hot.
 pub(crate) struct Heat<'a> {
     pub(crate) host: &'a Host,
-    /// Set when the machine is too hot.
+    /// This is set when the machine is too hot.
     pub(crate) stop: &'a AtomicBool,
     looked: Option<Instant>,
     hot: Option<ThermalZone>,
@@ -271,7 +274,8 @@ mod tests {
         assert_eq!(few.slots(Nanos(50_000)).len(), 2);
         assert_eq!(few.halves(Nanos(50_000)), [1, 1]);
         assert_eq!(few.measured(), Nanos::from_millis(100));
-        // First every wake-up is late, then a single one comes after 35 ms.
+        // In the first case, every wake-up is late. In the second, a single wake-up is late by 35
+        // ms.
         let all: Vec<(u64, i64)> = (0..100).map(|ms| (ms, 60)).collect();
         assert_eq!(seen(&all).slots(Nanos(50_000)).len(), 10);
         assert_eq!(

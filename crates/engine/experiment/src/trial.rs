@@ -1,4 +1,4 @@
-//! Carries out an experiment: pilot, rounds of blocks, early end.
+//! Carries out an experiment: the pilot, the rounds of blocks, and an early end.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use crate::tally::{Heat, Seen, Tally};
 pub struct Bench<'a> {
     /// The machine.
     pub host: &'a Host,
-    /// Store for the experiment and its blocks; `None` to discard them.
+    /// The store for the experiment and its blocks; `None` to discard them.
     pub store: Option<&'a Store>,
     /// The journal of settings; `None` if no setting can be changed.
     pub journal: Option<PathBuf>,
     /// See [`Request::partner`].
     pub partner: Option<Vec<std::ffi::OsString>>,
-    /// Makes a load run in a separate process.
+    /// Changes a load so that it runs in a separate process.
     pub isolate: &'a dyn Fn(LoadRequest) -> LoadRequest,
     /// Shows the progress of each block.
     pub view: &'a mut dyn Watcher,
     /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
-    /// Whether to measure even if another measurement runs on this machine.
+    /// Whether to measure even if another measurement is running on this machine.
     pub shared: bool,
-    /// Receives a line after the pilot, and the progress from time to time.
+    /// Receives a line after the pilot and, from time to time, the progress.
     pub say: &'a mut dyn FnMut(&Progress),
 }
 
@@ -67,7 +67,7 @@ impl Bench<'_> {
 pub struct Progress {
     /// One sentence.
     pub text: String,
-    /// Whether to always show it; otherwise one line a minute is enough.
+    /// Whether this must always be shown. Otherwise, one line per minute is enough.
     pub important: bool,
 }
 
@@ -94,8 +94,8 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
     }
 }
 
-/// Carries out or continues an experiment: rounds that were not completed are measured again.
-/// `experiment` and the store have the results so far, even after an error. Settings are restored.
+/// Carries out or continues an experiment. Rounds that were not completed are measured again. Even
+/// after an error, `experiment` and the store contain the results so far. Settings are restored.
 ///
 /// # Errors
 /// See [`TrialError`].
@@ -105,7 +105,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
     let arms = experiment.plan.arms.clone();
     let cpus = experiment.plan.cpus.clone();
     let mut sides = Sides::new(bench.host, &arms, cpus, bench.journal.clone())?;
-    // Only one may hold the journal: a probe that changes settings is therefore rejected.
+    // The journal can be open only once, so a probe that changes settings is rejected.
     if sides.holds_journal() {
         bench.journal = None;
     }
@@ -131,7 +131,8 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
         (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
         _ => ExperimentState::Failed,
     };
-    // If the user or an interim result ended it, only the betting test may decide.
+    // If the experiment was ended by the user or by an interim result, only the betting test may
+    // decide.
     let as_planned = matches!(measured, Ok(End::AsPlanned));
     experiment.results = results(experiment, as_planned);
     experiment.sentence = answer(&experiment.results);
@@ -192,12 +193,12 @@ pub(crate) fn lease(
     }
 }
 
-/// Why an experiment ended.
+/// The reason why an experiment ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// All rounds were measured, or the time was up.
+    /// All rounds had been measured, or the time was up.
     AsPlanned,
-    /// An interim result.
+    /// An interim result ended the experiment.
     ByResult,
 }
 
@@ -206,7 +207,7 @@ pub(crate) struct Trial<'a, 'b> {
     pub(crate) begun: Instant,
     pub(crate) bench: Bench<'a>,
     pub(crate) sides: Option<Sides<'b>>,
-    /// The slow settings of the previous block; `None` before the first.
+    /// The slow settings of the previous block; `None` before the first block.
     pub(crate) plot: Option<Vec<String>>,
 }
 
@@ -242,9 +243,9 @@ impl Trial<'_, '_> {
         Ok(End::AsPlanned)
     }
 
-    /// Runs the pilot and reports its plan.
+    /// Runs the pilot and reports the plan that results from it.
     pub(crate) fn begin(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
-        // Check the plan first, so that nothing is announced and then rejected.
+        // Check the plan first, so that it is not announced and then rejected.
         pilot::length(&experiment.plan)?;
         self.say(pilot::intention(&experiment.plan), true);
         self.pilot(experiment)?;
@@ -254,7 +255,7 @@ impl Trial<'_, '_> {
         Ok(())
     }
 
-    /// Returns why no further round is measured.
+    /// Returns the reason why no further round is measured, if there is one.
     fn end(
         &self,
         experiment: &Experiment,
@@ -275,7 +276,7 @@ impl Trial<'_, '_> {
         over.then(|| (End::AsPlanned, "the time is over".to_owned()))
     }
 
-    /// Measures the baseline, and plans the blocks from it.
+    /// Measures the baseline and plans the blocks based on it.
     fn pilot(&mut self, experiment: &mut Experiment) -> Result<(), TrialError> {
         let length = pilot::length(&experiment.plan)?;
         self.switch(0, "pilot")?;
@@ -363,7 +364,8 @@ impl Trial<'_, '_> {
     }
 
     /// Returns the wash-out of the next block. The short blocks of a screening get a longer one if
-    /// slow settings have changed; otherwise the plan includes it.
+    /// slow settings have changed. In other experiments, the plan already includes a long enough
+    /// wash-out.
     fn wash_out(&mut self, plan: &ExperimentPlan, arm: u32) -> Nanos {
         let slow = plan.arms.get(arm as usize).map(|arm| parts(arm)[0].clone());
         let slow = slow.unwrap_or_default();
@@ -379,7 +381,8 @@ impl Trial<'_, '_> {
         }
     }
 
-    /// Makes one measurement: a wash-out, which is its warm-up, and the part that counts.
+    /// Makes one measurement, which consists of a wash-out, used as the warm-up, and the part that
+    /// counts.
     fn one(
         &mut self,
         experiment: &Experiment,
@@ -444,7 +447,7 @@ impl Trial<'_, '_> {
         })
     }
 
-    /// Stores the answer in each recording.
+    /// Stores the answer with each recording.
     pub(crate) fn judge_recordings(&self, experiment: &Experiment) -> Result<(), TrialError> {
         let Some(store) = self.bench.store else {
             return Ok(());
@@ -488,7 +491,7 @@ fn is_flawed(recording: &Recording) -> bool {
         || recording.load.iter().any(load)
 }
 
-/// Formats the progress: `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.
+/// Formats the progress, such as `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.
 fn progress(experiment: &Experiment, rounds: u32) -> String {
     let left = rounds.saturating_sub(experiment.complete_rounds());
     let block = experiment

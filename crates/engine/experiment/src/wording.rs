@@ -1,4 +1,4 @@
-//! The text of a check-up: its verdict, and the commands to run next.
+//! The text of a check-up, consisting of its verdict and the commands to run next.
 
 use punctual_model::{Checkup, Finding, Nanos, Outcome, grouped};
 
@@ -78,7 +78,7 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
     }
 }
 
-/// Formats a number of episodes: `1 episode`, `1,200 episodes`.
+/// Formats a number of episodes, such as `1 episode` or `1,200 episodes`.
 pub(crate) fn episodes(number: &str) -> String {
     match number {
         "1" => "1 episode".to_owned(),
@@ -86,7 +86,7 @@ pub(crate) fn episodes(number: &str) -> String {
     }
 }
 
-/// Formats a duration: `43 min`, `7.2 h`, `3.1 days`.
+/// Formats a duration, such as `43 min`, `7.2 h` or `3.1 days`.
 fn length(time: Nanos) -> String {
     let seconds = time.as_secs_f64();
     match seconds {

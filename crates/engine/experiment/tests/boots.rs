@@ -1,5 +1,5 @@
-//! Experiments on boots, on a simulated machine with GRUB as its boot loader. Blocks are measured
-//! on the real machine, for a moment each.
+//! Tests experiments that compare boots, on a simulated machine with GRUB as its boot loader. The
+//! blocks are really measured on this machine, but each takes only a moment.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +25,7 @@ const CONFIG: &str = "if [ \"${next_entry}\" ]; then\n  set default=\"${next_ent
     menuentry 'Debian' {\n\tlinux /boot/vmlinuz root=/dev/vda ro\n\tinitrd /boot/initrd\n}\n\
     source custom.cfg\n";
 
-/// A machine: its files, and its number of boots.
+/// A simulated machine: its files and the number of times that it was booted.
 struct Machine {
     folder: tempfile::TempDir,
     boots: u32,
@@ -235,7 +235,7 @@ fn each_boot_is_a_block_without_leftovers() {
             "{line}"
         );
     }
-    // Each boot has one recording, plus the pilot.
+    // There is one recording for each boot, plus the pilot.
     assert_eq!(store.list().unwrap().len(), 13);
 }
 
@@ -247,7 +247,7 @@ fn wrong_boot_is_recorded_but_not_counted() {
     let before = machine.files();
     let mut experiment = boots(&["", "preempt=lazy"]);
     step(&machine, &store, &mut experiment, true).unwrap();
-    // Not rebooted yet: the same boot is requested.
+    // If the machine has not been rebooted yet, the same boot is requested again.
     step(&machine, &store, &mut experiment, true).unwrap();
     assert_eq!(experiment.boots.as_ref().unwrap().attempts.len(), 1);
     machine.boots += 1;
@@ -255,7 +255,8 @@ fn wrong_boot_is_recorded_but_not_counted() {
     machine.write("boot/grub/grubenv", &block(""));
     let asked = experiment.boots.as_ref().unwrap().attempts[0].arm;
     if asked == 0 {
-        // A normal boot may still have unrelated parameters: only the compared ones count.
+        // A normal boot may have other, unrelated parameters, because only the compared parameters
+        // count.
         machine.come_up("BOOT_IMAGE=/boot/vmlinuz root=/dev/vda ro preempt=lazy");
     }
     let error = step(&machine, &store, &mut experiment, true).unwrap_err();
@@ -342,7 +343,7 @@ fn without_permission_nothing_is_written() {
     );
     assert!(steps[1].contains("experiment resume"), "{steps:?}");
     assert_eq!(machine.files(), before);
-    // The user boots the entry by hand.
+    // The user boots with these parameters by hand.
     let arm = experiment.boots.as_ref().unwrap().attempts[0].arm;
     machine.boots += 1;
     machine.come_up(["ro preempt=full", "ro preempt=lazy"][arm as usize]);
@@ -366,7 +367,7 @@ fn who_gives_up_leaves_nothing() {
     assert!(environment.contains("next_entry=\n"), "{environment}");
 }
 
-/// A store from elsewhere contains files and commands. None of them is used.
+/// A store from elsewhere may contain files and commands, but none of them are used.
 #[test]
 fn an_experiment_from_elsewhere_is_only_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -377,7 +378,8 @@ fn an_experiment_from_elsewhere_is_only_shown() {
     step(&machine, &store, &mut experiment, true).unwrap();
     let written = machine.files();
     let host = Host::new(machine.folder.path());
-    // Of another machine or user, or with another plan under a known ID.
+    // One experiment is from another machine or user, and the other has a different plan under a
+    // known ID.
     let other = boots(&["preempt=full", "preempt=lazy"]);
     let mut changed = experiment.clone();
     changed.plan.arms[1].action = ArmAction::Command {
@@ -389,7 +391,7 @@ fn an_experiment_from_elsewhere_is_only_shown() {
         assert!(matches!(refused, TrialError::Foreign { .. }), "{refused}");
         assert_eq!(machine.files(), written);
     }
-    // An entry that others may write is rejected as well.
+    // An entry that other users may write is rejected as well.
     let entry = machine.path(&format!("var/experiments/{}.json", experiment.id));
     let mode = |mode| fs::set_permissions(&entry, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o666);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use punctual_model::Nanos;
 use punctual_trace::{Decoder, Description, Level, Owner, Page, Plan, RawPage, Tracefs, trace_dat};
 
-/// Number of complete reads by each program; the result is the median.
+/// Number of times that each program reads all pages; the result is the median.
 const ROUNDS: usize = 5;
 
 /// Number of events to record.

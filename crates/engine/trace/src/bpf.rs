@@ -1,6 +1,7 @@
 //! Loads the BPF programs of this crate and attaches them to their tracepoints.
 //!
-//! Programs and maps belong to file descriptors. They end with the process, even if it is killed.
+//! Programs and maps are owned by file descriptors, so they disappear when the process ends, even
+//! if it is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,19 +24,19 @@ pub(crate) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..end.unwrap_or(name.len())]).into_owned()
 }
 
-/// Data that the programs read and whose layout depends on the processor.
+/// The data that the programs read, if its layout depends on the processor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {
-    /// Only types of the kernel, which BTF describes.
+    /// Only types of the kernel, whose layout is described by BTF.
     Types,
-    /// Also the registers of threads in system calls. They contain the arguments of a call, and the
-    /// number of the call when it returns.
+    /// Also the registers of threads in system calls. They contain the arguments of the call and,
+    /// on return, its number.
     Registers,
 }
 
 impl Reads {
-    /// Returns whether the layout is known. 32-bit kernels are untested; the known registers are
-    /// those of `pt_regs___x86` and `pt_regs___arm64`.
+    /// Returns whether the layout is known. 32-bit kernels are untested. The known register layouts
+    /// are those of `pt_regs___x86` and `pt_regs___arm64`.
     fn is_known_on(self, processor: &str) -> bool {
         match self {
             Self::Types => cfg!(target_pointer_width = "64"),
@@ -44,12 +45,12 @@ impl Reads {
     }
 }
 
-/// Loaded programs and their maps, until this is dropped.
+/// The loaded programs and their maps. Dropping this value unloads them.
 pub(crate) struct Programs {
     programs: Ebpf,
     /// The attachment of each running program, by the program's name.
     links: BTreeMap<String, BtfTracePointLinkId>,
-    /// The kernel's types of tracepoints, kept while programs are being attached.
+    /// The kernel's tracepoint types, kept only while programs are being attached.
     types: Option<Btf>,
 }
 
@@ -60,11 +61,11 @@ impl std::fmt::Debug for Programs {
 }
 
 impl Programs {
-    /// Loads an object file, and creates its maps. `settings` sets its constants and map sizes.
+    /// Loads an object file and creates its maps. `settings` sets its constants and map sizes.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF or rejects the object (privileges, lockdown,
-    /// version), or if the programs do not support the processor.
+    /// Returns an error if the kernel has no BTF or rejects the object (because of missing
+    /// privileges, lockdown or its version), or if the programs do not support the processor.
     pub(crate) fn load<'a>(
         object: &[u8],
         reads: Reads,
@@ -73,8 +74,8 @@ impl Programs {
         if !reads.is_known_on(std::env::consts::ARCH) {
             return Err(WatchError::Processor(std::env::consts::ARCH));
         }
-        // The loader parses all types of the kernel (20 MB) again for each object: there is no
-        // other way to create it.
+        // The loader parses all types of the kernel (20 MB) again for each object, because it
+        // offers no other way to be created.
         let mut loader = EbpfLoader::new();
         settings(&mut loader);
         let programs = loader.load(object).map_err(|error| match types::read() {
@@ -91,7 +92,7 @@ impl Programs {
     /// Attaches a program to a tracepoint.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no such tracepoint, or rejects it.
+    /// Returns an error if the kernel does not have this tracepoint or rejects the program.
     pub(crate) fn attach(&mut self, name: &str, tracepoint: &str) -> Result<(), WatchError> {
         let types = match &mut self.types {
             Some(types) => types,
@@ -115,7 +116,7 @@ impl Programs {
         stopped.map_err(|error| WatchError::refused(&error))
     }
 
-    /// Attaches a loaded program, unless it is attached.
+    /// Attaches a loaded program unless it is already attached.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the program.
@@ -130,15 +131,15 @@ impl Programs {
         Ok(())
     }
 
-    /// Frees the memory of the types, because no program will be attached for some time.
+    /// Frees the memory of the types, because no further program will be attached for some time.
     pub(crate) fn forget_types(&mut self) {
         self.types = None;
         // The freed blocks are small and lie below blocks that stay allocated, so the allocator
-        // would not return their memory by itself. No measurement runs yet.
+        // would not return their memory by itself. No measurement is running yet.
         punctual_rt::release_heap();
     }
 
-    /// Detaches a program; it can be attached again.
+    /// Detaches a program, which can be attached again later.
     pub(crate) fn detach(&mut self, name: &str) {
         self.links.remove(name);
         // The kernel detaches the program when its last descriptor is closed.
@@ -176,7 +177,7 @@ impl Programs {
         }
     }
 
-    /// Replaces the threads of a set. The set is an array of words with one bit per thread ID.
+    /// Replaces the threads in a set, which is an array of words with one bit per thread ID.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses to change the map.

@@ -1,4 +1,4 @@
-//! Converts trace times to CLOCK_MONOTONIC, and measures the error of this conversion.
+//! Converts trace times to CLOCK_MONOTONIC and measures the error of this conversion.
 
 use punctual_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
@@ -35,9 +35,10 @@ impl ClockMap {
         Nanos(traced.wrapping_add_signed(self.offset_ns))
     }
 
-    /// Computes the conversion from marks. Each mark allows the offsets that convert its time to a
-    /// time between its two readings. The result is the middle of the range that all marks allow,
-    /// or 0 if this range contains 0, because both clocks are then the same. `None` without marks.
+    /// Computes the conversion from marks. Each mark is compatible with the offsets that convert
+    /// its time to a time between its two readings. The result is the middle of the range that is
+    /// compatible with all marks. If this range contains 0, the result is 0, because both clocks
+    /// are then assumed to be the same. Returns `None` if there are no marks.
     pub(crate) fn measure(marks: &[ClockMark]) -> Option<Self> {
         let allowed = |mark: &ClockMark| {
             let offset = |read: u64| read.wrapping_sub(mark.traced) as i64;
@@ -45,7 +46,8 @@ impl ClockMap {
         };
         let lowest = marks.iter().map(|mark| allowed(mark).0).max()?;
         let highest = marks.iter().map(|mark| allowed(mark).1).min()?;
-        // If the clocks drift, or one of them was adjusted, the bounds cross.
+        // If the clocks drift, or if one of them was adjusted, the lower bound can exceed the upper
+        // bound.
         let (low, high) = (lowest.min(highest), lowest.max(highest));
         let offset_ns = if low <= 0 && 0 <= high {
             0

@@ -1,4 +1,4 @@
-//! Errors of tracing.
+//! Errors that can occur during tracing.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,9 +14,10 @@ pub enum TraceError {
          mount -t tracefs tracefs /sys/kernel/tracing"
     )]
     NotMounted {
-        /// The searched folders.
+        /// The folders that were searched.
         looked: String,
-        /// Clause with the reason why mounting for this process only failed; empty if not tried.
+        /// Clause that explains why tracefs could not be mounted for this process only; empty if
+        /// this was not tried.
         mount: String,
     },
     /// The kernel is locked down and denies tracing to all users.
@@ -42,14 +43,14 @@ pub enum TraceError {
         /// The content of this file.
         available: String,
     },
-    /// Another program uses timerlat or osnoise.
+    /// Another program is using timerlat or osnoise.
     #[error(
         "the tracers timerlat and osnoise share one set of threads and settings in the kernel, \
          and {} already uses them",
         shown(path)
     )]
     NoiseBusy {
-        /// The instance that uses them; the mount point of tracefs if unknown.
+        /// The instance that uses them, or the mount point of tracefs if the instance is unknown.
         path: PathBuf,
     },
     /// The kernel's timerlat does not support user-space threads.
@@ -79,7 +80,7 @@ pub enum TraceError {
         /// The content of the file.
         found: String,
     },
-    /// Another program uses the tracer.
+    /// Another program is using the tracer.
     #[error(
         "the tracer hwlat is in use by another program, and the kernel supports only one user. \
          Look for hwlat in current_tracer of {} and of its instances",
@@ -114,7 +115,7 @@ pub enum TraceError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The value of the failed write.
+        /// The value that could not be written.
         value: String,
         /// The kernel's error.
         source: io::Error,
@@ -126,14 +127,14 @@ pub enum TraceError {
         advice(source)
     )]
     Instance {
-        /// The failed action: `make`, `remove` or `list`.
+        /// The action that failed: `make`, `remove` or `list`.
         what: &'static str,
         /// The folder of the instance.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel accepted a write, but the file then contains another value.
+    /// The kernel accepted a write, but the file contained a different value afterwards.
     #[error(
         "{} was set to '{value}' without an error, but contains '{found}'",
         shown(path)
@@ -163,7 +164,7 @@ pub enum TraceError {
         /// The reason, with the value.
         what: String,
     },
-    /// Trace times cannot be converted to the clock of the probe.
+    /// Trace times cannot be converted to the clock that the probe uses.
     #[error(
         "the trace clock cannot be compared with CLOCK_MONOTONIC: the trace has no clock 'mono', \
          and no mark written to trace_marker appeared in the trace"
@@ -191,10 +192,10 @@ pub enum TraceError {
         /// Names of similar events.
         near: Vec<String>,
     },
-    /// The user requested an event that only tracers write.
+    /// The user requested an event that only tracers can write.
     #[error("'{0}' cannot be enabled, because only the kernel's tracers write this event")]
     NotAnEvent(String),
-    /// The kernel rejects a filter.
+    /// The kernel rejected a filter.
     #[error("the kernel refuses the filter '{filter}' of {name}: {why}")]
     Filter {
         /// Name of the event, as `system:event`.
@@ -227,7 +228,7 @@ pub enum TraceError {
         threshold_us: u64,
     },
     /// Some settings could not be restored. The instance, whose name contains the old values, is
-    /// kept with its tracer stopped. The next command tries again.
+    /// kept, but its tracer is stopped. The next command tries to restore them again.
     #[error(
         "some settings of the tracer could not be restored; the name of {} contains their values: \
          {}",
@@ -252,7 +253,7 @@ impl TraceError {
     }
 }
 
-/// Reason why threads cannot be watched by BPF programs or with trace events.
+/// Reason why threads cannot be watched with BPF programs or with trace events.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The kernel has no BTF.
@@ -269,7 +270,7 @@ pub enum WatchError {
         "the kernel refused the BPF programs (they need root, or CAP_BPF and CAP_PERFMON): {0}"
     )]
     Refused(String),
-    /// The counts of the BPF programs could not be read.
+    /// The counts made by the BPF programs could not be read.
     #[error("the counts of the BPF programs could not be read: {0}")]
     Read(#[from] aya::maps::MapError),
     /// Neither BPF programs nor trace events are available.
@@ -281,7 +282,7 @@ pub enum WatchError {
         #[source]
         events: TraceError,
     },
-    /// Wake-ups could not be counted from trace events.
+    /// Wake-ups could not be counted using trace events.
     #[error("wake-ups cannot be counted from trace events: {0}")]
     Events(#[from] TraceError),
 }
@@ -295,8 +296,8 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // Of the verifier's log, keep only the first line and the count in its last line. The rest
-        // is for developers of BPF programs.
+        // Keep only the first line of the verifier's log and the count in its last line. The rest
+        // is useful only to developers of BPF programs.
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default().to_owned();
         let count = lines.find(|line| line.starts_with("processed "));
@@ -307,7 +308,7 @@ impl WatchError {
     }
 }
 
-/// Returns advice on a missing privilege.
+/// Returns advice for a missing privilege.
 fn advice(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::EACCES) => "; tracefs belongs to root: use sudo",

@@ -16,8 +16,8 @@ use crate::mount::Mount;
 /// few thousand bytes.
 const READ_LIMIT: usize = 1 << 16;
 
-/// Operations on the files of tracefs. [`RealFiles`] performs them; tests simulate a kernel
-/// instead.
+/// Operations on the files of tracefs. [`RealFiles`] performs them on real files, and tests
+/// simulate a kernel instead.
 pub trait Files: Debug + Send + Sync {
     /// Reads a small text file.
     ///
@@ -25,8 +25,8 @@ pub trait Files: Debug + Send + Sync {
     /// Returns the errors of open(2) and read(2).
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Writes an existing file with a single write(2), because tracefs takes each write as a whole
-    /// value.
+    /// Writes to an existing file with a single write(2), because tracefs treats each write as a
+    /// complete value.
     ///
     /// # Errors
     /// Returns the errors of open(2) and write(2).
@@ -50,9 +50,10 @@ pub trait Files: Debug + Send + Sync {
     /// Returns the errors of rmdir(2).
     fn remove_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Locks a folder while the returned descriptor is open. Processes in all PID namespaces see
-    /// the lock, and it ends with this process. Returns `None` if another process holds the lock.
-    /// By default, this fails: the files of a test lock nothing.
+    /// Locks a folder while the returned descriptor is open. Processes in all PID namespaces can
+    /// see the lock, and it is released when this process ends. Returns `None` if another process
+    /// already holds the lock. The default implementation fails, because simulated files in tests
+    /// are not locked.
     ///
     /// # Errors
     /// Returns the errors of open(2) and flock(2).
@@ -63,20 +64,21 @@ pub trait Files: Debug + Send + Sync {
         ))
     }
 
-    /// Opens a non-blocking stream. If no data are available, a read fails with `WouldBlock` or
+    /// Opens a non-blocking stream. If no data is available, a read fails with `WouldBlock` or
     /// returns 0.
     ///
     /// # Errors
     /// Returns the errors of open(2).
     fn stream(&self, path: &Path) -> io::Result<Box<dyn Read + Send>>;
 
-    /// Opens a file that takes one item per write.
+    /// Opens a file that expects one item per write.
     ///
     /// # Errors
     /// Returns the errors of open(2).
     fn sink(&self, path: &Path) -> io::Result<Box<dyn Write + Send>>;
 
-    /// Mounts a tracefs for this process only. The mount ends with the process. Tests have none.
+    /// Mounts a tracefs for this process only. The mount is removed when the process ends. Tests do
+    /// not support this.
     ///
     /// # Errors
     /// Returns the errors of fsopen(2) and fsmount(2).
@@ -91,8 +93,8 @@ pub struct RealFiles;
 
 impl Files for RealFiles {
     fn read(&self, path: &Path) -> io::Result<String> {
-        // Read large blocks: some files (events/header_page) return at most as many bytes as the
-        // first read requests.
+        // Read large blocks, because some files (such as events/header_page) return at most as many
+        // bytes as the first read requests.
         let mut bytes = vec![0; READ_LIMIT];
         let mut file = fs::File::open(path)?;
         let mut filled = 0;
@@ -109,7 +111,7 @@ impl Files for RealFiles {
 
     fn write(&self, path: &Path, value: &str) -> io::Result<()> {
         // Truncate the file, as the shell's `>` does. tracefs ignores this, but an ordinary file
-        // must not keep the end of a longer value.
+        // would otherwise keep the end of a longer old value.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(value.as_bytes())
     }
@@ -135,7 +137,7 @@ impl Files for RealFiles {
             .custom_flags(libc::O_DIRECTORY)
             .open(folder)?;
         // A user who can open the folder could also lock it, so only its owner may open it. If the
-        // kernel rejects the change, the administrator's mode stays.
+        // kernel rejects this change, the mode set by the administrator stays in place.
         let _ = file.set_permissions(Permissions::from_mode(0o700));
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file.into())),

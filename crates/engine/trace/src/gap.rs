@@ -1,13 +1,13 @@
-//! A report of the hardware latency detector about a gap.
+//! A report from the hardware latency detector about a gap.
 
 use punctual_model::Nanos;
 
-/// One report of the hardware latency detector: a spin with a gap above the threshold
+/// One report from the hardware latency detector, about a spin with a gap above the threshold
 /// (`trace_hwlat_print` in `kernel/trace/trace_output.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Number of the report since the start of the tracer, from 1. A missing number means a lost
-    /// report.
+    /// Number of the report since the start of the tracer, from 1. A missing number means that a
+    /// report was lost.
     pub sequence: u64,
     /// The CPU.
     pub cpu: Option<u32>,
@@ -17,9 +17,10 @@ pub struct Gap {
     pub inner: Nanos,
     /// The longest gap between two iterations, in whole microseconds.
     pub outer: Nanos,
-    /// Time of the gap, on CLOCK_REALTIME. Up to Linux 5.6, this is the end of the spin.
+    /// Time of the gap, on CLOCK_REALTIME. Up to Linux 5.6, this is instead the time at which the
+    /// spin ended.
     pub wall: Option<Nanos>,
-    /// Number of gaps above the threshold in this spin; since Linux 5.7.
+    /// Number of gaps above the threshold in this spin (since Linux 5.7).
     pub count: Option<u64>,
     /// Time spent in NMIs during the spin, if the architecture measures it.
     pub nmi_total: Option<Nanos>,
@@ -30,8 +31,8 @@ pub struct Gap {
 impl Gap {
     const FIGURES: &str = "inner/outer(us):";
 
-    /// Parses a line of a trace; `None` if it is not a report. Fields that the kernel does not
-    /// print stay empty, and unknown fields are skipped.
+    /// Parses a line of a trace. Returns `None` if it is not a report. Fields that the kernel did
+    /// not print stay empty, and unknown fields are skipped.
     pub fn parse(line: &str) -> Option<Self> {
         let (head, tail) = line.split_once(Self::FIGURES)?;
         let (head, sequence) = head.rsplit_once('#')?;
@@ -63,8 +64,8 @@ impl Gap {
     }
 }
 
-/// Parses the CPU of `hwlatd-1234 [001] d..1.`. The last brackets count, because the name of a task
-/// may contain brackets.
+/// Parses the CPU in `hwlatd-1234 [001] d..1.`. Only the last pair of brackets is used, because the
+/// name of a task may also contain brackets.
 fn cpu(head: &str) -> Option<u32> {
     let (_, rest) = head.rsplit_once('[')?;
     rest.split_once(']')?.0.trim().parse().ok()
@@ -79,7 +80,7 @@ fn micros(text: &str) -> Option<Nanos> {
     micros.checked_mul(1_000).map(Nanos)
 }
 
-/// Parses seconds with up to nine decimals.
+/// Parses a number of seconds with up to nine decimals.
 fn seconds(text: &str) -> Option<Nanos> {
     let (whole, part) = text.split_once('.')?;
     let digits = part.len();

@@ -16,15 +16,15 @@ pub use settings::HWLAT;
 pub(crate) use settings::restore;
 use settings::{put_duty, put_mode};
 
-// Files of an instance.
+// Files in the folder of an instance.
 const CPUS: &str = "tracing_cpumask";
 const PIPE: &str = "trace_pipe";
 
-/// Mode with one thread, which moves to the next CPU in each window.
+/// The mode in which a single thread moves to the next CPU in each window.
 const ROUND_ROBIN: &str = "round-robin";
 
-/// Maximum number of bytes read in one call, because the kernel could fill the pipe as fast as it
-/// is read.
+/// Maximum number of bytes read in one call. Without a limit, reading might never end if the kernel
+/// fills the pipe as fast as it is read.
 const MOST_AT_ONCE: usize = 1 << 20;
 
 /// Maximum length of a line in bytes. Typical lines have about 150 bytes.
@@ -33,14 +33,14 @@ const LONGEST_LINE: usize = 4_096;
 /// The settings of the detector, in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Time from the start of one spin to the start of the next. The kernel pauses for a multiple
-    /// of a millisecond, and for at least one.
+    /// Time from the start of one spin to the start of the next. The kernel pauses for a whole
+    /// number of milliseconds, and for at least one.
     pub window: Nanos,
     /// Duration of the spin in each window, with interrupts disabled.
     pub width: Nanos,
-    /// Threshold: longer gaps are reported.
+    /// The threshold above which gaps are reported.
     pub threshold: Nanos,
-    /// The CPUs on which the detector spins in turn.
+    /// The CPUs on which the detector spins, one after the other.
     pub cpus: CpuSet,
 }
 
@@ -61,16 +61,16 @@ impl Ask {
     }
 }
 
-/// The running detector, in a separate trace instance. [`stop`](Self::stop), or dropping it,
+/// The running detector, in a separate trace instance. Calling [`stop`](Self::stop) or dropping it
 /// restores all settings.
 pub struct Hwlat {
     tracefs: Tracefs,
     folder: PathBuf,
     before: HwlatSettings,
-    /// The threshold of the tracer itself, known after the tracer was selected.
+    /// The tracer's own threshold, which is known only after the tracer has been selected.
     used_us: Option<u64>,
     pipe: Option<Box<dyn Read + Send>>,
-    /// Beginning of a line that is not complete yet.
+    /// The start of a line whose end has not been read yet.
     rest: Vec<u8>,
     over: bool,
     /// Lock that shows other processes that this process is alive.
@@ -79,8 +79,8 @@ pub struct Hwlat {
 
 impl Tracefs {
     /// Checks that the kernel has the detector and that its settings can be read. Changes nothing.
-    /// Whether the settings can be written, and whether another program uses the detector, is only
-    /// known after [`start_hwlat`](Self::start_hwlat).
+    /// Only [`start_hwlat`](Self::start_hwlat) finds out whether the settings can be written, and
+    /// whether another program is using the detector.
     ///
     /// # Errors
     /// Returns an error if the kernel does not have the detector, or if a setting cannot be read.
@@ -93,8 +93,8 @@ impl Tracefs {
     /// instance is still in use.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not have the detector, if another program uses it, or if
-    /// a write is rejected. All settings are then restored.
+    /// Returns an error if the kernel does not have the detector, if another program is using it,
+    /// or if a write is rejected. In that case, all settings are restored.
     pub fn start_hwlat(&self, ask: &Ask, owner: Owner) -> Result<Hwlat, TraceError> {
         let micros = ask.check()?;
         self.require(HWLAT)?;
@@ -124,9 +124,9 @@ impl Tracefs {
 }
 
 impl Hwlat {
-    /// Selects and configures the tracer, in an order that follows from
-    /// `kernel/trace/trace_hwlat.c`. First select the tracer while the instance is off: the tracer
-    /// does not spin yet, and no other program can select it. Then change the kernel-wide settings.
+    /// Selects and configures the tracer in the order that `kernel/trace/trace_hwlat.c` requires.
+    /// The tracer is selected first, while the instance is off, so that it does not spin yet and no
+    /// other program can select it. The kernel-wide settings are changed after that.
     fn begin(
         &mut self,
         (window_us, width_us, threshold_us): (u64, u64, u64),
@@ -143,7 +143,7 @@ impl Hwlat {
         let now = HwlatSettings::read(&tracefs)?;
         let threshold_us_before = self.before.threshold_us;
         let expected = HwlatSettings {
-            // With 0, the tracer uses its own threshold.
+            // If this is 0, the tracer uses its own threshold.
             threshold_us: match threshold_us_before {
                 0 => now.threshold_us,
                 threshold => threshold,
@@ -151,8 +151,8 @@ impl Hwlat {
             ..self.before.clone()
         };
         if now != expected {
-            // Another program has just restored its settings, so the name of the instance does not
-            // contain the current values. Nothing has been changed yet.
+            // Another program has just restored its own settings, so the values in the name of the
+            // instance are outdated. Nothing has been changed yet.
             tracefs.write(&own(CURRENT), "nop")?;
             return Err(busy());
         }
@@ -163,7 +163,8 @@ impl Hwlat {
         if self.before.mode.is_some() {
             put_mode(&tracefs, Some(ROUND_ROBIN))?;
         }
-        // Open the pipe last, because an open pipe prevents a change of the instance's tracer.
+        // Open the pipe last, because the tracer of an instance cannot be changed while a pipe is
+        // open.
         let path = own(PIPE);
         let pipe = tracefs.files().stream(&path);
         self.pipe = Some(pipe.map_err(|source| TraceError::Read { path, source })?);
@@ -209,7 +210,7 @@ impl Hwlat {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// Returns an error if a setting could not be restored. The instance stays, and the next
+    /// Returns an error if a setting could not be restored. The instance is kept, and the next
     /// program tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
@@ -239,7 +240,7 @@ impl fmt::Debug for Hwlat {
     }
 }
 
-/// Removes complete lines from the front of the buffer, and parses them.
+/// Removes complete lines from the front of the buffer and parses them.
 fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     let whole = bytes.iter().rposition(|&byte| byte == b'\n');
     if let Some(end) = whole {
@@ -252,8 +253,8 @@ fn cut_lines(bytes: &mut Vec<u8>, gaps: &mut Vec<Gap>) {
     }
 }
 
-/// Formats CPUs as a mask of the kernel: 32-bit words in hexadecimal, most significant word first
-/// (`bitmap_parse` in `lib/bitmap-str.c`).
+/// Formats CPUs as a mask in the kernel's format: 32-bit words in hexadecimal, most significant
+/// word first (`bitmap_parse` in `lib/bitmap-str.c`).
 fn mask(cpus: &CpuSet) -> String {
     let words = cpus.iter().next_back().map_or(1, |last| last / 32 + 1);
     let mut bits = vec![0_u32; words as usize];

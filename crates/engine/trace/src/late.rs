@@ -1,5 +1,5 @@
-//! Records kernel stacks if a timer or a watched thread is late, with BPF programs that run at the
-//! end of the delay (`bpf/late.bpf.c`). They write nothing without a delay.
+//! Records kernel stacks if a timer or a watched thread is late, using BPF programs that run at the
+//! end of the delay (`bpf/late.bpf.c`). If there is no delay, they write nothing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
@@ -21,13 +21,13 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("switching", "sched_switch"),
 ];
 
-/// Values that the BPF programs also define.
+/// Values that are also defined in the BPF programs.
 const FRAMES: usize = 24;
 const RECORDS: usize = 2 * 512;
 const TIMER: u32 = 1;
 const BLOCKER: u32 = 2;
 
-/// Number of words of `struct record`.
+/// Number of words in `struct record`.
 const WORDS: usize = 8 + FRAMES;
 
 /// The content of `struct record`, as words.
@@ -39,7 +39,7 @@ impl LateRecord {
         Nanos(self.0[0])
     }
 
-    /// Returns the two 32-bit members in a word, in the order of memory.
+    /// Returns the two 32-bit members in a word, in memory order.
     fn halves(&self, word: usize) -> [u32; 2] {
         let [a, b, c, d, e, f, g, h] = self.0[word].to_ne_bytes();
         [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
@@ -80,7 +80,7 @@ impl LateRecord {
     }
 }
 
-/// Running programs, until this is dropped.
+/// The running programs. Dropping this value stops them.
 pub struct LateStacks {
     programs: Programs,
     records: Mapped,
@@ -97,12 +97,12 @@ impl std::fmt::Debug for LateStacks {
 }
 
 impl LateStacks {
-    /// Loads the programs. They run while there are watched threads. Delays longer than `late` are
-    /// recorded. `pid_max` is the largest thread ID (kernel.pid_max).
+    /// Loads the programs, which run while there are watched threads. They record delays longer
+    /// than `late`. `pid_max` is the largest thread ID (kernel.pid_max).
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub fn start(pid_max: u32, late: Nanos) -> Result<Self, WatchError> {
         let pid_limit = pid_max.saturating_add(1);
         let words = pid_limit.div_ceil(64);
@@ -114,9 +114,9 @@ impl LateStacks {
         })?;
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
-            // The kernel calls the programs of a tracepoint in the order of their attachment. A
-            // stack takes up to 30 us, so the programs that record the event itself must be
-            // attached before.
+            // The kernel calls the programs of a tracepoint in the order in which they were
+            // attached. Recording a stack takes up to 30 us, so the programs that record the event
+            // itself must be attached before these programs.
             programs.pause(name)?;
         }
         programs.forget_types();
@@ -134,14 +134,14 @@ impl LateStacks {
         self.watched.len()
     }
 
-    /// Replaces the watched threads. The programs do not run if there are none.
+    /// Replaces the watched threads. If there are none, the programs do not run.
     ///
     /// # Errors
     /// Returns an error if the kernel refuses to change a map, or to start a program again.
     pub fn watch(&mut self, tids: impl Iterator<Item = u32>) -> Result<(), WatchError> {
         let limit = self.pid_limit;
         let tids: BTreeSet<u32> = tids.filter(|tid| *tid < limit).collect();
-        // If a thread was watched before, its stored wake-up time is outdated.
+        // If a thread was already watched at an earlier time, its stored wake-up time is outdated.
         let waiting = self.programs.map_mut("waiting")?;
         let mut waiting: HashMap<&mut MapData, u32, u64> = waiting.try_into()?;
         for tid in tids.difference(&self.watched) {
@@ -168,7 +168,8 @@ impl LateStacks {
         found
     }
 
-    /// Returns the record at this place, if it is from `since` or later and is not being written.
+    /// Returns the record at this index if it is from `since` or later and is not being written at
+    /// the moment.
     fn record(&self, place: usize, since: Nanos) -> Option<LateRecord> {
         let first = place * WORDS;
         if self.records.word(first) < since.0 {

@@ -1,4 +1,4 @@
-//! Removes instances that killed programs left behind in tracefs.
+//! Removes instances that were left behind in tracefs by programs that were killed.
 
 use crate::flight::{FlightName, remove};
 use crate::name::Name;
@@ -6,16 +6,18 @@ use crate::osnoise::NoiseName;
 use crate::{TraceError, Tracefs};
 
 impl Tracefs {
-    /// Removes the instances that killed programs left behind, stops their tracers and restores
-    /// their settings. `alive` returns whether the process with this ID and start time, if known,
-    /// still runs. An instance that a living process has locked always stays, because process IDs
-    /// are meaningless in another PID namespace. Returns the names of the removed instances.
+    /// Removes the instances that were left behind by programs that were killed, stops their
+    /// tracers and restores their settings. `alive` returns whether the process with this ID and,
+    /// if known, this start time is still running. An instance that is locked by a living process
+    /// is never removed, because process IDs are meaningless in another PID namespace. Returns the
+    /// names of the removed instances.
     ///
     /// If `tracing_thresh` was 0 in a killed session, the threshold of the tracer's previous run is
     /// unknown. It is set to the kernel's default, 10 us.
     ///
     /// # Errors
-    /// Returns an error if some instances could not be restored or removed. The others are removed.
+    /// Returns an error if some instances could not be restored or removed. The other instances are
+    /// removed.
     pub fn clear_left_behind(
         &self,
         alive: impl Fn(u32, Option<u64>) -> bool,
@@ -41,8 +43,8 @@ impl Tracefs {
                 (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)
                 }
-                // If another program reads the instance, its removal fails: the owner runs in that
-                // case.
+                // The removal fails if another program is reading the instance. In that case, the
+                // owner is still running.
                 (_, Some(name)) if !alive(name.owner.pid, Some(name.owner.start)) => {
                     remove(self, &folder)
                 }

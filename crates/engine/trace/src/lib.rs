@@ -1,18 +1,18 @@
-//! Sessions of the kernel's tracers, which show the causes of latency.
+//! Runs sessions of the kernel's tracers, which show the causes of latency.
 //!
 //! **For:** finding tracefs ([`Tracefs`]); the flight recorder ([`Flight`]): a separate trace
-//! instance that overwrites its oldest events and is read only after an outlier, with a decoder of
+//! instance that overwrites its oldest events and is read only after an outlier, with a decoder for
 //! its pages ([`Page`], [`Decoder`]) and export for other tools ([`trace_dat`]); sessions of the
 //! kernel's hardware latency detector ([`Hwlat`], the tracer `hwlat`) and of its noise tracers
-//! ([`Osnoise`]: `timerlat`, `osnoise`): started in a separate instance, read and stopped, with all
-//! settings restored exactly. The only crate that writes to tracefs.
+//! ([`Osnoise`]: `timerlat`, `osnoise`): these are started in a separate instance, read and
+//! stopped, and all settings are restored exactly. This is the only crate that writes to tracefs.
 //!
-//! **Knows:** the files of tracefs and their order of writing, the pages of its ring buffer, the
-//! fields of its events.
+//! **Knows:** the files of tracefs and the order in which they must be written, the pages of its
+//! ring buffer, and the fields of its events.
 //!
-//! **Must not know:** probes, recordings, terminals, the meaning of an event or a gap for latency.
-//! It never changes other users' traces: only a [`Marker`], on the user's request, writes to the
-//! top-level buffer.
+//! **Must not know:** probes, recordings, terminals, or what an event or a gap means for latency.
+//! This crate never changes the traces of other users. Only a [`Marker`] writes to the top-level
+//! buffer, and only if the user requests it.
 //!
 //! Kernel-wide settings, which are not part of an instance, are stored in the *name* of the
 //! instance before they are changed. If a program is killed, [`Tracefs::clear_left_behind`]
@@ -36,7 +36,7 @@ mod mount;
 mod name;
 mod osnoise;
 mod ring;
-// Other crates' tests use parts of the test support, which refers to this crate by name.
+// The test support refers to this crate by name, because tests of other crates use parts of it.
 #[cfg(test)]
 extern crate self as punctual_trace;
 

@@ -1,15 +1,15 @@
-//! Writes a mark into the trace of the machine, and stops the trace.
+//! Writes a mark into the machine's trace and stops the trace.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 
 use crate::{TraceError, Tracefs};
 
-/// Writes into the shared top-level trace buffer and stops it, when a measurement ends early. This
-/// is for a user who has set up a trace there. The files are opened in advance, so that both writes
-/// take two system calls.
+/// Writes into the shared top-level trace buffer and stops it when a measurement ends early. This
+/// is meant for users who have set up a trace in that buffer. The files are opened in advance, so
+/// that both writes together take only two system calls.
 ///
-/// The trace stays stopped on purpose, so that the events before the mark are not overwritten.
+/// The trace is deliberately left stopped, so that the events before the mark are not overwritten.
 #[derive(Debug)]
 pub struct Marker {
     file: File,

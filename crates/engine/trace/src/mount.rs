@@ -1,4 +1,4 @@
-//! Mount points of tracefs: for the whole machine, or for this process only.
+//! Mount points of tracefs, for the whole machine or for this process only.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use rustix::mount::{fsconfig_create, fsmount, fsopen};
 
-/// Mount points of tracefs below the root path: its own mount point since Linux 4.1, and the older
-/// one in debugfs, which still exists (`Documentation/trace/ftrace.rst`).
+/// Mount points of tracefs below the root path: its own mount point, which exists since Linux 4.1,
+/// and the older one in debugfs, which is still supported (`Documentation/trace/ftrace.rst`).
 pub(crate) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
-/// Folder with the open files of this process, by number.
+/// Folder that lists the open files of this process by their numbers.
 const OWN_FILES: &str = "/proc/self/fd/";
 
 /// A mount that only this process can access.
@@ -20,7 +20,7 @@ pub struct Mount(OwnedFd);
 
 impl Mount {
     /// Creates the mount; requires Linux 5.2 and CAP_SYS_ADMIN. The mount is not attached to a
-    /// folder: no other program sees it, and it ends when its last file is closed.
+    /// folder, so no other program can see it, and it disappears when its last file is closed.
     ///
     /// # Errors
     /// Returns the errors of fsopen(2) and fsmount(2).
@@ -34,14 +34,14 @@ impl Mount {
         Ok(Self(mount))
     }
 
-    /// Returns a path of the mount's root that is valid in this process.
+    /// Returns a path to the root of the mount, which is valid in this process.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("{OWN_FILES}{}", self.0.as_raw_fd()))
     }
 }
 
-/// Formats a path for messages. If it is in a mount of this process only, which other programs
-/// cannot open, the usual mount point replaces it.
+/// Formats a path for messages. If the path is in a mount that exists only for this process, its
+/// mount point is replaced by the usual one, because other programs could not open the path.
 pub(crate) fn shown(path: &Path) -> String {
     let text = path.display().to_string();
     let within = text.strip_prefix(OWN_FILES).and_then(|rest| {

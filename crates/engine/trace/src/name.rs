@@ -1,4 +1,5 @@
-//! The name of a trace instance of hwlat: its owner, and the settings from before the session.
+//! The name of a trace instance of hwlat, which contains its owner and the settings from before the
+//! session.
 
 use crate::TraceError;
 use crate::tracefs::Tracefs;
@@ -10,9 +11,10 @@ const PREFIX: &str = "punctual-hwlat-";
 pub(crate) struct HwlatSettings {
     pub(crate) window_us: u64,
     pub(crate) width_us: u64,
-    /// Threshold; 0 selects the threshold of the tracer's last run, which is 10 at first.
+    /// The threshold. 0 selects the threshold of the tracer's previous run, or 10 for its first
+    /// run.
     pub(crate) threshold_us: u64,
-    /// Mode; `None` on a kernel with only one mode (before Linux 5.14).
+    /// The mode; `None` on a kernel that has only one mode (before Linux 5.14).
     pub(crate) mode: Option<String>,
 }
 
@@ -28,21 +30,23 @@ impl HwlatSettings {
     }
 }
 
-/// Returns the value in brackets: `round-robin` for `none [round-robin] per-cpu`.
+/// Returns the value that is in brackets, such as `round-robin` for `none [round-robin] per-cpu`.
 pub(crate) fn in_force(modes: &str) -> Option<String> {
     let (_, rest) = modes.split_once('[')?;
     let mode = rest.split_once(']')?.0;
-    // The value becomes part of a name.
+    // The value becomes part of the name of a folder.
     let fits = |c: char| c.is_ascii_lowercase() || c == '-';
     (!mode.is_empty() && mode.chars().all(fits)).then(|| mode.to_owned())
 }
 
-/// The parsed name of an instance: `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`. The
-/// first versions did not write `-START`.
+/// The parsed name of an instance, which has the form
+/// `punctual-hwlat-PID-START.WINDOW.WIDTH.THRESHOLD[.MODE]`. The first versions of punctual did not
+/// write `-START`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) pid: u32,
-    /// Start time of the process, in clock ticks since boot, because process IDs are reused.
+    /// Start time of the process, in clock ticks since boot. It is needed because process IDs are
+    /// reused.
     pub(crate) start: Option<u64>,
     pub(crate) before: HwlatSettings,
 }

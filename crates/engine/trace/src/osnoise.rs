@@ -25,7 +25,7 @@ pub const TIMERLAT: &str = "timerlat";
 /// The name of the tracer osnoise.
 pub const OSNOISE: &str = "osnoise";
 
-/// Size of the ring buffer of each CPU: enough for some ten seconds at a period of 1 ms.
+/// Size of the ring buffer of each CPU: enough for about ten seconds at a period of 1 ms.
 const KIB_PER_CPU: usize = 1_024;
 
 /// Returns the file that a user-space thread on this CPU reads to wait for a timer of timerlat
@@ -34,23 +34,24 @@ fn user_file(tracefs: &Tracefs, cpu: u32) -> PathBuf {
     tracefs.file(&format!("osnoise/per_cpu/cpu{cpu}/timerlat_fd"))
 }
 
-/// The settings of a session. The tracers count in whole microseconds.
+/// The settings of a session. The tracers use whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoiseAsk {
-    /// timerlat: a timer on each CPU, and the thread that it wakes.
+    /// timerlat: a timer on each CPU, and a thread that it wakes.
     Timerlat {
         /// The CPUs.
         cpus: CpuSet,
-        /// Time between two expiries of the timer; 100 us to 1 s.
+        /// Time between two expiries of the timer, from 100 us to 1 s.
         period: Nanos,
         /// Whether user-space threads wait for the timer ([`Osnoise::user_wait`]) instead of the
-        /// threads of the kernel.
+        /// kernel's threads.
         user: bool,
         /// Latency of the thread above which the kernel stack of the interrupt is recorded; `None`
-        /// for never. Not all kernels support it, and no kernel supports it for user-space threads.
+        /// to never record it. Not all kernels support this, and none of them supports it for
+        /// user-space threads.
         stacks_above: Option<Nanos>,
     },
-    /// osnoise: a thread on each CPU that spins and looks for gaps.
+    /// osnoise: a thread on each CPU, which spins and looks for gaps.
     Osnoise {
         /// The CPUs.
         cpus: CpuSet,
@@ -99,7 +100,7 @@ impl NoiseAsk {
             } => {
                 wanted.timerlat_period_us =
                     wanted.timerlat_period_us.map(|_| period.whole_micros());
-                // 0 would disable the stack.
+                // With 0, no stack would be recorded.
                 let above = stacks_above.map_or(0, |above| above.whole_micros().max(1));
                 wanted.print_stack_us = wanted.print_stack_us.map(|_| above);
                 (cpus, !user)
@@ -123,10 +124,10 @@ impl NoiseAsk {
     }
 }
 
-/// A running tracer, in a separate trace instance. [`stop`](Self::stop), or dropping it, restores
-/// all settings.
+/// A running tracer, in a separate trace instance. Calling [`stop`](Self::stop) or dropping it
+/// restores all settings.
 pub struct Osnoise {
-    // This field is dropped first, because open files keep the instance alive.
+    // This field is dropped first, because the instance cannot be removed while its files are open.
     cpus: Vec<CpuPipe>,
     tracefs: Tracefs,
     folder: PathBuf,
@@ -143,7 +144,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// Returns an error if the kernel does not have the tracer, if a setting cannot be read, or if
-    /// another program uses the tracer.
+    /// another program is using the tracer.
     pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
         self.require(ask.tracer())?;
         OsnoiseSettings::read(self)?;
@@ -161,7 +162,7 @@ impl Tracefs {
 
     /// Returns whether user-space threads can wait for the timers of timerlat.
     pub fn has_user_timerlat(&self, cpus: &CpuSet) -> bool {
-        // The file exists, but cannot be opened yet, so search for its name in the folder.
+        // The file cannot be opened yet even if it exists, so search for its name in the folder.
         let there = |cpu: u32| {
             let file = user_file(self, cpu);
             let folder = file.parent().unwrap_or(Path::new("/"));
@@ -171,8 +172,9 @@ impl Tracefs {
         cpus.iter().all(there)
     }
 
-    /// Fails if another instance uses timerlat or osnoise, because both share one set of threads
-    /// and settings in the whole kernel. `but` is the instance of this session.
+    /// Fails if another instance is using timerlat or osnoise, because both tracers share one set
+    /// of threads and settings in the whole kernel. `but` is the instance of this session, which is
+    /// ignored.
     fn nobody_uses_osnoise(&self, but: Option<&Path>) -> Result<(), TraceError> {
         let path = self.instances();
         let names = match self.files().names(&path) {
@@ -203,8 +205,8 @@ impl Tracefs {
     /// instance is still in use.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not have the tracer, if another program uses it, or if a
-    /// write is rejected. All settings are then restored.
+    /// Returns an error if the kernel does not have the tracer, if another program is using it, or
+    /// if a write is rejected. In that case, all settings are restored.
     pub fn start_osnoise(&self, ask: &NoiseAsk, owner: Owner) -> Result<Osnoise, TraceError> {
         self.may_start_osnoise(ask)?;
         let before = OsnoiseSettings::read(self)?;
@@ -229,9 +231,9 @@ impl Tracefs {
 }
 
 impl Osnoise {
-    /// Changes the kernel-wide settings, then selects the tracer, because an active tracer restarts
-    /// its threads at each change. If two programs start at the same time, each finds the other's
-    /// instance, and both stop.
+    /// Changes the kernel-wide settings before it selects the tracer, because an active tracer
+    /// restarts its threads after each change. If two programs start at the same time, each finds
+    /// the instance of the other, and both stop.
     fn begin(&mut self, ask: &NoiseAsk) -> Result<(), TraceError> {
         let tracefs = self.tracefs.clone();
         let own = |name: &str| self.folder.join(name);
@@ -246,7 +248,7 @@ impl Osnoise {
             }
             NoiseAsk::Osnoise { .. } => Reader::osnoise(&tracefs, layout)?,
         });
-        // The clock of the instance shows that there may be settings to restore.
+        // The clock of the instance indicates that there may be settings to restore.
         tracefs.write(&own(CLOCK), MONO)?;
         if let Some(first) = ask
             .settings(&self.before)
@@ -266,7 +268,8 @@ impl Osnoise {
             path: tracefs.path().to_owned(),
         };
         tracefs.take_tracer(&self.folder, ask.tracer(), busy)?;
-        // Open the pipes last, because open pipes prevent a change of the instance's tracer.
+        // Open the pipes last, because the tracer of an instance cannot be changed while its pipes
+        // are open.
         self.cpus = pipes(&tracefs, &self.folder)?;
         let (NoiseAsk::Timerlat { cpus, .. } | NoiseAsk::Osnoise { cpus, .. }) = ask;
         self.cpus.retain(|pipe| cpus.contains(pipe.cpu));
@@ -282,8 +285,7 @@ impl Osnoise {
         let Some(reader) = &self.reader else {
             return Ok(reports);
         };
-        // The kernel continues to write during the read, so read at most twice the size of the
-        // buffer.
+        // The kernel keeps writing during the read, so read at most twice the size of the buffer.
         let most = 2 * KIB_PER_CPU * 1_024 / self.page.len().max(1) + 16;
         for pipe in &mut self.cpus {
             for _ in 0..most {
@@ -320,8 +322,8 @@ impl Osnoise {
     /// Close the file before the tracer stops; otherwise the kernel kills the program.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects the thread: it is not pinned, or another thread has
-    /// the file open.
+    /// Returns an error if the kernel rejects the thread, because it is not pinned or because
+    /// another thread already has the file open.
     pub fn user_wait(&self, cpu: u32) -> Result<UserWait, TraceError> {
         open_user_wait(&self.tracefs, cpu)
     }
@@ -330,7 +332,7 @@ impl Osnoise {
     /// success, further calls do nothing.
     ///
     /// # Errors
-    /// Returns an error if a setting could not be restored. The instance stays, and the next
+    /// Returns an error if a setting could not be restored. The instance is kept, and the next
     /// program tries again ([`Tracefs::clear_left_behind`]).
     pub fn stop(&mut self) -> Result<(), TraceError> {
         if self.over {
@@ -375,13 +377,14 @@ pub struct UserWait {
 }
 
 impl UserWait {
-    /// Ends the work of the last period and sleeps until the next timer or a signal.
+    /// Ends the work of the current period and sleeps until the timer expires again or a signal
+    /// arrives.
     ///
     /// # Errors
     /// Returns an error if the tracer was stopped, or the thread was moved to another CPU.
     pub fn wait(&mut self) -> Result<(), TraceError> {
         match self.file.read(&mut [0]) {
-            // A read returns no data; it only waits.
+            // Reading returns no data, but only waits.
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(source) => Err(TraceError::Read {
@@ -401,7 +404,7 @@ impl fmt::Debug for UserWait {
 }
 
 /// Ends the tracer of the instance `folder`, restores the settings `before` and removes the
-/// instance. Writes only settings that differ, so that it can be called again.
+/// instance. Only settings that differ are written, so this can be called again after a failure.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
@@ -417,8 +420,8 @@ pub(crate) fn restore(
             .write(&current, "nop")
             .map_err(|error| kept(vec![error]))?;
     }
-    // Restore the settings after the tracer has ended, because a change while it runs restarts its
-    // threads.
+    // Restore the settings after the tracer has ended, because a running tracer restarts its
+    // threads after each change.
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     if crate::name::in_force(&clocks).as_deref() == Some(MONO) {
         let errors = before.write(tracefs);

@@ -1,5 +1,5 @@
 //! Measures the time that a hypervisor took from each CPU, in ns, and the duration of interrupt
-//! handlers. BPF programs count both in the kernel (`bpf/steal.bpf.c`).
+//! handlers. Both are counted in the kernel by BPF programs (`bpf/steal.bpf.c`).
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -23,7 +23,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("softirq_exit", "softirq_exit"),
 ];
 
-/// Programs for tracepoints that only x86 has.
+/// Programs for tracepoints that exist only on x86.
 const OF_X86: [(&str, &str); 2] = [
     ("timer_entry", "local_timer_entry"),
     ("timer_exit", "local_timer_exit"),
@@ -38,19 +38,19 @@ fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     PROGRAMS.iter().chain(more).copied()
 }
 
-/// Values that the BPF programs also define.
+/// Values that are also defined in the BPF programs.
 const RECORDS: usize = 1024;
 const HANDLERS: usize = 256;
 const SOFTIRQS: u32 = 240;
 const TIMER: u32 = 250;
 const BUCKETS: usize = 8 * 34;
 
-/// Number of words of `struct cpu`, `struct record` and `struct lengths`.
+/// Number of words in `struct cpu`, `struct record` and `struct lengths`.
 const CPU_WORDS: usize = 16;
 const RECORD_WORDS: usize = 4;
 const ROW_WORDS: usize = 1 + BUCKETS / 2;
 
-/// Running programs, until this is dropped.
+/// The running programs. Dropping this value stops them.
 pub struct StealRecorder {
     programs: Programs,
     cpus: Mapped,
@@ -68,8 +68,8 @@ impl StealRecorder {
     /// Loads and starts the programs. `cpus` is the largest CPU number plus one.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub fn start(cpus: u32) -> Result<Self, WatchError> {
         let mut programs = Programs::load(OBJECT, Reads::Types, |loader| {
             loader
@@ -92,11 +92,11 @@ impl StealRecorder {
         })
     }
 
-    /// Attaches or detaches the programs. Steal time that accumulates while they are detached
-    /// appears as a single rise.
+    /// Attaches or detaches the programs. Steal time that accumulates while they are detached is
+    /// later recorded as a single rise.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses to start a program again.
+    /// Returns an error if the kernel refuses to restart a program.
     pub fn switch(&mut self, on: bool) -> Result<(), WatchError> {
         for (name, _) in all() {
             if on {
@@ -109,11 +109,11 @@ impl StealRecorder {
     }
 
     /// Returns the steal time of a CPU in an interval. `None` if the kernel does not count it, or
-    /// if the CPU has never had steal time, which looks the same.
+    /// if the CPU has never had any steal time, because the two cases look the same.
     pub fn around(&self, cpu: u32, (from, to): (Nanos, Nanos)) -> Option<StealCount> {
         let first = cpu as usize * CPU_WORDS;
         let word = |place: usize| self.cpus.word(first + place);
-        // Read the end time first: the records contain all rises up to this time.
+        // Read the end time first, because the records contain all rises up to that time.
         let until = Nanos(word(1));
         fence(Ordering::Acquire);
         let (since, stolen) = (Nanos(word(0)), word(2));
@@ -132,7 +132,7 @@ impl StealRecorder {
             }
         }
         rises.sort_by_key(|rise| rise.from);
-        // If all places are used, older rises were overwritten.
+        // If (almost) all records are in use, older rises may have been overwritten.
         let full = kept + 8 >= RECORDS;
         Some(StealCount {
             cpu,
@@ -143,7 +143,8 @@ impl StealRecorder {
         })
     }
 
-    /// Returns the CPU and the rise in a record; `None` if the record is being written or is empty.
+    /// Returns the CPU and the rise in a record; `None` if the record is empty or is still being
+    /// written.
     fn record(&self, place: usize) -> Option<(u32, StealRise)> {
         let first = place * RECORD_WORDS;
         let word = |place: usize| self.records.word(first + place);
@@ -159,7 +160,8 @@ impl StealRecorder {
         (sequence != 0 && word(3) == before).then_some((cpu, rise))
     }
 
-    /// Returns the usual duration of a handler, from its runs so far; `None` if no run was seen.
+    /// Returns the usual duration of a handler, computed from its runs so far. Returns `None` if no
+    /// run has been seen yet.
     pub fn usual(&self, handler: HandlerOf) -> Option<UsualLength> {
         let (place, number) = match &handler {
             HandlerOf::Irq(irq) => (irq % SOFTIRQS, *irq),
@@ -185,8 +187,8 @@ fn halves(word: u64) -> [u32; 2] {
     [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
 }
 
-/// Returns the 99.9th percentile of durations that were counted by bucket: the end of the bucket
-/// that contains it.
+/// Returns the 99.9th percentile of durations that were counted in buckets, rounded up to the end
+/// of the bucket that contains it.
 fn percentile(counts: &[u64]) -> Option<Usual> {
     let count: u64 = counts.iter().sum();
     let rank = count - count / 1_000;
@@ -201,8 +203,8 @@ fn percentile(counts: &[u64]) -> Option<Usual> {
     })
 }
 
-/// Returns the first duration beyond a bucket, in ns. Durations below 16 ns have one bucket each,
-/// and each further power of two has eight.
+/// Returns the end of a bucket in ns, which is the first duration that does not belong to it. Each
+/// duration below 16 ns has its own bucket, and each further power of two has eight buckets.
 const fn end_of(bucket: u64) -> u64 {
     match bucket {
         0..16 => bucket + 1,

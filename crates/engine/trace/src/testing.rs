@@ -1,11 +1,11 @@
-//! A simulated tracefs of ordinary files that behaves like the kernel's.
+//! A simulated tracefs, which consists of ordinary files and behaves like the kernel's.
 //!
-//! It simulates the relevant parts of `kernel/trace/trace_hwlat.c`: a new instance gets its files;
-//! only one instance can select the tracer; the tracer sets a threshold if there is none and
-//! restores the old one; a width must be smaller than its window. From
-//! `kernel/trace/trace_osnoise.c` it has the settings with their limits, and the rule that only one
-//! of the two tracers can run. It can also reject writes. With [events](FakeTracefs::with_events)
-//! it has the ring buffer of one CPU, and a test adds pages to it.
+//! It simulates the relevant parts of `kernel/trace/trace_hwlat.c`: a new instance gets its files,
+//! only one instance can select the tracer, the tracer sets a threshold if there is none and later
+//! restores the old one, and the width must be less than the window. From
+//! `kernel/trace/trace_osnoise.c`, it takes the settings with their limits and the rule that only
+//! one of the two tracers can run at a time. It can also reject writes. With
+//! [events](FakeTracefs::with_events), it has the ring buffer of one CPU, to which tests add pages.
 
 mod events;
 mod page_builder;
@@ -31,13 +31,13 @@ pub struct FakeTracefs {
 struct State {
     written: usize,
     refuse: Option<(usize, usize)>,
-    /// The threshold from before the tracer was selected, and the threshold at the end of its last
-    /// run.
+    /// The threshold that was set before the tracer was selected, and the threshold at the end of
+    /// its previous run.
     saved: String,
     last: String,
-    /// A window that another program sets just before the tracer is selected.
+    /// The window that another program sets just before the tracer is selected.
     meanwhile: Option<u64>,
-    /// Delay of the trace clock against CLOCK_MONOTONIC in ns, if the kernel does not have the
+    /// How far the trace clock is behind CLOCK_MONOTONIC, in ns, if the kernel does not have the
     /// clock `mono`.
     behind: Option<u64>,
 }
@@ -86,8 +86,8 @@ impl FakeTracefs {
         self.state().behind = Some(behind_ns);
     }
 
-    /// Adds a page to the ring buffer of each recording instance. Returns the number of these
-    /// instances.
+    /// Adds a page to the ring buffer of each instance that is recording. Returns the number of
+    /// these instances.
     ///
     /// # Errors
     /// Returns the errors of file operations.
@@ -137,13 +137,13 @@ impl FakeTracefs {
         self.state().written
     }
 
-    /// Simulates another program that sets this window, in us, just before the next selection of
-    /// the tracer.
+    /// Simulates another program that sets this window, in us, just before the tracer is selected
+    /// the next time.
     pub fn meanwhile(&self, window_us: u64) {
         self.state().meanwhile = Some(window_us);
     }
 
-    /// Returns all state that a later program could find changed.
+    /// Returns all settings and instances that a program could have left changed.
     ///
     /// # Errors
     /// Returns the errors of file operations.
@@ -173,7 +173,7 @@ impl FakeTracefs {
         RealFiles.names(&self.tracing.join("instances"))
     }
 
-    /// Prints a line in each instance that traces. Returns the number of these instances.
+    /// Prints a line in each instance that is tracing. Returns the number of these instances.
     ///
     /// # Errors
     /// Returns the errors of file operations.
@@ -206,8 +206,8 @@ impl FakeTracefs {
         text.parse().map_err(|_| invalid())
     }
 
-    /// Fails if another tracer than `value` is selected. Of timerlat and osnoise, only one can run
-    /// at a time, but in several instances.
+    /// Fails if a tracer other than `value` is selected. Only one of timerlat and osnoise can run
+    /// at a time, but it can run in several instances.
     fn noise_tracer(&self, value: &str) -> io::Result<()> {
         for name in self.instances()? {
             let folder = self.tracing.join("instances").join(name);
@@ -219,7 +219,7 @@ impl FakeTracefs {
         Ok(())
     }
 
-    /// Sets a known option, with the value `NAME` or `NO_NAME`.
+    /// Switches a known option on or off, given the value `NAME` or `NO_NAME`.
     fn option(&self, path: &Path, value: &str) -> io::Result<()> {
         let value = value.trim();
         let (name, on) = match value.strip_prefix("NO_") {
@@ -245,8 +245,9 @@ impl FakeTracefs {
         }
     }
 
-    /// Rejects a filter if the event does not have the first field in it, and stores it with the
-    /// reason (`append_filter_err` in `kernel/trace/trace_events_filter.c`).
+    /// Rejects a filter if the event does not have the first field that the filter names, and
+    /// stores the filter together with the reason (`append_filter_err` in
+    /// `kernel/trace/trace_events_filter.c`).
     fn filter(&self, path: &Path, value: &str) -> io::Result<()> {
         let folder = path.parent().unwrap_or(path);
         let event = folder.components().rev().take(2).collect::<Vec<_>>();
@@ -305,7 +306,7 @@ impl FakeTracefs {
 
 const NOISE_TRACERS: [&str; 2] = ["timerlat", "osnoise"];
 
-/// The settings in `osnoise`, with their values after a boot.
+/// The settings in `osnoise`, with the values that they have after boot.
 const OSNOISE_FILES: [(&str, &str); 8] = [
     ("cpus", "0-3"),
     ("period_us", "1000000"),
@@ -338,7 +339,7 @@ fn make_osnoise(tracing: &Path, tracers: &str) -> io::Result<()> {
     }
 }
 
-/// The ring buffer of the only CPU.
+/// The ring buffer of the only simulated CPU.
 const PIPE_RAW: &str = "per_cpu/cpu0/trace_pipe_raw";
 
 fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -348,7 +349,7 @@ fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .write_all(bytes)
 }
 
-/// Writes the list with the selected value in brackets.
+/// Writes the list of values, with the selected value in brackets.
 fn choose(path: &Path, all: &[&str], value: &str) -> io::Result<()> {
     let shown = all.iter().map(|&one| {
         if one == value {

@@ -1,4 +1,4 @@
-//! Finds the mount point of tracefs, and accesses its files.
+//! Finds the mount point of tracefs and accesses its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Finds the tracefs of the machine whose /sys is below `root`. On this machine (`/`), a
-    /// tracefs is mounted for this process only if none is mounted.
+    /// Finds the tracefs of the machine whose /sys is below `root`. If `root` is this machine (`/`)
+    /// and no tracefs is mounted, one is mounted for this process only.
     ///
     /// # Errors
     /// Returns an error if tracefs is not mounted and cannot be mounted, or is not readable, or if
@@ -36,13 +36,13 @@ impl Tracefs {
         Self::find_with(root, Arc::new(RealFiles))
     }
 
-    /// Like [`find`](Self::find), with other file operations.
+    /// Like [`find`](Self::find), but with the given file operations.
     ///
     /// # Errors
     /// Returns the errors of [`find`](Self::find).
     pub fn find_with(root: &Path, files: Arc<dyn Files>) -> Result<Self, TraceError> {
-        // Check this first: a locked-down kernel has an empty tracefs, and Linux 6.12 crashes when
-        // the last mount of an empty tracefs ends.
+        // Check this first, because a locked-down kernel has an empty tracefs, and Linux 6.12
+        // crashes when the last mount of an empty tracefs is removed.
         for (file, word) in LOCKDOWN {
             let path = root.join(file);
             let text = files.read(&path).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Tracefs {
             })
     }
 
-    /// If a file does not contain this number, writes the number and reads it back.
+    /// Writes this number to a file and reads it back, unless the file already contains it.
     pub(crate) fn put_number(&self, path: &Path, value: u64) -> Result<(), TraceError> {
         if self.number(path)? == value {
             return Ok(());

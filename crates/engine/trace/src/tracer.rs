@@ -1,26 +1,26 @@
-//! Code shared by the sessions of the kernel's tracers: file names, and creation and removal of an
-//! instance's folder.
+//! Code shared by the sessions of the kernel's tracers: file names, and functions that create and
+//! remove an instance's folder.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use crate::{TraceError, Tracefs};
 
-// Files of an instance.
+// Files in the folder of an instance.
 pub(crate) const CURRENT: &str = "current_tracer";
 pub(crate) const ON: &str = "tracing_on";
 pub(crate) const CLOCK: &str = "trace_clock";
 
-/// File with a kernel-wide setting, which several tracers use.
+/// The file of a kernel-wide setting that several tracers use.
 pub(crate) const THRESHOLD: &str = "tracing_thresh";
 
-/// The clock of the reports: CLOCK_MONOTONIC. It is set before the first change of a kernel-wide
-/// setting, so it shows that an instance has settings to restore.
+/// The clock of the reports: CLOCK_MONOTONIC. It is set before any kernel-wide setting is changed,
+/// so it indicates that an instance has settings to restore.
 pub(crate) const MONO: &str = "mono";
 
 impl Tracefs {
-    /// Creates an instance, given its folder. The returned descriptor locks the instance: see
-    /// [`is_held`](Self::is_held).
+    /// Creates an instance, given its folder. The returned descriptor locks the instance (see
+    /// [`is_held`](Self::is_held)).
     pub(crate) fn make_instance(&self, folder: &Path) -> Result<Option<OwnedFd>, TraceError> {
         let made = self.files().make_folder(folder);
         made.map_err(|source| TraceError::Instance {
@@ -31,8 +31,8 @@ impl Tracefs {
         Ok(self.hold(folder))
     }
 
-    /// Locks the folder of an instance. Without the lock, only the process ID in its name shows
-    /// whether the instance is in use.
+    /// Locks the folder of an instance. Without the lock, only the process ID in the name of the
+    /// instance would show whether it is in use.
     pub(crate) fn hold(&self, folder: &Path) -> Option<OwnedFd> {
         self.files().hold(folder).ok().flatten()
     }
@@ -54,7 +54,7 @@ impl Tracefs {
             })
     }
 
-    /// Selects the tracer of an instance. Returns the error `busy` if another program uses the
+    /// Selects the tracer of an instance. Returns the error `busy` if another program is using the
     /// tracer.
     pub(crate) fn take_tracer(
         &self,
@@ -71,7 +71,7 @@ impl Tracefs {
     }
 }
 
-/// Combines the error `error` of a failed start with the result `ended` of its clean-up.
+/// Combines `error`, the error of a failed start, with `ended`, the result of cleaning up after it.
 pub(crate) fn not_started(
     error: TraceError,
     ended: Result<(), TraceError>,

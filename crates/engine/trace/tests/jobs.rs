@@ -74,7 +74,7 @@ fn watched_threads_waits_have_stacks() {
     assert!(seen.iter().filter(sleeps).count() >= SLEEPS, "{seen:?}");
     let woken = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid);
     assert!(seen.iter().filter(woken).count() >= SLEEPS);
-    // PREEMPT_RT wakes ordinary threads from a thread that handles softirqs.
+    // With PREEMPT_RT, ordinary threads are woken from a thread that handles softirqs.
     let interrupted =
         |event: &TraceEvent| event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
     assert!(seen.iter().filter(woken).any(interrupted), "{seen:?}");
@@ -131,7 +131,7 @@ fn release_wait_takes_no_stack() {
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
     let cut = recorder.slice(from, to);
-    // The records for the analysis of a job contain these calls.
+    // The records used to analyse a job contain these calls.
     assert!(cut.events.iter().any(|event| other(&event)));
     let stack = |event: &&TraceEvent| matches!(event.kind, EventKind::KernelStack { .. });
     assert_eq!(cut.events.iter().find(stack), None);
@@ -142,8 +142,8 @@ fn only_forks_and_ends_recorded_between_windows() {
     let Some(mut recorder) = recorder() else {
         return;
     };
-    // If a recorder of a parallel test already uses the tracepoints, this recorder adds no cost.
-    // This is temporary, so try again.
+    // If the recorder of a test running in parallel is already using the tracepoints, this recorder
+    // adds no cost. This is temporary, so try again.
     let is_whole = |cost: &CallCost| cost.watched > cost.other && cost.other > Nanos::ZERO;
     let mut costs = (0..1_000).map(|_| recorder.measure_cost().unwrap());
     let cost = costs.find(is_whole).expect("the cost of calls is found");
@@ -173,7 +173,7 @@ fn only_forks_and_ends_recorded_between_windows() {
     let again = events(&mut recorder);
     let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
     assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
-    // The state of a CPU in the closed window must not be derived from earlier events.
+    // The state of a CPU while recording is off must not be derived from earlier events.
     let cut = recorder.slice(shut, now());
     assert_eq!(cut.lost, 0);
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
@@ -196,8 +196,9 @@ fn forked_processes_and_changed_programs_are_reported() {
     assert!(forked, "{:?}", recorder.descents());
 }
 
-/// One thread spins on the CPU of a sleeping thread. When the timer of the sleeper interrupts it,
-/// it is switched out for the sleeper. The timer and the switch are recorded with their stacks.
+/// One thread spins on the CPU of a sleeping thread. When the sleeper's timer interrupts the
+/// spinning thread, the CPU switches to the sleeper. The timer and the switch are recorded with
+/// their stacks.
 #[test]
 fn late_timer_and_switch_stacks_are_recorded() {
     let mut stacks = match LateStacks::start(4 << 20, Nanos::ZERO) {
@@ -237,7 +238,7 @@ fn late_timer_and_switch_stacks_are_recorded() {
     let switched = |event: &&TraceEvent| matches!(&event.kind, EventKind::SwitchedOut { task, .. } if task.pid != tid);
     let switched = found.iter().find(switched).unwrap();
     assert!(switched.kind.frames().len() > 1, "{switched:?}");
-    // Switches to other threads are not recorded.
+    // Switches to threads that are not watched are not recorded.
     stacks.watch([].into_iter()).unwrap();
     let from = now();
     std::thread::sleep(Duration::from_millis(20));
@@ -253,8 +254,8 @@ fn switched_out(event: &TraceEvent) -> bool {
     matches!(event.kind, EventKind::SwitchedOut { .. })
 }
 
-/// One thread sleeps on one CPU, and a watched thread on another. Events of the first thread are
-/// recorded only while they can affect the watched thread.
+/// One thread sleeps on one CPU, and a watched thread sleeps on another. Events of the first thread
+/// are recorded only while they can affect the watched thread.
 #[test]
 fn irrelevant_cpus_are_not_recorded() {
     let all = sched_getaffinity(None).unwrap();
@@ -284,8 +285,8 @@ fn irrelevant_cpus_are_not_recorded() {
     };
     let (quiet, last) = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // The timer interrupts of the watched thread stop this thread, but this thread wakes no
-            // other.
+            // The timer interrupts of the watched thread interrupt this thread, but this thread
+            // does not wake any other thread.
             while !moves.load(std::sync::atomic::Ordering::Relaxed) {
                 std::hint::spin_loop();
             }
@@ -298,7 +299,7 @@ fn irrelevant_cpus_are_not_recorded() {
             std::thread::sleep(Duration::from_millis(1));
         }
         moves.store(true, std::sync::atomic::Ordering::Relaxed);
-        // Wait until the effect of creating the sleeper here has expired.
+        // Wait until creating the sleeper on this CPU no longer has an effect.
         std::thread::sleep(Duration::from_millis(1_300));
         let from = now();
         for _ in 0..100 {

@@ -42,7 +42,7 @@ fn thread_activity_uses_the_probes_clock() {
     flight.switch(true).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     flight.watch(&[tid]).unwrap();
-    // Run on one CPU: for other CPUs, only the events of the thread itself are selected.
+    // Run on a single CPU, because only the thread's own events are selected on other CPUs.
     let cpu = rustix::thread::sched_getcpu();
     let mut one = rustix::thread::CpuSet::new();
     one.set(cpu);
@@ -97,13 +97,13 @@ fn thread_activity_uses_the_probes_clock() {
         );
     }
     assert!(cut.events.is_sorted_by_key(|event| event.time));
-    // Either the trace clock is the clock of the probe, or the error is at most the duration of the
-    // comparison.
+    // Either the trace clock is the clock of the probe, or the error is not larger than the
+    // duration of the comparison.
     assert!(flight.clock().error < Nanos::from_secs(1));
     flight.stop().unwrap();
 }
 
-/// Returns the output of `trace-cmd report` for a file, if the program is installed.
+/// Returns the output of `trace-cmd report` for a file if trace-cmd is installed.
 fn reported(file: &Path) -> Option<String> {
     let output = std::process::Command::new("trace-cmd")
         .args(["report", "-i"])

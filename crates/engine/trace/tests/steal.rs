@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual_model::{HandlerOf, Nanos};
 use punctual_trace::StealRecorder;
 
-/// Returns the sum of `steal` in /proc/stat, and the number of softirqs of a kind so far.
+/// Returns the sum of `steal` in /proc/stat, and the number of softirqs of one kind so far.
 fn counted(kind: &str) -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let steal = stat.lines().next().unwrap().split_whitespace().nth(8);
@@ -60,7 +60,7 @@ fn steal_agrees_with_kernel_figures() {
             "{count:?}"
         );
     }
-    // /proc/stat counts in steps of 10 ms for each CPU.
+    // For each CPU, /proc/stat counts in steps of 10 ms.
     let rises = counts.iter().flat_map(|count| &count.rises);
     let stolen: u64 = rises.map(|rise| rise.stolen.0).sum();
     let shown = (steal - before.0) * 10_000_000;

@@ -42,11 +42,11 @@ fn by_events(ask: WatchAsk) -> Option<WakeupWatch> {
     }
 }
 
-/// Runs a thread with a unique name that sleeps `times` times. It shares one CPU with the calling
-/// thread, which is always ready to run. So each sleep ends with a wake-up, and all switches are
-/// between these two threads. Every kernel records such switches, unlike switches from the idle
-/// thread. Two threads that wake each other are not suitable: on a busy machine, one may run after
-/// the other before either sleeps.
+/// Runs a thread with a unique name that sleeps `times` times. It shares a CPU with the calling
+/// thread, which is always ready to run, so that each sleep ends with a wake-up, and all switches
+/// are between these two threads. Every kernel records such switches, unlike switches from the idle
+/// thread. Two threads that wake each other would not be suitable, because on a busy machine, they
+/// may run one after the other before either of them sleeps.
 fn sleep_often(name: &str, times: u32) {
     let before = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
@@ -66,7 +66,7 @@ fn sleep_often(name: &str, times: u32) {
     sched_setaffinity(None, &before).unwrap();
 }
 
-/// Returns the waits of the threads with a name.
+/// Returns the waits of the threads with this name.
 fn waits_of(seen: &Wakeups, name: &str) -> WaitHistogram {
     let mut waits = WaitHistogram::new();
     for row in seen
@@ -112,13 +112,13 @@ fn wake_ups_count_by_name_and_class() {
     }
 }
 
-/// Both sources run at the same time, and count the same wake-ups.
+/// Both sources run at the same time and count the same wake-ups.
 #[test]
 fn both_sources_count_the_same() {
     let (Some(mut programs), Some(mut events)) = (by_programs(ASK), by_events(ASK)) else {
         return;
     };
-    // Both sources exist from before the thread starts until after it has ended.
+    // Both sources are active from before the thread starts until after it has ended.
     let name = "watch-test-same";
     sleep_often(name, 300);
     std::thread::sleep(Duration::from_millis(5));
@@ -156,7 +156,7 @@ fn only_real_time_threads_count_on_request() {
     }
 }
 
-/// Threads that wait while the programs are being loaded wait because of this program.
+/// Threads that have to wait while the programs are being loaded do so because of this program.
 #[test]
 fn wake_ups_before_start_are_not_counted() {
     let busy = std::thread::spawn(|| sleep_often("early", 5_000));

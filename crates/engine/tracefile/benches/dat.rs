@@ -1,7 +1,8 @@
-//! Measures how fast a `trace.dat` of 1 GB is read, and how much memory this needs.
+//! Measures how fast a `trace.dat` of 1 GB can be read, and how much memory this takes.
 //!
 //! Run `cargo bench -p punctual-tracefile --bench dat`. The benchmark writes the file to the folder
-//! for temporary files: it repeats the pages of a fixture, with increasing times.
+//! for temporary files. The file consists of the pages of a fixture, repeated with increasing
+//! times.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
@@ -32,7 +33,7 @@ fn main() {
     println!("peak memory {}", peak.unwrap());
 }
 
-/// Reads all items, and returns the number of events per second.
+/// Reads all items and returns the number of events read per second.
 fn read(path: &Path) -> f64 {
     let (begin, before) = (Instant::now(), cpu_seconds());
     let mut reader = open(Input::path(path).unwrap()).unwrap();
@@ -58,7 +59,8 @@ fn read(path: &Path) -> f64 {
     events as f64 / of_cpu
 }
 
-/// Returns the CPU time of this thread, because other programs also influence the elapsed time.
+/// Returns the CPU time of this thread. It is used because the elapsed time also depends on other
+/// programs.
 fn cpu_seconds() -> f64 {
     let times = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let run: f64 = times.split(' ').next().unwrap().parse().unwrap();
@@ -94,7 +96,7 @@ fn write(path: &Path) {
         let pages = file[offset..offset + size].chunks(PAGE).map(<[u8]>::to_vec);
         Cpu {
             row,
-            // The first page has marks, and the last one may be almost empty.
+            // The first page contains marks, and the last one may be almost empty.
             pages: pages.filter(|page| number(page, 8) > 3_000).collect(),
         }
     });
@@ -102,7 +104,7 @@ fn write(path: &Path) {
         .iter()
         .flat_map(|cpu| &cpu.pages)
         .map(|page| number(page, 0));
-    // This step is longer than the fixture, so that times never go back.
+    // This step is longer than the fixture, so that times never go backwards.
     let span = times.clone().max().unwrap() - times.min().unwrap() + 1_000_000_000;
     let mut offset = number(&file, cpus[0].row);
     file.truncate(offset as usize);

@@ -1,4 +1,4 @@
-//! Errors of reading trace files.
+//! Errors that can occur while reading trace files.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum TraceFileError {
     Open {
         /// The file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The copy of the input in the folder for temporary files cannot be written.
@@ -30,7 +30,7 @@ pub enum TraceFileError {
          or zstd"
     )]
     NotATrace {
-        /// The kind of file that the input seems to be, and how to get a trace from it.
+        /// What kind of file the input seems to be, and how to get a trace from it.
         kind: &'static str,
     },
     /// The `trace.dat` has an unsupported version.
@@ -39,7 +39,7 @@ pub enum TraceFileError {
          of trace-cmd report instead"
     )]
     Version {
-        /// The version that the file states.
+        /// The version given in the file.
         version: String,
     },
     /// The beginning of the `trace.dat` is damaged.
@@ -56,7 +56,7 @@ pub enum TraceFileError {
          trace-cmd convert --compression none"
     )]
     Compression {
-        /// Name of the compression in the file.
+        /// Name of the compression, as given in the file.
         name: String,
     },
     /// The clock of the trace does not count nanoseconds.
@@ -65,7 +65,7 @@ pub enum TraceFileError {
          -C mono, or for a guest with -C tsc2nsec"
     )]
     NoTime {
-        /// The kernel's name of the clock.
+        /// The kernel's name for the clock.
         clock: String,
     },
     /// The text contains no event.
@@ -74,10 +74,10 @@ pub enum TraceFileError {
          text of trace-cmd report, perf script or tracefs' trace"
     )]
     NoEvent {
-        /// The first line that is not empty, shortened.
+        /// The first line that is not empty, in shortened form.
         first: String,
     },
-    /// The events of the text have no CPU.
+    /// The events in the text have no CPU.
     #[error(
         "the events have no CPU. Run perf script without -F, or with -F comm,tid,cpu,time,event,trace"
     )]

@@ -1,4 +1,4 @@
-//! Opens the input of a trace, and detects its format from the first bytes.
+//! Opens the input that contains a trace, and detects its format from the first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
@@ -10,15 +10,15 @@ use lzma_rust2::XzReader;
 
 use crate::TraceFileError;
 
-/// The first bytes of a `trace.dat`. The version follows.
+/// The first bytes of a `trace.dat`, before its version.
 pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
-/// Number of bytes that are read to detect the format.
+/// Number of bytes to read in order to detect the format.
 const BEGINNING: u64 = 512;
-/// Maximum memory of the xz decompressor, in KiB. `xz -9` needs 65 MiB.
+/// Maximum memory that the xz decompressor may use, in KiB. `xz -9` needs 65 MiB.
 const XZ_KIB: u32 = 100 << 10;
 
-/// An input that has not been read yet: a file, or a stream such as standard input. Both may be
-/// compressed with gzip, xz or zstd.
+/// An input that has not been read yet, which is a file or a stream such as standard input. Either
+/// may be compressed with gzip, xz or zstd.
 pub struct Input(Content);
 
 enum Content {
@@ -49,7 +49,8 @@ impl Input {
         })
     }
 
-    /// Returns standard input. A regular file that has not been read yet is read like a named file.
+    /// Returns standard input. If it is a regular file that has not been read yet, it is read like
+    /// a named file.
     pub fn stdin() -> Self {
         let file = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         let is_whole = |mut file: &File| {
@@ -61,7 +62,7 @@ impl Input {
         }
     }
 
-    /// Returns an input that reads any other stream.
+    /// Returns an input that reads from any other stream.
     pub fn stream(stream: impl Read + 'static) -> Self {
         Self(Content::Stream(Box::new(stream)))
     }
@@ -118,8 +119,8 @@ fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a stream to memory, or, if it is large, to an unnamed temporary file. If the stream
-/// cannot be read to its end, the part that was read is kept.
+/// Copies a stream to memory or, if it is large, to an unnamed temporary file. If the stream cannot
+/// be read to its end, the part that could be read is kept.
 fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
     const IN_MEMORY: usize = 8 << 20;
     const STEP: usize = 256 << 10;
@@ -172,8 +173,8 @@ impl Packed {
     }
 }
 
-/// Returns the kind of content that is neither text nor a `trace.dat`, and how to get a trace from
-/// it.
+/// If the content is neither text nor a `trace.dat`, returns what kind of file it seems to be and
+/// how to get a trace from it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 14] = [
         (

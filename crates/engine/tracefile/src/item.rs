@@ -9,16 +9,16 @@ use crate::TraceFileError;
 /// One item of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// An event. Its time is on the clock of the trace, whose zero is arbitrary.
+    /// An event. Its time is on the clock of the trace, which has an arbitrary zero point.
     Event(TraceEvent),
-    /// Text that a program wrote into the trace (`trace_marker`), such as cyclictest's
-    /// `hit latency threshold (120 > 100)`.
+    /// Text that a program wrote into the trace (through `trace_marker`), such as cyclictest's `hit
+    /// latency threshold (120 > 100)`.
     Mark(Annotation),
-    /// Events of a CPU were lost. The events of this CPU before `until` are incomplete.
+    /// Events of a CPU were lost, so the events of this CPU before `until` are incomplete.
     Lost {
         /// The CPU.
         cpu: u32,
-        /// Number of lost events, if the trace states it.
+        /// Number of lost events, if the trace contains it.
         count: Option<u64>,
         /// Time of the first event after the gap.
         until: Nanos,
@@ -34,42 +34,44 @@ pub struct Annotation {
     pub cpu: u32,
     /// ID of the thread that wrote the text.
     pub pid: u32,
-    /// The text, without a line feed at its end.
+    /// The text, without any line feed at its end.
     pub text: String,
 }
 
-/// Information about a trace besides its items. It is complete only after the last item has been
-/// read.
+/// Information about a trace in addition to its items. It is complete only after the last item has
+/// been read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceHead {
-    /// Description of the format for a message, such as `text of perf script`.
+    /// Description of the format for use in messages, such as `text of perf script`.
     pub format: String,
-    /// The kernel's name of the clock of the trace (`local`, `global`, `mono`, `x86-tsc`). `None`
-    /// if the file does not name it.
+    /// The kernel's name for the clock of the trace (`local`, `global`, `mono`, `x86-tsc`). `None`
+    /// if the file does not name the clock.
     pub clock: Option<String>,
     /// Whether the clocks of different CPUs may differ, as with `local`. `None` if the clock is
     /// unknown.
     pub clocks_differ: Option<bool>,
     /// Resolution of the times: 1 ns, or 1 us for most text traces.
     pub resolution: Nanos,
-    /// Release of the kernel that recorded the trace, if the file states it.
+    /// Release of the kernel that recorded the trace, if it is in the file.
     pub kernel: Option<String>,
-    /// Number of CPUs, if the file states it.
+    /// Number of CPUs, if it is in the file.
     pub cpus: Option<u32>,
-    /// Names ([`punctual_model::event_names`]) of the recorded events. If the file has no list of
-    /// events, these are the events that have occurred so far.
+    /// Names ([`punctual_model::event_names`]) of the recorded events. If the file does not list
+    /// its events, these are the events that have occurred so far.
     pub recorded: BTreeSet<String>,
-    /// Whether the file lists its events. A listed event that does not occur in the trace may still
-    /// have happened, because a filter or the choice of a process can limit the recording.
+    /// Whether the file lists the events that were recorded. A listed event that does not occur in
+    /// the trace may still have happened on the machine, because the recording may have been
+    /// limited by a filter or to a process.
     pub lists_events: bool,
     /// Function names of the kernel addresses in the events, if known.
     pub symbols: BTreeMap<u64, String>,
-    /// Warnings about data that could not be read: one sentence each, with the offset or the line.
+    /// Warnings about data that could not be read: one sentence for each, with the offset or the
+    /// line number.
     pub warnings: Vec<String>,
 }
 
-/// The numbers of system calls depend on the architecture of the traced machine, which is unknown.
-/// Calls are therefore shown by number.
+/// What the number of a system call means depends on the architecture of the traced machine, which
+/// is unknown. System calls are therefore shown by number.
 impl EventNames for TraceHead {
     fn call(&self, id: i64) -> String {
         format!("system call {id}")
@@ -83,11 +85,11 @@ impl EventNames for TraceHead {
 /// A trace that is read from beginning to end, in bounded memory.
 pub trait TraceReader {
     /// Returns the next item, or `None` at the end. Events are in ascending order of time. If a
-    /// text contains several traces, times can go back between two of them: an [`Item::Lost`] for
-    /// each CPU precedes that.
+    /// text contains several traces, times can go backwards between two of them. In that case, an
+    /// [`Item::Lost`] for each CPU precedes the next trace.
     ///
     /// # Errors
-    /// Returns an error if the input cannot be read, or if it is damaged so that the rest cannot be
+    /// Returns an error if the input cannot be read, or if it is so damaged that the rest cannot be
     /// interpreted. Other damage is skipped, with a warning in the head.
     fn next_item(&mut self) -> Result<Option<Item>, TraceFileError>;
 

@@ -5,7 +5,7 @@
 //!
 //! **Knows:** `trace.dat` of trace-cmd, and the text formats of tracefs, trace-cmd, perf and rtla.
 //!
-//! **Must not know:** the meaning of an event for latency (`culprit` knows it), how results are
+//! **Must not know:** what an event means for latency (`culprit` knows this), or how results are
 //! shown.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

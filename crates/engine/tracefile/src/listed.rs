@@ -1,4 +1,4 @@
-//! Names of events in the list of the events that punctual knows.
+//! Looks up events by name among those that punctual knows.
 
 use punctual_model::{EVENTS, EventSpec};
 

@@ -3,15 +3,15 @@
 use crate::input::Detected;
 use crate::{Input, TraceFileError, TraceReader, dat, text};
 
-/// Opens a trace. The format is detected from the content: a `trace.dat` of trace-cmd (version 6 or
-/// 7), or text of tracefs, `trace-cmd report`, `perf script` or rtla.
+/// Opens a trace. The format is detected from the content. It is a `trace.dat` of trace-cmd
+/// (version 6 or 7), or text from tracefs, `trace-cmd report`, `perf script` or rtla.
 ///
-/// A `trace.dat` is not read sequentially. If it is compressed or comes from a pipe, it is first
-/// copied to memory, or, if it is large, to an unnamed file in the folder for temporary files
-/// (`TMPDIR`).
+/// A `trace.dat` is not read sequentially. If it is compressed or comes from a pipe, it is
+/// therefore first copied to memory or, if it is large, to an unnamed file in the folder for
+/// temporary files (`TMPDIR`).
 ///
 /// # Errors
-/// Returns an error if the input cannot be read, or is not a trace.
+/// Returns an error if the input cannot be read or is not a trace.
 pub fn open(input: Input) -> Result<Box<dyn TraceReader>, TraceFileError> {
     match input.detect()? {
         Detected::Text(lines) => text::open(lines),

@@ -1,4 +1,4 @@
-//! Describes carry-over: the effect of a block on the next one.
+//! Describes carry-over, the effect of a block on the next one.
 
 use punctual_model::{Experiment, ExperimentPlan, Nanos};
 use punctual_stats::carry_over::{self, CarryOver};
@@ -9,8 +9,9 @@ use crate::lengths::{time_for, typed};
 /// Suggested block length, as a multiple of the current one.
 const LONGER: u64 = 3;
 
-/// Returns the effect of each arm except the first on the next block. Empty if there are too few
-/// rounds, and for experiments on boots, where each block starts from a fresh state.
+/// Returns the effect of each arm except the first on the next block. The result is empty if there
+/// are too few rounds, and for experiments that compare boots, where each block starts from a fresh
+/// state.
 pub(super) fn carry_over(experiment: &Experiment) -> Vec<CarryOver> {
     if experiment.boots.is_some() {
         return Vec::new();
@@ -38,7 +39,7 @@ pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> 
     )
 }
 
-/// Explains that the effect may last longer than a block, and that the answer depends on it.
+/// Explains that the effect may last longer than a block, and that the answer depends on this.
 pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
         "the effect may last longer than a block: blocks that follow {} have {} as many late slots \
@@ -51,7 +52,7 @@ pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> S
     )
 }
 
-/// Suggests longer blocks and the time they need. Empty before the pilot.
+/// Suggests longer blocks and the time that they need. The text is empty before the pilot.
 fn longer_blocks(experiment: &Experiment) -> String {
     let Some(pilot) = &experiment.pilot else {
         return String::new();

@@ -1,8 +1,8 @@
-//! Analyses the blocks of an experiment. The results depend on nothing else.
+//! Analyses the blocks of an experiment. The results depend only on these blocks.
 //!
-//! Two tests share the 5% error: the betting test, which may end the experiment after any round,
-//! has 1%; the randomisation test of the planned rounds has 4%. The false alarm rate is therefore
-//! at most 5%, however often the results are inspected.
+//! Two tests share an error probability of 5%. The betting test, which may end the experiment after
+//! any round, has 1%, and the randomisation test of the planned rounds has 4%. The false alarm rate
+//! is therefore at most 5%, no matter how often the results are inspected.
 
 mod carried;
 
@@ -22,12 +22,12 @@ use crate::lengths::{BY_SIGNS, least_rounds};
 /// False alarm rate of the betting test.
 const BY_BET: f64 = 0.01;
 
-/// Significance level for a difference between the halves of blocks, and for a guard that got
-/// worse.
+/// Significance level for a difference between the halves of blocks, and for deciding that a guard
+/// got worse.
 const CHANCE: f64 = 0.05;
 
-/// Returns the result of each arm except the first. `ended` means that no block follows, so the
-/// test of the planned rounds may decide.
+/// Returns the result of each arm except the first. `ended` means that no more blocks follow, so
+/// the test of the planned rounds may decide.
 pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
     if experiment.plan.ranks_only {
         return Vec::new();
@@ -64,8 +64,8 @@ pub(crate) fn results(experiment: &Experiment, ended: bool) -> Vec<ArmResult> {
         .collect()
 }
 
-/// Analyses one arm. `shown` has the direction of a significant difference in late slots, and the
-/// carry-over.
+/// Analyses one arm. The tuple contains the direction of a significant difference in late slots,
+/// and the carry-over.
 fn result(
     experiment: &Experiment,
     arm: u32,
@@ -115,7 +115,7 @@ fn result(
         Ordering::Equal if is_equivalent => Effect::Equivalent,
         Ordering::Equal => Effect::NotProven,
     };
-    // The interval assumes that blocks do not affect each other.
+    // The interval is valid only if blocks do not affect each other.
     let interval = ratio.filter(|_| !carried.is_some_and(CarryOver::is_shown));
     let mut result = ArmResult {
         arm,
@@ -135,7 +135,7 @@ fn result(
     result
 }
 
-/// Returns the reasons why no claim about the arm is allowed.
+/// Returns the reasons why no claim about this arm is allowed.
 fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
     let mut reasons = Vec::new();
     let tests = experiment.plan.arms.len() as f64;
@@ -165,7 +165,8 @@ fn refused(experiment: &Experiment, arm: u32) -> Vec<String> {
     reasons
 }
 
-/// The least change of a guard that counts as worse: a busy processor may be slightly warmer.
+/// The smallest change of a guard that counts as worse. It is needed because, for example, a busy
+/// processor may be slightly warmer.
 #[derive(Clone, Copy)]
 enum Margin {
     None,
@@ -184,10 +185,10 @@ impl Margin {
     }
 }
 
-/// Figures that must not get worse.
+/// Evaluates the guards, which are figures that must not get worse.
 fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
-    // A guard: its name, whether less is better, the least change that counts as worse, and the
-    // figure.
+    // A guard, consisting of its name, whether less is better, the smallest change that counts as
+    // worse, and the figure.
     type Figure = (
         &'static str,
         bool,
@@ -234,7 +235,7 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
         .collect()
 }
 
-/// The interval covers only effects that start and end within a block.
+/// The interval is valid only for effects that start and end within a block.
 const CONDITION: &str = ", for effects within a block";
 
 fn sentence(experiment: &Experiment, result: &ArmResult) -> String {
@@ -275,7 +276,7 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
-/// Returns why an experiment ends early, or `None` if it continues.
+/// Returns the reason why an experiment ends early, or `None` if it continues.
 pub(crate) fn early_end(
     experiment: &Experiment,
     results: &[ArmResult],
@@ -299,8 +300,8 @@ pub(crate) fn early_end(
     })
 }
 
-/// Returns whether the rest of the plan can neither show the largest effect that the data allow nor
-/// prove equivalence. `share` is the completed fraction of the plan.
+/// Returns whether the rest of the plan can neither show the largest effect that is compatible with
+/// the data nor prove equivalence. `share` is the completed fraction of the plan.
 fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
     let pairs = experiment.pairs_of(result.arm, |block| block.late);
     let Some(Ratio {
@@ -316,13 +317,13 @@ fn is_futile(experiment: &Experiment, result: &ArmResult, share: f64) -> bool {
     let shows = |times: f64| {
         events_needed(times, dispersion).is_some_and(|needed| needed as f64 <= planned)
     };
-    // Expected width of the interval at the end, on one side.
+    // Expected width of the interval on one side, at the end of the plan.
     let width = (high / found).ln() * share.sqrt();
     !shows(low) && !shows(high) && width > 1.25f64.ln()
 }
 
-/// Returns the smallest ratio of rates that this number of rounds detects with 80% power, or `None`
-/// if it exceeds 10.
+/// Returns the smallest ratio of rates that is detected with 80% power in this number of rounds, or
+/// `None` if it exceeds 10.
 pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Option<f64> {
     const RATIOS: [f64; 12] = [1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0];
     RATIOS.into_iter().find(|times| {
@@ -334,7 +335,7 @@ pub(crate) fn detects(late_per_block: f64, rounds: u32, dispersion: f64) -> Opti
 /// Summarizes the whole experiment in one sentence.
 pub(crate) fn answer(results: &[ArmResult]) -> String {
     match results {
-        // The experiment is a screening, or has no complete round yet.
+        // The experiment is a screening, or it has no complete round yet.
         [] => "nothing was tested".to_owned(),
         results => {
             let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Analysis of synthetic experiments.
+//! Tests the analysis with synthetic experiments.
 
 use punctual_model::{
     Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
@@ -80,7 +80,7 @@ pub(crate) fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
 }
 
 /// Simulates an experiment on a machine that drifts, with the same rules for ending it as in a real
-/// one. `rates`: late slots per arm.
+/// one. `rates` contains the late slots per arm.
 fn simulated(rates: &[f64], rounds: u32, seed: u64) -> Experiment {
     let mut random = fastrand::Rng::with_seed(seed ^ 0xabcd);
     let mut experiment = experiment(rates.len(), seed);
@@ -111,8 +111,9 @@ fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
         .collect()
 }
 
-/// Betting test and sign test together give at most 5% false alarms for equal arms, whichever round
-/// ends the experiment. 5% of 2,000 is 100; three standard deviations more is 130.
+/// For equal arms, the betting test and the sign test together raise at most 5% false alarms, no
+/// matter which round ends the experiment. 5% of 2,000 is 100, and three standard deviations more
+/// is 130.
 #[test]
 fn equal_arms_seldom_alarm() {
     let differs = |effect: &Effect| matches!(effect, Effect::Fewer | Effect::More);
@@ -121,7 +122,7 @@ fn equal_arms_seldom_alarm() {
     assert!(alarms <= 130, "{alarms} of 2,000");
     let all = effects(&[5.0, 5.0, 5.0], 9, 200);
     let alarms = all.iter().filter(|one| one.iter().any(differs)).count();
-    // 10 alarms are expected; the limit adds three standard deviations.
+    // 10 alarms are expected. The limit is three standard deviations higher.
     assert!(alarms <= 20, "{alarms} of 200");
 }
 
@@ -137,7 +138,7 @@ fn a_rate_of_five_times_is_found() {
     assert_eq!(effects(&[25.0, 5.0], 12, 1), [[Effect::Fewer]]);
 }
 
-/// The betting test may end the experiment after any round; its part of the 5% is 1%.
+/// The betting test, which may end the experiment after any round, has 1% of the total of 5%.
 #[test]
 fn a_difference_that_is_shown_ends_early() {
     let mut experiment = experiment(2, 1);
@@ -193,7 +194,8 @@ fn hopeless_experiment_ends_early() {
     let mut experiment = experiment(2, 1);
     for round in 0..8 {
         for arm in 0..2 {
-            // Equal arms, with so few events that the remaining rounds cannot show an effect.
+            // The arms are equal, and have so few events that the remaining rounds cannot show an
+            // effect.
             experiment
                 .blocks
                 .push(block(round, arm, 3 + u64::from(round + arm) % 2, 2));
@@ -227,7 +229,7 @@ fn carry_over_and_flawed_blocks_are_refused() {
         assert_eq!(result.effect, Effect::NotProven, "{why}");
         assert!(result.sentence.contains(why), "{}", result.sentence);
     }
-    // Creates an experiment with a guard that is worse in each pair.
+    // Creates an experiment in which a guard is worse in every pair.
     let guard = &results(&flawed, true)[0].guards[0];
     assert!(guard.worse && guard.name == "median", "{guard:?}");
 }
@@ -263,24 +265,24 @@ fn power_and_rounds_match_the_tables() {
         (6, 9, 9)
     );
     assert_eq!(least_rounds(25), 11);
-    // Detecting a doubled rate takes 77 events. Each pair has 3 and 6.
+    // Detecting a doubled rate takes 77 events. Each pair has 3 + 6 events.
     assert_eq!(detects(3.0, 9, 1.0), Some(2.0));
     assert_eq!(detects(3.0, 8, 1.0), Some(2.5));
     assert_eq!(detects(0.1, 6, 1.0), None);
 }
 
-/// How the state of the simulated machine follows the arm in force.
+/// How the state of the simulated machine follows the current arm.
 #[derive(Clone, Copy)]
 enum Follows {
     /// Immediately.
     AtOnce,
-    /// The state covers this fraction of the remaining difference in each block.
+    /// In each block, the state moves by this fraction of the remaining difference.
     Slowly(f64),
     /// One block later.
     OneBlockLater,
 }
 
-/// Simulates experiments on a machine that drifts; `times` is the true ratio of rates once the arm
+/// Simulates experiments on a machine that drifts. `times` is the true ratio of rates once the arm
 /// has taken full effect. Returns how often each effect was claimed, and in how many experiments
 /// the interval contained `times`.
 fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) -> [u64; 5] {
@@ -317,8 +319,8 @@ fn claimed(follows: Follows, times: f64, mean: f64, rounds: u32, number: u64) ->
     said
 }
 
-/// An effect that lasts longer than a block is never called equivalent or given the wrong sign. An
-/// immediate effect is still found, and so is the absence of one.
+/// An effect that lasts longer than a block is never reported as equivalence or with the wrong
+/// sign. An immediate effect is still found, and so is the absence of an effect.
 #[test]
 fn lasting_effect_is_neither_equivalent_nor_reversed() {
     for (follows, mean, rounds) in [
@@ -340,8 +342,8 @@ fn lasting_effect_is_neither_equivalent_nor_reversed() {
     assert!(fewer + more <= 4, "{fewer} {more}");
 }
 
-/// 19 pairs are (0, 1) and one is (20, 0): more late slots in most pairs, but fewer in total.
-/// Neither direction is claimed.
+/// 19 pairs are (0, 1) and one is (20, 0), so there are more late slots in most pairs, but fewer in
+/// total. Neither direction is claimed.
 #[test]
 fn effect_contradicted_by_blocks_is_unclaimed() {
     let mut one = experiment(2, 3);
@@ -362,8 +364,8 @@ fn effect_contradicted_by_blocks_is_unclaimed() {
     );
 }
 
-/// If carry-over is significant, no interval is given, and longer blocks are suggested with a
-/// sufficient time.
+/// If carry-over is significant, no interval is given, and longer blocks are suggested, together
+/// with a sufficient time.
 #[test]
 fn carry_over_suggests_longer_blocks_with_time() {
     let mut one = experiment(2, 5);

@@ -1,5 +1,5 @@
 //! Searches and stages that were started earlier. A store may come from another machine, so only
-//! those that this user started on this machine are continued.
+//! searches and stages that this user started on this machine are continued.
 
 use punctual_model::{Experiment, ImprovementState, RecordingId, Stage};
 use punctual_store::Store;
@@ -7,12 +7,12 @@ use punctual_store::Store;
 use crate::error::TrialError;
 use crate::own::OwnExperiments;
 
-/// Returns an unfinished search in the store that this user started on this machine: the newest, or
-/// the one whose first experiment is named.
+/// Returns an unfinished search from the store that this user started on this machine. This is the
+/// newest one, or the one whose first experiment is named.
 ///
 /// # Errors
-/// [`TrialError::Plan`] if there is none, [`TrialError::Foreign`] if there are only those of
-/// others, and read errors.
+/// Returns [`TrialError::Plan`] if there is no unfinished search, [`TrialError::Foreign`] if all of
+/// them were started by another user or on another machine, and read errors.
 pub fn unfinished(
     store: &Store,
     own: &OwnExperiments,
@@ -38,7 +38,8 @@ pub fn unfinished(
     })
 }
 
-/// The stages of a search: those of this process and those of earlier ones.
+/// The stages of a search, both those that this process started and those started by earlier
+/// processes.
 pub(super) struct Begun<'a> {
     store: Option<&'a Store>,
     own: Option<&'a OwnExperiments>,
@@ -54,10 +55,10 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// Adds an entry for a stage that starts now.
+    /// Adds an entry for a stage that is about to start.
     ///
     /// # Errors
-    /// The errors of [`OwnExperiments::enter`].
+    /// Returns the errors of [`OwnExperiments::enter`].
     pub(super) fn enter(&mut self, experiment: &Experiment) -> Result<(), TrialError> {
         self.here.push(experiment.id);
         match (self.store, self.own) {
@@ -66,10 +67,11 @@ impl<'a> Begun<'a> {
         }
     }
 
-    /// Returns a stage in the store that this process started, or this user earlier.
+    /// Returns a stage from the store, which must have been started by this process, or earlier by
+    /// this user.
     ///
     /// # Errors
-    /// The errors of [`OwnExperiments::check`], and read errors.
+    /// Returns the errors of [`OwnExperiments::check`], and read errors.
     pub(super) fn stored(&self, id: Option<RecordingId>) -> Result<Option<Experiment>, TrialError> {
         let (Some(store), Some(id)) = (self.store, id) else {
             return Ok(None);

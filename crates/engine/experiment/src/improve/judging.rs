@@ -6,7 +6,8 @@ use punctual_model::{
 use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
 
-/// Returns why this machine allows no search, by an experiment with equal conditions.
+/// Returns the reason why no search is possible on this machine, based on an experiment with equal
+/// conditions. Returns `None` if a search is possible.
 pub(super) fn refused(equal: &Experiment) -> Option<String> {
     let differs = |result: &ArmResult| matches!(result.effect, Effect::Fewer | Effect::More);
     if let Some(result) = equal.results.iter().find(|result| differs(result)) {
@@ -34,7 +35,7 @@ pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
             .blocks
             .iter()
             .filter(|block| block.arm as usize == row);
-        // Half an event is added so that a row without events has a logarithm.
+        // Half an event is added so that the logarithm exists even for a row without events.
         (own.map(|block| block.late).sum::<u64>() as f64 + 0.5).ln()
     });
     let effects: [f64; FACTORS] = effects(&values);
@@ -43,7 +44,7 @@ pub(super) fn ranking(experiment: &Experiment) -> Vec<(usize, f64)> {
     ranked
 }
 
-/// Why a setting is not kept.
+/// The reason why a setting is not kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RejectReason {
     /// Another figure is worse with the setting.
@@ -55,18 +56,18 @@ pub(super) enum RejectReason {
     Worse,
     #[error("makes no difference")]
     NoDifference,
-    /// The proof does not hold for two stages that share their 5%.
+    /// The proof does not hold if two stages share the 5%.
     #[error("not proven to help in addition to the slow settings")]
     NotProvenOfSeveral,
 }
 
-/// Returns `Ok` if an arm is proven to help, otherwise why it is not kept.
+/// Returns `Ok` if an arm is proven to help, or otherwise the reason why it is not kept.
 pub(super) fn helps(result: &ArmResult) -> Result<(), RejectReason> {
     if let Some(guard) = result.guards.iter().find(|guard| guard.worse) {
         return Err(RejectReason::Guard(guard.name.clone()));
     }
     match (result.effect, result.high) {
-        // Without late slots the ratio is undefined, and no rate can be lower.
+        // Without any late slots, the ratio is undefined, and no rate can be lower.
         (Effect::Fewer, high) if high.is_none_or(|high| high < 1.0) => Ok(()),
         (Effect::Fewer | Effect::NotProven, _) => Err(RejectReason::NotProven),
         (Effect::More, _) => Err(RejectReason::Worse),
@@ -84,9 +85,9 @@ pub(super) fn survives(result: &ArmResult, families: usize) -> Result<(), Reject
     }
 }
 
-/// Returns the results without each setting, for choosing which one to remove. An equal number of
-/// late slots suffices even if carry-over is not excluded, because the remaining group is compared
-/// with the baseline again.
+/// Returns the results of omitting each of the settings, from which the one to remove is chosen.
+/// Equivalence in late slots is sufficient even if carry-over has not been excluded, because the
+/// remaining group is compared with the baseline again.
 pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     let whole = !experiment.blocks.iter().any(|block| block.flawed);
     let each = experiment.results.iter().cloned().map(|mut result| {
@@ -104,8 +105,8 @@ pub(super) fn without_each(experiment: &Experiment) -> Vec<ArmResult> {
     each.collect()
 }
 
-/// Returns the setting that is needed least. Candidates are the arms where the group without the
-/// setting is proven as good or better; of these, the arm with the lowest rate is chosen.
+/// Returns the setting that is needed least. Candidates are the settings without which the group is
+/// proven to be as good or better. The one whose arm has the lowest rate is chosen.
 pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     let not_needed = |one: &ArmResult| matches!(one.effect, Effect::Equivalent | Effect::Fewer);
     let ratio = |place: &usize| without[*place].ratio.unwrap_or(0.0);
@@ -113,7 +114,7 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }
 
-/// Returns the answer of a search, for its recordings.
+/// Returns the answer of a search, which is stored with its recordings.
 pub(super) fn judgement(
     improvement: &Improvement,
     stage: &Stage,

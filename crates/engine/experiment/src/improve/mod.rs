@@ -1,6 +1,6 @@
-//! Finds out which settings help on this machine: A/A test, screening, confirmation, the group,
-//! leave-one-out one setting at a time, and a proof on fresh data. Each stage is a separate
-//! experiment.
+//! Finds out which settings help on this machine. The stages are an A/A test, a screening, a
+//! confirmation, a test of all settings as a group, tests that leave out one setting at a time, and
+//! a proof on fresh data. Each stage is a separate experiment.
 
 mod begun;
 mod judging;
@@ -29,7 +29,7 @@ use crate::pilot;
 use crate::plots::{is_slow, slow_differs};
 use crate::trial::{Bench, draft, run};
 
-/// Returns the settings that would be tried, without measuring.
+/// Returns the settings that would be tried, without measuring anything.
 pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvement {
     Improvement {
         schema: IMPROVEMENT_SCHEMA,
@@ -44,12 +44,12 @@ pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvemen
     }
 }
 
-/// Tries the settings of `improvement` stage by stage. `plan` defines how blocks are measured; its
-/// arms are not used. All settings are restored afterwards. Each stage gets an entry in `own`, and
-/// a stage in the store continues only if it has an entry there.
+/// Tries the settings of `improvement`, stage by stage. `plan` defines how blocks are measured, but
+/// its arms are not used. All settings are restored afterwards. Each stage gets an entry in `own`,
+/// and a stage from the store is continued only if it has an entry there.
 ///
 /// # Errors
-/// See [`TrialError`]; `improvement` then holds the results so far.
+/// See [`TrialError`]. If there is an error, `improvement` contains the results so far.
 pub fn improve(
     improvement: &mut Improvement,
     plan: &ExperimentPlan,
@@ -59,10 +59,10 @@ pub fn improve(
     improve_by(improvement, (plan, own), bench, &mut run)
 }
 
-/// Carries out one experiment.
+/// A function that carries out one experiment.
 type CarryOut<'a> = &'a mut dyn FnMut(&mut Experiment, Bench<'_>) -> Result<(), TrialError>;
 
-/// Like [`improve`], but `carry_out` carries out the experiments.
+/// Like [`improve`], but the experiments are carried out by `carry_out`.
 fn improve_by(
     improvement: &mut Improvement,
     (plan, own): (&ExperimentPlan, Option<&OwnExperiments>),
@@ -100,8 +100,8 @@ struct Work<'a, 'b> {
     bench: &'a mut Bench<'b>,
     carry_out: CarryOut<'a>,
     pilot: Option<Pilot>,
-    /// Seconds taken by the stages so far, computed from their blocks, so that a continued search
-    /// gets the same value.
+    /// Seconds that the stages have taken so far. This is computed from their blocks, so that a
+    /// search that is continued gets the same value.
     spent: f64,
 }
 
@@ -114,7 +114,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Stores the answer in each recording of each stage.
+    /// Stores the answer with each recording of each stage.
     fn judge_recordings(&self) -> Result<(), TrialError> {
         let Some(store) = self.bench.store else {
             return Ok(());
@@ -188,8 +188,8 @@ impl Work<'_, '_> {
         Ok(chosen)
     }
 
-    /// Returns those of `chosen` that are proven to help. Quick and slow ones are tested
-    /// separately, because each block of a slow one is a whole plot.
+    /// Returns those settings in `chosen` that are proven to help. Quick and slow settings are
+    /// tested separately, because each block of a slow setting is a whole plot.
     fn confirm(&mut self, chosen: &[usize]) -> Result<Vec<usize>, TrialError> {
         let (slow, quick): (Vec<usize>, Vec<usize>) =
             (chosen.iter()).partition(|one| self.is_slow(**one));
@@ -203,7 +203,8 @@ impl Work<'_, '_> {
         is_slow(&self.improvement.tried[one].assignment)
     }
 
-    /// Like [`confirm`](Self::confirm), in one of `families` stages that share the 5%.
+    /// Like [`confirm`](Self::confirm), but for a single stage, which is one of `families` stages
+    /// that share the 5%.
     fn confirm_in(
         &mut self,
         name: &str,
@@ -236,7 +237,8 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// Returns those of `kept` that are proven together: all of them, or only the best one.
+    /// Returns the settings in `kept` that remain after testing them as a group: all of them if
+    /// they are proven to help together, or otherwise only the best one.
     fn group(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         let Some(group) = self.index_of(GROUP).filter(|_| kept.len() > 1) else {
             return Ok(kept);
@@ -260,7 +262,8 @@ impl Work<'_, '_> {
             .iter()
             .all(|result| helps(result).is_ok())
         {
-            // The settings are proven separately, but not together, so only the best one stays.
+            // The settings are proven to help separately, but not together, so only the best one is
+            // kept.
             let ratio = |one: &usize| self.improvement.tried[*one].high.unwrap_or(f64::MAX);
             kept.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
             for one in kept.drain(1..) {
@@ -271,9 +274,9 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// Removes settings that are redundant with the others, one at a time: the remaining group is
-    /// an arm of the stage before, and is measured again without each of its settings. Slow
-    /// settings stay in force throughout: a stage is one whole plot.
+    /// Removes settings that are redundant given the others, one at a time. The remaining group is
+    /// an arm of the previous stage, and is measured again without each of its settings. Slow
+    /// settings stay in force throughout, so that a stage is one whole plot.
     fn eliminate(&mut self, mut kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         for step in 1.. {
             let quick: Vec<usize> = (kept.iter().copied())
@@ -315,8 +318,8 @@ impl Work<'_, '_> {
         Ok(kept)
     }
 
-    /// Returns the index of the leave-one-out stage for this step; inserts the stage if it was not
-    /// planned.
+    /// Returns the index of the leave-one-out stage for this step, and inserts the stage if it was
+    /// not planned.
     fn leave_one_out(&mut self, step: usize) -> Option<usize> {
         let name = match step {
             1 => LEAVE_ONE_OUT.to_owned(),
@@ -337,8 +340,8 @@ impl Work<'_, '_> {
         Some(place)
     }
 
-    /// Compares the remaining group with the baseline, on fresh data and without an early end, so
-    /// that the reported effect is not one that was selected for being large.
+    /// Compares the remaining group with the baseline, using fresh data and without an early end,
+    /// so that the reported effect has not been selected for being large.
     fn prove(&mut self, kept: Vec<usize>) -> Result<Vec<usize>, TrialError> {
         let Some(stage) = self.index_of(PROOF).filter(|_| !kept.is_empty()) else {
             return Ok(Vec::new());
@@ -374,7 +377,8 @@ impl Work<'_, '_> {
         Ok(if proven.is_ok() { kept } else { Vec::new() })
     }
 
-    /// Returns the seconds of the shortest proof with blocks as long as those of `arms`.
+    /// Returns the duration in seconds of the shortest proof whose blocks are as long as those of
+    /// `arms`.
     fn proof_time(&self, arms: &[Arm]) -> f64 {
         f64::from(PROOF_PAIRS) * 2.0 * self.block(arms)
     }
@@ -416,7 +420,7 @@ impl Work<'_, '_> {
             .position(|stage| stage.name == name)
     }
 
-    /// Builds an arm of several settings.
+    /// Builds an arm that consists of several settings.
     fn together(&self, name: String, which: impl Iterator<Item = usize>) -> Arm {
         let tried = &self.improvement.tried;
         let assignments: Vec<String> = which.map(|one| tried[one].assignment.clone()).collect();
@@ -430,12 +434,12 @@ impl Work<'_, '_> {
         }
     }
 
-    /// Returns the seconds left.
+    /// Returns the remaining time in seconds.
     fn left(&self) -> f64 {
         self.plan.time_ns.as_secs_f64() - self.spent
     }
 
-    /// Returns the total seconds that a block of these arms takes.
+    /// Returns the total time in seconds that a block of these arms takes.
     fn block(&self, arms: &[Arm]) -> f64 {
         let plan = adapted(ExperimentPlan {
             arms: arms.to_vec(),
@@ -500,7 +504,7 @@ impl Work<'_, '_> {
             self.save(false)?;
         }
         let ran = match experiment.state {
-            // The blocks were measured before the program ended.
+            // All blocks had already been measured when the program last ended.
             ExperimentState::Finished => Ok(()),
             _ => (self.carry_out)(&mut experiment, self.bench.reborrow()),
         };

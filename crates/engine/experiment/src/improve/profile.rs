@@ -4,8 +4,8 @@ use punctual_model::Improvement;
 
 use crate::analysis::times;
 
-/// Returns the settings that help as a profile for `punctual tune`; `None` if there are none.
-/// `date`: when they were measured.
+/// Returns the settings that help as a profile for `punctual tune`, or `None` if there are none.
+/// `date` is the date on which they were measured.
 pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
     let kept = || improvement.tried.iter().filter(|one| one.accepted);
     kept().next()?;

@@ -1,4 +1,4 @@
-//! Searches that continue from a store.
+//! Tests searches that are continued from a store.
 
 use punctual_model::{Effect, Nanos, RecordingId};
 use punctual_store::Store;
@@ -8,8 +8,8 @@ use super::tests::{Silent, result, tried};
 use super::*;
 use crate::analysis::tests::experiment;
 
-/// A finished stage is taken from the store: here it raises an alarm, which ends the search before
-/// anything is measured.
+/// A finished stage is taken from the store. In this test, the stage raises an alarm, which ends
+/// the search before anything is measured.
 #[test]
 fn measured_stage_is_not_repeated() {
     let folder = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ fn measured_stage_is_not_repeated() {
         improvement.sentence
     );
     assert_eq!(store.experiments().unwrap().len(), 1);
-    // The store records that it is finished.
+    // The store records that the search is finished.
     let error = unfinished(&store, &own, "last").unwrap_err().to_string();
     assert!(error.contains("no unfinished search"), "{error}");
     assert!(!own.has(&first), "the entry of what has ended");
@@ -60,7 +60,7 @@ fn go_on(
     improve(improvement, plan, own, &mut bench)
 }
 
-/// Creates a search that was started here, in a separate store.
+/// Creates a search that this user started on this machine, in a separate store.
 fn begun(folder: &std::path::Path) -> (Store, OwnExperiments, Experiment) {
     let store = Store::open(&folder.join("store.db")).unwrap();
     let own = OwnExperiments::next_to(&folder.join("tune.journal"));
@@ -89,8 +89,8 @@ fn state_of(experiment: &mut Experiment) -> &mut ImprovementState {
     experiment.improvement.as_deref_mut().unwrap()
 }
 
-/// A search from another machine, or one that was changed in the store since it started, does not
-/// continue.
+/// A search from another machine, or one that has been changed in the store since it started, is
+/// not continued.
 #[test]
 fn only_own_unchanged_search_continues() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn only_own_unchanged_search_continues() {
     refused();
     own.enter(&first).unwrap();
     assert!(unfinished(&store, &own, "last").is_ok());
-    // With a different setting, load or plan it is another user's search.
+    // With a different setting, load or plan, it is treated as another user's search.
     type Change = fn(&mut Experiment);
     let changes: [Change; 4] = [
         |one| state_of(one).improvement.tried[0].assignment = "sched-rt-runtime-us=-1".to_owned(),
@@ -123,7 +123,7 @@ fn only_own_unchanged_search_continues() {
         store.put_experiment(&changed).unwrap();
         refused();
     }
-    // A newer search from elsewhere does not hide the user's own one.
+    // A newer search from elsewhere does not hide the user's own search.
     store.put_experiment(&first).unwrap();
     let (_, _, mut foreign) = begun(folder.path());
     foreign.started = first.started + std::time::Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! The stages of a search, and the number of rounds of each that fit the time.
+//! The stages of a search, and how many rounds of each fit into the time.
 
 use punctual_model::{Arm, ExperimentPlan, Improvement, Nanos, NotTried, Stage, TriedSetting};
 use punctual_stats::screening::ROWS;
@@ -17,25 +17,25 @@ pub(super) const GROUP: &str = "group";
 pub(super) const LEAVE_ONE_OUT: &str = "leave one out";
 pub(super) const PROOF: &str = "proof";
 
-/// Fewest and most pairs of the proof.
+/// Minimum and maximum number of pairs in the proof.
 pub(super) const PROOF_PAIRS: u32 = 10;
 pub(super) const MOST_PROOF: u32 = 40;
 
-/// Pairs of the A/A stage.
+/// Number of pairs in the A/A stage.
 const EQUAL_PAIRS: u32 = 10;
 
-/// The most settings that are confirmed; if there are more, they are screened first.
+/// Maximum number of settings that are confirmed. If there are more, they are screened first.
 pub(super) const CONFIRMED: usize = 4;
 
-/// The fewest measurements of each row of the screening.
+/// Minimum number of measurements of each row of the screening.
 const SCREENED: u32 = 2;
 
-/// Minimum number of settings for which leave-one-out time is planned. More are tried if the
-/// earlier stages finish early.
+/// Minimum number of settings for which time is planned for leaving them out one by one. If the
+/// earlier stages finish early, more are tried.
 const LEFT_OUT: usize = 2;
 
-/// Leave-one-out time is planned for each setting if the stages that decide on single settings get
-/// at least this multiple of their minimum.
+/// Time is planned for leaving out every setting if the stages that decide on single settings still
+/// get at least this multiple of their minimum time.
 const ENOUGH: f64 = 1.5;
 
 /// The minimum that a stage needs.
@@ -43,13 +43,14 @@ struct Needed {
     name: &'static str,
     arms: usize,
     rounds: u32,
-    /// Seconds of a round.
+    /// Duration of a round in seconds.
     round: f64,
-    /// Length of a block as a multiple of the pilot's.
+    /// Length of a block, as a multiple of the block length from the pilot.
     longer: f64,
 }
 
-/// Returns how blocks are measured if slow settings differ: each is a whole plot.
+/// Returns how blocks are measured if slow settings differ, in which case each block is a whole
+/// plot.
 pub(super) fn as_whole_plots(plan: &ExperimentPlan) -> ExperimentPlan {
     let wash_out = plan.wash_out_ns.max(SLOW);
     let block = Nanos(wash_out.0.saturating_mul(TIMES_WASH_OUT));
@@ -60,8 +61,7 @@ pub(super) fn as_whole_plots(plan: &ExperimentPlan) -> ExperimentPlan {
     }
 }
 
-/// Applies [`as_whole_plots`] if the arms have slow settings that differ and are tested, not only
-/// ranked.
+/// Applies [`as_whole_plots`] if the arms differ in slow settings and are tested, not only ranked.
 pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
     if !plan.ranks_only && slow_differs(&plan.arms) {
         as_whole_plots(&plan)
@@ -70,8 +70,8 @@ pub(super) fn adapted(plan: ExperimentPlan) -> ExperimentPlan {
     }
 }
 
-/// Returns the stages for a number of quick and slow settings; `left_out` of the quick ones are
-/// left out one by one.
+/// Returns the stages for a number of quick and slow settings, with time for leaving out `left_out`
+/// of the quick ones one by one.
 fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> Vec<Needed> {
     let all = quick + slow;
     let short = block_time(plan).as_secs_f64();
@@ -87,7 +87,7 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> 
     let tested = |name, arms, long_blocks| blocks(name, arms, least_rounds(arms), long_blocks);
     let mut stages = vec![blocks(EQUAL, 2, EQUAL_PAIRS, false)];
     if all > CONFIRMED {
-        // The time of the wash-outs of all whole plots.
+        // The total time of the wash-outs of all whole plots.
         let plots = SLOW.as_secs_f64() * f64::from(1u32 << slow.min(ROWS / 2));
         let mut screening = blocks(SCREENING, ROWS, SCREENED, false);
         screening.round += if slow > 0 { plots } else { 0.0 };
@@ -109,12 +109,12 @@ fn needed(plan: &ExperimentPlan, quick: usize, slow: usize, left_out: usize) -> 
     stages
 }
 
-/// Returns the stages for a number of quick and slow settings, with the rounds that fit the time of
-/// `plan`. Stages that decide on single settings get all time that the others can spare;
-/// [`fitting`] adds rounds to the last stages once the remaining time is known.
+/// Returns the stages for a number of quick and slow settings, with the rounds that fit into the
+/// time of `plan`. Stages that decide on single settings get all the time that the others can
+/// spare. [`fitting`] adds rounds to the last stages once the remaining time is known.
 ///
 /// # Errors
-/// [`TrialError::Plan`] with the time needed if the time is too short.
+/// Returns [`TrialError::Plan`] with the required time if the time is too short.
 pub(super) fn stages(
     plan: &ExperimentPlan,
     quick: usize,
@@ -125,8 +125,8 @@ pub(super) fn stages(
     let least = |stage: &Needed| stage.round * f64::from(stage.rounds);
     let pilot = pilot_of(plan, plan.time_ns).as_secs_f64();
     let time = plan.time_ns.as_secs_f64() - pilot;
-    // Returns the time of the deciding stages as a multiple of their minimum, and the minimum of
-    // all stages.
+    // Returns the time for the deciding stages as a multiple of their minimum, and the minimum time
+    // of all stages.
     let planned = |all: &[Needed]| {
         let whole: f64 = all.iter().map(least).sum();
         let deciding: f64 = all.iter().filter(decides).map(least).sum();
@@ -164,18 +164,18 @@ pub(super) fn stages(
     Ok(all.iter().map(stage).collect())
 }
 
-/// Returns the rounds of `arms` arms that fit `left` seconds, with blocks of `block` seconds in
-/// total; `None` if the minimum does not fit.
+/// Returns how many rounds of `arms` arms fit into `left` seconds, if a block takes `block` seconds
+/// in total. Returns `None` if the minimum does not fit.
 pub(super) fn fitting(left: f64, arms: usize, block: f64) -> Option<u32> {
     let rounds = (left / (arms as f64 * block)).max(0.0) as u32;
     (rounds >= least_rounds(arms)).then_some(rounds)
 }
 
 /// Plans the stages of `improvement`. If the time is too short for the slow settings, they are left
-/// out, least severe first.
+/// out, starting with the least severe.
 ///
 /// # Errors
-/// If the time is too short for the other settings.
+/// Returns an error if the time is too short even without the slow settings.
 pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Result<(), TrialError> {
     loop {
         let tried = &mut improvement.tried;
@@ -209,7 +209,7 @@ pub fn plan_stages(improvement: &mut Improvement, plan: &ExperimentPlan) -> Resu
     }
 }
 
-/// Returns the number of block pairs that an effect is computed from: in the screening, each
+/// Returns the number of block pairs from which an effect is computed. In the screening, each
 /// setting is on in half of the rows.
 pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
     if name == SCREENING {
@@ -219,7 +219,7 @@ pub(super) fn pairs(name: &str, rounds: u32) -> u32 {
     }
 }
 
-/// Returns an arm that changes no setting.
+/// Returns an arm that does not change any setting.
 pub(super) fn unchanged(name: &str) -> Arm {
     Arm {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! The search on simulated machines.
+//! Tests the search on simulated machines.
 
 use punctual_model::{Effect, ExperimentBlock, Guard, Nanos};
 
@@ -39,8 +39,8 @@ pub(super) fn tried(assignment: &str) -> TriedSetting {
     }
 }
 
-/// A setting halves the rate in the rows where it is on, on a machine that counts slightly more in
-/// each later row.
+/// A setting halves the rate in the rows in which it is on. In addition, the counts differ slightly
+/// between rows.
 #[test]
 fn the_setting_that_helps_is_ranked_first() {
     let mut screened = experiment(ROWS, 1);
@@ -52,7 +52,7 @@ fn the_setting_that_helps_is_ranked_first() {
     assert_eq!(ranked[0].0, 6);
     assert!((ranked[0].1.exp() - 0.5).abs() < 0.05, "{ranked:?}");
     assert!(ranked[1].1.abs() < 0.1, "{ranked:?}");
-    // Rows without late slots are ranked as well.
+    // Rows without late slots can be ranked as well.
     screened
         .blocks
         .iter_mut()
@@ -96,8 +96,8 @@ impl punctual_session::Watcher for Silent {
     fn end(&mut self) {}
 }
 
-/// Simulates a machine on which each setting with this prefix quarters the rate (several have no
-/// greater effect), and all other settings do nothing.
+/// Simulates a machine on which each setting with this prefix reduces the rate to a quarter
+/// (several together have no greater effect), and all other settings do nothing.
 fn simulated(experiment: &mut Experiment, helpful: &str) {
     let quarters = |on: &[String]| {
         let helps = on.iter().any(|one| one.starts_with(helpful));
@@ -106,7 +106,8 @@ fn simulated(experiment: &mut Experiment, helpful: &str) {
     simulated_by(experiment, &quarters);
 }
 
-/// Simulates a machine with a mean of `rate` late slots per block, given the settings that are on.
+/// Simulates a machine. `rate` returns the mean number of late slots per block, given the settings
+/// that are on.
 fn simulated_by(experiment: &mut Experiment, rate: &dyn Fn(&[String]) -> f64) {
     let random = &mut fastrand::Rng::with_seed(experiment.plan.seed);
     let rounds = experiment.plan.rounds.unwrap_or(10);
@@ -139,12 +140,13 @@ fn simulated_by(experiment: &mut Experiment, rate: &dyn Fn(&[String]) -> f64) {
     experiment.state = ExperimentState::Finished;
 }
 
-/// One setting helps and the others do nothing: with three others all are confirmed, with ten they
-/// are screened first. None is kept if the A/A stage raises an alarm (4%), or if chance looks like
-/// carry-over in the confirmation or in the proof (5% each).
+/// One setting helps, and the others do nothing. With three others, all settings go directly to the
+/// confirmation, and with ten others, they are screened first. No setting is kept if the A/A stage
+/// raises an alarm (4%), or if by chance there seems to be carry-over in the confirmation or in the
+/// proof (5% each).
 #[test]
 fn planted_setting_is_kept_others_undone() {
-    // The shortest times allowed.
+    // These are the shortest times that are accepted.
     for (number, seconds) in [(4, 1_610), (11, 2_210)] {
         let (mut found, mut others) = (0, 0);
         for seed in 0..20 {
@@ -159,7 +161,7 @@ fn planted_setting_is_kept_others_undone() {
                 kept.contains(&"setting2=on")
             );
         }
-        // 17.3 are expected; three standard deviations less gives 12.
+        // 17.3 are expected, and three standard deviations less is 12.
         assert!(found >= 13, "{found} of 20 with {number} settings");
         assert!(others <= 3, "{others} of 20 with {number} settings");
     }
@@ -171,7 +173,7 @@ fn searched(number: usize, seconds: u64, seed: u64, helpful: &str) -> Improvemen
     searched_by(&names, seconds, seed, &mut |one| simulated(one, helpful))
 }
 
-/// Runs a search among these settings. `carry_out` carries out the experiments.
+/// Runs a search among these settings. The experiments are carried out by `carry_out`.
 fn searched_by(
     names: &[String],
     seconds: u64,
@@ -211,12 +213,13 @@ fn searched_by(
     improvement
 }
 
-/// Leave-one-out time is planned for two settings, but four that each help are all tried if time is
-/// left. Otherwise they stay as a group, and the result says that this was not tried.
+/// Time is planned for leaving out two settings, but if time remains, four settings that each help
+/// are all left out once. Otherwise, they are kept as a group, and the result says that this was
+/// not tried.
 #[test]
 fn remaining_time_serves_the_last_stages() {
     let kept = |found: &Improvement| found.tried.iter().filter(|one| one.accepted).count();
-    // A search whose group is proven.
+    // A search in which the group is proven to help.
     let long = (1..20)
         .map(|seed| searched(4, 7_200, 10 * seed, "setting"))
         .find(|found| kept(found) > 1)
@@ -226,7 +229,7 @@ fn remaining_time_serves_the_last_stages() {
     let untried = |one: &TriedSetting| one.why.contains("no time was left");
     assert!(!long.tried.iter().any(untried), "{:?}", long.tried);
     let time: u32 = long.stages.iter().map(|one| one.arms * one.rounds).sum();
-    // A block takes 12.5 s, and the pilot is subtracted.
+    // A block takes 12.5 s, and the time of the pilot is subtracted.
     assert!(time <= (7_200 - 30) * 2 / 25, "{:?}", long.stages);
     let short = (1..20)
         .map(|seed| searched(4, 1_610, 10 * seed, "setting"))
@@ -235,8 +238,9 @@ fn remaining_time_serves_the_last_stages() {
     assert!(short.tried.iter().all(untried), "{:?}", short.tried);
 }
 
-/// A slow setting that helps is found in whole plots, among quick ones and another slow one that do
-/// nothing. Tests of slow settings have the long wash-out; those of quick settings do not.
+/// A slow setting that helps is found using whole plots, among quick settings and another slow one
+/// that do nothing. Tests of slow settings have the long wash-out, but those of quick settings do
+/// not.
 #[test]
 fn a_slow_setting_that_helps_is_kept() {
     let quick = ["timer-migration=off", "autogroup=off", "stat-interval-s=10"];
@@ -244,7 +248,7 @@ fn a_slow_setting_that_helps_is_kept() {
     for seed in 0..4 {
         let names = quick.into_iter().chain(["compaction=0", "swappiness=10"]);
         let names: Vec<String> = names.map(str::to_owned).collect();
-        // The shortest time allowed.
+        // This is the shortest time that is accepted.
         let improvement = searched_by(&names, 13_000, 77 + 10 * seed, &mut |one| {
             let long = slow_differs(&one.plan.arms) && !one.plan.ranks_only;
             let times = (one.plan.wash_out_ns, one.plan.block_ns);
@@ -266,8 +270,8 @@ fn a_slow_setting_that_helps_is_kept() {
     assert!(others <= 1, "{others} of 4");
 }
 
-/// If the time is too short for slow settings, they are left out, and the sufficient time is given;
-/// quick ones are then tried as before.
+/// If the time is too short for slow settings, they are left out, and a sufficient time is
+/// suggested. Quick settings are then tried as usual.
 #[test]
 fn slow_settings_need_time() {
     let names = ["autogroup=off", "compaction=0", "swappiness=10"];
@@ -401,15 +405,15 @@ fn kept_settings_form_tune_profile() {
     assert_eq!(profile(&improvement, "2026-11-03"), None);
 }
 
-/// Returns the names of the settings kept.
+/// Returns the names of the settings that are kept.
 fn kept_of(improvement: &Improvement) -> Vec<&str> {
     let kept = improvement.tried.iter().filter(|one| one.accepted);
     kept.map(|one| one.assignment.as_str()).collect()
 }
 
-/// Of two settings, either has the full effect (each ×0.4, together ×0.4); a third has an effect
-/// independent of them. The group written was measured against the baseline exactly as written, and
-/// one of the two stays.
+/// Either of two settings has the full effect (each ×0.4, together also ×0.4), and the effect of a
+/// third is independent of them. The group that is reported was measured against the baseline in
+/// exactly this form, and only one of the two is kept.
 #[test]
 fn of_two_redundant_settings_one_stays() {
     let names = ["setting0=on", "setting1=on", "setting2=on"].map(str::to_owned);
@@ -449,8 +453,9 @@ fn of_two_redundant_settings_one_stays() {
     assert!(one_stays >= 5, "{one_stays} of 10");
 }
 
-/// A setting with a small effect is selected because chance makes it look larger. The reported
-/// effect comes from fresh data: it is right on average, and its interval contains the truth.
+/// A setting with a small effect is selected because its effect looks larger by chance. The
+/// reported effect comes from fresh data, so it is right on average, and its interval contains the
+/// true effect.
 #[test]
 fn reported_effect_comes_from_fresh_data() {
     let names: Vec<String> = (0..4).map(|nth| format!("setting{nth}=on")).collect();

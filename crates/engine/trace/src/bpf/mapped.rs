@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 
 use aya::maps::MapData;
 
-/// The memory of an array with BPF_F_MMAPABLE, read-only, until this is dropped.
+/// The memory of an array with BPF_F_MMAPABLE, mapped read-only. Dropping this value unmaps it.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     first: NonNull<u64>,
@@ -41,12 +41,12 @@ impl Mapped {
         Ok(Self { first, words })
     }
 
-    /// Returns a word; 0 beyond the end.
+    /// Returns a word, or 0 if it is beyond the end.
     pub(crate) fn word(&self, place: usize) -> u64 {
         if place >= self.words {
             return 0;
         }
-        // SAFETY: `place` is below the number of mapped words, so the address is mapped and
+        // SAFETY: `place` is less than the number of mapped words, so the address is mapped and
         // aligned. Any bytes are a valid value.
         unsafe { self.first.add(place).read_volatile() }
     }

@@ -1,13 +1,13 @@
-//! Reads the BTF types of the kernel's tracepoints, without the other types.
+//! Reads only the BTF types of the kernel's tracepoints.
 //!
-//! To attach a program, the loader needs the number of one type. Parsing all types takes some 20 MB
-//! and 15 ms, so this module reads only names and numbers (Documentation/bpf/btf.rst).
+//! To attach a program, the loader needs the number of a single type. Parsing all types takes about
+//! 20 MB and 15 ms, so this module reads only names and numbers (Documentation/bpf/btf.rst).
 
 use std::path::Path;
 
 use aya::{Btf, BtfError, Endianness};
 
-/// The BTF of the running kernel. Programs are never loaded into another kernel.
+/// The BTF of the running kernel, which is the only kernel that programs are loaded into.
 const FILE: &str = "sys/kernel/btf/vmlinux";
 
 /// Prefix of the names of tracepoint types.
@@ -15,7 +15,7 @@ const TRACEPOINT: &[u8] = b"btf_trace_";
 
 const MAGIC: u16 = 0xeb9f;
 const HEADER: usize = 24;
-/// Number of words of a type before the part that depends on its kind.
+/// Number of words at the start of each type, before the part that depends on its kind.
 const WORDS: usize = 3;
 
 const FORWARD: u32 = 7;
@@ -40,7 +40,7 @@ pub(super) fn of_tracepoints() -> Result<Btf, BtfError> {
 }
 
 /// Returns BTF with only the types of tracepoints. Unnamed placeholders replace the other types, so
-/// that the numbers stay the same. `None` if the format is unknown.
+/// that the type numbers stay the same. Returns `None` if the format is unknown.
 fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*all.get(at..)?.first_chunk()?));
     if u16::from_ne_bytes(*all.first_chunk()?) != MAGIC {
@@ -87,7 +87,7 @@ fn reduce(all: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Returns the number of bytes that follow the fixed words of a type, by its kind and number of
+/// Returns the number of bytes that follow the fixed words of a type, given its kind and number of
 /// members.
 const fn more_bytes(kind: u32, members: u32) -> Option<usize> {
     let members = members as usize;
@@ -138,7 +138,7 @@ mod tests {
             let place = u32::from_ne_bytes(*one.first_chunk().unwrap()) as usize;
             names[place..].starts_with(name.as_bytes())
         };
-        // Numbers start at 1.
+        // Type numbers start at 1.
         types.chunks(WORDS * 4).position(is_wanted).map(|at| at + 1)
     }
 

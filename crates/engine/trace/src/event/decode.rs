@@ -1,4 +1,4 @@
-//! Decodes records to typed events.
+//! Decodes records into typed events.
 
 use punctual_model::{EventKind, EventSpec, KernelEvent, Nanos, TraceEvent, Vector};
 
@@ -11,7 +11,7 @@ use crate::ring::{Layout, Page, PageRecord};
 /// The decoder for the records of one event.
 #[derive(Clone, Debug)]
 enum Known {
-    /// An event in the table of the model.
+    /// An event that is in the model's table.
     Typed {
         positions: Vec<FieldPosition>,
         vector: Vector,
@@ -21,7 +21,7 @@ enum Known {
     Requested(Requested),
 }
 
-/// Decodes records to typed events. Skips unregistered events.
+/// Decodes records into typed events. Skips unregistered events.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layout: Layout,
@@ -41,8 +41,8 @@ const COMMON: [(&str, usize, usize); 4] = [
 ];
 const COMMON_BYTES: usize = 8;
 
-/// Checks that the common fields are at their usual positions. `Err` contains the first field that
-/// is not.
+/// Checks that the common fields are at their usual positions. If not, `Err` contains the first
+/// field that differs.
 fn begins_as_all(format: &Format) -> Result<(), &'static str> {
     for (name, offset, size) in COMMON {
         let place = format.position(name).ok_or(name)?;
@@ -65,15 +65,16 @@ impl Decoder {
         }
     }
 
-    /// Returns the layout of the pages that are decoded.
+    /// Returns the layout of the pages that this decodes.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Registers an event of the table, using its `format` file.
+    /// Registers an event from the model's table, using its `format` file.
     ///
     /// # Errors
-    /// Returns the name of a field that is missing, or of a common field at an unknown position.
+    /// Returns the name of a field that is missing, or of a common field that is at an unexpected
+    /// position.
     pub fn learn(&mut self, spec: &EventSpec, format: &Format) -> Result<(), &'static str> {
         begins_as_all(format)?;
         let places = spec
@@ -91,8 +92,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Registers any event under its full name, using its `format` file. `Err` contains the missing
-    /// field.
+    /// Registers any event under its full name, using its `format` file. On failure, `Err` contains
+    /// the missing field.
     pub(crate) fn learn_requested(
         &mut self,
         full_name: &str,
@@ -112,7 +113,7 @@ impl Decoder {
         self.known[id] = Some(known);
     }
 
-    /// Decodes one record. `None` if its event is not registered, or if it is truncated.
+    /// Decodes one record. Returns `None` if its event is not registered, or if it is truncated.
     #[inline]
     fn kind(&mut self, data: &[u8]) -> Option<EventKind> {
         let id = self.layout.unsigned(data.get(..2)?) as usize;
@@ -135,8 +136,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes one record as an event of `cpu`. `None` if its event is not registered, or if it is
-    /// truncated.
+    /// Decodes one record as an event of `cpu`. Returns `None` if its event is not registered, or
+    /// if it is truncated.
     #[inline]
     pub fn event(&mut self, cpu: u32, time: Nanos, data: &[u8]) -> Option<TraceEvent> {
         let head: &[u8; COMMON_BYTES] = data.first_chunk()?;
@@ -152,8 +153,8 @@ impl Decoder {
         })
     }
 
-    /// Decodes the events of a page, and passes each event to `take`, with its time on
-    /// CLOCK_MONOTONIC. Records whose time `wanted` rejects are not decoded.
+    /// Decodes the events of a page and passes each one to `take`, with its time on
+    /// CLOCK_MONOTONIC. Records are not decoded if `wanted` rejects their time.
     pub fn page(
         &mut self,
         page: &Page<'_>,

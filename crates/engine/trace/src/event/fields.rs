@@ -13,8 +13,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) record: &'a [u8],
     pub(crate) positions: &'a [FieldPosition],
     pub(crate) texts: &'a mut Texts,
-    /// Start address of the kernel's code, because some addresses are stored as offsets from it. 0
-    /// if unknown.
+    /// Start address of the kernel's code, or 0 if unknown. It is needed because some addresses are
+    /// stored as offsets from it.
     pub(crate) text_begin: u64,
 }
 
@@ -88,12 +88,13 @@ impl EventFields for Fields<'_> {
     }
 }
 
-/// Names seen so far, so that equal names share memory. Most machines have about ten interrupts.
+/// The names seen so far, kept so that equal names share memory. Most machines have about ten
+/// interrupts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Texts(Vec<Arc<str>>);
 
 impl Texts {
-    /// Maximum number of names. A longer list cannot be names of interrupts.
+    /// Maximum number of names. With more, they cannot all be names of interrupts.
     const MOST: usize = 1_024;
 
     fn shared(&mut self, bytes: &[u8]) -> Text {

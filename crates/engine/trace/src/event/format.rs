@@ -1,7 +1,7 @@
-//! Parses the `format` file of an event: the positions of its fields.
+//! Parses the `format` file of an event, which lists the positions of its fields.
 //!
 //! The crate tracepoint_decode can also parse such files. It is not used because it does not
-//! support `__rel_loc` fields of 4 bytes, adds numbers of the file without checking for overflow,
+//! support `__rel_loc` fields of 4 bytes, adds numbers from the file without checking for overflow,
 //! and has a hundred times as much code as this module.
 
 use crate::ring::Layout;
@@ -9,7 +9,7 @@ use crate::ring::Layout;
 /// The fields of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Value of `common_type` in the records of the event.
+    /// Value of `common_type` in the event's records.
     pub id: u16,
     /// Name of the event, without the trace system.
     pub name: String,
@@ -23,7 +23,7 @@ struct Field {
     shape: Shape,
 }
 
-/// Text form of a field's value.
+/// How a field's value is formatted as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Characters up to the first NUL.
@@ -32,11 +32,11 @@ pub(crate) enum Shape {
     Unsigned,
     /// A hexadecimal number.
     Address,
-    /// Array of elements with this size in bytes.
+    /// An array whose elements have this size in bytes.
     Elements(u32),
 }
 
-/// Prefix of the fields that every record begins with. They are not part of an event's text.
+/// Name prefix of the fields at the start of every record. They are not part of an event's text.
 const COMMON: &str = "common_";
 
 /// The position of a field.
@@ -52,15 +52,16 @@ pub struct FieldPosition {
 enum PositionKind {
     /// The field contains the value itself.
     Plain,
-    /// `__data_loc`: the field contains length and offset from the start of the record, 16 bits
-    /// each.
+    /// `__data_loc`: the field contains the length of the value and its offset from the start of
+    /// the record, 16 bits each.
     DataLoc,
-    /// `__rel_loc`: the field contains length and offset from its own end, 16 bits each.
+    /// `__rel_loc`: the field contains the length of the value and its offset from the end of the
+    /// field, 16 bits each.
     RelLoc,
 }
 
 impl Format {
-    /// Parses the text of a `format` file; `None` if it is not one.
+    /// Parses the text of a `format` file. Returns `None` if the text has another format.
     pub fn parse(text: &str) -> Option<Self> {
         let after = |key: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(key))?;
@@ -81,7 +82,8 @@ impl Format {
         Some(field.position)
     }
 
-    /// Returns the names of the event's own fields, with their positions and text forms.
+    /// Returns the names of the event's own fields, with their positions and how they are
+    /// formatted.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, FieldPosition, Shape)> {
         let own = |field: &&Field| !field.name.starts_with(COMMON);
         let fields = self.fields.iter().filter(own);
@@ -110,8 +112,8 @@ fn field(line: &str) -> Option<Field> {
     })
 }
 
-/// Returns the text form for a declaration such as `unsigned long args[6]`, `__data_loc char[]
-/// name` or `const char * file`.
+/// Returns how to format a field with a declaration such as `unsigned long args[6]`, `__data_loc
+/// char[] name` or `const char * file`.
 fn shape(declared: &str, size: u32, signed: bool) -> Shape {
     let array = declared.split_once('[').map(|(_, rest)| rest);
     let is_text = declared.split_whitespace().any(|word| {
@@ -195,7 +197,7 @@ mod tests {
         let mut record = vec![0; 28];
         record[8..12].copy_from_slice(&((3 << 16 | 28_u32).to_le_bytes()));
         record[12..16].copy_from_slice(&77_u32.to_le_bytes());
-        // The offset counts from the end of the field, 28.
+        // The offset is counted from the end of the field, which is at 28.
         record[24..28].copy_from_slice(&((2 << 16 | 1_u32).to_le_bytes()));
         record.extend(b"abcd");
         let bytes = |name: &str| format.position(name)?.bytes(&layout(), &record);

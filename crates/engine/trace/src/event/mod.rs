@@ -1,4 +1,4 @@
-//! Converts the records of events to typed events, using the table of the model.
+//! Converts the records of events into typed events, using the model's table.
 
 mod decode;
 mod fields;

@@ -1,4 +1,4 @@
-//! Formats events that are not in the table of the model as text, such as `irq=24 name=eth0`.
+//! Formats events that are not in the model's table as text, such as `irq=24 name=eth0`.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,8 @@ use punctual_model::{EventKind, Text};
 use super::format::{FieldPosition, Format, Shape};
 use crate::ring::Layout;
 
-/// Maximum number of characters in the text of an event, and of elements of an array in it.
+/// Maximum number of characters in an event's text, and maximum number of elements shown of an
+/// array.
 const LONGEST: usize = 400;
 const MOST_ELEMENTS: usize = 8;
 
@@ -29,7 +30,7 @@ impl Requested {
         }
     }
 
-    /// Formats the event. A field beyond the end of the record becomes `?`.
+    /// Formats the event. A field beyond the end of the record is shown as `?`.
     pub(crate) fn decode(&self, layout: &Layout, record: &[u8]) -> EventKind {
         let mut text = String::new();
         for (name, place, shape) in &self.fields {
@@ -68,7 +69,7 @@ fn value(layout: &Layout, bytes: &[u8], shape: Shape) -> String {
         }
         Shape::Signed => signed(layout, bytes).to_string(),
         Shape::Unsigned => match layout.unsigned(bytes) {
-            // A larger number is an address or a bit mask.
+            // A larger number is most likely an address or a bit mask.
             large if large >> 48 != 0 => format!("{large:#x}"),
             number => number.to_string(),
         },

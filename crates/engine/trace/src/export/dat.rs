@@ -1,9 +1,9 @@
-//! Writes `trace.dat`, version 6: the file format of trace-cmd and KernelShark. Perfetto reads the
-//! output of `trace-cmd report -N`, a text that starts with `cpus=` (its
+//! Writes `trace.dat`, version 6: the file format of trace-cmd and KernelShark. Perfetto can read
+//! the output of `trace-cmd report -N`, which is text that starts with `cpus=` (its
 //! docs/getting-started/other-formats.md and src/trace_processor/util/trace_type.cc).
 //!
-//! Source: trace-cmd.dat.v6(5), and the code of `trace-cmd report` for the position of the clock's
-//! option.
+//! Source: trace-cmd.dat.v6(5), and the source code of `trace-cmd report` for the position of the
+//! option for the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,18 +16,20 @@ use crate::TraceError;
 use crate::flight::RawPage;
 use crate::ring::{Layout, MISSED, Page};
 
-/// The magic number, and the version.
+/// The magic number and the version.
 const MAGIC: &[u8] = b"\x17\x08\x44tracing6\0";
 
-/// Option 4 means that the trace clock follows the table of CPUs.
+/// Number of the option that means that the trace clock follows the table of CPUs.
 const OPTION_TRACECLOCK: u16 = 4;
 
-/// Maximum size of the pages in one file, in bytes, because the file is built in memory.
+/// Maximum total size of the pages in one file, in bytes. It is limited because the file is built
+/// in memory.
 pub const LARGEST_TRACE: u64 = 256 << 20;
 
-/// Builds a `trace.dat` from the pages of time intervals. Marks the missing events between two
-/// intervals. `requested` has the pages of events that the user asked for, from a separate buffer;
-/// the file merges both. `symbols` has the names of kernel addresses.
+/// Builds a `trace.dat` from the pages of several time intervals, and marks that events are missing
+/// between two intervals. `requested` contains the pages of events that the user asked for. They
+/// come from a separate buffer, and both buffers are merged in the file. `symbols` contains the
+/// names of kernel addresses.
 ///
 /// # Errors
 /// Returns an error if the pages have an unknown layout or an impossible CPU number, are longer
@@ -108,7 +110,7 @@ fn check(
 /// Returns the pages of each CPU in ascending order of time, without duplicates, padded to a whole
 /// page. Pages after a gap are marked.
 fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
-    // For each time: the page, and whether the page before it is present.
+    // For each time: the page, and whether the preceding page is also present.
     let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
     for stretch in stretches {
         let mut seen = BTreeSet::new();
@@ -152,16 +154,16 @@ fn commit_low(layout: Layout) -> std::ops::Range<usize> {
     begin..begin + 4
 }
 
-/// Formats the symbols like /proc/kallsyms.
+/// Formats the symbols in the format of /proc/kallsyms.
 fn kallsyms(symbols: &BTreeMap<u64, String>) -> String {
     symbols.iter().fold(String::new(), |mut text, symbol| {
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{:016x} T {}", symbol.0, symbol.1);
         text
     })
 }
 
-/// Formats the names of threads like saved_cmdlines: one thread ID and name per line.
+/// Formats the thread names in the format of saved_cmdlines: one thread ID and name per line.
 fn cmdlines(
     description: &Description,
     layout: Layout,
@@ -189,7 +191,7 @@ fn cmdlines(
     }))
 }
 
-/// The file while it is built.
+/// The file while it is being built.
 struct File {
     bytes: Vec<u8>,
     big_endian: bool,
@@ -220,7 +222,7 @@ impl File {
         });
     }
 
-    /// Writes a text after its length.
+    /// Writes a string, preceded by its length.
     fn sized32(&mut self, text: &str) {
         self.u32(text.len() as u32);
         self.bytes.extend(text.as_bytes());
@@ -278,7 +280,7 @@ impl File {
         self.u16(0);
     }
 
-    /// Writes the table of the CPUs' data, the clock, and the data, which are aligned to pages.
+    /// Writes the table of the CPUs' data, the clock, and then the data, aligned to pages.
     fn data(
         &mut self,
         layout: Layout,

@@ -1,4 +1,4 @@
-//! The kernel's description of raw pages, so that they can be read later or on another machine.
+//! The kernel's description of raw pages, with which they can be read later or on another machine.
 
 use punctual_model::EVENTS;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use crate::flight::Flight;
 use crate::ring::Layout;
 use crate::{Decoder, TraceError};
 
-/// The kernel's description of its pages and events, independent of the running kernel.
+/// A kernel's description of its pages and events, which can be used without this kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Content of `events/header_page`.
@@ -20,11 +20,11 @@ pub struct Description {
     pub page_bytes: u64,
     /// Whether numbers are big-endian.
     pub big_endian: bool,
-    /// Content of `trace_clock`: the active clock is in brackets.
+    /// Content of `trace_clock`, in which the active clock is in brackets.
     pub trace_clock: String,
     /// Offset from trace time to CLOCK_MONOTONIC, in ns.
     pub clock_offset_ns: i64,
-    /// Number of CPUs, up to the last recorded CPU.
+    /// Number of CPUs, up to and including the last recorded CPU.
     pub cpus: u32,
     /// The `format` files of the recorded events, and of the events that tracers write (system
     /// `ftrace`).
@@ -34,7 +34,7 @@ pub struct Description {
 /// One `format` file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FormatText {
-    /// Trace system of the event: the folder that contains the event's folder.
+    /// Trace system of the event, which is the name of the folder that contains the event's folder.
     pub system: String,
     /// Content of the file.
     pub text: String,
@@ -59,8 +59,8 @@ impl Flight {
             })
         };
         let own = tracefs.files().names(&tracefs.file("events/ftrace"));
-        // `print` is the event of the marks. The other events are never written here, but programs
-        // that read the file require their formats.
+        // The marks are `print` events. The other events are never written, but programs that read
+        // the file require their formats.
         let own = own.unwrap_or_default().into_iter();
         let own = own.map(|name| format!("{FTRACE}/{name}"));
         let own = own.filter_map(|folder| format(&folder).ok());
@@ -79,8 +79,8 @@ impl Flight {
 }
 
 impl Description {
-    /// Adds the events of another recorder of the same kernel, to describe the pages of both in one
-    /// file.
+    /// Adds the events of another recorder of the same kernel, so that one file can describe the
+    /// pages of both.
     pub fn add_events_of(&mut self, other: Self) {
         for format in other.formats {
             if !self.formats.contains(&format) {
@@ -108,7 +108,7 @@ impl Description {
                 .iter()
                 .find(|spec| spec.system == system && fits(spec.name));
             if let Some(spec) = spec {
-                // If an event cannot be decoded now, it could not be decoded when it was recorded
+                // If an event cannot be decoded now, it could not be decoded during the recording
                 // either.
                 let _ = decoder.learn(spec, &format);
             }

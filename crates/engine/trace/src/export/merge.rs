@@ -1,8 +1,8 @@
-//! Merges the pages of two buffers of one CPU, for programs that support only one buffer.
+//! Merges the pages of two buffers of one CPU, for programs that support only one buffer per CPU.
 
 use crate::ring::{DELTA_BITS, LONG, Layout, MISSED, Page, SHORT, TIME_EXTEND};
 
-/// A record of one of the buffers.
+/// A record from one of the two buffers.
 struct Entry<'a> {
     time: u64,
     data: &'a [u8],
@@ -10,8 +10,8 @@ struct Entry<'a> {
     gap: bool,
 }
 
-/// Merges the records of both buffers into new pages, in ascending order of time. A page after a
-/// gap is marked like the original page.
+/// Merges the records of both buffers into new pages, in ascending order of time. A page that
+/// follows a gap is marked as in the original.
 pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     for pages in [first, second] {
@@ -47,7 +47,7 @@ pub(super) fn merge(layout: Layout, first: &[Vec<u8>], second: &[Vec<u8>]) -> Ve
     pages.into_iter().map(NewPage::finish).collect()
 }
 
-/// A page while it is built (`kernel/trace/ring_buffer.c`).
+/// A page while it is being built (`kernel/trace/ring_buffer.c`).
 struct NewPage {
     layout: Layout,
     begin: u64,
@@ -92,7 +92,7 @@ impl NewPage {
         let heads = if high > 0 { 12 } else { 4 } + if is_short { 0 } else { 4 };
         let padded = length.next_multiple_of(4);
         let room = self.layout.page_bytes - self.layout.data_at;
-        // A record that filled a whole page gets a separate page here too.
+        // A record that filled a whole page also gets a page of its own in the result.
         if !self.data.is_empty() && self.data.len() + heads + padded > room {
             return false;
         }
@@ -146,7 +146,8 @@ mod tests {
     use super::*;
     use crate::testing::{PageBuilder, Piece, layout};
 
-    /// Reads the time and the bytes of all records, and the indexes of the records after a gap.
+    /// Returns the time and the bytes of each record, and the indexes of the records that follow a
+    /// gap.
     fn read(layout: Layout, pages: &[Vec<u8>]) -> (Vec<(u64, Vec<u8>)>, Vec<usize>) {
         let (mut all, mut gaps) = (Vec::new(), Vec::new());
         for page in pages {
@@ -164,7 +165,8 @@ mod tests {
         (all, gaps)
     }
 
-    /// A buffer: a list of pages. Each has a time, whether it follows a gap, and its records.
+    /// A buffer as a list of pages: for each one, its time, whether it follows a gap, and its
+    /// records.
     type Buffer = Vec<(u32, bool, Vec<(u64, u8)>)>;
 
     /// A written record, with unique bytes.
@@ -172,11 +174,11 @@ mod tests {
     struct Written {
         time: u64,
         data: Vec<u8>,
-        /// Whether a page after a gap began between the previous record and this one.
+        /// Whether a page that follows a gap began between the previous record and this one.
         gap: bool,
     }
 
-    /// Builds the pages of a buffer, and its records, which are numbered from `first`.
+    /// Builds the pages of a buffer and the expected records, which are numbered from `first`.
     fn written(layout: Layout, buffer: &Buffer, first: u32) -> (Vec<Vec<u8>>, Vec<Written>) {
         let (mut begin, mut is_after_gap) = (0, false);
         let (mut pages, mut all) = (Vec::new(), Vec::new());
@@ -215,8 +217,8 @@ mod tests {
             let (first, one) = written(layout, &first, 0);
             let (second, two) = written(layout, &second, one.len() as u32);
             let (merged, gaps) = read(layout, &merge(layout, &first, &second));
-            // The result contains each record once, in order of time. Records with equal times keep
-            // the order of writing.
+            // The result contains each record once, sorted by time. Records with equal times stay
+            // in the order in which they were written.
             let mut all = [one, two].concat();
             all.sort_by_key(|record| record.time);
             let places = all.iter().enumerate().filter(|(_, record)| record.gap);

@@ -1,10 +1,11 @@
-//! Converts the pages of one time interval to bytes, and back.
+//! Converts the pages of one time interval to bytes and back.
 
 use std::sync::Arc;
 
 use crate::flight::RawPage;
 
-/// Packed form of a page: the CPU and the length, 32 bits each, little-endian; then the page.
+/// Size in bytes of the header of a packed page: the CPU and the length, 32 bits each,
+/// little-endian. The page follows.
 const HEAD: usize = 8;
 
 /// Packs pages into bytes for storage.
@@ -12,7 +13,7 @@ pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     let length: usize = pages.iter().map(|page| HEAD + page.bytes.len()).sum();
     let mut packed = Vec::with_capacity(length);
     for page in pages {
-        // The length fits into 32 bits: the largest page has 8 MiB.
+        // The length fits into 32 bits, because the largest page has 8 MiB.
         let Ok(length) = u32::try_from(page.bytes.len()) else {
             continue;
         };
@@ -23,7 +24,7 @@ pub fn pack_pages(pages: &[RawPage]) -> Vec<u8> {
     packed
 }
 
-/// Unpacks pages; `None` if truncated.
+/// Unpacks pages. Returns `None` if the data is truncated.
 pub fn unpack_pages(mut packed: &[u8]) -> Option<Vec<RawPage>> {
     let mut pages = Vec::new();
     while !packed.is_empty() {
@@ -55,8 +56,8 @@ mod tests {
     use crate::testing::{FakeTracefs, PageBuilder, Piece, Value, layout, record};
     use proptest::prelude::*;
 
-    /// Returns pages with a switch and a wake-up on two CPUs, after their description, in the form
-    /// that `sound::pages` reads.
+    /// Returns pages with a switch and a wake-up on two CPUs, preceded by their description, in the
+    /// form that `sound::pages` reads.
     fn kept() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         FakeTracefs::new(folder.path(), "nop")
@@ -96,7 +97,7 @@ mod tests {
                 7,
                 record("sched/sched_switch", 1, 9, &switch),
             ));
-            // Omit the empty rest of a page, to keep the seeds short.
+            // Omit the empty rest of a page to keep the seeds short.
             let mut bytes = page.page(1_000 + u64::from(cpu), None);
             bytes.truncate(400);
             RawPage {
@@ -134,7 +135,7 @@ mod tests {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
         let result = runner.run(&cases, |changes| {
             let mut bytes = kept.clone();
-            // Half of the changes are in the description, half in the pages.
+            // Half of the changes affect the description, and half affect the pages.
             for (described, place, byte) in changes {
                 let (json, pages) = bytes.split_at_mut(cut);
                 let part = if described { json } else { pages };

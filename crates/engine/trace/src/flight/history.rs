@@ -8,14 +8,14 @@ use crate::ring::{BadPage, Layout, Lost, Page};
 /// A page read from the ring buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
-    /// The filled part of the page, followed by the number of lost events.
+    /// The filled part of the page, followed by the number of events that were lost before it.
     pub(crate) bytes: Arc<[u8]>,
-    /// Times of the page and of its last record, on the trace clock.
+    /// The times of the page and of its last record, on the trace clock.
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) records: u64,
     pub(crate) lost: Option<Lost>,
-    /// Whether an invalid record ends the page.
+    /// Whether reading the page stopped at an invalid record.
     pub(crate) broken: bool,
 }
 
@@ -39,14 +39,14 @@ impl Taken {
     }
 }
 
-/// The kept pages of one CPU.
+/// The pages kept for one CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     pages: VecDeque<Taken>,
     bytes: usize,
-    /// The number of events in dropped pages.
+    /// Number of events in dropped pages.
     let_go: u64,
-    /// The number of invalid pages.
+    /// Number of invalid pages.
     pub(crate) bad: u64,
 }
 
@@ -55,7 +55,7 @@ impl History {
     pub(crate) fn push(&mut self, layout: Layout, bytes: &[u8]) {
         match Taken::read(layout, bytes) {
             Ok(Some(mut page)) => {
-                // The events of an invalid page count as lost before this one.
+                // The events of an invalid page count as lost before this page.
                 if std::mem::take(&mut self.bad) > 0 {
                     page.lost.get_or_insert(Lost::Some);
                 }
@@ -82,7 +82,7 @@ impl History {
         }
     }
 
-    /// Returns the last few pages, which can contain new records.
+    /// Returns the last few pages, the only ones that can contain new records.
     pub(crate) fn latest(&self) -> impl Iterator<Item = &Taken> {
         const FEW: usize = 8;
         self.pages.range(self.pages.len().saturating_sub(FEW)..)
@@ -97,7 +97,7 @@ impl History {
         *self = Self::default();
     }
 
-    /// Returns the pages that may contain events from `from` to `to`, on the trace clock; the first
+    /// Returns the pages that may contain events from `from` to `to`, on the trace clock. The first
     /// page may begin earlier.
     pub(crate) fn between(&self, from: u64, to: u64) -> impl Iterator<Item = &Taken> {
         let next = |place: usize| self.pages.get(place + 1);
@@ -112,7 +112,7 @@ impl History {
             .map(|(_, page)| page)
     }
 
-    /// Returns a lower bound of the events lost between `from` and `to`.
+    /// Returns a lower bound for the number of events lost between `from` and `to`.
     pub(crate) fn lost(&self, from: u64, to: u64) -> u64 {
         let mut lost = 0;
         let mut end_before = None;

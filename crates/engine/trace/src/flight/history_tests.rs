@@ -3,8 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{PageBuilder, Piece, layout};
 
-/// Builds a page with one record at each of these times. The first time is also the time of the
-/// page.
+/// Builds a page with one record at each of these times. The first time is also that of the page.
 fn page(times: &[u64], lost: Option<Lost>) -> Vec<u8> {
     let mut page = PageBuilder::new(layout(false));
     let mut before = times[0];
@@ -51,7 +50,7 @@ fn loss_counts_at_its_place() {
         (&[50, 60], Some(Lost::Count(7))),
         (&[70, 80], Some(Lost::Some)),
     ]);
-    // These events were overwritten long before, which is normal for this buffer.
+    // These events were overwritten long before the interval, which is normal for this buffer.
     assert_eq!(history.lost(10, 15), 1_000);
     assert_eq!(history.lost(11, 15), 0);
     assert_eq!(history.lost(11, 19), 0);

@@ -1,4 +1,4 @@
-//! A private trace instance: created, configured, removed.
+//! Creates, configures and removes a private trace instance.
 
 use std::io;
 use std::iter::repeat_n;
@@ -21,7 +21,7 @@ pub(super) const CLOCK: &str = "trace_clock";
 /// Maximum number of instances of one process.
 const MOST_NUMBERS: u32 = 64;
 
-/// Maximum length of a filter, in characters. The kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is one page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// An event that is not recorded, and the information that is missing without it.
@@ -49,10 +49,10 @@ enum NotLearnt {
 /// An event that is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Armed {
-    /// Folder of the event below `events`.
+    /// Path of the event's folder, relative to `events`.
     folder: String,
     watched: Option<&'static str>,
-    /// Whether a trigger of another event writes this event.
+    /// Whether this event is written by a trigger of another event.
     triggered: bool,
 }
 
@@ -62,8 +62,8 @@ impl Armed {
     }
 }
 
-/// A trace instance with selected events. Dropping it, or [`remove`](Self::remove), removes the
-/// instance and disables its events.
+/// A trace instance with selected events. Dropping it or calling [`remove`](Self::remove) removes
+/// the instance and disables its events.
 #[derive(Debug)]
 pub(crate) struct Instance {
     tracefs: Tracefs,
@@ -115,8 +115,8 @@ impl Instance {
         self.tracefs.write(&self.file(name), value)
     }
 
-    /// Adds an event, by its folder below `events`. [`switch`](Self::switch) enables it together
-    /// with the others.
+    /// Adds an event, given the path of its folder relative to `events`. [`switch`](Self::switch)
+    /// enables it together with the other events.
     pub(crate) fn arm(&mut self, folder: String) {
         self.armed.push(Armed {
             folder,
@@ -140,7 +140,7 @@ impl Instance {
                 why,
                 matters: spec.warns && spec.level <= level,
             };
-            // At the full level, the watched threads are the measuring threads, whose stacks are
+            // At the full level, the watched threads are those that measure, and their stacks are
             // not needed.
             let other = spec.triggered && level != spec.level;
             if spec.level > level || other {
@@ -169,7 +169,7 @@ impl Instance {
         Ok(not)
     }
 
-    /// Returns the folders of an event of the table.
+    /// Returns the folders of an event from the model's table.
     fn folders(&self, spec: &EventSpec) -> Result<Vec<String>, TraceError> {
         let system = self.tracefs.file("events").join(spec.system);
         let names = match self.tracefs.files().names(&system) {
@@ -213,7 +213,7 @@ impl Instance {
         for armed in all {
             let file = self.file("events").join(&armed.folder).join("enable");
             if let Err(error) = self.tracefs.write(&file, if on { "1" } else { "0" }) {
-                // Lockdown blocks all events. Other reasons affect individual events.
+                // Lockdown blocks all events, whereas other reasons affect only individual events.
                 if !on || armed.folder == "sched/sched_switch" {
                     return Err(error);
                 }
@@ -223,7 +223,7 @@ impl Instance {
         Ok(refused)
     }
 
-    /// Enables the events that are recorded only for watched threads, for these threads.
+    /// For these threads, enables the events that are recorded only for watched threads.
     pub(crate) fn watch(&self, tids: &[u32]) -> Result<(), TraceError> {
         if self.armed.iter().any(|armed| armed.triggered) {
             self.stacks_of(tids)?;
@@ -244,11 +244,12 @@ impl Instance {
         Ok(())
     }
 
-    /// Records the kernel stack whenever one of these threads blocks, and no longer records it for
-    /// other threads. If there are too many threads for an exact filter, no stack is recorded.
+    /// Starts recording the kernel stack whenever one of these threads blocks, and stops recording
+    /// it for other threads. If there are too many threads for an exact filter, no stack is
+    /// recorded.
     fn stacks_of(&self, tids: &[u32]) -> Result<(), TraceError> {
         let file = self.file("events/sched/sched_switch/trigger");
-        // The write fails if no old trigger exists.
+        // This write fails if there is no old trigger.
         let _ = self.tracefs.write(&file, "!stacktrace");
         let blocks = format!(
             "prev_state > 0 && prev_state < 256 && ({})",
@@ -268,7 +269,7 @@ impl Instance {
     }
 
     /// Returns a warning if another program has stopped or reset the instance. `clock` is the clock
-    /// that was set for it, if any.
+    /// that was set for the instance, if any.
     pub(crate) fn reset_by_others(&self, clock: Option<&str>) -> Option<String> {
         let read = |name: &str| self.tracefs.text(&self.file(name)).ok();
         let on = read(ON).filter(|on| on.trim() != "1");
@@ -290,7 +291,8 @@ impl Instance {
     }
 
     /// Removes the instance; after success, further calls do nothing. Its files must be closed. If
-    /// another program reads it, as trace-cmd reset -a does, waits for this program.
+    /// another program is reading them, as trace-cmd reset -a does, this function waits for that
+    /// program.
     pub(crate) fn remove(&mut self) -> Result<(), TraceError> {
         self.remove_after(long_pauses())
     }
@@ -306,8 +308,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Callers that need the result call `remove`. If the removal fails, the next command tries
-        // again.
+        // Callers that need the result call `remove`. If the removal fails here, the next command
+        // tries again.
         let _ = self.remove_after(pauses());
     }
 }
@@ -323,10 +325,10 @@ pub(crate) fn instance_layout(tracefs: &Tracefs, folder: &Path) -> Result<Layout
     })
 }
 
-/// Pauses between attempts to remove an instance, in total a tenth of a second ([`long_pauses`]:
-/// ten seconds more, for the end of a run). The kernel does not remove an instance with open files
-/// (EBUSY). Another program may have opened them, or a program that another thread of this process
-/// starts may have inherited them, until its exec.
+/// Pauses between attempts to remove an instance, a tenth of a second in total ([`long_pauses`]
+/// adds ten seconds, for use at the end of a run). The kernel does not remove an instance that has
+/// open files (EBUSY). Another program may have opened them. Or another thread of this process may
+/// be starting a program, which keeps the inherited files open until it calls exec.
 fn pauses() -> impl Iterator<Item = Duration> {
     repeat_n(Duration::from_millis(5), 20)
 }
@@ -368,8 +370,8 @@ fn remove_after(
     }
 }
 
-/// Formats the filter `pid == 1 || pid == 2`. If it would be too long, formats the range of the
-/// thread IDs.
+/// Formats a filter such as `pid == 1 || pid == 2`. If that would be too long, the filter selects
+/// the range of these thread IDs instead.
 fn filter(field: &str, tids: &[u32]) -> String {
     let each: Vec<String> = tids.iter().map(|tid| format!("{field} == {tid}")).collect();
     let each = each.join(" || ");

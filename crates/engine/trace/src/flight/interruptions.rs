@@ -1,4 +1,5 @@
-//! Records the senders of interrupts between CPUs, and the reasons why the tick of a CPU goes on.
+//! Records the senders of interrupts between CPUs, and the reasons why a CPU does not stop its
+//! tick.
 
 use punctual_model::{CpuSet, TraceEvent};
 
@@ -7,12 +8,12 @@ use super::stream::{Stream, Streamed};
 use crate::clock::ClockMap;
 use crate::{TraceError, Tracefs};
 
-/// Buffer per CPU, for about a tenth of a second of events.
+/// Size of the buffer of each CPU, enough for about a tenth of a second of events.
 const KIB_PER_CPU: usize = 512;
-/// Maximum number of CPUs in a filter. With more, the events of all CPUs are recorded.
+/// Maximum number of CPUs in a filter. If there are more CPUs, the events of all CPUs are recorded.
 const FILTERED_CPUS: usize = 32;
 
-/// A running record. Dropping it, or [`stop`](Self::stop), removes its trace instance.
+/// A recording in progress. Dropping it or calling [`stop`](Self::stop) removes its trace instance.
 #[derive(Debug)]
 pub struct InterruptionRecorder {
     stream: Stream,
@@ -21,10 +22,10 @@ pub struct InterruptionRecorder {
 
 impl Tracefs {
     /// Starts recording interrupts to the CPUs in `targets` (all if it is empty), and the ticks and
-    /// switches of the CPUs in `ticking`. Filters are a hint: other CPUs' events may be recorded.
+    /// switches of the CPUs in `ticking`. Events of other CPUs may be recorded too.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn record_interruptions(
         &self,
         owner: Owner,
@@ -46,7 +47,7 @@ impl Tracefs {
         let stream = Stream::open(self, owner, ClockMap::default(), KIB_PER_CPU, &names)?;
         for (name, filter) in &there {
             match stream.on(name, filter.as_deref()) {
-                // Older kernels do not have all operators.
+                // Older kernels do not support all operators in filters.
                 Err(_) if filter.is_some() => stream.on(name, None)?,
                 on => on?,
             }
@@ -88,7 +89,7 @@ impl InterruptionRecorder {
     }
 }
 
-/// Returns a filter for events whose field is one of these CPUs.
+/// Returns a filter for events in which this field is one of these CPUs.
 fn one_of(field: &str, cpus: &CpuSet) -> Option<String> {
     let terms: Vec<String> = cpus.iter().map(|cpu| format!("{field} == {cpu}")).collect();
     (1..=FILTERED_CPUS)

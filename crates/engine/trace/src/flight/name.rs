@@ -5,11 +5,11 @@ const PREFIX: &str = "punctual-flight-";
 /// The process that owns an instance.
 pub use punctual_model::ProcessId as Owner;
 
-/// Formatted as `punctual-flight-PID.START.NUMBER`.
+/// The name has the form `punctual-flight-PID.START.NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlightName {
     pub(crate) owner: Owner,
-    /// Number of the instance, because one process may have several.
+    /// Number of the instance. It is needed because one process may have several instances.
     pub(crate) number: u32,
 }
 

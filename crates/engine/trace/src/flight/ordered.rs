@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use punctual_model::Nanos;
 
-/// Time that new events are held back. CPUs are read one after the other, and writing an event
-/// takes a moment. If an event is newer than this when the first CPU is read, it is held back until
-/// the other CPUs have been read up to its time.
+/// How long new events are held back. This is necessary because CPUs are read one after the other,
+/// and because writing an event takes a moment. An event that is younger than this when the first
+/// CPU is read is held back until the other CPUs have been read up to its time.
 pub const HELD_BACK: Duration = Duration::from_millis(2);
 
-/// Events that were read, but are too new to be passed on.
+/// Events that have been read but are still too new to be passed on.
 #[derive(Debug)]
 pub(crate) struct Ordered<T>(Vec<T>);
 
@@ -20,8 +20,9 @@ impl<T> Default for Ordered<T> {
 }
 
 impl<T> Ordered<T> {
-    /// Adds the events that were read since `now`; the events of each CPU must be in order. Returns
-    /// the events that are old enough, sorted by their key. The first part of a key is a time.
+    /// Adds the events of a read that began at `now`. The events of each CPU must already be in
+    /// order. Returns the events that are old enough, sorted by their keys. Each key starts with a
+    /// time.
     pub(crate) fn add<K: Ord>(
         &mut self,
         read: Vec<T>,
@@ -50,7 +51,7 @@ mod tests {
         let now = Nanos::from_millis(12);
         let first = ordered.add(vec![(9, 'a'), (11, 'b'), (3, 'c')], now, key);
         assert_eq!(first, [(3, 'c'), (9, 'a')]);
-        // The other CPU was read before this event was written.
+        // The other CPU had already been read when this event was written.
         let second = ordered.add(vec![(11, 'd'), (10, 'e')], Nanos::from_millis(32), key);
         assert_eq!(second, [(10, 'e'), (11, 'b'), (11, 'd')]);
         assert!(ordered.add(Vec::new(), now, key).is_empty());

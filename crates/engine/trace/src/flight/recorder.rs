@@ -1,5 +1,5 @@
-//! The flight recorder: it overwrites its oldest events, and returns the events of a time interval
-//! on request.
+//! The flight recorder, which overwrites its oldest events and returns the events of a time
+//! interval on request.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -23,29 +23,29 @@ use crate::{Decoder, TraceError, Tracefs};
 pub struct Plan {
     /// The level of the events to record.
     pub level: Level,
-    /// Size of the ring buffer of each CPU in bytes; default: [`Plan::default_bytes`].
+    /// Size of the ring buffer of each CPU in bytes. The default is [`Plan::default_bytes`].
     pub bytes_per_cpu: usize,
 }
 
 impl Plan {
-    /// Returns the default buffer size for a number of CPUs. It holds the default events of at
-    /// least half a second at a thousand wake-ups per second. The total is at most 64 MiB with
-    /// fewer than 256 CPUs.
+    /// Returns the default buffer size for a number of CPUs. A buffer of this size holds the
+    /// default events of at least half a second at a thousand wake-ups per second. The total is at
+    /// most 64 MiB with fewer than 256 CPUs.
     pub fn default_bytes(cpus: usize) -> usize {
         const ALL: usize = 64 << 20;
         (ALL / cpus.max(1)).clamp(256 << 10, 2 << 20)
     }
 }
 
-/// Memory limit in bytes of the pages that were read, for all CPUs together: enough for a second of
-/// some ten thousand events on two CPUs. Decoded for one outlier, they take four times as much.
-/// With the names of functions (5 MB), the total is below 16 MB.
+/// Memory limit in bytes for the pages that were read, for all CPUs together. It is enough for a
+/// second with about ten thousand events on two CPUs. Decoding them for one outlier takes four
+/// times as much memory. Together with the names of functions (5 MB), the total is below 16 MB.
 pub(super) const HISTORY_BYTES: usize = 2 << 20;
 
-/// Number of marks to compare the clocks with. More marks narrow the result.
+/// Number of marks used to compare the clocks. More marks make the result more exact.
 const MARKS: usize = 32;
 
-/// Beginning of the text of a mark; a number follows.
+/// Start of the text of a mark. A number follows it.
 const MARK: &str = "punctual ";
 
 pub(super) const MONO: &str = "mono";
@@ -57,10 +57,11 @@ pub(crate) struct CpuPipe {
     pub(crate) history: History,
 }
 
-/// A running recorder. Dropping it, or [`stop`](Self::stop), removes its instance and disables its
-/// events.
+/// A running recorder. Dropping it or calling [`stop`](Self::stop) removes its instance and
+/// disables its events.
 pub struct Flight {
-    // This field is dropped before the instance, because open files keep the instance alive.
+    // This field is dropped before the instance, because the instance cannot be removed while its
+    // files are open.
     pub(crate) cpus: Vec<CpuPipe>,
     marker: Option<Box<dyn Write + Send>>,
     stop_handle: Held,
@@ -74,7 +75,7 @@ pub struct Flight {
     warnings: Vec<String>,
     page: Vec<u8>,
     bytes_per_cpu: usize,
-    /// Memory limit of the pages that were read, in bytes.
+    /// Memory limit for the pages that were read, in bytes.
     pub(super) history_bytes: usize,
 }
 
@@ -91,18 +92,18 @@ impl Tracefs {
     /// Checks whether a recorder can be armed, without changing anything.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no scheduler events, or they cannot be read.
+    /// Returns an error if the kernel has no scheduler events, or if they cannot be read.
     pub fn may_arm(&self) -> Result<(), TraceError> {
         self.text(&self.file("events/sched/sched_switch/format"))?;
         Layout::parse(&self.text(&self.file("events/header_page"))?).map(drop)
     }
 
-    /// Arms a recorder in a separate instance. Its events are still disabled ([`Flight::switch`]
-    /// enables them). `owner` is this process; later programs use it to find out whether the
+    /// Arms a recorder in a separate instance. Its events stay disabled until [`Flight::switch`]
+    /// enables them. `owner` is this process; later programs use it to find out whether the
     /// instance is still in use. `text_begin` is the address of the kernel's `_stext`, if known.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn arm(
         &self,
         plan: Plan,
@@ -118,7 +119,7 @@ impl Tracefs {
         )
     }
 
-    /// Arms a recorder of the events that `choose` registers.
+    /// Arms a recorder for the events that `choose` registers.
     pub(super) fn arm_with(
         &self,
         bytes_per_cpu: usize,
@@ -162,7 +163,7 @@ impl Tracefs {
     }
 }
 
-/// Sets the trace clock to CLOCK_MONOTONIC. Returns whether the kernel has accepted it.
+/// Sets the trace clock to CLOCK_MONOTONIC. Returns whether the kernel accepted this clock.
 pub(super) fn choose_clock(tracefs: &Tracefs, instance: &Instance) -> bool {
     let path = instance.file(CLOCK);
     let chosen = |text: &str| crate::name::in_force(text).as_deref() == Some(MONO);
@@ -211,8 +212,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Sets the threads for the events that are recorded only for watched threads (page faults,
-    /// signals).
+    /// Sets the watched threads. Some events (page faults, signals) are recorded only for these.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects the filter.
@@ -225,13 +225,13 @@ impl Flight {
         &self.not_recorded
     }
 
-    /// Returns the recorded events, by the names in [`event_names`].
+    /// Returns the recorded events, under their names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// Returns the events that are not recorded, so that their information is missing.
+    /// Returns the events that are not recorded, and whose information is therefore missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.records(name));
         missing.map(str::to_owned).collect()
@@ -246,7 +246,7 @@ impl Flight {
         self.folders().any(fits)
     }
 
-    /// Returns the errors after which the recorder continued.
+    /// Returns the errors despite which the recorder continued.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -289,13 +289,13 @@ impl Flight {
         self.instance.file(name)
     }
 
-    /// Returns the events that the pages can contain, as folders below `events`.
+    /// Returns the events that the pages can contain, as folders relative to `events`.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &str> {
         self.instance.armed.iter().map(|armed| armed.folder())
     }
 
-    /// Reads the kernel's buffer; the recorder continues. Call it soon after an outlier, before
-    /// later events overwrite it.
+    /// Reads the kernel's buffer while the recorder continues. Call this soon after an outlier,
+    /// before later events overwrite its events.
     ///
     /// # Errors
     /// Returns an error if a pipe cannot be read.
@@ -303,13 +303,13 @@ impl Flight {
         self.take_out_until(Nanos(u64::MAX))
     }
 
-    /// Reads the kernel's buffer up to a time on CLOCK_MONOTONIC. Later events stay in the kernel,
-    /// so that they do not displace the requested ones after a late call.
+    /// Reads the kernel's buffer up to a time on CLOCK_MONOTONIC. Later events stay in the kernel.
+    /// Otherwise, they could displace the requested ones if this is called late.
     ///
     /// # Errors
     /// Returns an error if a pipe cannot be read.
     pub fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
-        // A stopped recorder does not record marks.
+        // A stopped recorder cannot record marks.
         if !self.same_clock && self.stop_handle.0.stopped_at().is_none() {
             return self.compare_clocks();
         }
@@ -337,7 +337,7 @@ impl Flight {
         off.map(drop)
     }
 
-    /// Reads each CPU until a page begins after `until`, on the trace clock.
+    /// Reads the buffer of each CPU until a page begins after `until`, on the trace clock.
     fn read_pages(&mut self, until: u64) -> Result<(), TraceError> {
         let Self {
             cpus,
@@ -349,8 +349,7 @@ impl Flight {
         } = self;
         let layout = decoder.layout();
         let keep = (*history_bytes / cpus.len().max(1)).max(32 * layout.page_bytes);
-        // The kernel continues to write during the read, so read at most twice the size of the
-        // buffer.
+        // The kernel keeps writing during the read, so read at most twice the size of the buffer.
         let most = 2 * *bytes_per_cpu / layout.page_bytes + 16;
         for cpu in cpus {
             for _ in 0..most {
@@ -380,8 +379,8 @@ impl Flight {
         Ok(())
     }
 
-    /// Writes marks into the trace between readings of the clock, reads the buffer, and computes
-    /// the clock offset from the marks.
+    /// Writes marks into the trace, reading the clock before and after each. Then reads the buffer
+    /// and computes the clock offset from the marks.
     fn compare_clocks(&mut self) -> Result<(), TraceError> {
         let mut readings = Vec::with_capacity(MARKS);
         if let Some(marker) = &mut self.marker {
@@ -428,7 +427,8 @@ impl Flight {
                     .filter(|id| layout.unsigned(id) == u64::from(print.id))
                     .and_then(|_| number(text.bytes(&layout, record.data)?));
                 let reading = readings.iter().find(|reading| Some(reading.0) == number);
-                // If there are older marks with the same number, only the latest marks are used.
+                // There may be older marks with the same numbers, so only the latest marks are used
+                // below.
                 marks.extend(reading.map(|(_, before, after)| ClockMark {
                     before: *before,
                     after: *after,

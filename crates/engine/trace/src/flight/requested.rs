@@ -15,14 +15,14 @@ use crate::{Decoder, TraceError, Tracefs};
 /// Size of the ring buffer of each CPU in bytes.
 const BYTES_PER_CPU: usize = 512 << 10;
 
-/// Maximum number of names that are suggested for an unknown event.
+/// Maximum number of names to suggest for an unknown event.
 const NEAR: usize = 4;
 
 /// Minimum similarity of a suggested name (Jaro-Winkler, 0 to 1).
 const ALIKE: f64 = 0.75;
 
-/// A requested event, such as `irq:irq_handler_entry`, or with a filter of the kernel
-/// (Documentation/trace/events.rst) `sched:sched_switch/prev_pid == 12/`.
+/// A requested event, such as `irq:irq_handler_entry`, or with a kernel filter
+/// (Documentation/trace/events.rst), such as `sched:sched_switch/prev_pid == 12/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventChoice {
     system: String,
@@ -31,7 +31,7 @@ pub struct EventChoice {
 }
 
 impl EventChoice {
-    /// Formats it as `system:event`.
+    /// Formats the name of the event as `system:event`.
     pub fn name(&self) -> String {
         format!("{}:{}", self.system, self.event)
     }
@@ -51,7 +51,7 @@ impl fmt::Display for EventChoice {
     }
 }
 
-/// Error: the text does not name an event.
+/// The error if a text does not name an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{text}' is not an event: use SYSTEM:EVENT or SYSTEM:EVENT/FILTER/, such as \
@@ -78,7 +78,7 @@ impl FromStr for EventChoice {
             None => (text, None),
         };
         let (system, event) = name.split_once(':').ok_or_else(wrong)?;
-        // Both parts become names of folders.
+        // Both parts are used as folder names.
         let is_name = |part: &str| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
             !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
@@ -96,12 +96,13 @@ impl FromStr for EventChoice {
 }
 
 impl Tracefs {
-    /// Arms a recorder of only these events, in a separate instance. The events are still disabled
-    /// ([`Flight::switch`] enables them).
+    /// Arms a recorder for only these events, in a separate instance. The events stay disabled
+    /// until [`Flight::switch`] enables them.
     ///
     /// # Errors
-    /// Returns an error if the kernel does not have an event (with similar names), or rejects a
-    /// filter (with its reason). Nothing is left behind then.
+    /// Returns an error if the kernel does not have an event (the error lists similar names) or
+    /// rejects a filter (the error contains the kernel's reason). In that case, nothing is left
+    /// behind.
     pub fn arm_requested(
         &self,
         choices: &[EventChoice],
@@ -145,7 +146,7 @@ impl Tracefs {
         Ok(())
     }
 
-    /// Sets a filter. The kernel stores a rejected filter with the reason, which can be read back.
+    /// Sets a filter. If the kernel rejects it, the reason can be read from the filter file.
     fn filter(&self, file: &Path, choice: &EventChoice, filter: &str) -> Result<(), TraceError> {
         match self.write(file, filter) {
             Err(TraceError::Write { source, .. })
@@ -170,7 +171,7 @@ impl Tracefs {
         for system in systems {
             let names = self.files().names(&events.join(&system));
             let names = names.unwrap_or_default().into_iter();
-            // Skip the files next to the folders of events.
+            // Skip the files that lie beside the events' folders.
             let names = names.filter(|name| !["enable", "filter"].contains(&name.as_str()));
             all.extend(names.map(|event| (system.clone(), event)));
         }
@@ -196,8 +197,8 @@ fn nearest(choice: &EventChoice, all: Vec<(String, String)>) -> Vec<String> {
     names.take(NEAR).collect()
 }
 
-/// Returns a reason such as `parse_error: Field not found`, with the position of the caret below
-/// the filter.
+/// Returns a reason such as `parse_error: Field not found`, and the part of the filter that starts
+/// at the caret.
 fn refusal(text: &str) -> Option<String> {
     let error = text.lines().rev().find(|line| line.contains("error: "))?;
     let error = error.split_once("error: ")?.1.trim();

@@ -1,5 +1,5 @@
-//! The scout: a stream of the wake-ups and switches of a few threads. The kernel discards the
-//! events of all other threads.
+//! The scout, a stream of the wake-ups and context switches of a few threads. The kernel discards
+//! the events of all other threads.
 
 use punctual_model::{Nanos, TraceEvent};
 
@@ -9,32 +9,32 @@ use super::stream::{Stream, Streamed};
 use crate::clock::{ClockMap, monotonic};
 use crate::{TraceError, Tracefs};
 
-/// The events of a scout, with their fields that contain a thread ID.
+/// The events of a scout, with the field of each that contains a thread ID.
 const WATCHED: [(&str, &[&str]); 3] = [
     ("sched_switch", &["prev_pid", "next_pid"]),
     ("sched_waking", &["pid"]),
     ("sched_process_exit", &["pid"]),
 ];
 
-/// The additional events for the jobs of a thread. If the kernel does not have them, waits are
-/// known, but not their system calls.
+/// Additional events that show the jobs of a thread. If the kernel does not have these events,
+/// waits are still known, but not their system calls.
 const OF_JOBS: [(&str, &[&str]); 2] = [
     ("sys_enter", &["common_pid"]),
     ("sys_exit", &["common_pid"]),
 ];
 
-/// Size of the ring buffer of each CPU: enough for a second of some thousand switches.
+/// Size of the ring buffer of each CPU: enough for a second with a few thousand context switches.
 const KIB_PER_CPU: usize = 256;
 
-/// Size of the ring buffer of each CPU with system calls: enough for a second of some ten thousand
-/// calls.
+/// Size of the ring buffer of each CPU if system calls are recorded: enough for a second with about
+/// ten thousand calls.
 const KIB_PER_CPU_OF_JOBS: usize = 1_024;
 
-/// Maximum length of a filter, in characters. The kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is one page.
 const LONGEST_FILTER: usize = 3_500;
 
-/// A trace instance with the scheduler's events of a few threads. Dropping it, or
-/// [`stop`](Self::stop), removes it.
+/// A trace instance with the scheduler's events of a few threads. Dropping it or calling
+/// [`stop`](Self::stop) removes it.
 #[derive(Debug)]
 pub struct Scout {
     stream: Stream,
@@ -43,26 +43,27 @@ pub struct Scout {
     lost: u64,
 }
 
-/// The threads to follow, and their system calls to record.
+/// The threads to follow, and which of their system calls to record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// The threads.
     pub tids: Vec<u32>,
     /// The system calls that wait for the release of a job.
     pub calls: Vec<i64>,
-    /// Threads whose release wait is unknown. All their system calls are recorded.
+    /// Threads for which it is not known yet which call waits for the release. All their system
+    /// calls are recorded.
     pub learning: Vec<u32>,
 }
 
-/// An item of a scout's stream.
+/// An item in the stream of a scout.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
-    /// Events of a CPU were overwritten before they were read. The activity in this interval is
-    /// only partly known.
+    /// Events of a CPU were overwritten before they were read. The activity of this CPU in this
+    /// interval is only partly known.
     Gap {
-        /// Time of the last event before the lost events, or an earlier time.
+        /// Time of the last event before the lost events, or earlier.
         from: Nanos,
         /// Time of the first event after the lost events.
         until: Nanos,
@@ -70,10 +71,11 @@ pub enum ScoutEvent {
 }
 
 impl Tracefs {
-    /// Creates a scout without watched threads. `clock` is the clock of a recorder in this tracefs.
+    /// Creates a scout that does not watch any threads yet. `clock` is the clock of a recorder in
+    /// this tracefs.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn scout(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         self.scout_of(owner, clock, KIB_PER_CPU, WATCHED.to_vec())
     }
@@ -82,7 +84,7 @@ impl Tracefs {
     /// the kernel has the events for this ([`Scout::has_calls`]).
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn scout_of_jobs(&self, owner: Owner, clock: ClockMap) -> Result<Scout, TraceError> {
         let mut events = WATCHED.to_vec();
         let format = self.file("events/raw_syscalls/sys_enter/format");
@@ -134,7 +136,7 @@ impl Scout {
         self.events.len() > WATCHED.len()
     }
 
-    /// Returns the new events in ascending order of time. A later call returns events that are
+    /// Returns the new events in ascending order of time. Only a later call returns events that are
     /// newer than [`HELD_BACK`](super::HELD_BACK).
     ///
     /// # Errors
@@ -198,8 +200,9 @@ fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
     }
 }
 
-/// Formats the filter `prev_pid == 1 || next_pid == 1`. If it would be too long, formats the range
-/// of the thread IDs; the reader then discards the other events.
+/// Formats a filter such as `prev_pid == 1 || next_pid == 1`. If that would be too long, the filter
+/// selects the range of these thread IDs instead, and the reader discards the events of other
+/// threads.
 fn filter(fields: &[&str], tids: &[u32]) -> String {
     let all: Vec<String> = fields
         .iter()

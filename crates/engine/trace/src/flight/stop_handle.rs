@@ -8,10 +8,10 @@ use punctual_model::Nanos;
 
 use crate::clock::monotonic;
 
-/// Stops a recorder once, from any thread, so that events before the stop are not overwritten. A
-/// stop takes one system call, because the file is opened in advance.
+/// Stops a recorder once, from any thread, so that events before the stop are not overwritten.
+/// Stopping takes only one system call, because the file is opened in advance.
 pub struct StopHandle {
-    /// The file `tracing_on` of the instance. `None` after the end of the recorder, because the
+    /// The file `tracing_on` of the instance. `None` after the recorder has ended, because the
     /// kernel does not remove an instance with open files.
     on: Mutex<Option<Box<dyn Write + Send>>>,
     stopped_at: OnceLock<Nanos>,
@@ -28,7 +28,7 @@ impl StopHandle {
     /// Stops the recorder now. Does nothing if the recorder is already stopped or has ended.
     ///
     /// # Errors
-    /// Returns the errors of write(2). The recorder then continues.
+    /// Returns the errors of write(2). In that case, the recorder continues.
     pub fn stop(&self) -> io::Result<()> {
         // Read the clock before the write, because events after this time may be missing.
         let now = monotonic();
@@ -41,7 +41,7 @@ impl StopHandle {
         Ok(())
     }
 
-    /// Returns the time of the stop on CLOCK_MONOTONIC. Later events may not be recorded.
+    /// Returns the time of the stop on CLOCK_MONOTONIC. Later events may be missing.
     pub fn stopped_at(&self) -> Option<Nanos> {
         self.stopped_at.get().copied()
     }

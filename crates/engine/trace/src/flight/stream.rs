@@ -1,4 +1,4 @@
-//! A stream of scheduler events: a separate trace instance with filters of the kernel, which is
+//! A stream of scheduler events, from a separate trace instance that is filtered by the kernel and
 //! read periodically.
 
 use std::io;
@@ -14,10 +14,11 @@ use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// A trace instance with some events of the scheduler. Dropping it, or [`stop`](Self::stop),
-/// removes the instance.
+/// A trace instance with some scheduler events. Dropping it or calling [`stop`](Self::stop) removes
+/// the instance.
 pub(crate) struct Stream {
-    // This field is dropped before the instance, because open files keep the instance alive.
+    // This field is dropped before the instance, because the instance cannot be removed while its
+    // files are open.
     cpus: Vec<CpuPipe>,
     instance: Instance,
     tracefs: Tracefs,
@@ -35,7 +36,7 @@ pub(crate) enum Streamed {
     Event(TraceEvent),
     /// Events lost on one CPU.
     Gap {
-        /// Time of the previous event on this CPU, or an earlier time.
+        /// Time of the previous event on this CPU, or earlier.
         from: Nanos,
         /// Time of the first event after the lost events.
         to: Nanos,
@@ -47,7 +48,7 @@ pub(crate) enum Streamed {
 }
 
 impl Streamed {
-    /// Returns the time of the item: the start of a gap.
+    /// Returns the time of the item. For a gap, this is its start.
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
@@ -57,8 +58,8 @@ impl Streamed {
 }
 
 impl Stream {
-    /// Creates a stream of these events of the table, which are all disabled. `clock` is the
-    /// conversion from the trace clock to CLOCK_MONOTONIC.
+    /// Creates a stream of these events from the model's table. All of them are disabled at first.
+    /// `clock` is the conversion from the trace clock to CLOCK_MONOTONIC.
     pub(crate) fn open(
         tracefs: &Tracefs,
         owner: Owner,
@@ -107,7 +108,7 @@ impl Stream {
         self.cpus.iter().map(|cpu| cpu.cpu)
     }
 
-    /// Returns whether the kernel has this event of the table.
+    /// Returns whether the kernel has this event from the model's table.
     pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
         let folder = tracefs.path().join("events").join(system_of(event));
         folder.join(event).join("format").exists()
@@ -133,13 +134,12 @@ impl Stream {
         self.tracefs.write(&folder.join("enable"), "0")
     }
 
-    /// Returns the items since the last call, in ascending order of time. A gap is sorted by its
+    /// Returns the items since the last call, in ascending order of time. Gaps are sorted by their
     /// start.
     pub(crate) fn read(&mut self) -> Result<Vec<Streamed>, TraceError> {
         let mut all = Vec::new();
         let layout = self.decoder.layout();
-        // The kernel continues to write during the read, so read at most twice the size of the
-        // buffer.
+        // The kernel keeps writing during the read, so read at most twice the size of the buffer.
         let most = 2 * self.kib_per_cpu * 1_024 / layout.page_bytes + 16;
         for cpu in &mut self.cpus {
             let gap = |from, to, lost| Streamed::Gap {
@@ -192,7 +192,7 @@ impl Stream {
     }
 }
 
-/// Returns the folder of an event of the table, by its name.
+/// Returns the folder of an event from the model's table, by its name.
 fn system_of(name: &str) -> &'static str {
     let spec = EVENTS.iter().find(|spec| spec.name == name);
     spec.map_or("sched", |spec| spec.system)

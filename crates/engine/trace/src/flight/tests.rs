@@ -1,4 +1,4 @@
-//! Tests the recorder with a simulated kernel, which can reject writes and lack features.
+//! Tests the recorder with a simulated kernel that can reject writes and lack features.
 
 use std::fs;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn what_the_kernel_wrote_is_cut_out() {
         panic!("{:?}", cut.events[1]);
     };
     assert_eq!(*vector, Vector::LocalTimer);
-    // A second, overlapping interval can use the same pages.
+    // An overlapping second interval can use the same pages.
     let again = flight.slice_for(5, Some(0), Nanos(2_400), Nanos(2_600));
     assert_eq!(again.events.len(), 2);
     assert_eq!(flight.slice_for(5, Some(0), Nanos(0), Nanos(10)).events, []);
@@ -139,12 +139,12 @@ fn stop_handle_stops_and_releases_recording() {
     handle.stop().unwrap();
     assert!(!is_on());
     let at = handle.stopped_at().unwrap();
-    // A second stop does not change the time.
+    // Stopping a second time does not change the time of the stop.
     handle.stop().unwrap();
     assert_eq!(handle.stopped_at(), Some(at));
     flight.stop().unwrap();
     assert_eq!(machine.fake.instances().unwrap(), [""; 0]);
-    // After the end of the recorder, the handle has no effect.
+    // After the recorder has ended, the handle has no effect.
     let flight = machine.arm(Level::Default).unwrap();
     let handle = flight.stop_handle();
     drop(flight);
@@ -218,7 +218,7 @@ fn what_a_kernel_lacks_is_reported() {
         assert!(flight.missing().contains(&name.to_owned()), "{name}");
     }
     drop(flight);
-    // Without the events of the scheduler, a recording is useless.
+    // Without scheduler events, a recording is useless.
     let blind = machine(&["sched:sched_switch"]);
     let error = blind.arm(Level::Default).unwrap_err();
     assert!(error.to_string().contains("sched_switch"), "{error}");
@@ -297,7 +297,7 @@ fn kernel_refusal_leaves_nothing_behind() {
             assert!(text.contains("lockdown"), "{text}");
         }
     }
-    // Some failures do not prevent recording: a clock, or one of many events.
+    // Some failures do not prevent recording, such as that of the clock or of one of many events.
     assert!(refused > 4 && refused < writes, "{refused} of {writes}");
 }
 
@@ -337,7 +337,7 @@ fn only_killed_programs_leftovers_are_cleared() {
     machine.fake.make_folder(&own).unwrap();
     let lives = |pid, start| (pid, start) == (4_711, Some(99));
     assert_eq!(machine.tracefs.clear_left_behind(lives).unwrap(), [""; 0]);
-    // Another process has the same process ID now.
+    // Another process now has the same process ID.
     let other = |pid, start| (pid, start) == (4_711, Some(100));
     let cleared = machine.tracefs.clear_left_behind(other).unwrap();
     assert_eq!(cleared, ["punctual-flight-4711.99.0"]);
@@ -445,7 +445,7 @@ fn a_reset_by_somebody_else_is_said() {
     std::fs::write(flight.file("tracing_on"), "0\n").unwrap();
     let said = flight.reset_by_others().unwrap();
     assert!(said.contains("tracing_on is 0"), "{said}");
-    // A stop by the recorder itself is not a reset.
+    // If the recorder stops itself, this does not count as a reset.
     flight.stop_handle().stop().unwrap();
     assert_eq!(flight.reset_by_others(), None);
     flight.stop().unwrap();

@@ -13,13 +13,13 @@ use crate::ring::Page;
 #[derive(Clone, Debug, Default)]
 pub struct TraceSlice {
     /// The events in ascending order of time. They include all events of the CPUs on which the
-    /// victim ran or was woken, and events of other CPUs that name the victim, its waker or a
+    /// victim ran or was woken, and those events of other CPUs that name the victim, its waker or a
     /// holder of its lock. They also include the last event of each of these CPUs before the
     /// interval.
     pub events: Vec<TraceEvent>,
-    /// Minimum number of events that these CPUs lost in the interval.
+    /// Minimum number of events of these CPUs that were lost in the interval.
     pub lost: u64,
-    /// The pages of these events, for export.
+    /// The pages that contain these events, for export.
     pub pages: Vec<RawPage>,
 }
 
@@ -32,13 +32,13 @@ pub struct RawPage {
     pub bytes: Arc<[u8]>,
 }
 
-/// All data that a recorder contained.
+/// All data that was in a recorder.
 #[derive(Clone, Debug, Default)]
 pub struct Drained {
     /// The pages of all CPUs.
     pub pages: Vec<RawPage>,
-    /// Start of the complete data, on CLOCK_MONOTONIC: earlier events of some CPU were overwritten.
-    /// `None` if no event was overwritten.
+    /// Time from which the data is complete, on CLOCK_MONOTONIC. Before it, events of at least one
+    /// CPU were overwritten. `None` if no event was overwritten.
     pub whole_from: Option<Nanos>,
 }
 
@@ -73,7 +73,8 @@ impl Flight {
     }
 
     /// Returns the events from `from` to `to` that concern the thread `victim`, from the data that
-    /// [`take_out`](Self::take_out) has read. `cpu` is the CPU on which the thread should have run.
+    /// has been read with [`take_out`](Self::take_out). `cpu` is the CPU on which the thread should
+    /// have run.
     pub fn slice_for(
         &mut self,
         victim: u32,
@@ -87,7 +88,7 @@ impl Flight {
     }
 
     /// Returns all events of all CPUs in the interval, and the last event of each CPU before it.
-    /// The analysis needs all of them if the blockers of a thread are not known yet.
+    /// The analysis needs all of them if it is not yet known what blocks a thread.
     pub fn slice_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
         let cpus: BTreeSet<u32> = self.cpus.iter().map(|pipe| pipe.cpu).collect();
         self.slice_with(from, to, |_| SliceStart {
@@ -157,6 +158,6 @@ impl Flight {
 }
 
 impl TraceSlice {
-    /// Largest number of CPUs of a machine whose pages are all exported.
+    /// If a machine has at most this number of CPUs, the pages of all its CPUs are exported.
     const ALL_CPUS: usize = 8;
 }

@@ -1,5 +1,5 @@
-//! The settings of hwlat: changed for a session, and restored at its end, or by the next program if
-//! the session was killed.
+//! The settings of hwlat, which are changed for a session and restored at its end, or by the next
+//! program if the session was killed.
 
 use std::path::Path;
 
@@ -15,25 +15,26 @@ const MODE: &str = "hwlat_detector/mode";
 const WINDOW: &str = "hwlat_detector/window";
 const WIDTH: &str = "hwlat_detector/width";
 
-/// The threshold of the tracer's first run after a boot
-/// (`DEFAULT_LAT_THRESHOLD` in `kernel/trace/trace_hwlat.c`).
+/// The threshold that the tracer uses for its first run after a boot (`DEFAULT_LAT_THRESHOLD` in
+/// `kernel/trace/trace_hwlat.c`).
 const USUAL_THRESHOLD_US: u64 = 10;
 
 /// Restores the settings `before`, ends the tracer of the instance `folder` and removes the
-/// instance. Writes only settings that differ, so that it can be called again. `used_us` is the
-/// threshold of the tracer itself, if known.
+/// instance. Only settings that differ are written, so this can be called again after a failure.
+/// `used_us` is the tracer's own threshold, if known.
 pub(crate) fn restore(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), TraceError> {
-    // A session selects the tracer first. If it is not selected, no setting was changed.
+    // A session selects the tracer first. If the tracer is not selected, no setting has been
+    // changed.
     if tracefs.text(&folder.join(CURRENT))? == HWLAT {
         end_tracer(tracefs, folder, before, used_us).map_err(|errors| kept(folder, errors))?;
     }
     // Set the mode after the tracer has ended: changing the mode of an active tracer restarts it,
-    // with interrupts disabled on every CPU if the mode is per-cpu.
+    // and if the mode is per-cpu, it then spins on every CPU with interrupts disabled.
     if changed(tracefs, folder)? {
         let threshold = tracefs.file(THRESHOLD);
         let steps = [
@@ -48,15 +49,15 @@ pub(crate) fn restore(
     tracefs.remove_instance(folder)
 }
 
-/// Stops the spinning, and restores window, width and the tracer's own threshold. If all of this
-/// succeeds, deselects the tracer.
+/// Stops the spinning and restores the window, the width and the tracer's own threshold. Deselects
+/// the tracer if all of this succeeds.
 fn end_tracer(
     tracefs: &Tracefs,
     folder: &Path,
     before: &HwlatSettings,
     used_us: Option<u64>,
 ) -> Result<(), Vec<TraceError>> {
-    // If this fails, deselecting the tracer ends the spinning.
+    // If this fails, the spinning ends when the tracer is deselected.
     let _ = tracefs.write(&folder.join(ON), "0");
     let used = used_us.unwrap_or(match before.threshold_us {
         0 => USUAL_THRESHOLD_US,
@@ -64,8 +65,8 @@ fn end_tracer(
     });
     let steps = [
         put_duty(tracefs, before.window_us, before.width_us),
-        // When it ends, the tracer stores the current threshold for its next run, and restores the
-        // threshold from before its start.
+        // When the tracer ends, it stores the current threshold for its next run, and restores the
+        // threshold that was set before it started.
         tracefs.put_number(&tracefs.file(THRESHOLD), used),
     ];
     let errors: Vec<_> = steps.into_iter().filter_map(Result::err).collect();
@@ -77,8 +78,8 @@ fn end_tracer(
         .map_err(|error| vec![error])
 }
 
-/// Returns whether the clock of the instance was changed. A session changes it before its first
-/// change of a kernel-wide setting.
+/// Returns whether the clock of the instance has been changed. A session changes it before it
+/// changes any kernel-wide setting.
 fn changed(tracefs: &Tracefs, folder: &Path) -> Result<bool, TraceError> {
     let clocks = tracefs.text(&folder.join(CLOCK))?;
     Ok(crate::name::in_force(&clocks).as_deref() == Some(MONO))
@@ -91,7 +92,7 @@ fn kept(folder: &Path, errors: Vec<TraceError>) -> TraceError {
     }
 }
 
-/// Sets the mode, if the kernel has several modes and another one is active.
+/// Sets the mode if the kernel has several modes and a different one is active.
 pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), TraceError> {
     let Some(mode) = mode else { return Ok(()) };
     let path = tracefs.file(MODE);
@@ -110,8 +111,8 @@ pub(super) fn put_mode(tracefs: &Tracefs, mode: Option<&str>) -> Result<(), Trac
     }
 }
 
-/// Sets window and width in such an order that the width is always smaller, because the kernel
-/// requires this.
+/// Sets the window and the width in an order in which the width is always less than the window,
+/// because the kernel requires this.
 pub(super) fn put_duty(tracefs: &Tracefs, window_us: u64, width_us: u64) -> Result<(), TraceError> {
     let window = tracefs.file(WINDOW);
     let width = tracefs.file(WIDTH);

@@ -135,7 +135,7 @@ fn reused_process_number_does_not_prevent_clearing() {
     assert_eq!(removed, ["punctual-hwlat-4711-88.1000000.500000.0.per-cpu"]);
     assert_eq!(fake.in_force().unwrap(), before);
 
-    // The instance of an earlier version contains only the process ID of its owner.
+    // The name of an instance of an earlier version contains only the process ID of its owner.
     let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
     let instances = root.path().join("sys/kernel/tracing/instances");
     let old = "punctual-hwlat-4711.1000000.500000.0.per-cpu";
@@ -153,7 +153,7 @@ fn failed_restore_is_reported_and_retried_next() {
     fake.refuse(usize::MAX, 0);
     drop(tracefs.start_hwlat(&ask(), OWNER).unwrap());
     let all = fake.written();
-    // The first write at the end goes to tracing_on.
+    // The first write at the end of a session is to tracing_on.
     for refused in 1..6 {
         let mut hwlat = tracefs.start_hwlat(&ask(), OWNER).unwrap();
         fake.refuse(refused, usize::MAX / 2);
@@ -179,7 +179,7 @@ fn killed_session_is_undone_at_any_point() {
     let (_root, fake, tracefs) = machine("hwlat nop");
     let before = fake.in_force().unwrap();
     for ended in 0..10 {
-        // From here on, all writes fail, as if the process had been killed.
+        // From this point on, all writes fail, as if the process had been killed.
         fake.refuse(ended, usize::MAX / 2);
         match tracefs.start_hwlat(&ask(), OWNER) {
             Ok(hwlat) => std::mem::forget(hwlat),

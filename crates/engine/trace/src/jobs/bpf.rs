@@ -13,8 +13,8 @@ use crate::bpf;
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/jobs.bpf.o");
 
-/// Memory of all rings together, and limits of the memory of one ring, in bytes. A record has 64
-/// bytes.
+/// The total memory of all rings, the limits for the memory of one ring, and the size of a record,
+/// in bytes.
 const ALL_BYTES: usize = 64 << 20;
 const RING_BYTES: std::ops::RangeInclusive<usize> = (256 << 10)..=(4 << 20);
 const RECORD_BYTES: usize = 64;
@@ -22,14 +22,14 @@ const RECORD_BYTES: usize = 64;
 /// A program, its tracepoint, and the name of the recorded event in the model.
 type Program = (&'static str, &'static str, &'static str);
 
-/// Index in `release_calls` of the flag that restricts recording. The programs use the same index;
-/// no system call has this number.
+/// Index in `release_calls` of the flag that restricts recording. The programs use the same index,
+/// which is not the number of any system call.
 const SHUT: u32 = 1023;
 
 /// Programs that are required to find jobs.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
 
-/// Programs in the order of attachment.
+/// Programs, in the order in which they are attached.
 const PROGRAMS: &[Program] = &[
     (
         "irq_handler_begins",
@@ -86,10 +86,10 @@ const PROGRAMS: &[Program] = &[
 const VECTORS: &str = "irq_vectors:*_entry";
 const VECTORS_END: &str = "irq_vectors:*_exit";
 
-/// Additional event that the program `switching` records.
+/// Additional event that is recorded by the program `switching`.
 const STACKS: &str = "ftrace:kernel_stack";
 
-/// Running programs, until this is dropped.
+/// The running programs. Dropping this value stops them.
 #[derive(Debug)]
 pub(super) struct Programs {
     programs: bpf::Programs,
@@ -98,7 +98,7 @@ pub(super) struct Programs {
     pid_limit: u32,
 }
 
-/// Returns the number of records of one CPU's ring: a power of two.
+/// Returns the number of records in the ring of one CPU, which is a power of two.
 fn ring_length(cpus: usize) -> u32 {
     let bytes = (ALL_BYTES / cpus.max(1)).clamp(*RING_BYTES.start(), *RING_BYTES.end());
     let records = (bytes / RECORD_BYTES) as u32;
@@ -168,7 +168,7 @@ impl Programs {
         let threads = |tids: &[u32]| -> BTreeSet<u32> {
             tids.iter().copied().filter(|tid| *tid < limit).collect()
         };
-        // Watch the threads last: no record of a thread is listed before this.
+        // Watch the threads last, because no record of a thread is listed before this.
         for (set, before, now) in [
             ("learning", &before.learning, &now.learning),
             ("watched", &before.tids, &now.tids),
@@ -199,7 +199,7 @@ impl Programs {
         Ok(map.set(SHUT, u32::from(shut), 0)?)
     }
 
-    /// Detaches the programs for system calls, or attaches them again.
+    /// Attaches the programs for system calls again, or detaches them.
     pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
         for name in ["calling", "returning"] {
             if see {

@@ -4,17 +4,18 @@ use std::time::{Duration, Instant};
 
 use punctual_model::Nanos;
 
-/// The cost of recording a system call, including its return.
+/// The cost of recording a system call and its return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCost {
-    /// Cost for a thread that is not watched, because the kernel's tracepoints affect all threads.
+    /// Cost for a thread that is not watched. This is not zero, because the kernel's tracepoints
+    /// affect all threads.
     pub other: Nanos,
     /// Cost for a watched thread.
     pub watched: Nanos,
 }
 
 impl CallCost {
-    /// Returns the cost of `all` calls, including `watched` calls by watched threads.
+    /// Returns the cost of `all` calls, including `watched` calls made by watched threads.
     pub(super) const fn total(self, [all, watched]: [u64; 2]) -> Nanos {
         let other = all.saturating_sub(watched);
         Nanos(
@@ -28,8 +29,8 @@ impl CallCost {
 const CALLS: u32 = 500;
 const BATCHES: u32 = 9;
 
-/// Returns the time of a short system call of the calling thread. The fastest batch counts, because
-/// it was disturbed least.
+/// Returns the time that a short system call of the calling thread takes. Several batches of calls
+/// are measured, and the fastest batch counts, because it was disturbed least.
 pub(super) fn of_a_call() -> Nanos {
     let batch = || {
         let begun = Instant::now();

@@ -1,9 +1,9 @@
-//! The job recorder: BPF programs (`bpf/jobs.bpf.c`) that write the events that are relevant to
-//! jobs of watched threads into rings in memory. The rings overwrite their oldest records.
+//! The job recorder: BPF programs (`bpf/jobs.bpf.c`) that write the events relevant to the jobs of
+//! watched threads into rings in memory. The rings overwrite their oldest records.
 //!
-//! It replaces a scout and a flight recorder at a lower cost. System calls of other threads produce
-//! no records. For watched threads, only the start and end of jobs are read continuously. The other
-//! records are copied and decoded only if a job took too long.
+//! It replaces a scout and a flight recorder at a lower cost. System calls of threads that are not
+//! watched produce no records. For watched threads, only the start and end of jobs are read
+//! continuously. The other records are copied and decoded only if a job took too long.
 
 mod bpf;
 mod cost;
@@ -33,24 +33,24 @@ pub struct JobAsk {
     pub pid_max: u32,
 }
 
-/// A process that a watched thread created, or a program that a watched thread executed.
+/// A process created by a watched thread, or a program executed by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Descent {
     /// `parent` forked `child`, which is not watched.
     Fork {
         /// The forking thread.
         parent: u32,
-        /// The new process, with the name that it has at first.
+        /// The new process, with its initial name.
         child: Task,
     },
     /// A watched thread executed another program, and now has this name.
     Exec(Task),
 }
 
-/// Maximum number of processes and programs that are kept.
+/// Maximum number of processes and programs to remember.
 const DESCENTS: usize = 64;
 
-/// Running programs and their rings, until this is dropped.
+/// The running programs and their rings. Dropping this value stops the programs.
 #[derive(Debug)]
 pub struct JobRecorder {
     programs: Programs,
@@ -59,7 +59,7 @@ pub struct JobRecorder {
     translator: Translator,
     followed: Followed,
     ordered: Ordered<ScoutEvent>,
-    /// Time before which events were only partly recorded.
+    /// Events before this time were only partly recorded.
     opened: Nanos,
     lost: u64,
     descents: Vec<Descent>,
@@ -69,8 +69,8 @@ impl JobRecorder {
     /// Loads and starts the programs. No thread is watched yet.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub fn start(ask: JobAsk) -> Result<Self, WatchError> {
         let (programs, rings, cpus) = Programs::start(ask)?;
         Ok(Self {
@@ -100,10 +100,10 @@ impl JobRecorder {
     /// and exits are always recorded.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses to start a program again, or to change a map.
+    /// Returns an error if the kernel refuses to restart a program, or to change a map.
     pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // Begin and end the recording of both together: a job with only its calls or only its
-        // switches would be wrong.
+        // Start and stop both together, because a job would be wrong if only its calls or only its
+        // switches were recorded.
         if open {
             self.programs.see_calls(true)?;
             self.opened = monotonic();
@@ -115,11 +115,11 @@ impl JobRecorder {
         Ok(())
     }
 
-    /// Measures the cost of recording a system call, with some thousand calls of the calling
+    /// Measures the cost of recording a system call by making a few thousand calls on the calling
     /// thread. No thread is watched afterwards.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses to start a program again, or to change a map.
+    /// Returns an error if the kernel refuses to restart a program, or to change a map.
     pub fn measure_cost(&mut self) -> Result<CallCost, WatchError> {
         self.open(false)?;
         let alone = cost::of_a_call();
@@ -131,7 +131,7 @@ impl JobRecorder {
         })?;
         let watched = cost::of_a_call();
         self.follow(&Followed::default())?;
-        // Discard the records of this measurement, which belong to no job.
+        // Discard the records of this measurement, because they belong to no job.
         self.read();
         Ok(CallCost {
             other: other.saturating_sub(alone),
@@ -146,7 +146,7 @@ impl JobRecorder {
     }
 
     /// Returns the scheduler events and system calls of the watched threads, in ascending order of
-    /// time. A later call returns events that are newer than [`HELD_BACK`](crate::HELD_BACK).
+    /// time. Only a later call returns events that are newer than [`HELD_BACK`](crate::HELD_BACK).
     pub fn read(&mut self) -> Vec<ScoutEvent> {
         let now = monotonic();
         let mut all = Vec::new();
@@ -178,8 +178,8 @@ impl JobRecorder {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
             let mut last_pid = 0;
-            // Skip earlier records, because they are incomplete: a state from before this time may
-            // have ended meanwhile.
+            // Skip earlier records, because they are incomplete: a state that they show may have
+            // ended unnoticed before this time.
             for record in records.iter().filter(|one| one.time() >= self.opened) {
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     last_pid = event.pid;
@@ -199,24 +199,24 @@ impl JobRecorder {
         self.lost
     }
 
-    /// Returns the processes that watched threads created, and the programs that they executed.
+    /// Returns the processes created and the programs executed by watched threads.
     pub fn descents(&self) -> &[Descent] {
         &self.descents
     }
 
-    /// Returns the recorded events, by the names in [`event_names`].
+    /// Returns the recorded events, under their names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
         let named = event_names().filter(|name| self.programs.records(name));
         named.map(str::to_owned).collect()
     }
 
-    /// Returns the events that are not recorded, so that their information is missing.
+    /// Returns the events that are not recorded, and whose information is therefore missing.
     pub fn missing(&self) -> Vec<String> {
         let missing = event_names().filter(|name| !self.programs.records(name));
         missing.map(str::to_owned).collect()
     }
 
-    /// Returns the events that the programs cannot see on this kernel, each with the reason.
+    /// Returns the events that the programs cannot record on this kernel, each with the reason.
     pub const fn unseen(&self) -> &BTreeMap<String, String> {
         self.programs.unseen()
     }
@@ -228,7 +228,7 @@ fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
         return;
     }
     match record.kind() {
-        // Skip new threads of the same process: they are found in /proc.
+        // Skip new threads of the same process, because they are found in /proc.
         FORK if record.number() != THREAD => descents.push(Descent::Fork {
             parent: record.pid(),
             child: record.task(),
@@ -238,8 +238,8 @@ fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     }
 }
 
-/// Adds the frames of a stack. The first record of the stack creates an event, and further records
-/// extend it.
+/// Adds the frames of a stack. The first record of a stack creates an event, and further records of
+/// that stack extend it.
 fn add_frames(events: &mut Vec<TraceEvent>, record: &JobRecord, cpu: u32, pid: u32) {
     let (part, frames) = record.frames();
     if part == 0 {

@@ -1,4 +1,4 @@
-//! The records of `bpf/jobs.bpf.c`, and their conversion to events.
+//! The records that `bpf/jobs.bpf.c` writes, and their conversion to events.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub(super) const STACK: u8 = 19;
 pub(super) const FORK: u8 = 20;
 pub(super) const EXEC: u8 = 21;
 
-/// Number of words of a record.
+/// Number of words in a record.
 pub(super) const WORDS: usize = 8;
 
 /// Number of frames in one record.
@@ -81,8 +81,8 @@ impl JobRecord {
         Comm::new(&bytes)
     }
 
-    /// Returns the ID of the current thread. A stack does not contain it; its thread is that of the
-    /// record before.
+    /// Returns the ID of the current thread. The records of a stack do not contain it, because
+    /// their thread is that of the preceding record.
     pub(super) fn pid(&self) -> u32 {
         match self.kind() {
             SWITCH => self.u32(48),
@@ -95,7 +95,7 @@ impl JobRecord {
         self.u32(20)
     }
 
-    /// Returns the thread that a record is about.
+    /// Returns the thread that the record is about.
     pub(super) fn task(&self) -> Task {
         Task {
             pid: self.u32(24),
@@ -120,7 +120,7 @@ impl JobRecord {
         }
     }
 
-    /// Returns the index of this record among the records of one stack, and its frames.
+    /// Returns the index of this record among the records of its stack, and its frames.
     pub(super) fn frames(&self) -> (u8, &[u64]) {
         let count = usize::from(self.byte(14)).min(FRAMES);
         (self.byte(15), &self.0[2..2 + count])
@@ -142,7 +142,7 @@ pub(super) struct Translator {
 const NAMES: usize = 4_096;
 
 impl Translator {
-    /// Converts a record to an event; `None` if no event corresponds to it.
+    /// Converts a record to an event. Returns `None` if no event corresponds to it.
     pub(super) fn event(&mut self, record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         let kind = self.kind(record)?;
         Some(TraceEvent {
@@ -243,7 +243,7 @@ impl Translator {
     }
 }
 
-/// Returns a vector by its number in the BPF programs.
+/// Returns the vector that has this number in the BPF programs.
 fn vector(number: u32) -> Vector {
     match Vector::NAMED.get(number as usize) {
         Some((vector, _)) => vector.clone(),

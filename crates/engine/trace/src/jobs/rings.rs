@@ -1,4 +1,4 @@
-//! Maps the rings that the programs write, so that reading them needs no system call.
+//! Maps the rings that the programs write into memory, so that reading them needs no system call.
 
 #![allow(unsafe_code)]
 
@@ -10,7 +10,7 @@ use aya::maps::MapData;
 use super::record::{JobRecord, WORDS};
 use crate::bpf::Mapped;
 
-/// Number of words of `struct head`.
+/// Number of words in `struct head`.
 const HEAD_WORDS: usize = 8;
 
 /// The rings of all CPUs.
@@ -19,15 +19,16 @@ pub(super) struct Rings {
     heads: Mapped,
     records: Mapped,
     listed: Mapped,
-    /// Number of records of one CPU, and of entries in its ring of listed records: a power of two.
+    /// Number of records of one CPU, which is also the number of entries in its ring of listed
+    /// records. It is a power of two.
     length: u64,
 }
 
-/// An entry of the ring of listed records.
+/// An entry in the ring of listed records.
 pub(super) enum Listed {
     /// The number of a record.
     Record(u64),
-    /// The entry is being written.
+    /// The entry is still being written.
     NotYet,
     /// The entry was overwritten.
     Gone,
@@ -49,28 +50,28 @@ impl Rings {
         })
     }
 
-    /// Returns the number of records that were begun on a CPU.
+    /// Returns the number of records that have been started on a CPU.
     pub(super) fn begun(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS)
     }
 
-    /// Returns the number of records that were listed on a CPU.
+    /// Returns the number of records that have been listed on a CPU.
     pub(super) fn listed(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS + 1)
     }
 
-    /// Returns the number of system calls that began on a CPU: of all threads, and of watched
-    /// threads.
+    /// Returns the numbers of system calls that have begun on a CPU: those of all threads, and
+    /// those of watched threads.
     pub(super) fn calls(&self, cpu: u32) -> [u64; 2] {
         [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
     }
 
-    /// Returns the number of the oldest record, or entry, that may still exist.
+    /// Returns the number of the oldest record or entry that may still exist.
     pub(super) const fn oldest(&self, begun: u64) -> u64 {
         begun.saturating_sub(self.length)
     }
 
-    /// Returns an entry by its number.
+    /// Returns the entry with this number.
     pub(super) fn entry(&self, cpu: u32, number: u64) -> Listed {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let entry = self.listed.word(place as usize);
@@ -84,8 +85,8 @@ impl Rings {
             };
         }
         fence(Ordering::Acquire);
-        // Record numbers have 64 bits, and entries contain the lower 32 bits. The number is the one
-        // closest to the newest record.
+        // Record numbers have 64 bits, but entries contain only the lower 32 bits. The upper bits
+        // are chosen so that the number is as close as possible to that of the newest record.
         let begun = self.begun(cpu);
         let back = (begun as u32).wrapping_sub(sequence);
         match begun.checked_sub(u64::from(back) + 1) {
@@ -94,7 +95,8 @@ impl Rings {
         }
     }
 
-    /// Returns a record by its number; `None` if it is being written or was overwritten.
+    /// Returns the record with this number, or `None` if it is still being written or has been
+    /// overwritten.
     pub(super) fn at(&self, cpu: u32, number: u64) -> Option<JobRecord> {
         let place = u64::from(cpu) * self.length + (number & (self.length - 1));
         let first = place as usize * WORDS;

@@ -1,4 +1,5 @@
-//! The read position of one CPU in its listed records, and its records of an interval.
+//! Keeps the read position in the listed records of one CPU, and finds the CPU's records in an
+//! interval.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use punctual_model::Nanos;
 use super::record::JobRecord;
 use super::rings::{Listed, Rings};
 
-/// The read position of one CPU.
+/// The read position in the listed records of one CPU.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) cpu: u32,
@@ -15,7 +16,7 @@ pub(super) struct Tail {
     next: u64,
     /// Time of the last record that was passed on.
     latest: Nanos,
-    /// Whether the last read stopped at an entry that was being written.
+    /// Whether the last read stopped at an entry that was still being written.
     waits: bool,
 }
 
@@ -38,7 +39,7 @@ impl Tail {
         }
     }
 
-    /// Passes the records that were listed since the last call to `take`.
+    /// Passes to `take` the records that have been listed since the last call.
     pub(super) fn follow(
         &mut self,
         rings: &Rings,
@@ -71,7 +72,8 @@ impl Tail {
                 until.get_or_insert(self.latest);
                 take(&record);
             } else {
-                // Two gaps become one, because the records between them cannot be used either.
+                // Combine two gaps into one, because the records between them cannot be used
+                // either.
                 from.get_or_insert(self.latest);
                 until = None;
                 lost += 1;
@@ -81,8 +83,8 @@ impl Tail {
         from.map(|from| Missed { from, until, lost })
     }
 
-    /// Returns the records of an interval and the last record before it, oldest first, and whether
-    /// they are complete.
+    /// Returns the records of an interval and the last record before it, oldest first. Also returns
+    /// whether these records are complete.
     pub(super) fn between(&self, rings: &Rings, from: Nanos, to: Nanos) -> (Vec<JobRecord>, bool) {
         let begun = rings.begun(self.cpu);
         let mut found = VecDeque::new();
@@ -90,8 +92,8 @@ impl Tail {
         while number > rings.oldest(begun) {
             number -= 1;
             let Some(record) = rings.at(self.cpu, number) else {
-                // The newest records may be incomplete. An older record that cannot be read was
-                // overwritten.
+                // The newest records may be incomplete. An older record that cannot be read must
+                // have been overwritten.
                 if found.is_empty() && begun - number < IN_THE_MAKING {
                     continue;
                 } else {
@@ -109,5 +111,5 @@ impl Tail {
     }
 }
 
-/// Maximum number of records that nested handlers can write at the same time on one CPU.
+/// Maximum number of records that nested handlers on one CPU can be writing at the same time.
 const IN_THE_MAKING: u64 = 8;

@@ -1,4 +1,4 @@
-//! Counts acts of real-time threads in the kernel, with BPF programs (`bpf/lint.bpf.c`).
+//! Counts acts of real-time threads in the kernel, using BPF programs (`bpf/lint.bpf.c`).
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ const WOKEN: &[ActKind] = &[ActKind::WokenByThread, ActKind::WokenBySoftirq];
 /// The program that is always required.
 const SWITCHING: &str = "switching";
 
-/// The program for system calls, which is attached only part of the time, and its tracepoint.
+/// The program for system calls, which is attached only some of the time, and its tracepoint.
 const CALLING: (&str, &str) = ("calling", "sys_enter");
 
-/// Programs in the order of attachment.
+/// Programs, in the order in which they are attached.
 const PROGRAMS: &[Program] = &[
     ("irq_handler_begins", "irq_handler_entry", WOKEN),
     ("irq_handler_ends", "irq_handler_exit", WOKEN),
@@ -35,7 +35,7 @@ const PROGRAMS: &[Program] = &[
     ("timer_ends", "hrtimer_expire_exit", WOKEN),
     ("softirq_begins", "softirq_entry", WOKEN),
     ("softirq_ends", "softirq_exit", WOKEN),
-    // The architecture determines which of these a kernel has.
+    // Which of these tracepoints a kernel has depends on the architecture.
     ("local_timer_begins", "local_timer_entry", &[]),
     ("local_timer_ends", "local_timer_exit", &[]),
     ("irq_work_begins", "irq_work_entry", &[]),
@@ -67,7 +67,7 @@ const PROGRAMS: &[Program] = &[
     (SWITCHING, "sched_switch", &[ActKind::Sleep]),
 ];
 
-/// Running programs, until this is dropped.
+/// The running programs. Dropping this value stops them.
 pub(super) struct BpfLint {
     programs: Programs,
     unseen: BTreeMap<ActKind, String>,
@@ -85,8 +85,8 @@ impl BpfLint {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub(super) fn start(ask: &LintAsk) -> Result<Self, WatchError> {
         let programs = Programs::load(OBJECT, Reads::Registers, |loader| {
             loader
@@ -139,7 +139,7 @@ impl BpfLint {
         self.programs.detach(CALLING.0);
     }
 
-    /// Adds these targets, and stops watching the targets in `no_longer`.
+    /// Starts watching these targets, and stops watching those in `no_longer`.
     pub(super) fn watch(
         &mut self,
         targets: &[LintTarget],

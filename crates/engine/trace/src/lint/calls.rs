@@ -2,17 +2,17 @@
 
 use punctual_model::ActKind;
 
-/// Flags of a system call: its arguments that distinguish call sites, and its type. `calls` in
-/// `bpf/lint.bpf.c` uses the same values.
+/// Flags of a system call, which describe its type and which of its arguments distinguish call
+/// sites. `calls` in `bpf/lint.bpf.c` uses the same values.
 const FIRST: u32 = 1;
 const SECOND: u32 = 2;
 const MEMORY: u32 = 4;
 const FUTEX: u32 = 8;
 const FILE: u32 = 16;
-/// The call works on an open file, which is its first argument.
+/// The call operates on an open file, whose descriptor is its first argument.
 const OPEN: u32 = FILE | 32 | FIRST;
 
-/// Returns the act that a call counts as, besides waiting.
+/// Returns the act that a call counts as, in addition to waiting.
 pub(super) fn act(number: i64) -> Option<ActKind> {
     let (_, flags) = calls().into_iter().find(|(known, _)| *known == number)?;
     match () {
@@ -22,8 +22,8 @@ pub(super) fn act(number: i64) -> Option<ActKind> {
     }
 }
 
-/// Returns the calls with their flags. Other arguments do not distinguish call sites: with
-/// addresses, each call would be a separate site.
+/// Returns the calls with their flags. Arguments without a flag do not distinguish call sites. If,
+/// for example, addresses did, each call would be a separate site.
 pub(super) fn calls() -> Vec<(i64, u32)> {
     let everywhere = [
         (libc::SYS_clock_nanosleep, FIRST | SECOND),
@@ -67,7 +67,7 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         (libc::SYS_mprotect, MEMORY),
     ];
     let all = everywhere.into_iter().chain(HERE.iter().copied());
-    // Numbers have 32 bits in the C library of 32-bit machines.
+    // On 32-bit machines, the C library defines these numbers with 32 bits.
     #[allow(clippy::useless_conversion)]
     all.map(|(number, flags)| (i64::from(number), flags))
         .collect()
@@ -89,8 +89,8 @@ const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_mkdir, FILE),
 ];
 
-/// Calls of 32-bit Arm. The last two take 64-bit times; their numbers are the same on all 32-bit
-/// machines (`include/uapi/asm-generic/unistd.h`).
+/// System calls of 32-bit Arm. The last two take 64-bit times, and their numbers are the same on
+/// all 32-bit machines (`include/uapi/asm-generic/unistd.h`).
 #[cfg(target_arch = "arm")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),

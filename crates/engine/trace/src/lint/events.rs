@@ -1,5 +1,6 @@
-//! Counts acts of real-time threads from trace events, if the kernel does not accept BPF programs.
-//! Events contain neither stacks nor arguments of system calls, so some acts are not seen.
+//! Counts acts of real-time threads using trace events, for use if the kernel does not accept BPF
+//! programs. Events contain neither stacks nor the arguments of system calls, so some acts are not
+//! seen.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::{Level, TraceError, Tracefs};
 
 const CALLS: &str = "sys_enter";
 
-/// An event, the field with the watched thread, and the act that it shows.
+/// An event, the field that contains the watched thread, and the act that the event shows.
 const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
     ("sched_switch", "prev_pid", None),
     ("sched_migrate_task", "pid", Some(ActKind::Migrate)),
@@ -23,20 +24,20 @@ const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
     (CALLS, "common_pid", Some(ActKind::Memory)),
 ];
 
-/// Acts that no event shows.
+/// Acts that are not shown by any event.
 const NEVER: [ActKind; 5] = [
     ActKind::Sleep,
     ActKind::WokenByThread,
     ActKind::WokenBySoftirq,
     ActKind::KernelLock,
-    // Events show the calls, but not the files on which they work.
+    // Events show the calls, but not the files that they use.
     ActKind::File,
 ];
 
-/// Size of the ring buffer of each CPU: enough for a tenth of a second with many page faults.
+/// Size of the ring buffer of each CPU: enough for a tenth of a second, even with many page faults.
 const KIB_PER_CPU: usize = 512;
 
-/// Maximum length of a filter, in characters. The kernel's limit is a page.
+/// Maximum length of a filter, in characters. The kernel's limit is one page.
 const LONGEST_FILTER: usize = 3_500;
 
 /// A trace instance with the events of the watched threads.
@@ -44,7 +45,7 @@ const LONGEST_FILTER: usize = 3_500;
 pub(super) struct EventLint {
     stream: Stream,
     first: Nanos,
-    /// The watched threads, with their names, and the time since which each is watched.
+    /// The watched threads, each with its name and the time from which it has been watched.
     threads: BTreeMap<u32, (String, Nanos)>,
     acts: BTreeMap<(ActKind, u32, InCall, u32, u64), Act>,
     unseen: Vec<(ActKind, String)>,
@@ -56,14 +57,14 @@ pub(super) struct EventLint {
 }
 
 impl EventLint {
-    /// Starts without threads. `why` is the reason why BPF programs are not used.
+    /// Starts without any watched threads. `why` is the reason why BPF programs are not used.
     pub(super) fn start(
         tracefs: &Tracefs,
         owner: Owner,
         first: Nanos,
         why: &str,
     ) -> Result<Self, TraceError> {
-        // Measures the offset of the trace clock to CLOCK_MONOTONIC.
+        // Measure the offset between the trace clock and CLOCK_MONOTONIC.
         let small = Plan {
             level: Level::Default,
             bytes_per_cpu: 64 << 10,
@@ -116,8 +117,8 @@ impl EventLint {
         Ok(())
     }
 
-    /// Formats the filter `pid == 1 || pid == 2`. If it would be too long, formats the range of the
-    /// thread IDs.
+    /// Formats a filter such as `pid == 1 || pid == 2`. If that would be too long, the filter
+    /// selects the range of these thread IDs instead.
     fn filter(&self, field: &str) -> String {
         let each = self.threads.keys().map(|tid| format!("{field} == {tid}"));
         let all = each.collect::<Vec<_>>().join(" || ");
@@ -152,7 +153,7 @@ impl EventLint {
         self.unseen.clone()
     }
 
-    /// Returns the acts that were counted so far.
+    /// Returns the acts that have been counted so far.
     pub(super) fn read(&mut self) -> Result<Acts, TraceError> {
         for item in self.stream.read()? {
             match item {
@@ -170,7 +171,7 @@ impl EventLint {
 
     fn take(&mut self, event: &TraceEvent) {
         let none = InCall::None;
-        // Thread, act, system call, other thread, code and data address.
+        // The thread, act, system call, other thread, code address and data address.
         let (tid, kind, call, other, at, address) = match &event.kind {
             EventKind::Switch { prev, .. } => {
                 self.switches += u64::from(self.threads.contains_key(&prev.pid));

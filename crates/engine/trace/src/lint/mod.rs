@@ -1,7 +1,8 @@
-//! Finds acts of real-time threads that cost latency, by call site.
+//! Finds acts of real-time threads that can cause latency, grouped by call site.
 //!
-//! There are two sources. BPF programs count in the kernel, with stacks. If they are not available,
-//! a trace instance with filters for the watched threads is used, without stacks.
+//! There are two sources. BPF programs count in the kernel and record stacks. If they are not
+//! available, a trace instance with filters for the watched threads is used, which provides no
+//! stacks.
 
 mod bpf;
 mod calls;
@@ -18,7 +19,7 @@ use events::EventLint;
 /// A process or thread to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LintTarget {
-    /// All threads of a process, including threads that are created later.
+    /// All threads of a process, including those that are created later.
     Process(u32),
     /// One thread.
     Thread(u32),
@@ -39,13 +40,13 @@ impl LintTarget {
 pub struct LintAsk {
     /// The processes and threads to watch.
     pub targets: Vec<LintTarget>,
-    /// Number of waits after which the acts of a thread count.
+    /// Number of waits of a thread after which its acts are counted.
     pub first_sleeps: u32,
-    /// Time after which the acts of a thread count, even after fewer waits.
+    /// Time after which the acts of a thread are counted even if it has waited fewer times.
     pub first: Nanos,
 }
 
-/// Counts acts until it is dropped.
+/// Counts acts until this is dropped.
 #[derive(Debug)]
 pub struct LintWatch(Source);
 
@@ -59,19 +60,19 @@ impl LintWatch {
     /// Starts counting with BPF programs in the kernel.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub fn by_programs(ask: &LintAsk) -> Result<Self, WatchError> {
         let lint = BpfLint::start(ask)?;
         Ok(Self(Source::Bpf(Box::new(lint))))
     }
 
-    /// Starts counting from events, which the kernel writes into an instance of this process
-    /// (`owner`). No thread is watched until [`threads`](Self::threads) is called. `why` is the
-    /// reason why BPF programs are not used.
+    /// Starts counting acts using events, which the kernel writes into a trace instance owned by
+    /// this process (`owner`). No thread is watched until [`threads`](Self::threads) is called.
+    /// `why` is the reason why BPF programs are not used.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -82,7 +83,7 @@ impl LintWatch {
         Ok(Self(Source::Events(Box::new(lint))))
     }
 
-    /// Returns the source of the acts.
+    /// Returns the source that the acts come from.
     pub const fn source(&self) -> LintSource {
         match self.0 {
             Source::Bpf(_) => LintSource::Bpf,
@@ -90,7 +91,7 @@ impl LintWatch {
         }
     }
 
-    /// Starts tracing system calls, which slows down every system call on the machine.
+    /// Starts tracing system calls. This slows down every system call on the machine.
     pub fn trace_calls(&mut self) {
         match &mut self.0 {
             Source::Bpf(lint) => lint.trace_calls(),
@@ -121,8 +122,8 @@ impl LintWatch {
         }
     }
 
-    /// Sets the real-time threads of the targets, with their names, for the filters of events. BPF
-    /// programs find the threads themselves.
+    /// Sets the real-time threads of the targets, with their names, for the event filters. BPF
+    /// programs find the threads on their own.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects a filter.
@@ -133,7 +134,7 @@ impl LintWatch {
         }
     }
 
-    /// Returns the acts that are not seen, each with the reason.
+    /// Returns the acts that cannot be seen, each with the reason.
     pub fn unseen(&self) -> Vec<(ActKind, String)> {
         match &self.0 {
             Source::Bpf(lint) => lint.unseen(),
@@ -141,7 +142,7 @@ impl LintWatch {
         }
     }
 
-    /// Returns the acts that were counted so far.
+    /// Returns the acts that have been counted so far.
     ///
     /// # Errors
     /// Returns an error if the data could not be read.

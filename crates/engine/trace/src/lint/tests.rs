@@ -2,8 +2,8 @@ use std::process::Command;
 
 use super::bpf::OBJECT;
 
-/// Returns the compiler that builds the object, and its strip; other versions generate different
-/// instructions.
+/// Returns the compiler that builds the object and the matching `strip`. Other versions generate
+/// different instructions.
 fn clang_14() -> Option<[&'static str; 2]> {
     [["clang-14", "llvm-strip-14"], ["clang", "llvm-strip"]]
         .into_iter()

@@ -1,4 +1,4 @@
-//! Decodes the records of the tracers timerlat and osnoise from pages of the ring buffer.
+//! Decodes the records that the tracers timerlat and osnoise write into the ring buffer.
 
 use punctual_model::{
     Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, TimerlatContext, TimerlatSample,
@@ -10,7 +10,7 @@ use crate::event::{FieldPosition, Format};
 use crate::ring::{Layout, Page};
 use crate::{TraceError, Tracefs};
 
-/// The records to decode: their folders below `events`, and their fields
+/// The records to decode, with their folders relative to `events` and their fields
 /// (`kernel/trace/trace_entries.h`, `include/trace/events/osnoise.h`).
 pub(crate) const TIMERLAT: (&str, &[&str]) =
     ("ftrace/timerlat", &["seqnum", "context", "timer_latency"]);
@@ -33,7 +33,7 @@ pub(crate) const GAP: (&str, &[&str]) = (
     &["start", "duration", "interference"],
 );
 
-/// Field of a record that contains the ID of the current thread (`struct trace_entry`).
+/// The field of a record that contains the ID of the current thread (`struct trace_entry`).
 const PID: &str = "common_pid";
 
 /// One kind of record.
@@ -65,7 +65,7 @@ impl Kind {
     }
 }
 
-/// A record, with its fields by their index in the list.
+/// A record whose fields are accessed by their index in the list of fields.
 struct Fields<'a> {
     layout: &'a Layout,
     kind: &'a Kind,
@@ -78,7 +78,7 @@ impl Fields<'_> {
         Some(self.layout.unsigned(bytes))
     }
 
-    /// Returns the machine words from a field to the end of the record.
+    /// Returns the machine words from the start of a field to the end of the record.
     fn words(&self, place: usize, count: usize) -> Option<Vec<u64>> {
         let rest = self.kind.fields.get(place)?.rest(self.data)?;
         let words = rest.chunks_exact(usize::from(self.layout.long_bytes).max(1));
@@ -118,7 +118,7 @@ impl Reader {
             layout,
             timerlat: Some(Kind::learn(tracefs, TIMERLAT)?),
             stack: if stacks {
-                // If the stacks cannot be decoded, samples are still read.
+                // If stacks cannot be decoded, samples are still read.
                 Kind::learn(tracefs, STACK).ok()
             } else {
                 None
@@ -202,7 +202,7 @@ fn timerlat(fields: &Fields<'_>, cpu: u32, time: Nanos) -> Option<TimerlatSample
             2 => TimerlatContext::User,
             _ => return None,
         },
-        // The kernel writes the difference of two times as an unsigned number.
+        // The kernel writes the difference between two times as an unsigned number.
         latency: SignedNanos(fields.number(2)?.cast_signed()),
     })
 }

@@ -6,8 +6,8 @@ use crate::flight::Owner;
 use crate::tracer::THRESHOLD;
 use crate::{TraceError, Tracefs};
 
-/// The files of the settings in `osnoise/`. The stop settings would end the trace; the stack
-/// setting would write stacks into it.
+/// The files in `osnoise/` that contain settings. The settings whose names start with `stop` would
+/// end the trace, and the one for stacks would write stacks into it.
 const CPUS: &str = "osnoise/cpus";
 const TIMERLAT_PERIOD: &str = "osnoise/timerlat_period_us";
 const PERIOD: &str = "osnoise/period_us";
@@ -17,8 +17,9 @@ const STOP_TOTAL: &str = "osnoise/stop_tracing_total_us";
 const PRINT_STACK: &str = "osnoise/print_stack";
 const OPTIONS: &str = "osnoise/options";
 
-/// The known options, each with its letter in the name of an instance. The letter is upper case if
-/// the option is on (`osnoise_options_str` in `kernel/trace/trace_osnoise.c`).
+/// The known options, each with the letter that stands for it in the name of an instance. The
+/// letter is upper case if the option is on (`osnoise_options_str` in
+/// `kernel/trace/trace_osnoise.c`).
 const LETTERS: [(&str, char); 5] = [
     ("OSNOISE_WORKLOAD", 'w'),
     ("PANIC_ON_STOP", 'p'),
@@ -32,7 +33,7 @@ const LETTERS: [(&str, char); 5] = [
 pub(crate) struct OsnoiseSettings {
     /// The CPUs in the kernel's list format.
     pub(crate) cpus: CpuSet,
-    /// Period of timerlat; `None` on a kernel without timerlat.
+    /// The period of timerlat; `None` on a kernel without timerlat.
     pub(crate) timerlat_period_us: Option<u64>,
     pub(crate) period_us: u64,
     pub(crate) runtime_us: u64,
@@ -45,7 +46,7 @@ pub(crate) struct OsnoiseSettings {
     pub(crate) options: Options,
 }
 
-/// The options that the kernel has, by their letters. Kernels before Linux 6.2 have none.
+/// The letters of the options that the kernel has. Kernels before Linux 6.2 have no options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options(String);
 
@@ -76,7 +77,7 @@ impl Options {
         Some(found.is_ascii_uppercase())
     }
 
-    /// Returns a copy with this option on or off, if the kernel has it.
+    /// Returns a copy of the settings in which this option is on or off, if the kernel has it.
     pub(crate) fn with_option(&self, name: &str, on: bool) -> Self {
         let letter = LETTERS.iter().find(|(known, _)| *known == name);
         let set = |c: char| match letter {
@@ -117,7 +118,7 @@ impl OsnoiseSettings {
         })
     }
 
-    /// Writes all settings that differ. Continues after a failure.
+    /// Writes all settings that differ, and continues after a failure.
     pub(crate) fn write(&self, tracefs: &Tracefs) -> Vec<TraceError> {
         let number = |name: &str, value: u64| tracefs.put_number(&tracefs.file(name), value);
         let mut results = vec![
@@ -165,8 +166,8 @@ fn put_cpus(tracefs: &Tracefs, wanted: &CpuSet) -> Result<(), TraceError> {
     })
 }
 
-/// Writes period and runtime in an order that the kernel accepts, because it rejects a runtime
-/// above the period.
+/// Writes the period and the runtime in an order that the kernel accepts. It rejects a runtime that
+/// is longer than the period.
 fn put_turns(tracefs: &Tracefs, period_us: u64, runtime_us: u64) -> Result<(), TraceError> {
     let (period, runtime) = (tracefs.file(PERIOD), tracefs.file(RUNTIME));
     if period_us >= tracefs.number(&runtime)? {
@@ -211,9 +212,9 @@ const PREFIX: &str = "punctual-osnoise-";
 /// `include/uapi/linux/limits.h`).
 const LONGEST: usize = 255;
 
-/// The name of an instance, with its owner and the settings from before the session:
-/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`. A
-/// setting that the kernel does not have is `-`, and so is an empty CPU list.
+/// The name of an instance, which contains its owner and the settings from before the session:
+/// `punctual-osnoise-PID.START.CPUS.TIMERLAT.PERIOD.RUNTIME.STOP.TOTAL.STACK.THRESHOLD.OPTIONS`.
+/// `-` stands for a setting that the kernel does not have, or for an empty list of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoiseName {
     pub(crate) owner: Owner,
@@ -221,7 +222,7 @@ pub(crate) struct NoiseName {
 }
 
 impl NoiseName {
-    /// Returns whether this is the name of an instance of such a session, of any owner.
+    /// Returns whether this is the name of an instance of such a session, with any owner.
     pub(crate) fn fits(text: &str) -> bool {
         text.starts_with(PREFIX)
     }

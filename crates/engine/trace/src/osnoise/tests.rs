@@ -188,7 +188,7 @@ fn timerlat_writes_stacks_of_late_threads() {
         stacks_above: Some(above),
     };
     let start = |above| machine.tracefs.start_osnoise(&ask(above), OWNER).unwrap();
-    // A value of less than a microsecond must not become 0, which means off.
+    // A value of less than a microsecond must not become 0, because 0 means off.
     let session = start(Nanos(300));
     assert_eq!(machine.read("osnoise/print_stack"), "1");
     drop(session);
@@ -215,7 +215,7 @@ fn timerlat_writes_stacks_of_late_threads() {
     assert_eq!(machine.fake.in_force().unwrap(), before);
 }
 
-/// A page written by Linux 6.12 with PREEMPT_RT on x86-64, and its formats.
+/// A page written by Linux 6.12 with PREEMPT_RT on x86-64, and the format files for it.
 #[test]
 fn stacks_of_a_real_kernel_are_read() {
     if cfg!(target_endian = "big") {
@@ -336,7 +336,7 @@ fn killed_session_is_undone_at_any_point() {
         let machine = machine(BOTH);
         let before = machine.fake.in_force().unwrap();
         for ended in 0..12 {
-            // From here on, all writes fail, as if the process had been killed.
+            // From this point on, all writes fail, as if the process had been killed.
             machine.fake.refuse(ended, usize::MAX / 2);
             if let Ok(session) = machine.tracefs.start_osnoise(&ask, OWNER) {
                 std::mem::forget(session);
@@ -399,7 +399,7 @@ fn others_are_left_alone() {
     let session = (machine.tracefs)
         .start_osnoise(&timerlat(false), OWNER)
         .unwrap();
-    // If two punctual processes start, the second one stops.
+    // If two punctual processes each start a session, the second one stops.
     let second = Owner { pid: 5, start: 1 };
     let error = machine.tracefs.start_osnoise(&osnoise(), second);
     assert!(matches!(error, Err(TraceError::NoiseBusy { .. })));

@@ -1,11 +1,11 @@
-//! The layout of pages of the kernel's ring buffer.
+//! The layout of the pages of the kernel's ring buffer.
 
 use crate::TraceError;
 
 /// The layout of the pages of one buffer, from `events/header_page`.
 ///
-/// A page contains a time stamp (64 bits), a word `commit` with the size of the kernel's long, and
-/// the data.
+/// A page consists of a time stamp (64 bits), the word `commit`, which is as large as the kernel's
+/// long, and the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Size of the kernel's long in bytes: 4 or 8.
@@ -14,8 +14,8 @@ pub struct Layout {
     pub big_endian: bool,
     /// Offset of the data in the page, in bytes.
     pub data_at: usize,
-    /// Size of a page with its header in bytes, as one read returns it. It can exceed the page size
-    /// of the machine (`buffer_subbuf_size_kb`, since Linux 6.8).
+    /// Size in bytes of a page including its header, as returned by one read. It can exceed the
+    /// page size of the machine (`buffer_subbuf_size_kb`, since Linux 6.8).
     pub page_bytes: usize,
 }
 
@@ -57,7 +57,7 @@ impl Layout {
         })
     }
 
-    /// Returns the layout of a buffer with another sub-buffer size. An impossible size is ignored.
+    /// Returns the layout for a different sub-buffer size. An impossible size is ignored.
     #[must_use]
     pub fn with_page_bytes(self, page_bytes: usize) -> Self {
         let fits = page_bytes > self.data_at + 64 && page_bytes <= LARGEST_PAGE;
@@ -86,7 +86,7 @@ impl Layout {
         }
     }
 
-    /// Reads a number of 1, 2, 4 or 8 bytes; 0 for other sizes.
+    /// Reads a number of 1, 2, 4 or 8 bytes. Returns 0 for other sizes.
     #[inline]
     pub fn unsigned(&self, bytes: &[u8]) -> u64 {
         let mut wide = [0; 8];
@@ -105,7 +105,7 @@ impl Layout {
     }
 }
 
-/// Parses offset and size from the line of a field.
+/// Parses the offset and size from the line that describes a field.
 fn numbers(text: &str, name: &str) -> Option<(usize, usize)> {
     let line = text.lines().find(|line| {
         let declared = line.split(';').next().unwrap_or_default();

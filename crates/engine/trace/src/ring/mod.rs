@@ -1,4 +1,4 @@
-//! Parses pages of the kernel's ring buffer, as read from `trace_pipe_raw`.
+//! Parses pages of the kernel's ring buffer that were read from `trace_pipe_raw`.
 
 mod layout;
 mod page;

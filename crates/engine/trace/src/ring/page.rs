@@ -1,19 +1,19 @@
-//! One page of the ring buffer: its header, and the records in it.
+//! A page of the ring buffer: its header and the records in it.
 //!
 //! Source: `kernel/trace/ring_buffer.c` and `include/linux/ring_buffer.h`
 //! (`struct buffer_data_page`, `struct ring_buffer_event`).
 
 use super::Layout;
 
-/// Flags in the word `commit`: events before this page were lost (`RB_MISSED_EVENTS`), and their
-/// number follows the data (`RB_MISSED_STORED`).
+/// Flags in the word `commit`: events were lost before this page (`RB_MISSED_EVENTS`), and the
+/// number of lost events follows the data (`RB_MISSED_STORED`).
 pub(crate) const MISSED: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 /// Mask for the size of the data in the word `commit`, without the flags.
 const COMMITTED: u64 = MISSED_STORED - 1;
 
-/// Special values of `type_len`; other values are the length of a record in words. 0 means that the
-/// next word contains the length.
+/// Special values of `type_len`. Other values give the length of a record in words, except that 0
+/// means that the next word contains the length.
 pub(crate) const LONG: u32 = 0;
 const PADDING: u32 = 29;
 pub(crate) const TIME_EXTEND: u32 = 30;
@@ -23,7 +23,8 @@ pub(crate) const SHORT: usize = 28 * 4;
 
 /// Number of bits of the time difference in the first word of a record.
 pub(crate) const DELTA_BITS: u32 = 27;
-/// Number of bits of an absolute time stamp. The upper bits come from the previous time (`TS_MSB`).
+/// Number of bits of an absolute time stamp. The bits above these are taken from the previous time
+/// (`TS_MSB`).
 const STAMP_BITS: u32 = 59;
 
 /// Events that were lost just before a page.
@@ -31,7 +32,7 @@ const STAMP_BITS: u32 = 59;
 pub enum Lost {
     /// Number of lost events.
     Count(u64),
-    /// One or more events were lost: the page has no space for their number.
+    /// One or more events were lost. Their number is unknown, because the page has no space for it.
     Some,
 }
 
@@ -45,7 +46,7 @@ impl Lost {
     }
 }
 
-/// The header of a page, and its records.
+/// The header of a page and its records.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     layout: Layout,
@@ -59,11 +60,11 @@ pub struct Page<'a> {
 pub struct PageRecord<'a> {
     /// Time of the record, on the trace clock, in ns.
     pub time: u64,
-    /// Data of the event, which begin with its `common_type`.
+    /// Data of the event, which starts with its `common_type`.
     pub data: &'a [u8],
 }
 
-/// Error: the page is invalid.
+/// The error if a page is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid ring-buffer page: {bytes} bytes with {committed} committed")]
 pub struct BadPage {
@@ -107,7 +108,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Returns the time stamp of the page. No record of the page is earlier.
+    /// Returns the time stamp of the page. No record in the page is earlier.
     pub const fn time(&self) -> u64 {
         self.time
     }
@@ -122,7 +123,7 @@ impl<'a> Page<'a> {
         self.data.len()
     }
 
-    /// Returns the records of the page, in the order of writing.
+    /// Returns the records of the page, in the order in which they were written.
     pub const fn records(&self) -> PageRecords<'a> {
         PageRecords {
             layout: self.layout,
@@ -153,7 +154,7 @@ impl<'a> PageRecords<'a> {
         self.time
     }
 
-    /// Takes `count` bytes; `None` if fewer are left.
+    /// Takes `count` bytes. Returns `None` if fewer are left.
     #[inline]
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.data.split_at_checked(bytes)?;
@@ -168,8 +169,8 @@ impl<'a> PageRecords<'a> {
         Some(self.layout.u32(*word))
     }
 
-    /// Splits the first word of a record into type or length, and time difference. On big-endian
-    /// machines, bit fields start at the most significant bit.
+    /// Splits the first word of a record into its type or length and the time difference. On
+    /// big-endian machines, bit fields start at the most significant bit.
     #[inline]
     fn head(&mut self) -> Option<(u32, u64)> {
         let word = self.word()?;
@@ -188,10 +189,10 @@ impl<'a> PageRecords<'a> {
     #[inline]
     fn long(&mut self) -> Option<&'a [u8]> {
         let length = (self.word()? as usize).checked_sub(4)?;
-        // The next record starts at a word boundary.
+        // The next record starts on a word boundary.
         let padded = length.checked_next_multiple_of(4)?;
         if self.data.len() < padded {
-            // The last record of a page may lack the padding.
+            // The padding may be missing after the last record of a page.
             self.take(length)
         } else {
             self.take(padded).map(|bytes| &bytes[..length])
@@ -251,7 +252,7 @@ impl<'a> Iterator for PageRecords<'a> {
     }
 }
 
-/// Completes an absolute time of 59 bits. The upper bits come from `before`, an earlier time
+/// Completes an absolute time of 59 bits. The upper bits are taken from `before`, an earlier time
 /// (`rb_fix_abs_ts`).
 fn stamp(low: u64, before: u64) -> u64 {
     const LOW: u64 = (1 << STAMP_BITS) - 1;

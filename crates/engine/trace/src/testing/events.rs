@@ -1,4 +1,4 @@
-//! Events of a simulated kernel: their formats and records.
+//! The formats and records of events of a simulated kernel.
 
 use std::fs;
 use std::io::{self, Write};
@@ -34,10 +34,10 @@ const TIMERLAT_FIELDS: [(&str, usize); 3] = [
     ("u64 timer_latency", 8),
 ];
 
-/// Value of `common_type` of the first other event.
+/// Value of `common_type` of the first of the other events.
 const FIRST: u16 = 100;
 
-/// The value of a record's field.
+/// The value of a field in a record.
 #[derive(Clone, Copy, Debug)]
 pub enum Value {
     /// A number of 8 bytes.
@@ -46,11 +46,11 @@ pub enum Value {
     Name(&'static str),
 }
 
-/// The vectors of the simulated kernel.
+/// The interrupt vectors of the simulated kernel.
 const VECTORS: [&str; 2] = ["local_timer", "reschedule"];
 
-/// Returns the events by their folders, with simplified fields: numbers have 8 bytes, and names
-/// have 16.
+/// Returns the folders of the events, with simplified fields, in which numbers have 8 bytes and
+/// names have 16.
 fn folders() -> Vec<(String, &'static [&'static str])> {
     let mut all = Vec::new();
     for spec in EVENTS {
@@ -115,14 +115,15 @@ fn record_of_tracer(id: u16, pid: u32, fields: &[(&str, usize)], values: &[u64])
     bytes
 }
 
-/// Builds a record of timerlat. Contexts: 0 is the interrupt, 1 the thread, 2 user space.
+/// Builds a record of timerlat. The context is 0 for the interrupt, 1 for the thread, or 2 for user
+/// space.
 pub fn timerlat_record(pid: u32, seqnum: u32, context: u32, latency_ns: u64) -> Vec<u8> {
     let values = [seqnum.into(), context.into(), latency_ns];
     record_of_tracer(TIMERLAT, pid, &TIMERLAT_FIELDS, &values)
 }
 
-/// Builds a record of osnoise with noise, runtime and longest gap in us, then the counts of
-/// hardware, NMIs, interrupts, softirqs and threads.
+/// Builds a record of osnoise from the noise, the runtime and the longest gap in us, followed by
+/// the counts for hardware, NMIs, interrupts, softirqs and threads.
 pub fn osnoise_record(pid: u32, values: [u64; 8]) -> Vec<u8> {
     record_of_tracer(OSNOISE, pid, &OSNOISE_FIELDS, &values)
 }
@@ -204,7 +205,7 @@ pub fn record(folder: &str, flags: u8, pid: u32, fields: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// Simulates `trace_marker`: each write becomes a page with one record.
+/// Simulates `trace_marker`, where each write becomes a page with one record.
 pub(super) struct Marker {
     pub(super) pipe: PathBuf,
     pub(super) behind: u64,

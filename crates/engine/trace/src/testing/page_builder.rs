@@ -2,7 +2,7 @@
 
 use crate::{Layout, Lost};
 
-/// Returns the usual layout: longs of 64 bits, pages of 4 KiB.
+/// Returns the usual layout, with longs of 64 bits and pages of 4 KiB.
 pub fn layout(big_endian: bool) -> Layout {
     Layout {
         long_bytes: 8,
@@ -15,9 +15,9 @@ pub fn layout(big_endian: bool) -> Layout {
 /// An item that the kernel writes into a page.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// An event: the time since the item before it, and its bytes.
+    /// An event, given by the time since the preceding item and its bytes.
     Event(u32, Vec<u8>),
-    /// A discarded event: the time since the item before it, and its size in bytes.
+    /// A discarded event, given by the time since the preceding item and its size in words.
     Discarded(u32, usize),
     /// A time difference that does not fit into an event.
     Extend(u64),
@@ -101,7 +101,8 @@ impl PageBuilder {
         self.head(20, 1);
     }
 
-    /// Returns the page as a read returns it. [`Lost`] describes `lost`.
+    /// Returns the page in the form in which a read returns it. `lost` gives the events lost before
+    /// it (see [`Lost`]).
     pub fn page(self, time: u64, lost: Option<Lost>) -> Vec<u8> {
         let flags = match lost {
             None => 0,

@@ -19,21 +19,21 @@ use crate::clock::monotonic;
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/watch.bpf.o");
 
-/// The programs by name, each with its tracepoint.
+/// The names of the programs, each with its tracepoint.
 const PROGRAMS: [(&str, &str); 3] = [
     ("waking", "sched_waking"),
     ("waking_new", "sched_wakeup_new"),
     ("switching", "sched_switch"),
 ];
 
-/// Maximum number of notes about woken threads; each takes 16 bytes. With more threads, some
-/// threads share a note, and the losses are counted.
+/// Maximum number of notes about woken threads; each takes 16 bytes. If there are more threads,
+/// some of them share a note, and notes that are lost because of this are counted.
 const MOST_NOTES: u32 = 1 << 17;
 
-/// Memory for the rows by comm of all CPUs together, in bytes.
+/// Total memory for the rows by comm on all CPUs, in bytes.
 pub(super) const ROWS_BYTES: usize = 8 << 20;
 
-/// Running programs, until this is dropped.
+/// The running programs. Dropping this value stops them.
 pub(super) struct BpfWatch {
     programs: Programs,
     open: Notes,
@@ -55,8 +55,8 @@ impl BpfWatch {
     /// Loads and starts the programs.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub(super) fn start(ask: WatchAsk) -> Result<Self, WatchError> {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let notes = ask.pid_max.saturating_add(1).clamp(1024, MOST_NOTES);
@@ -106,7 +106,8 @@ impl BpfWatch {
         })
     }
 
-    /// Maps the notes, and lets the programs write them. Call this after all programs are attached.
+    /// Maps the notes into memory and lets the programs write them. Call this after all programs
+    /// have been attached.
     fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
         let open = Notes::map(programs.array("notes")?, notes).map_err(|error| {
             WatchError::Refused(format!(
@@ -119,7 +120,7 @@ impl BpfWatch {
         Ok(open)
     }
 
-    /// Returns the threads that are waiting.
+    /// Returns the threads that are waiting now.
     ///
     /// # Errors
     /// Returns an error if a map cannot be read.
@@ -194,12 +195,13 @@ impl BpfWatch {
         Ok(all)
     }
 
-    /// Reads the data of each CPU: its longest waits and its losses.
+    /// Reads the longest waits and the losses of each CPU.
     fn read_cpus(&self, all: &mut Wakeups) -> Result<(), WatchError> {
         let cpus: PerCpuArray<&MapData, Cpu> = self.programs.map("cpus")?.try_into()?;
-        // A CPU may write during the copy. `writes` is then odd, or differs in the next copy, so
-        // copy again. If the data keep changing, the last copy is used: only figures of single
-        // waits can be wrong, and each write takes less than 1 us.
+        // A CPU may write while its data is being copied. In that case, `writes` is odd or differs
+        // in the next copy, so copy again. If the data keeps changing, the last copy is used. This
+        // is acceptable because only figures of single waits can be wrong, and each write takes
+        // less than 1 us.
         let mut values = cpus.get(&0, 0)?;
         for _ in 0..8 {
             let again = cpus.get(&0, 0)?;
@@ -230,7 +232,7 @@ impl BpfWatch {
         Ok(())
     }
 
-    /// Returns the rows that are in use, each with its meaning.
+    /// Returns the rows that are in use, and what is counted in each.
     fn row_names(&self) -> Result<Vec<Named>, WatchError> {
         let of_class = |(place, class)| Named {
             place,
@@ -258,7 +260,7 @@ impl BpfWatch {
     }
 }
 
-/// The meaning of a row.
+/// Which waits are counted in a row.
 struct Named {
     place: u32,
     class: PriorityClass,
@@ -266,7 +268,7 @@ struct Named {
     group: Option<u64>,
 }
 
-/// Returns the maximum number of comms with a row, for a number of CPUs.
+/// Returns the maximum number of comms that can have a row, given the number of CPUs.
 pub(super) fn comm_rows(cpus: usize) -> u32 {
     let fit = ROWS_BYTES / (cpus * size_of::<Row>());
     fit.clamp(16, MOST_COMMS) as u32

@@ -1,5 +1,5 @@
-//! Counts wake-ups from scheduler events, as `bpf/watch.bpf.c` does in the kernel, and checks for
-//! missing events.
+//! Counts wake-ups using scheduler events, in the same way as `bpf/watch.bpf.c` does in the kernel,
+//! and checks for missing events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -12,13 +12,13 @@ use punctual_model::{
 use super::{GroupFinder, MOST_COMMS, WaitNote, Waiting, WatchAsk};
 use crate::flight::Streamed;
 
-/// A thread that was woken and does not run yet.
+/// A thread that has been woken but is not running yet.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     woken: Nanos,
     waker: u32,
-    /// Control group of the thread when it was woken, because a thread that runs only briefly may
-    /// have ended before its switch is read.
+    /// The control group that the thread had when it was woken. It is stored because a thread that
+    /// runs only briefly may already have ended when the switch to it is read.
     group: Option<u64>,
 }
 
@@ -27,11 +27,11 @@ struct Note {
 struct Cpu {
     /// ID of the running thread; `None` if unknown.
     current: Option<u32>,
-    /// Time since which this thread has been running.
+    /// Time from which this thread has been running.
     since: Nanos,
 }
 
-/// The key of a row: CPU, class, comm and control group.
+/// The key of a row, consisting of CPU, class, comm and control group.
 type Row = (u32, PriorityClass, Option<Comm>, Option<u64>);
 
 /// Finds the control groups of threads.
@@ -53,11 +53,11 @@ impl std::fmt::Debug for Groups {
 pub(super) struct Counter {
     ask: WatchAsk,
     notes: HashMap<u32, Note>,
-    /// IDs of threads that are known to run.
+    /// IDs of threads that are known to be running.
     running: HashSet<u32>,
     cpus: BTreeMap<u32, Cpu>,
     rows: HashMap<Row, WaitHistogram>,
-    /// Time that the threads of a row ran while another thread waited for their CPU.
+    /// How long the threads of a row ran while another thread was waiting for their CPU.
     held: HashMap<Row, Nanos>,
     named: HashSet<(Comm, PriorityClass, Option<u64>)>,
     groups: Option<Groups>,
@@ -66,9 +66,9 @@ pub(super) struct Counter {
     lost: u64,
     unnamed: u64,
     events_lost: u64,
-    /// End of the last gap in the events.
+    /// End of the latest gap in the events.
     blind_until: Nanos,
-    /// Start of counting: earlier wake-ups are not counted.
+    /// Time at which counting starts. Earlier wake-ups are not counted.
     from: Nanos,
 }
 
@@ -92,12 +92,12 @@ impl Counter {
         }
     }
 
-    /// Returns the counter with a start time: earlier wake-ups are not counted.
+    /// Returns the counter with a start time, before which wake-ups are not counted.
     pub(super) fn from(self, from: Nanos) -> Self {
         Self { from, ..self }
     }
 
-    /// Returns the counter with a function that finds control groups.
+    /// Returns the counter with this function for finding control groups.
     pub(super) fn with_groups(self, find: Option<GroupFinder>) -> Self {
         let groups = find.map(|find| Groups {
             find,
@@ -125,8 +125,8 @@ impl Counter {
         !only || group.is_some_and(is_one)
     }
 
-    /// Returns the waits that are open at `at`. All events before that time must have been
-    /// processed.
+    /// Returns the waits that have not ended at `at`. All events before that time must already have
+    /// been processed.
     pub(super) fn waiting(&self, at: Nanos) -> Waiting {
         let known = self.notes.iter().filter(|(_, note)| !self.is_blind(**note));
         let notes = known.map(|(tid, note)| WaitNote {
@@ -174,7 +174,8 @@ impl Counter {
 
     fn woken(&mut self, event: &TraceEvent, task: &Task) {
         let wanted = !self.ask.real_time_only || task.prio.is_real_time();
-        // A thread that is woken while it still runs was about to sleep, and does not wait.
+        // A thread that is woken while it is still running was about to sleep, and does not have to
+        // wait.
         let before = event.time < self.from;
         if before || !wanted || task.is_idle() || self.running.contains(&task.pid) {
             return;
@@ -191,8 +192,9 @@ impl Counter {
         let Some(before) = self.notes.insert(task.pid, note) else {
             return;
         };
-        // The thread has a note already, so it has run since then: no waiting thread is woken
-        // again. The exception is a thread that has been running since before the start.
+        // The thread already has a note. It must have run since that note was made, because a
+        // waiting thread is not woken again. The exception is a thread that has been running since
+        // before the start.
         let all_known = || self.cpus.values().all(|cpu| cpu.current.is_some());
         if self.is_blind(before) || all_known() {
             self.lost += 1;
@@ -210,7 +212,7 @@ impl Counter {
         if let Some(note) = self.notes.remove(&prev.pid)
             && (self.is_blind(note) || before.current.is_some_and(|tid| tid != prev.pid))
         {
-            // The thread was woken and has run, but no event shows the switch to it.
+            // The thread was woken and has since run, but no event shows the switch to it.
             self.lost += 1;
         }
         if next.is_idle() {
@@ -228,7 +230,7 @@ impl Counter {
         }
     }
 
-    /// Returns whether events after this wake-up may be missing.
+    /// Returns whether events that followed this wake-up may be missing.
     fn is_blind(&self, note: Note) -> bool {
         note.woken < self.blind_until
     }
@@ -272,11 +274,12 @@ impl Counter {
         self.longest.truncate(self.ask.longest);
     }
 
-    /// Returns the key of a thread's row. `group` is the control group, if already known.
+    /// Returns the key of a thread's row. `group` is the thread's control group, if it is already
+    /// known.
     fn row_of(&mut self, cpu: u32, task: &Task, group: Option<u64>) -> Row {
         let class = PriorityClass::new(task.prio.0.into(), None);
         let by_group = self.ask.groups.is_some_and(|groups| groups.rows);
-        // All threads whose group is unknown share one row without a group name.
+        // All threads whose group is unknown share a single row, which has no group name.
         let group = by_group.then(|| group.or_else(|| self.group_of(task.pid)).unwrap_or(0));
         let comm = self.ask.by_comm.then_some(task.comm);
         if comm.is_none() && group.is_none() {
@@ -325,7 +328,7 @@ impl Counter {
     }
 }
 
-/// Describes a thread of an event; events do not contain its policy.
+/// Describes a thread in an event. Its policy is missing, because events do not contain it.
 fn seen(task: &Task) -> ThreadSeen {
     ThreadSeen {
         tid: task.pid,
@@ -335,7 +338,7 @@ fn seen(task: &Task) -> ThreadSeen {
     }
 }
 
-/// Converts any bytes, as `text` does for the names from the BPF programs.
+/// Accepts arbitrary bytes, as `text` does for the names from the BPF programs.
 fn text(comm: Comm) -> String {
     String::from_utf8_lossy(comm.bytes()).into_owned()
 }

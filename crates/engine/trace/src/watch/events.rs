@@ -1,5 +1,5 @@
-//! Counts wake-ups from trace events: a separate instance with three scheduler events, which is
-//! read several times per second.
+//! Counts wake-ups using trace events. A separate instance with three scheduler events is read
+//! several times per second.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -21,20 +21,20 @@ const EVENTS: [(&str, &str); 3] = [
     ("sched_wakeup_new", "prio < 100"),
 ];
 
-/// Size of the ring buffers of all CPUs together. A tenth of a second takes 1 MiB at a hundred
-/// thousand wake-ups per second.
+/// Total size of the ring buffers of all CPUs. At a hundred thousand wake-ups per second, a tenth
+/// of a second takes 1 MiB.
 const BUFFER_KIB: usize = 8 << 10;
 
 /// Minimum and maximum size of the ring buffer of one CPU.
 const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
 
-/// Counts wake-ups from the kernel's events.
+/// Counts wake-ups using the kernel's events.
 #[derive(Debug)]
 pub(super) struct EventWatch {
     stream: Stream,
     counter: Counter,
-    /// Events that were read but not counted yet, because earlier events of other CPUs may not have
-    /// been read.
+    /// Events that have been read but not counted yet, because earlier events of other CPUs may not
+    /// have been read yet.
     early: Vec<Streamed>,
     /// Time before which the events of all CPUs have been read.
     read_until: Nanos,
@@ -53,8 +53,8 @@ impl EventWatch {
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
         let names = EVENTS.map(|(name, _)| name);
-        // A recorder measures the offset of the trace clock. CLOCK_MONOTONIC of this process may
-        // differ from the kernel's (time_namespaces(7)).
+        // Use a recorder to measure the offset of the trace clock, because CLOCK_MONOTONIC of this
+        // process may differ from that of the kernel (time_namespaces(7)).
         let small = Plan {
             level: Level::Default,
             bytes_per_cpu: 64 << 10,
@@ -63,21 +63,22 @@ impl EventWatch {
         let clock = recorder.clock();
         recorder.stop()?;
         let stream = Stream::open(tracefs, owner, clock, kib, &names)?;
-        // The conversion between clocks is not exact enough here: a wait is measured between events
-        // of two CPUs, and these times are reported.
+        // A conversion between clocks would not be exact enough, because a wait is measured between
+        // events of two CPUs, and these times are reported.
         if !stream.has_same_clock() {
             return Err(TraceError::NoClock);
         }
         for (name, filter) in EVENTS {
             let filter = ask.real_time_only.then_some(filter);
-            // If the kernel rejects the filter, record the events of all threads: the counter
-            // filters them.
+            // If the kernel rejects the filter, record the events of all threads, and let the
+            // counter filter them.
             match stream.on(name, filter) {
                 Err(_) if filter.is_some() => stream.on(name, None)?,
                 on => on?,
             }
         }
-        // Count from now on: earlier waits may have begun before the events were enabled.
+        // Count only from now on, because earlier waits may have begun before the events were
+        // enabled.
         let began = Instant::now();
         let counter = Counter::new(ask, stream.cpus());
         let counter = counter.from(monotonic()).with_groups(groups);
@@ -95,10 +96,10 @@ impl EventWatch {
         &self.why
     }
 
-    /// Counts the events since the last call.
+    /// Counts the events that have occurred since the last call.
     pub(super) fn keep_up(&mut self) -> Result<(), TraceError> {
-        // CPUs are read one after the other, so only events from before the first read are
-        // complete.
+        // CPUs are read one after the other, so the events are complete only up to the time of the
+        // first read.
         let until = monotonic();
         let events = self.stream.read()?;
         self.early.extend(events);
@@ -120,7 +121,7 @@ impl EventWatch {
         self.counter.seen(elapsed, &self.why)
     }
 
-    /// Returns the waits that were open when the trace was last read.
+    /// Returns the waits that had not ended when the trace was last read.
     pub(super) fn waiting(&self) -> Waiting {
         self.counter.waiting(self.read_until)
     }

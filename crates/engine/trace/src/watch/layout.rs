@@ -7,7 +7,7 @@ use punctual_model::{Nanos, ThreadSeen, WAIT_BUCKETS, WaitHistogram};
 
 use crate::bpf::text;
 
-/// Number of rows by class, one for each class.
+/// Number of rows by class. Each class has one.
 pub(super) const CLASSES: u32 = 4;
 
 /// `struct row`.
@@ -77,8 +77,8 @@ pub(super) struct Cpu {
     pub(super) longest: [Late; 16],
 }
 
-// SAFETY: the members are integers and arrays of integers, and all padding is a member, so any
-// bytes are a valid value.
+// SAFETY: the members are integers and arrays of integers, and all padding is an explicit member,
+// so any bytes are a valid value.
 unsafe impl Pod for Row {}
 // SAFETY: as above.
 unsafe impl Pod for Name {}
@@ -86,7 +86,7 @@ unsafe impl Pod for Name {}
 unsafe impl Pod for Cpu {}
 
 impl Row {
-    /// Returns the waits that this row has counted.
+    /// Returns the waits that have been counted in this row.
     pub(super) fn histogram(&self) -> WaitHistogram {
         let buckets = (0..).zip(self.buckets);
         WaitHistogram {

@@ -1,8 +1,8 @@
-//! Watches all wake-ups of the machine: measures how long each woken thread waited for its CPU.
+//! Watches all wake-ups on the machine, and measures how long each woken thread waited for its CPU.
 //!
-//! There are two sources, which give the same figures. BPF programs count in the kernel. If they
+//! There are two sources, which provide the same figures. BPF programs count in the kernel. If they
 //! are not available, a trace instance records the scheduler's events, which are read and counted
-//! here. BPF programs cost less, because only sums leave the kernel.
+//! in this process. BPF programs cost less, because only sums leave the kernel.
 
 mod bpf;
 mod counter;
@@ -22,25 +22,25 @@ use bpf::BpfWatch;
 pub(crate) use bpf::OBJECT;
 use events::EventWatch;
 
-/// Maximum number of comms with separate rows.
+/// Maximum number of comms that have separate rows.
 const MOST_COMMS: usize = 512;
 
 /// The settings of a watch.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchAsk {
-    /// Whether to count by comm, in addition to the class.
+    /// Whether to count by comm in addition to counting by class.
     pub by_comm: bool,
     /// Whether to count only threads of the deadline and real-time classes.
     pub real_time_only: bool,
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
-    /// Number of longest waits to keep.
+    /// How many of the longest waits to keep.
     pub longest: usize,
-    /// Use of control groups; `None` to ignore them.
+    /// How to use control groups; `None` to ignore them.
     pub groups: Option<GroupAsk>,
 }
 
-/// Use of control groups.
+/// How to use control groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAsk {
     /// The hierarchy to use.
@@ -56,39 +56,39 @@ pub struct GroupAsk {
 pub enum GroupsOf {
     /// The single hierarchy of control groups version 2.
     Unified,
-    /// The hierarchy of the controller `cpu`, of control groups version 1.
+    /// The hierarchy of the controller `cpu` in control groups version 1.
     Scheduler,
 }
 
-/// Finds the number of the control group of a thread: the inode of the group's folder. `None` if
-/// unknown, for example because the thread has ended.
+/// Finds the number of a thread's control group, which is the inode of the group's folder. Returns
+/// `None` if it is unknown, for example because the thread has ended.
 pub type GroupFinder = Box<dyn FnMut(u32) -> Option<u64> + Send>;
 
-/// A woken thread that has not been seen running since then.
+/// A woken thread that has not been seen running since its wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitNote {
     /// ID of the woken thread.
     pub tid: u32,
     /// Time of the wake-up, on CLOCK_MONOTONIC.
     pub woken: Nanos,
-    /// ID of the thread that was running at that time; 0 for an idle CPU.
+    /// ID of the thread that was running at that time, or 0 if the CPU was idle.
     pub waker: u32,
 }
 
-/// The waits that are open at one time. A thread that was woken while it ran has a note, but does
-/// not wait: `running` and /proc show whether it runs.
+/// The waits that have not ended at one point in time. A thread that was woken while it was running
+/// has a note but is not waiting. `running` and /proc show whether a thread is running.
 #[derive(Clone, Debug, Default)]
 pub struct Waiting {
-    /// The time, on CLOCK_MONOTONIC.
+    /// This point in time, on CLOCK_MONOTONIC.
     pub at: Nanos,
-    /// The threads that may wait.
+    /// The threads that may be waiting.
     pub notes: Vec<WaitNote>,
-    /// ID of the running thread of each CPU; 0 for none. CPUs without a context switch so far have
-    /// 0 or are omitted.
+    /// ID of the thread running on each CPU, or 0 for none. CPUs that have not had a context switch
+    /// yet have 0 or are omitted.
     pub running: BTreeMap<u32, u32>,
 }
 
-/// Counts wake-ups until it is dropped.
+/// Counts wake-ups until this is dropped.
 #[derive(Debug)]
 pub struct WakeupWatch(Source);
 
@@ -99,24 +99,24 @@ enum Source {
 }
 
 impl WakeupWatch {
-    /// Longest interval between calls of [`keep_up`](Self::keep_up).
+    /// Maximum time between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: Duration = Duration::from_millis(100);
 
     /// Starts counting with BPF programs in the kernel.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no BTF, or rejects the programs (privileges, lockdown,
-    /// version).
+    /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
+    /// privileges, lockdown or its version).
     pub fn by_programs(ask: WatchAsk) -> Result<Self, WatchError> {
         Ok(Self(Source::Bpf(Box::new(BpfWatch::start(ask)?))))
     }
 
-    /// Starts counting from events, which the kernel writes into an instance of this process
-    /// (`owner`). `why` is the reason why BPF programs are not used. `groups` finds the control
-    /// group of a thread, if groups are used.
+    /// Starts counting wake-ups using events, which the kernel writes into a trace instance owned
+    /// by this process (`owner`). `why` is the reason why BPF programs are not used. If groups are
+    /// used, `groups` finds the control group of a thread.
     ///
     /// # Errors
-    /// Returns an error if the kernel rejects a step. Nothing is left behind then.
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
     pub fn by_events(
         tracefs: &Tracefs,
         owner: Owner,
@@ -136,8 +136,8 @@ impl WakeupWatch {
         }
     }
 
-    /// Reads the new events of the kernel before they are overwritten. Does nothing if BPF programs
-    /// count.
+    /// Reads the kernel's new events before they are overwritten. If BPF programs do the counting,
+    /// this does nothing.
     ///
     /// # Errors
     /// Returns an error if a pipe cannot be read.
@@ -148,8 +148,8 @@ impl WakeupWatch {
         }
     }
 
-    /// Replaces the control groups whose threads are counted, by the inodes of their
-    /// folders.
+    /// Replaces the control groups whose threads are counted. The groups are given by the inodes of
+    /// their folders.
     ///
     /// # Errors
     /// Returns an error if a map cannot be changed.
@@ -177,7 +177,7 @@ impl WakeupWatch {
         }
     }
 
-    /// Returns the waits that are open now.
+    /// Returns the waits that have not ended yet.
     ///
     /// # Errors
     /// Returns an error if the data could not be read.

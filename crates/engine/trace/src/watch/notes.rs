@@ -1,5 +1,5 @@
-//! Reads the notes about woken threads that do not run yet. BPF programs write them; the map is
-//! mapped into memory, so that reading all notes copies nothing.
+//! Reads the notes that BPF programs write about woken threads that are not running yet. The BPF
+//! map is mapped into memory, so that nothing is copied when all notes are read.
 
 #![allow(unsafe_code)]
 
@@ -13,7 +13,7 @@ use punctual_model::Nanos;
 use super::WaitNote;
 use super::layout::Note;
 
-/// The map `notes`, read-only, until this is dropped.
+/// The BPF map `notes`, mapped read-only. Dropping this value unmaps it.
 #[derive(Debug)]
 pub(super) struct Notes {
     first: NonNull<Note>,
@@ -25,7 +25,7 @@ pub(super) struct Notes {
 unsafe impl Send for Notes {}
 
 impl Notes {
-    /// Maps `count` notes.
+    /// Maps `count` notes into memory.
     ///
     /// # Errors
     /// Returns the errors of mmap(2).
@@ -48,19 +48,19 @@ impl Notes {
         Ok(Self { first, count })
     }
 
-    /// Returns the threads that are waiting.
+    /// Returns the threads that are waiting now.
     pub(super) fn waiting(&self) -> Vec<WaitNote> {
         (0..self.count).filter_map(|place| self.at(place)).collect()
     }
 
     fn at(&self, place: usize) -> Option<WaitNote> {
-        // SAFETY: `place` is below the number of mapped notes.
+        // SAFETY: `place` is less than the number of mapped notes.
         let at = unsafe { self.first.add(place) };
-        // SAFETY: the address is mapped and aligned. The kernel may write the note at the same
+        // SAFETY: the address is mapped and aligned. The kernel may be writing the note at the same
         // time, but any bytes are a valid value.
         let read = || unsafe { at.read_volatile() };
         let note = read();
-        // If the note changes between two reads, the thread has been woken again: skip it.
+        // If the note has changed between two reads, the thread has been woken again, so skip it.
         (note.woken > 0 && note == read()).then_some(WaitNote {
             tid: note.pid,
             woken: Nanos(note.woken),

@@ -3,8 +3,8 @@
 
 use punctual_trace::Owner;
 
-/// Returns this process as the owner of an instance. Otherwise, another punctual that runs at the
-/// same time would remove the instance as left behind.
+/// Returns this process as the owner of an instance. With any other owner, a punctual process
+/// running at the same time would consider the instance left behind and remove it.
 pub fn owner() -> Owner {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let after_name = stat.rsplit(')').next().unwrap();

@@ -1,5 +1,5 @@
-//! Invariants of all output that is made from stored trace pages, even from damaged ones. The tests
-//! and the fuzz targets (`fuzz/`) share them.
+//! Invariants of all output that is made from stored trace pages, even damaged ones. They are
+//! shared by the tests and the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 
@@ -12,7 +12,7 @@ use punctual_trace::{Description, LARGEST_TRACE, pack_pages, trace_dat, unpack_p
 /// events.
 ///
 /// # Panics
-/// Panics if packing the pages again gives other bytes, or if the file exceeds its limit.
+/// Panics if packing the pages again results in different bytes, or if the file exceeds its limit.
 pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     let zero = bytes.iter().position(|byte| *byte == 0)?;
     let (json, packed) = (&bytes[..zero], &bytes[zero + 1..]);
@@ -27,8 +27,8 @@ pub fn pages(bytes: &[u8]) -> Option<Vec<u8>> {
     )
     .ok()?;
     assert!(file.starts_with(b"\x17\x08\x44tracing6\0"));
-    // In addition to the pages, the file contains the texts, names of tasks, and a row for each
-    // CPU.
+    // In addition to the pages, the file contains the texts of the description, the names of tasks,
+    // and a row for each CPU.
     let most = LARGEST_TRACE + 64 * bytes.len() as u64 + (1 << 20);
     assert!(file.len() as u64 <= most, "{} bytes", file.len());
     Some(file)

@@ -1,4 +1,4 @@
-//! Text records of the tracers themselves, which contain text from programs or from the kernel.
+//! Records with text from programs or from the kernel, which the tracers write themselves.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,12 @@ use super::meta::{FTRACE, Meta};
 /// A kind of record that becomes an [`Item::Mark`](crate::Item::Mark).
 #[derive(Clone, Debug)]
 pub(super) enum AnnotationFormat {
-    /// `ftrace:print`: text that a program wrote (`trace_marker`), or the kernel.
+    /// `ftrace:print`: text that was written by a program (through `trace_marker`) or by the
+    /// kernel.
     Print { text: FieldPosition },
-    /// `ftrace:bputs`: a constant text of the kernel.
+    /// `ftrace:bputs`: a constant string of the kernel.
     Puts { text: FieldPosition },
-    /// `ftrace:bprint`: a format string of the kernel, and its values.
+    /// `ftrace:bprint`: a format string of the kernel and its values.
     Values {
         format: FieldPosition,
         values: FieldPosition,
@@ -27,7 +28,7 @@ pub(super) enum AnnotationFormat {
 }
 
 impl AnnotationFormat {
-    /// Returns the kind of a record of a tracer. `None` if the record is not a mark.
+    /// Returns the kind of a tracer's record. Returns `None` if the record is not a mark.
     pub(super) fn from_format(system: &str, format: &Format) -> Option<Self> {
         if system != FTRACE {
             return None;
@@ -53,7 +54,7 @@ impl AnnotationFormat {
         })
     }
 
-    /// Returns the text of a record. `None` if the record is truncated or contains no text.
+    /// Returns the text of a record. Returns `None` if the record is truncated or contains no text.
     pub(super) fn text(&self, layout: &Layout, texts: &Texts, record: &[u8]) -> Option<String> {
         let number = |place: &FieldPosition| Some(layout.unsigned(place.bytes(layout, record)?));
         match self {
@@ -79,7 +80,7 @@ impl AnnotationFormat {
                     _ => return None,
                 };
                 let (sequence, latency) = (number(sequence)?, number(latency)?);
-                // tracefs prints samples in this form.
+                // This is the form in which tracefs prints samples.
                 Some(format!(
                     "#{sequence} context {context} timer_latency {latency} ns"
                 ))
@@ -88,7 +89,7 @@ impl AnnotationFormat {
     }
 }
 
-/// Constant texts of the kernel, by their address.
+/// Constant strings of the kernel, by their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Texts(HashMap<u64, String>);
 

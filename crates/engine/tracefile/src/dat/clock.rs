@@ -13,7 +13,7 @@ pub(super) struct Tsc {
 }
 
 impl Tsc {
-    /// Reads the option TSC2NSEC. `None` if its values are not a calibration.
+    /// Reads the option TSC2NSEC. Returns `None` if its values are not a valid calibration.
     pub(super) fn read(parser: &mut Parser<'_>) -> Result<Option<Self>, TraceFileError> {
         let (multiplier, shift) = (parser.u32()?, parser.u32()?);
         Ok((multiplier != 0 && shift < 64).then_some(Self { multiplier, shift }))
@@ -25,7 +25,7 @@ impl Tsc {
     }
 }
 
-/// A measured difference between the clocks of a guest and its host.
+/// A measured difference between the clocks of a virtual machine (the guest) and its host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sample {
     /// Time of the measurement, on the clock of the guest.
@@ -43,7 +43,7 @@ pub(super) struct Shift {
     cpus: Vec<Vec<Sample>>,
 }
 
-/// Flag: offsets are interpolated between two samples.
+/// Flag that means that offsets are interpolated between two samples.
 const INTERPOLATE: u32 = 1;
 
 impl Shift {
@@ -69,7 +69,7 @@ impl Shift {
             }
             cpus.push(samples);
         }
-        // Older files have no fractions.
+        // Older files do not contain fractions.
         'fractions: for samples in &mut cpus {
             for sample in samples {
                 match parser.u64() {
@@ -89,7 +89,7 @@ impl Shift {
         self.cpus.is_empty()
     }
 
-    /// Converts a time of a CPU of the guest to the clock of the host, as `trace-cmd report` does.
+    /// Converts a time on a CPU of the guest to the clock of the host, as `trace-cmd report` does.
     fn host(&self, cpu: u32, time: u64) -> u64 {
         let samples = self.cpus.get(cpu as usize).map_or(&[][..], Vec::as_slice);
         let (first, second) = match samples {
@@ -122,7 +122,7 @@ impl Shift {
     }
 }
 
-/// Conversion from times of the ring buffer to the clock of the trace.
+/// Conversion from times in the ring buffer to the clock of the trace.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     pub(super) tsc: Option<Tsc>,
@@ -143,15 +143,15 @@ impl Clock {
     }
 }
 
-/// Returns whether the clocks of different CPUs may differ. `Err` if the clock does not count
-/// nanoseconds. `None` if the clock is unknown.
+/// Returns whether the clocks of different CPUs may differ, or `None` if the clock is unknown.
+/// Returns an error if the clock does not count nanoseconds.
 pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, TraceFileError> {
     match clock {
         // These clocks are based on sched_clock(), which the kernel does not always synchronise
         // between CPUs.
         "local" | "perf" => Ok(Some(true)),
         "global" | "mono" | "mono_raw" | "boot" | "tai" | "tsc2nsec" | "uptime" => Ok(Some(false)),
-        // Linux uses the time-stamp counter as a clock only if the counters of all CPUs agree.
+        // Linux uses the time-stamp counter as a clock only if it agrees between all CPUs.
         "x86-tsc" if is_calibrated => Ok(Some(false)),
         "counter" | "x86-tsc" | "ppc-tb" | "s390-tod" => Err(TraceFileError::NoTime {
             clock: clock.to_owned(),
@@ -160,10 +160,10 @@ pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, 
     }
 }
 
-/// Returns the resolution of the times of a clock.
+/// Returns the resolution of the times that a clock shows.
 pub(super) fn resolution(clock: Option<&str>) -> Nanos {
     match clock {
-        // This clock counts ticks: at least 100 per second.
+        // This clock counts ticks. There are at least 100 ticks per second.
         Some("uptime") => Nanos(10_000_000),
         _ => Nanos(1),
     }
@@ -179,7 +179,7 @@ mod tests {
             multiplier: 5_368_709,
             shift: 24,
         };
-        // One nanosecond has 3.125 cycles.
+        // One nanosecond is 3.125 cycles.
         assert_eq!(tsc.nanos(3_125_000), 999_999);
         assert_eq!(
             tsc.nanos(1 << 63),

@@ -1,4 +1,4 @@
-//! The structure of a `trace.dat`: the positions of its parts.
+//! Reads the structure of a `trace.dat`, that is, the positions of its parts.
 //!
 //! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5).
 
@@ -11,12 +11,12 @@ use super::parser::{Endian, Parser};
 use crate::TraceFileError;
 use crate::input::{DAT_MAGIC, ReadSeek};
 
-/// Maximum number of CPUs: kernels have fewer (`NR_CPUS_RANGE_END`).
+/// Maximum number of CPUs. Kernels support fewer (`NR_CPUS_RANGE_END`).
 pub(super) const MOST_CPUS: u32 = 65_536;
-/// Maximum number of sections. trace-cmd writes ten, and two for each instance.
+/// Maximum number of sections. trace-cmd writes ten, plus two for each instance.
 const MOST_SECTIONS: usize = 10_000;
 
-/// The content of a file, without the pages.
+/// The content of a file except the pages.
 pub(super) struct DatFile {
     pub(super) version: u8,
     pub(super) packing: Packing,
@@ -25,7 +25,7 @@ pub(super) struct DatFile {
     pub(super) options: Options,
     /// Size of the whole file in bytes.
     pub(super) size: u64,
-    /// The part of the file that contains text, in files of latency tracers.
+    /// In files of latency tracers, the part of the file that contains text.
     pub(super) text: Option<Region>,
     pub(super) is_text_packed: bool,
     pub(super) warnings: Vec<String>,
@@ -63,8 +63,8 @@ impl DatFile {
             }
         };
         parser.set_endian(file.endian);
-        // Skip the size of a long in user space. The size of a long in the kernel is in
-        // header_page.
+        // Skip the size of a long in user space. What is needed is the size of a long in the
+        // kernel, which is in header_page.
         parser.u8()?;
         let page_bytes = parser.u32()? as usize;
         match file.version {
@@ -81,7 +81,7 @@ impl DatFile {
         Ok(file)
     }
 
-    /// Reads all parts of version 6, which are in a fixed order.
+    /// Reads all parts of a version 6 file, which are in a fixed order.
     fn read_version_6(
         &mut self,
         parser: &mut Parser<'_>,
@@ -92,7 +92,7 @@ impl DatFile {
         self.meta.read_events(parser)?;
         self.meta.read_symbols(parser)?;
         self.meta.read_printk(parser)?;
-        // Skip the names of threads: the events contain the names that are needed.
+        // Skip the thread names, because the events contain all names that are needed.
         parser.text64()?;
         let cpus = parser.u32()?;
         let mut tag = parser.bytes(10)?;
@@ -136,7 +136,7 @@ impl DatFile {
         Ok(())
     }
 
-    /// Reads the positions of the pages of all instances, in version 6.
+    /// Reads the positions of the pages of all instances from a version 6 file.
     fn read_instances(&mut self, source: &mut dyn ReadSeek, page_bytes: usize) {
         let cpus = self.options.cpus.unwrap_or(0);
         let has_clock = self.options.has_clock;
@@ -160,7 +160,7 @@ impl DatFile {
         }
     }
 
-    /// Reads the sections of version 7.
+    /// Reads the sections of a version 7 file.
     fn read_version_7(
         mut self,
         source: &mut dyn ReadSeek,
@@ -262,7 +262,7 @@ impl DatFile {
     }
 }
 
-/// Flag of a section: it is compressed.
+/// Flag that means that a section is compressed.
 const PACKED: u16 = 1;
 
 struct SectionHeader {
@@ -293,7 +293,7 @@ fn part(
     Ok((header.flags, header.size))
 }
 
-/// Reads the table of the data of each CPU, in version 6.
+/// Reads the table with the position of each CPU's data from a version 6 file.
 fn regions(parser: &mut Parser<'_>, cpus: u32) -> Result<Vec<Region>, TraceFileError> {
     if cpus > MOST_CPUS {
         return Err(parser.damaged(format!("{cpus} CPUs are more than any kernel supports")));

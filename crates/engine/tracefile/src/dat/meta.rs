@@ -1,4 +1,4 @@
-//! Metadata of a `trace.dat` about the kernel: formats of events, functions, constant texts.
+//! Metadata about the kernel in a `trace.dat`: event formats, functions and constant strings.
 
 use punctual_host::Symbols;
 use punctual_trace::{Format, Layout};
@@ -12,20 +12,20 @@ pub(super) const FTRACE: &str = "ftrace";
 /// Metadata about the kernel and its events.
 #[derive(Debug, Default)]
 pub(super) struct Meta {
-    /// Layout of a page. Every valid file has it.
+    /// Layout of a page. Every valid file contains it.
     pub(super) layout: Option<Layout>,
-    /// Trace system and format of each event.
+    /// The trace system and format of each event.
     pub(super) formats: Vec<(String, Format)>,
-    /// Number of formats that cannot be read.
+    /// Number of formats that could not be read.
     pub(super) bad_formats: usize,
     pub(super) symbols: Symbols,
-    /// Constant texts of the kernel, which events refer to by address: one line `0xADDRESS :
-    /// "TEXT"` per text.
+    /// Constant strings of the kernel, which events refer to by address. Each is on a line of the
+    /// form `0xADDRESS : "TEXT"`.
     pub(super) printk: String,
 }
 
 impl Meta {
-    /// Reads the layout of pages and of records.
+    /// Reads the layout of pages and records.
     pub(super) fn read_header(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         let offset = parser.offset();
         parser.expect("header_page\0")?;
@@ -75,15 +75,15 @@ impl Meta {
         Ok(())
     }
 
-    /// Reads the table of the texts of `trace_printk`.
+    /// Reads the table of the strings of `trace_printk`.
     pub(super) fn read_printk(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.printk = parser.text32()?;
         Ok(())
     }
 
-    /// Returns whether the file contains the formats of all events of the kernel, even of events
-    /// that were not recorded: `trace-cmd extract` writes such files. Checks for two events that
-    /// have no use for latency.
+    /// Returns whether the file contains the formats of all events of the kernel, even of those
+    /// that were not recorded. `trace-cmd extract` writes such files. This checks for two events
+    /// that would otherwise not be recorded, because they are of no use for examining latency.
     pub(super) fn has_all_formats(&self) -> bool {
         let has = |system: &str, name: &str| {
             let mut formats = self.formats.iter();

@@ -1,7 +1,8 @@
-//! Reads a `trace.dat` of trace-cmd, version 6 or 7.
+//! Reads a `trace.dat` of version 6 or 7, as written by trace-cmd.
 //!
-//! Opening a file reads everything except the pages. The pages are read later, as needed: memory
-//! holds a few pages of each CPU, or one chunk of pages of each CPU if the file is compressed.
+//! Opening a file reads everything except the pages. The pages are read later, when they are
+//! needed. Only a few pages of each CPU are in memory at a time, or one chunk of pages of each CPU
+//! if the file is compressed.
 
 mod annotations;
 mod clock;
@@ -29,10 +30,10 @@ const TEXT_BLOCK: usize = 64 << 10;
 /// Maximum size of a decompressed chunk of text, in bytes.
 const MOST_TEXT_CHUNK: usize = 1 << 20;
 
-/// Opens a `trace.dat`. `warning` is set if its end is missing.
+/// Opens a `trace.dat`. `warning` is set if the end of the file is missing.
 ///
 /// # Errors
-/// Returns an error if the beginning of the file is damaged, or if its form is not supported.
+/// Returns an error if the beginning of the file is damaged, or if it has an unsupported form.
 pub(crate) fn open(
     mut source: Box<dyn ReadSeek>,
     warning: Option<String>,

@@ -1,4 +1,4 @@
-//! The options of a `trace.dat`: short records between the parts of the file.
+//! The options of a `trace.dat`, which are short records between the parts of the file.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::clock::{Shift, Tsc};
 use super::parser::{Endian, Parser, text};
 use crate::TraceFileError;
 
-/// Numbers of the options that are read. The other options have no use for latency: procmaps,
-/// hooks, identities of the session and of its guests, the version of trace-cmd.
+/// Numbers of the options that are read. The other options are of no use for examining latency:
+/// procmaps, hooks, the identities of the session and of its guests, and the version of trace-cmd.
 pub(super) mod id {
     pub(in super::super) const DONE: u16 = 0;
     pub(super) const DATE: u16 = 1;
@@ -38,7 +38,7 @@ pub(super) struct Region {
 /// A trace buffer: the top-level buffer, or the buffer of an instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// Offset of the part of the file that describes this buffer.
+    /// File offset of the part that describes this buffer.
     pub(super) offset: u64,
     /// Name of the instance. Empty for the top-level buffer.
     pub(super) name: String,
@@ -52,7 +52,7 @@ pub(super) struct Buffer {
 /// The content of the options.
 #[derive(Debug, Default)]
 pub(super) struct Options {
-    /// The clock. In version 6, it may follow the table of CPUs instead.
+    /// The clock. In version 6, it may instead follow the table of CPUs.
     pub(super) clock: Option<String>,
     pub(super) has_clock: bool,
     /// Release of the kernel.
@@ -60,18 +60,19 @@ pub(super) struct Options {
     /// Offset to add to all times, in ns.
     pub(super) offset_ns: i64,
     pub(super) cpus: Option<u32>,
-    /// Statistics of the kernel about the buffer of each CPU.
+    /// The kernel's statistics about the buffer of each CPU.
     pub(super) stats: Vec<String>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) tsc: Option<Tsc>,
     pub(super) shift: Shift,
-    /// Offsets of the sections, by their number; only in version 7.
+    /// File offsets of the sections, by their numbers (only in version 7).
     pub(super) sections: BTreeMap<u16, u64>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Options {
-    /// Reads options up to their end. In version 7, returns the offset of the next options.
+    /// Reads options up to the end of this part. In version 7, returns the offset of the next
+    /// options.
     pub(super) fn read(
         &mut self,
         parser: &mut Parser<'_>,
@@ -118,7 +119,7 @@ impl Options {
                 self.has_clock = true;
                 self.clock = self.clock.take().or(selected(&text(&data)));
             }
-            // The text is `Linux`, the name of the machine, the release.
+            // The text consists of `Linux`, the name of the machine, and the release.
             id::UNAME => {
                 let text = text(&data);
                 self.kernel = text.split_whitespace().nth(2).map(str::to_owned);
@@ -160,7 +161,8 @@ impl Buffer {
         if !has_sections {
             return Ok(buffer);
         }
-        // The text is `local`, or the content of `trace_clock`: `[local] global ...`.
+        // The text is either just `local` or the content of `trace_clock`, such as `[local] global
+        // ...`.
         let clock = parser.name()?;
         buffer.clock = selected(&clock).or(Some(clock).filter(|clock| !clock.is_empty()));
         if is_text {
@@ -178,7 +180,7 @@ impl Buffer {
     }
 }
 
-/// Returns the clock in brackets: `local` for `[local] global counter`.
+/// Returns the clock that is in brackets, such as `local` for `[local] global counter`.
 pub(super) fn selected(clocks: &str) -> Option<String> {
     let (_, rest) = clocks.split_once('[')?;
     let (clock, _) = rest.split_once(']')?;

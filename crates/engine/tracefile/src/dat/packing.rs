@@ -5,7 +5,8 @@ use std::io::Read;
 use super::parser::Parser;
 use crate::TraceFileError;
 
-/// Maximum size of a decompressed section, in bytes. The table of a kernel's functions takes 20 MB.
+/// Maximum size of a decompressed section, in bytes. The table of a kernel's functions takes about
+/// 20 MB.
 const LARGEST_SECTION: u64 = 256 << 20;
 
 /// The compression of sections and pages.
@@ -28,7 +29,7 @@ impl Packing {
         }
     }
 
-    /// Returns the name for a message; `None` without compression.
+    /// Returns the name to use in a message, or `None` if there is no compression.
     pub(super) const fn name(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -37,7 +38,7 @@ impl Packing {
         }
     }
 
-    /// Decompresses a section whose decompressed size is given.
+    /// Decompresses a section whose decompressed size is known.
     pub(super) fn section(self, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
         if u64::from(size) > LARGEST_SECTION {
             return Err(format!(
@@ -49,8 +50,8 @@ impl Packing {
         Ok(unpacked)
     }
 
-    /// Decompresses `size` bytes, and appends them. Memory grows with the data, so a wrong size in
-    /// a damaged file does not allocate more.
+    /// Decompresses `size` bytes and appends them. Memory is allocated only as data is
+    /// decompressed, so a wrong size in a damaged file does not cause a larger allocation.
     pub(super) fn unpack(self, packed: &[u8], size: u64, to: &mut Vec<u8>) -> Result<(), String> {
         let begin = to.len();
         let read = match self {

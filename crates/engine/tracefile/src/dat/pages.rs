@@ -1,4 +1,4 @@
-//! Reads the pages of one CPU in their order.
+//! Reads the pages of one CPU in the order in which they are stored.
 
 use std::io::{self, Read, SeekFrom};
 
@@ -8,37 +8,38 @@ use super::parser::Endian;
 use crate::TraceFileError;
 use crate::input::ReadSeek;
 
-/// The pages of one CPU, in a part of the file that is plain or consists of compressed chunks.
+/// The pages of one CPU, in a part of the file that either is uncompressed or consists of
+/// compressed chunks.
 #[derive(Debug)]
 pub(super) struct Pages {
     page_bytes: usize,
-    /// Offset in the file of the next block.
+    /// File offset of the next block.
     at: u64,
     end: u64,
-    /// The current block. The first `used` bytes have been returned.
+    /// The current block. Its first `used` bytes have already been returned.
     block: Vec<u8>,
     used: usize,
     /// Maximum size of a block in bytes.
     most: usize,
-    /// Offset of the block in the file.
+    /// File offset of the current block.
     block_at: u64,
     chunks: Option<Chunks>,
     /// Reason why the rest of the part cannot be read.
     pub(super) broken: Option<String>,
 }
 
-/// State of the decompression of chunks.
+/// State of decompressing chunks.
 #[derive(Debug)]
 struct Chunks {
     packing: Packing,
     endian: Endian,
-    /// Number of chunks that follow. `None` before this number was read.
+    /// Number of chunks that follow. `None` until this number has been read.
     left: Option<u32>,
     packed: Vec<u8>,
 }
 
 impl Pages {
-    /// Reads the part in blocks of at most `most` bytes, but of at least one page.
+    /// Reads the part in blocks of at most `most` bytes, but at least one page.
     pub(super) fn new(region: Region, page_bytes: usize, most: usize) -> Self {
         Self {
             page_bytes,
@@ -53,11 +54,12 @@ impl Pages {
         }
     }
 
-    /// Sets that the part is compressed, in chunks of at most `most` decompressed bytes.
+    /// Declares that the part is compressed, in chunks of at most `most` bytes when decompressed.
     pub(super) fn packed(mut self, packing: Packing, endian: Endian, most: usize) -> Self {
         // trace-cmd compresses ten pages per chunk.
         self.most = most.min(16 * self.page_bytes);
-        // The size that trace-cmd writes does not include the 4 bytes of the number of chunks.
+        // The size that trace-cmd writes does not include the 4 bytes that contain the number of
+        // chunks.
         self.end = self.end.saturating_add(4);
         self.chunks = Some(Chunks {
             packing,
@@ -68,8 +70,8 @@ impl Pages {
         self
     }
 
-    /// Returns the next page, which may be truncated, and its offset in the file. `None` at the
-    /// end.
+    /// Returns the next page, which may be truncated, and its offset in the file. Returns `None` at
+    /// the end.
     pub(super) fn next(
         &mut self,
         source: &mut dyn ReadSeek,
@@ -93,7 +95,7 @@ impl Pages {
         Ok(page.map(|page| (page, offset)))
     }
 
-    /// Reads the next block. Returns the reason if the rest cannot be read.
+    /// Reads the next block. If the rest cannot be read, returns the reason.
     fn fill(&mut self, source: &mut dyn ReadSeek) -> Result<Option<String>, TraceFileError> {
         let left = self.end.saturating_sub(self.at);
         if left == 0 {
@@ -145,8 +147,7 @@ impl Read for PartReader {
 }
 
 impl Chunks {
-    /// Decompresses the chunk at `at`. The inner error is the reason why the chunk cannot be
-    /// decompressed.
+    /// Decompresses the chunk at `at`. If this is impossible, the inner error is the reason.
     fn fill(
         &mut self,
         source: &mut dyn ReadSeek,

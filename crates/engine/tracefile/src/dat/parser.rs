@@ -1,4 +1,4 @@
-//! Parses the numbers and texts of a `trace.dat`.
+//! Parses the numbers and strings in a `trace.dat`.
 
 use std::io::{Cursor, Read};
 
@@ -39,19 +39,19 @@ impl Endian {
     }
 }
 
-/// Parser of a part of the file.
+/// Parser for a part of the file.
 pub(super) struct Parser<'a> {
     input: Box<dyn Read + 'a>,
     endian: Endian,
-    /// Offset of the next byte in the file. If the section is compressed, this stays the offset of
-    /// the section.
+    /// File offset of the next byte. If the section is compressed, this always remains the offset
+    /// of the section.
     offset: u64,
-    /// Whether the offset advances with the bytes: the part is not compressed.
+    /// Whether the offset advances with each byte read, because the part is not compressed.
     is_plain: bool,
 }
 
 impl<'a> Parser<'a> {
-    /// Creates a parser of the bytes that begin at `offset` in the file.
+    /// Creates a parser for the bytes that begin at `offset` in the file.
     pub(super) fn new(input: impl Read + 'a, endian: Endian, offset: u64) -> Self {
         Self {
             input: Box::new(input),
@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Creates a parser of bytes that were decompressed from a section at `offset`.
+    /// Creates a parser for bytes that were decompressed from a section at `offset`.
     pub(super) fn unpacked(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self {
             is_plain: false,
@@ -69,12 +69,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Creates a parser of the data of an option.
+    /// Creates a parser for the data of an option.
     pub(super) fn option(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self::unpacked(bytes, endian, offset)
     }
 
-    /// Returns the offset in the file, for messages.
+    /// Returns the file offset, for use in messages.
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
         self.endian
     }
 
-    /// Sets the byte order, which the file states after its version.
+    /// Sets the byte order, which the file specifies after its version.
     pub(super) const fn set_endian(&mut self, endian: Endian) {
         self.endian = endian;
     }
@@ -134,8 +134,8 @@ impl<'a> Parser<'a> {
         Ok(self.endian.u64(bytes))
     }
 
-    /// Reads `size` bytes. Memory grows with the data, so a wrong size in a damaged file does not
-    /// allocate more.
+    /// Reads `size` bytes. Memory is allocated only as data is read, so a wrong size in a damaged
+    /// file does not cause a larger allocation.
     pub(super) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(size).read_to_end(&mut bytes)?;
@@ -150,19 +150,19 @@ impl<'a> Parser<'a> {
         Ok(bytes)
     }
 
-    /// Reads a text that is preceded by its size in 4 bytes.
+    /// Reads a string that is preceded by its size in 4 bytes.
     pub(super) fn text32(&mut self) -> Result<String, TraceFileError> {
         let size = self.u32()?;
         Ok(text(&self.bytes(size.into())?))
     }
 
-    /// Reads a text that is preceded by its size in 8 bytes.
+    /// Reads a string that is preceded by its size in 8 bytes.
     pub(super) fn text64(&mut self) -> Result<String, TraceFileError> {
         let size = self.u64()?;
         Ok(text(&self.bytes(size)?))
     }
 
-    /// Reads a name up to its NUL.
+    /// Reads a name that ends with NUL.
     pub(super) fn name(&mut self) -> Result<String, TraceFileError> {
         let mut bytes = Vec::new();
         loop {
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a fixed text.
+    /// Reads a fixed string and checks it.
     pub(super) fn expect(&mut self, expected: &str) -> Result<(), TraceFileError> {
         let offset = self.offset;
         let found = self.bytes(expected.len() as u64)?;
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Converts bytes to a text, up to the first NUL.
+/// Converts bytes to a string, up to the first NUL.
 pub(super) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     let bytes = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);

@@ -1,12 +1,12 @@
-//! Formats texts whose values the kernel stores in the ring buffer (`vbin_printf` in
-//! lib/vsprintf.c). Values are numbers of 1, 2, 4 or 8 bytes, aligned to their size but to at most
-//! 4 bytes, and texts that end with NUL.
+//! Formats messages whose values the kernel stores in the ring buffer (`vbin_printf` in
+//! lib/vsprintf.c). Values are strings that end with NUL, or numbers of 1, 2, 4 or 8 bytes, which
+//! are aligned to their size but to at most 4 bytes.
 
 use std::fmt::Write;
 
 use punctual_trace::Layout;
 
-/// A conversion of a format string, such as `%-8lu`.
+/// A conversion in a format string, such as `%-8lu`.
 struct Conversion {
     is_left: bool,
     is_zero: bool,
@@ -16,10 +16,11 @@ struct Conversion {
     letter: char,
 }
 
-/// Maximum width of a conversion, in characters.
+/// Maximum width of a formatted value, in characters.
 const WIDEST: usize = 64;
 
-/// Replaces the conversions of a format string by values, or by `?` if a value cannot be read.
+/// Replaces the conversions in a format string with the values, or with `?` if a value cannot be
+/// read.
 pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
     let mut printed = String::new();
     let mut values = Values {
@@ -39,7 +40,7 @@ pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
         rest = after;
         let value = value(&conversion, &mut values).unwrap_or_else(|| "?".to_owned());
         let width = conversion.width;
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = match (conversion.is_left, conversion.is_zero) {
             (true, _) => write!(printed, "{value:<width$}"),
             (false, true) => write!(printed, "{value:0>width$}"),
@@ -49,7 +50,8 @@ pub(super) fn print(format: &str, layout: &Layout, values: &[u8]) -> String {
     printed + rest
 }
 
-/// Parses a conversion after its `%`. Returns the conversion and the text after it.
+/// Parses the part of a conversion that follows its `%`. Returns the conversion and the rest of the
+/// text.
 fn conversion<'a>(
     text: &'a str,
     layout: &Layout,
@@ -66,7 +68,7 @@ fn conversion<'a>(
             (digits.parse().unwrap_or(0), rest)
         }
     };
-    // Skip the precision: the kernel has already applied it to texts.
+    // Skip the precision, because the kernel has already applied it to strings.
     let rest = match rest.strip_prefix('.') {
         Some(rest) => match rest.strip_prefix('*') {
             Some(rest) => {
@@ -103,8 +105,8 @@ fn conversion<'a>(
         bytes,
         letter,
     };
-    // The kind of a pointer, such as `%pS`. The kernel stores some kinds as text, which cannot be
-    // recognised here.
+    // The kind of a pointer, such as in `%pS`. The kernel stores some kinds as text, but this
+    // cannot be detected.
     match letter {
         'p' => (
             conversion,

@@ -1,4 +1,4 @@
-//! Merges the items of all CPUs of a `trace.dat`, in order of time.
+//! Merges the items of all CPUs in a `trace.dat` and sorts them by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,12 +15,12 @@ use super::warnings::Warnings;
 use crate::input::ReadSeek;
 use crate::{Item, TraceFileError, TraceHead, TraceReader};
 
-/// Memory for pages of all CPUs together, in bytes.
+/// Total memory for the pages of all CPUs, in bytes.
 const HELD: usize = 32 << 20;
-/// Maximum memory for pages of one CPU, in bytes.
+/// Maximum memory for the pages of one CPU, in bytes.
 const HELD_OF_CPU: usize = 256 << 10;
 
-/// Maximum memory for decompressed chunks of all CPUs together, in bytes.
+/// Maximum total memory for decompressed chunks of all CPUs, in bytes.
 const HELD_CHUNKS: usize = 512 << 20;
 /// Maximum number of warnings.
 const MOST_WARNINGS: usize = 200;
@@ -29,16 +29,16 @@ const MOST_WARNINGS: usize = 200;
 pub(super) struct DatReader {
     shared: Shared,
     streams: Vec<Stream>,
-    /// Time of the next item of each stream except the current one, and the index of the stream.
+    /// For each stream except the current one, the time of its next item and its index.
     order: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// The stream that supplies the next items, up to `limit`.
+    /// The stream that the next items come from, up to the time `limit`.
     current: Option<usize>,
     limit: Nanos,
     is_at_end: bool,
 }
 
 impl DatReader {
-    /// Prepares to read the pages of a file.
+    /// Prepares for reading the pages of a file.
     pub(super) fn new(
         source: Box<dyn ReadSeek>,
         mut file: DatFile,
@@ -180,8 +180,8 @@ fn overwritten(stats: &[String]) -> Option<String> {
         .then(|| format!("the kernel's buffers were too small: {}", parts.join(", ")))
 }
 
-/// Creates a stream for each CPU of the buffers whose clock is `clock`. Skips other buffers with a
-/// warning.
+/// Creates a stream for each CPU of the buffers whose clock is `clock`. Other buffers are skipped
+/// with a warning.
 fn streams(
     file: &DatFile,
     layout: punctual_trace::Layout,
@@ -221,8 +221,8 @@ fn streams(
     streams
 }
 
-/// Returns the parts of a buffer that can be read. `left` is the number of bytes of the file that
-/// are not assigned to a CPU yet.
+/// Returns the parts of a buffer that can be read. `left` is the number of bytes in the file that
+/// have not been assigned to a CPU yet.
 fn kept(buffer: &Buffer, size: u64, left: &mut u64, head: &mut TraceHead) -> Vec<Region> {
     let (mut cut, mut refused) = (None, None);
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! Decodes records by their type, using the formats in the file.
+//! Decodes records according to their types, using the formats in the file.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::meta::{FTRACE, Meta};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceHead};
 
-/// The treatment of the records of a type.
+/// How to treat the records of a type.
 #[derive(Clone, Debug, Default)]
 enum Route {
     /// Skip the records.
@@ -25,13 +25,14 @@ enum Route {
 #[derive(Clone, Debug, Default)]
 struct Kind {
     route: Route,
-    /// Whether a record of this type was seen.
+    /// Whether a record of this type has been seen.
     is_seen: bool,
-    /// The buffer that supplies such records, because other buffers contain copies.
+    /// The buffer from which records of this type are taken. Such records in other buffers are
+    /// copies.
     buffer: Option<usize>,
 }
 
-/// The decoder of a file's records.
+/// The decoder for the records of a file.
 #[derive(Debug)]
 pub(super) struct RecordDecoder {
     layout: Layout,
@@ -40,7 +41,8 @@ pub(super) struct RecordDecoder {
     kinds: Vec<Kind>,
     texts: Texts,
     symbols: Symbols,
-    /// Recent addresses whose functions are already in the head, indexed by their low bits.
+    /// Recent addresses whose functions have already been added to the head, indexed by their low
+    /// bits.
     named: Vec<u64>,
 }
 
@@ -48,20 +50,20 @@ pub(super) struct RecordDecoder {
 pub(super) enum Decoded {
     Item(Item),
     Nothing,
-    /// The record is an event of the table, but it is truncated.
+    /// The record is an event from the table ([`EVENTS`]), but it is truncated.
     Unreadable,
-    /// The record is a copy of an event in another buffer.
+    /// The record is a copy of an event that is also in another buffer.
     Double,
 }
 
-/// Number of recent addresses that are remembered.
+/// Number of recent addresses to remember.
 const RECENT: usize = 1 << 12;
-/// Maximum number of functions in the head. A kernel has fewer functions.
+/// Maximum number of functions in the head. Kernels have fewer functions.
 const MOST_SYMBOLS: usize = 1 << 18;
 
 impl RecordDecoder {
-    /// Creates the decoder from the formats in the file. Adds the listed events and warnings to the
-    /// head.
+    /// Creates the decoder from the formats in the file, and adds the listed events and warnings to
+    /// the head.
     pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
         let text_begin = meta.symbols.text_begin();
         let mut records = Self {
@@ -94,7 +96,7 @@ impl RecordDecoder {
         records
     }
 
-    /// Stores how an event is decoded. If that is impossible, returns the field that is missing.
+    /// Stores how to decode an event. If it cannot be decoded, returns the field that is missing.
     fn learn(
         &mut self,
         system: &str,
@@ -181,7 +183,7 @@ impl RecordDecoder {
         }
     }
 
-    /// Adds the name of the function at an address to the head.
+    /// Adds the name of the function at this address to the head.
     #[inline]
     fn name(&mut self, address: u64, head: &mut TraceHead) {
         let slot = (address >> 2) as usize % RECENT;

@@ -28,7 +28,7 @@ pub(super) struct Stream {
     buffer: usize,
     layout: Layout,
     pages: Pages,
-    /// Decoded items in order of time.
+    /// Decoded items, sorted by time.
     items: VecDeque<Item>,
     /// Time of the last record.
     last: Nanos,
@@ -48,7 +48,8 @@ impl Stream {
         }
     }
 
-    /// Reads pages until there is an item. Returns the time of the next item, or `None` at the end.
+    /// Reads pages until at least one item is available. Returns the time of the next item, or
+    /// `None` at the end.
     #[inline]
     pub(super) fn next_time(
         &mut self,
@@ -124,7 +125,8 @@ impl Stream {
         Ok(true)
     }
 
-    /// Adds the losses at the end of the data. Returns whether this added an item.
+    /// Adds the events that were lost at the end of the data. Returns whether an item was added for
+    /// them.
     fn end(&mut self, shared: &mut Shared) -> bool {
         if let Some(broken) = self.pages.broken.take() {
             shared.warnings.add(format!(
@@ -140,7 +142,8 @@ impl Stream {
     }
 }
 
-/// Events lost before the next record. The inner `None` means that their number is unknown.
+/// Events that were lost before the next record. If the inner value is `None`, their number is
+/// unknown.
 #[derive(Debug, Default)]
 struct Gap(Option<Option<u64>>);
 

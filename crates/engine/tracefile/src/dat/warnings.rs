@@ -3,7 +3,7 @@
 /// Maximum number of warnings.
 const MOST: usize = 100;
 
-/// Number of affected pages, and CPU and file offset of the first one.
+/// The number of affected pages, and the CPU and file offset of the first one.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     pages: u64,
@@ -11,7 +11,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Adds a page of a CPU at an offset.
+    /// Counts a page of this CPU at this file offset.
     pub(super) fn add(&mut self, cpu: u32, offset: u64) {
         self.pages += 1;
         self.first.get_or_insert((cpu, offset));
@@ -33,11 +33,11 @@ impl Count {
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     sentences: Vec<String>,
-    /// Pages that are, at least in part, in a form that no kernel writes.
+    /// Pages that are damaged, at least in part.
     pub(super) bad_page: Count,
-    /// Records that are earlier than the records before them.
+    /// Records whose times are earlier than those of the records before them.
     pub(super) back: Count,
-    /// Records that are shorter than their fields.
+    /// Records that are too short to contain all their fields.
     pub(super) unreadable: Count,
     /// Whether two buffers contain the same event.
     pub(super) double: bool,

@@ -1,25 +1,26 @@
-//! Finds the event of a line in the table of events ([`EVENTS`]).
+//! Finds the event that a line contains in the table of events ([`EVENTS`]).
 
 use std::collections::HashMap;
 
 use punctual_model::{EVENTS, Vector};
 
-/// The kind of the text after the time.
+/// What the text after the time contains.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// An event of the table: its index, its interrupt vector, and the text of its fields.
+    /// An event from the table, given by its index, its interrupt vector, and the text of its
+    /// fields.
     Event(usize, Vector, &'a str),
     /// Text that a program or a tracer wrote.
     Mark(String),
     /// The heading of a kernel stack, whose functions follow.
     Stack,
-    /// The number of events that perf lost, if known.
+    /// A report that perf lost events, with their number if known.
     Lost(Option<u64>),
     /// Any other output of a tracer.
     Other,
 }
 
-/// The events of the table, by their names.
+/// The indexes of the events in the table, by their names.
 #[derive(Debug)]
 pub(super) struct Table(HashMap<&'static str, usize>);
 
@@ -29,7 +30,7 @@ impl Table {
         Self(named.map(|(index, spec)| (spec.name, index)).collect())
     }
 
-    /// Finds the event in the text after the time.
+    /// Finds the event in the text that follows the time.
     pub(super) fn find<'a>(&self, rest: &'a str) -> Found<'a> {
         let rest = without_period(rest.trim());
         if let Some(mark) = timerlat(rest) {
@@ -71,7 +72,7 @@ impl Table {
     }
 }
 
-/// Returns whether the event is written with its trace system, as in perf's text.
+/// Returns whether the event is written with its trace system, as perf does.
 pub(super) fn has_system(rest: &str) -> bool {
     split(without_period(rest.trim())).is_some_and(|(system, ..)| system.is_some())
 }
@@ -94,14 +95,14 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_letter)
 }
 
-/// Returns whether the event belongs to an interrupt vector. The text of a known vector may be on
-/// the next line.
+/// Returns whether the event belongs to an interrupt vector. If the vector is known, the text of
+/// the event may be on the next line.
 fn is_vector(name: &str, text: &str) -> bool {
     let is_known = || Vector::NAMED.iter().any(|(_, known)| *known == name);
     text.starts_with("vector=") || text.is_empty() && is_known()
 }
 
-/// Removes the number that perf prints before the event if samples have different periods.
+/// Removes the number that perf prints in front of the event if samples have different periods.
 fn without_period(rest: &str) -> &str {
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     if after.starts_with(' ') {
@@ -111,7 +112,8 @@ fn without_period(rest: &str) -> &str {
     }
 }
 
-/// Returns the text that a program wrote; it follows the function that wrote it.
+/// Returns the text that a program wrote. It is printed after the name of the function that wrote
+/// it.
 fn print(text: &str) -> Found<'_> {
     let text = text.strip_prefix("[.]").unwrap_or(text);
     let raw = text
@@ -128,14 +130,15 @@ fn print(text: &str) -> Found<'_> {
     }
 }
 
-/// Returns whether the text of a kernel function is a mark: the function wrote it for a program, or
-/// stopped a tracer with it. The function that stops timerlat and osnoise has had several names.
+/// Returns whether text written by a kernel function is a mark. It is one if the function wrote it
+/// for a program or to say that it stopped a tracer. The function that stops timerlat and osnoise
+/// has had several names.
 fn is_mark(writer: &str, text: &str) -> bool {
     writer == "tracing_mark_write" || text.starts_with("stop tracing hit on cpu ")
 }
 
-/// Returns a sample of the tracer timerlat in the form of tracefs, even if trace-cmd prints the
-/// fields in another form: `#402268 context thread timer_latency 177 ns`.
+/// Returns a sample of the tracer timerlat in the form that tracefs uses, even if trace-cmd printed
+/// the fields in a different form: `#402268 context thread timer_latency 177 ns`.
 fn timerlat(rest: &str) -> Option<String> {
     if rest.starts_with('#') && rest.contains(" timer_latency ") {
         return Some(rest.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -11,7 +11,7 @@ enum Column {
     Context,
     PreemptDepth,
     MigrateDisable,
-    /// A column that is not used here.
+    /// A column that is not used.
     Other,
 }
 
@@ -20,13 +20,13 @@ enum Column {
 pub(super) enum Said {
     /// A trace begins here.
     Begins,
-    /// The number of events that were overwritten; 0 if none.
+    /// The number of events that were overwritten, or 0 if there were none.
     Overwritten(u64),
     /// The name of a recorded event, as `system:event`.
     Event(String),
     /// The release of the kernel.
     Kernel(String),
-    /// The clock, by its name in clock_gettime(2).
+    /// The clock, under its name in clock_gettime(2).
     Clock(String),
 }
 
@@ -46,7 +46,7 @@ impl Columns {
         }
         let name = name.trim();
         self.0.push(match name {
-            // The CPU number precedes the flags, and is not a flag.
+            // The CPU number precedes the flags and is not one of them.
             "CPU#" => return true,
             _ if name.starts_with("irqs-off") => Column::IrqsOff,
             "need-resched" => Column::NeedResched,
@@ -59,12 +59,12 @@ impl Columns {
         true
     }
 
-    /// Removes all columns, because another header follows.
+    /// Removes all columns, because another header has started.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Decodes the flags to the values of `common_flags` and `common_preempt_count`.
+    /// Decodes the flags into the values of `common_flags` and `common_preempt_count`.
     pub(super) fn decode(&self, flags: &str) -> (u8, u8) {
         let columns = if self.0.len() == flags.len() {
             &self.0[..]
@@ -88,8 +88,9 @@ impl Columns {
     }
 }
 
-/// Returns the columns of flags that no header describes, by their number. Mainline before Linux
-/// 5.16 has 4 columns, mainline since then has 5, and the earlier real-time patches have 7.
+/// Returns the meaning of the columns if no header describes them, based on how many there are.
+/// Mainline kernels before Linux 5.16 print 4 columns, mainline kernels since then print 5, and the
+/// earlier real-time patches print 7.
 const fn usual(number: usize) -> &'static [Column] {
     use Column::{
         Context, IrqsOff, MigrateDisable, NeedResched, NeedReschedLazy, Other, PreemptDepth,
@@ -110,7 +111,7 @@ const fn usual(number: usize) -> &'static [Column] {
     }
 }
 
-/// Decodes a letter of `trace_print_lat_fmt` (trace_output.c in the kernel).
+/// Decodes a letter that was printed by `trace_print_lat_fmt` (trace_output.c in the kernel).
 const fn irqs_off(letter: u8) -> u8 {
     match letter {
         b'd' => TraceEvent::IRQS_OFF,
@@ -179,14 +180,14 @@ pub(super) fn said(comment: &str) -> Option<Said> {
     Some(Said::Event(event.trim().to_owned()))
 }
 
-/// `100/5000`: 100 events are in the buffer, and 5000 were written.
+/// `100/5000` means that 100 of 5000 events that were written are still in the buffer.
 fn overwritten(text: &str) -> Option<Said> {
     let (held, written) = text.split_once('/')?;
     let (held, written): (u64, u64) = (held.parse().ok()?, written.parse().ok()?);
     Some(Said::Overwritten(written.saturating_sub(held)))
 }
 
-/// Reads the number of CPUs from a line of a header.
+/// Reads the number of CPUs from a header line.
 pub(super) fn cpus(line: &str) -> Option<u32> {
     let number = line.strip_prefix("cpus=").or_else(|| {
         let rest = line.strip_prefix('#')?.trim_start();

@@ -1,4 +1,4 @@
-//! Splits a line of a trace into thread, CPU, flags, time and event.
+//! Splits a line of a trace into the thread, CPU, flags, time and event.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use punctual_model::Nanos;
 /// A line with an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// Name of the buffer, which trace-cmd prints before the thread.
+    /// Name of the buffer, which trace-cmd prints in front of the thread.
     pub(super) buffer: Option<&'a str>,
     /// ID of the thread, if the line contains it.
     pub(super) pid: Option<u32>,
@@ -19,16 +19,17 @@ pub(super) struct Line<'a> {
     pub(super) flags: &'a str,
     /// The time.
     pub(super) time: Nanos,
-    /// Unit of the last digit of the time.
+    /// The unit of the last digit of `time`.
     pub(super) resolution: Nanos,
-    /// Whether the time counts from the first event (`options/latency-format`).
+    /// Whether the time is counted from the first event (`options/latency-format`).
     pub(super) is_relative: bool,
     /// The event and its text.
     pub(super) rest: &'a str,
 }
 
 impl<'a> Line<'a> {
-    /// Splits a line. `None` if it has no time, or if neither a thread nor a CPU precedes the time.
+    /// Splits a line. Returns `None` if the line has no time, or if neither a thread nor a CPU
+    /// precedes the time.
     pub(super) fn parse(line: &'a str) -> Option<Self> {
         let stamp = Stamp::find(line)?;
         let before = line[..stamp.begin].trim_end();
@@ -42,8 +43,8 @@ impl<'a> Line<'a> {
         let dashed = thread.rsplit_once('-').filter(|(comm, _)| !comm.is_empty());
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         let (pid, has_dash) = match dashed {
-            // If a comm contains a line feed, its beginning is on the line before, and this line
-            // begins with `-123`.
+            // If a comm contains a line feed, the start of the comm is on the previous line, and
+            // this line begins with something like `-123`.
             _ if thread == before && thread.starts_with('-') && thread != "-1" => {
                 (thread[1..].parse().ok(), true)
             }
@@ -65,7 +66,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A time in a line. A colon follows it.
+/// A time in a line, which is followed by a colon.
 struct Stamp {
     begin: usize,
     end: usize,
@@ -105,8 +106,8 @@ impl Stamp {
     }
 }
 
-/// Returns the number before `us`. After `us`, the kernel prints a mark for the delay to the next
-/// event (`trace_print_lat_context`).
+/// Returns the number before `us`. After `us`, the kernel prints a character that indicates the
+/// delay to the next event (`trace_print_lat_context`).
 fn micros(text: &str) -> Option<&str> {
     let text = text.strip_suffix([' ', '+', '!', '#', '*', '@', '$'])?;
     text.strip_suffix("us")
@@ -117,7 +118,8 @@ fn whole(text: &str) -> Option<u64> {
     is_number.then(|| text.parse().ok())?
 }
 
-/// Parses seconds with three to nine decimals. Also returns the unit of the last decimal.
+/// Parses a number of seconds with three to nine decimals. Also returns the unit of the last
+/// decimal.
 pub(super) fn seconds(text: &str) -> Option<(Nanos, Nanos)> {
     let (seconds, decimals) = text.split_once('.')?;
     if !(3..=9).contains(&decimals.len()) {
@@ -130,7 +132,8 @@ pub(super) fn seconds(text: &str) -> Option<(Nanos, Nanos)> {
 }
 
 /// Splits off `[001] d..2.` (tracefs), `[001]` (perf) or `1d..2.` (latency format). Returns the
-/// text before it, the CPU and the flags. `None` if the number of the CPU exceeds 32 bits.
+/// text before it, the CPU and the flags. Returns `None` if the CPU number does not fit into 32
+/// bits.
 fn cpu_and_flags(text: &str) -> Option<(&str, Option<u32>, &str)> {
     let bracket = text.rfind('[').and_then(|open| {
         let (cpu, flags) = text[open + 1..].split_once(']')?;
@@ -178,8 +181,8 @@ fn without_tgid(text: &str) -> &str {
     }
 }
 
-/// Splits off `buffer: ` at the start of a line. A line without it starts with spaces before the
-/// thread.
+/// Splits off `buffer: ` at the start of a line. A line without a buffer starts with spaces
+/// followed by the thread.
 fn buffer(text: &str) -> (Option<&str>, &str) {
     match text.split_once(": ") {
         Some((buffer, rest))
@@ -191,7 +194,8 @@ fn buffer(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Removes the line feed, colours, quotation marks of mail, and the prefixes of logs.
+/// Removes the line feed, colours, the marks of quotations in e-mails, and the prefixes that logs
+/// add.
 pub(super) fn clean(line: &str) -> Cow<'_, str> {
     let line = line.trim_end_matches(['\r', '\n']);
     let Some(at) = line.find('\u{1b}') else {
@@ -218,7 +222,7 @@ pub(super) fn clean(line: &str) -> Cow<'_, str> {
 
 fn without_prefixes(line: &str) -> &str {
     let mut line = line;
-    // Prefixes can follow each other, as in a line of a journal that is quoted in mail.
+    // There can be several prefixes, such as when a line of a journal is quoted in an e-mail.
     for _ in 0..8 {
         let shorter = quoted(line).or_else(|| iso(line)).or_else(|| syslog(line));
         match shorter.or_else(|| dmesg(line)) {
@@ -269,7 +273,8 @@ fn host_and_unit(rest: &str) -> Option<&str> {
     let (host, rest) = rest.split_once(' ')?;
     let (unit, rest) = rest.split_once(": ")?;
     let is_word = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
-    // The time of an event also ends with a colon. Unlike a time, a unit starts with a letter.
+    // The time of an event also ends with a colon. Unlike such a time, the name of a unit starts
+    // with a letter.
     let has_letters = |text: &str| text.starts_with(|c: char| c.is_ascii_alphabetic());
     (is_word(host) && !host.starts_with('#') && is_word(unit) && has_letters(unit)).then_some(rest)
 }

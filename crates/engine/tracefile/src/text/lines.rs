@@ -1,8 +1,8 @@
-//! Reads the lines of a text, with a limit on their length.
+//! Reads the lines of a text, limiting their length.
 
 use std::io::{self, BufRead};
 
-/// Maximum length in bytes that is kept of a line. The longest lines of traces have some hundred
+/// Maximum number of bytes of a line that are kept. The longest lines in traces have a few hundred
 /// bytes.
 const LONGEST: usize = 16_384;
 
@@ -27,7 +27,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Reads the next line into `line`. Truncates a line that is too long. Returns `false` at the
+    /// Reads the next line into `line`, and truncates it if it is too long. Returns `false` at the
     /// end.
     pub(super) fn next_into(&mut self, line: &mut String) -> io::Result<bool> {
         self.bytes.clear();

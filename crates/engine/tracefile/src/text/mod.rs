@@ -1,5 +1,5 @@
-//! Reads text traces: of tracefs (`trace`, `trace_pipe`, also as saved by rtla), of `trace-cmd
-//! report`, and of `perf script`.
+//! Reads text traces, which come from tracefs (`trace`, `trace_pipe`, also as saved by rtla), from
+//! `trace-cmd report`, or from `perf script`.
 
 mod event;
 mod head;
@@ -16,7 +16,7 @@ use std::io::BufRead;
 
 use crate::{TraceFileError, TraceReader};
 
-/// Opens a text trace: of tracefs, `trace-cmd report`, `perf script` or rtla.
+/// Opens a text trace from tracefs, `trace-cmd report`, `perf script` or rtla.
 ///
 /// # Errors
 /// Returns an error if no line is an event, or if the events have no CPU.

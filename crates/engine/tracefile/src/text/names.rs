@@ -1,13 +1,15 @@
-//! Assigns addresses to functions that a text shows only by name, and shares repeated texts.
+//! Assigns addresses to functions that a text shows only by name, and shares the memory of repeated
+//! strings.
 
 use std::collections::{BTreeMap, HashMap};
 
 use punctual_model::Text;
 
-/// The first assigned address. 64-bit kernels keep the last 2 MiB unmapped
+/// The first address to assign. 64-bit kernels keep the last 2 MiB unmapped
 /// (Documentation/arch/x86/x86_64/mm.rst, Documentation/arch/arm64/memory.rst).
 const FIRST: u64 = 0xffff_ffff_ffe0_0000;
-/// Maximum number of functions, and of texts. The traces of a kernel contain fewer functions.
+/// Maximum number of functions, and of shared strings. The traces of a kernel contain fewer
+/// functions.
 const MOST: usize = 65_536;
 const BEYOND: &str = "(one of too many functions)";
 
@@ -40,7 +42,7 @@ impl Names {
         address
     }
 
-    /// Returns a shared copy of a text.
+    /// Returns a shared copy of a string.
     pub(super) fn text(&mut self, text: &str) -> Text {
         if let Some(known) = self.texts.get(text) {
             return known.clone();

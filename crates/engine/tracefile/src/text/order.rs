@@ -7,11 +7,12 @@ use punctual_model::Nanos;
 
 use crate::Item;
 
-/// Number of items that are held back, because a later line may precede them in time.
+/// Number of items that are held back, because a line that comes later in the file may precede them
+/// in time.
 const WINDOW: usize = 4_096;
 
-/// Sort key of an item: number of the trace in the file, time, number of the item. Items with the
-/// same time keep their order in the file.
+/// Sort key of an item: the number of the trace in the file, the time, and the number of the item.
+/// Items with the same time keep their order in the file.
 type SortKey = (u64, Nanos, u64);
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Begins another trace: the following items come after all items that were added before.
+    /// Begins another trace. The following items come after all items that have been added so far.
     pub(super) fn restart(&mut self) {
         self.part += 1;
         self.newest = None;
@@ -66,8 +67,8 @@ impl Order {
         self.newest
     }
 
-    /// Returns whether an item with this time is too late to be sorted, because a later item was
-    /// already returned.
+    /// Returns whether an item with this time is too late to be sorted, because a later item has
+    /// already been returned.
     pub(super) fn is_late(&self, time: Nanos) -> bool {
         self.returned
             .is_some_and(|(part, last)| part == self.part && time < last)
@@ -81,7 +82,7 @@ impl Order {
         self.held.push(Reverse(Held(key, item)));
     }
 
-    /// Returns the next item, if no earlier item is expected any more.
+    /// Returns the next item if no earlier item is expected any more.
     pub(super) fn pop(&mut self, at_end: bool) -> Option<Item> {
         let is_old = |held: &Reverse<Held>| held.0.0.0 < self.part;
         let ready = at_end || self.held.len() > WINDOW || self.held.peek().is_some_and(is_old);

@@ -1,5 +1,5 @@
-//! Parses the fields of an event from its text, in the forms that the kernel, trace-cmd and perf
-//! print.
+//! Parses the fields of an event from its text, in all forms that are printed by the kernel,
+//! trace-cmd and perf.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,14 @@ use punctual_model::{Comm, EventFields, EventKind, EventSpec, KernelEvent, Text,
 use super::line::seconds;
 use super::names::Names;
 
-/// Maximum number of fields of an event in the table.
+/// Maximum number of fields that an event in the table has.
 const MOST_FIELDS: usize = 8;
 
-/// The texts of the fields, by their index in [`EventSpec::fields`].
+/// The texts of the fields, by the index of each in [`EventSpec::fields`].
 type Texts<'a> = [Option<&'a str>; MOST_FIELDS];
 
-/// Decodes the text of an event. `None` if a required field is missing or has an unknown form.
+/// Decodes the text of an event. Returns `None` if a required field is missing or has an unknown
+/// form.
 pub(super) fn decode(
     spec: &EventSpec,
     vector: &Vector,
@@ -42,8 +43,8 @@ pub(super) fn decode(
 }
 
 /// Returns whether the text is complete but lacks a field that the event needs. This is the case
-/// for `workqueue_execute_end` of a kernel before 5.8, which has no function, and for the output of
-/// `trace-cmd report -R`, which shows the arguments of system calls as bytes.
+/// for `workqueue_execute_end` from a kernel before 5.8, which does not print the function, and for
+/// the output of `trace-cmd report -R`, which shows the arguments of system calls as bytes.
 pub(super) fn lacks_fields(spec: &EventSpec, text: &str) -> bool {
     match spec.event {
         KernelEvent::WorkqueueExecuteEnd => {
@@ -54,7 +55,7 @@ pub(super) fn lacks_fields(spec: &EventSpec, text: &str) -> bool {
     }
 }
 
-/// Decodes a kernel stack from the addresses of its functions.
+/// Builds a kernel stack from the addresses of its functions.
 pub(super) fn stack(frames: Vec<u64>, names: &mut Names) -> Option<EventKind> {
     let mut values = [const { Value::Absent }; MOST_FIELDS];
     values[0] = Value::Number(frames.len() as i64);
@@ -69,14 +70,14 @@ pub(super) fn stack(frames: Vec<u64>, names: &mut Names) -> Option<EventKind> {
 /// The value of a field.
 enum Value<'a> {
     Absent,
-    /// A number. An unsigned number has the same bits.
+    /// A number. An unsigned number is stored with the same bits.
     Number(i64),
     Name(&'a str),
 }
 
 struct Fields<'a, 'n> {
     values: [Value<'a>; MOST_FIELDS],
-    /// The elements of the field that is an array, if there is one.
+    /// The elements of the field that is an array, if the event has one.
     words: Vec<u64>,
     names: &'n mut Names,
 }
@@ -130,8 +131,8 @@ impl EventFields for Fields<'_, '_> {
     }
 }
 
-/// Parses a bitmap of CPUs. The kernel can also print a list of CPUs, so `None` is returned for a
-/// text that may be a list: `3` or `10`, but not `03`, `f` or `1,00000000`.
+/// Parses a bitmap of CPUs. Some kernels print a list of CPUs instead, so this returns `None` for
+/// text that could be a list, such as `3` or `10`, but not for `03`, `f` or `1,00000000`.
 fn cpus_of_mask(text: &str) -> Option<Vec<u32>> {
     let (first, others) = text.split_once(',').unwrap_or((text, ""));
     let is_mask = (others.split(',')).all(|group| group.len() == 8)
@@ -168,7 +169,8 @@ fn value_of<'a>(
     }))
 }
 
-/// Parses a number of up to 64 bits, signed or unsigned, decimal or with `0x`.
+/// Parses a number of up to 64 bits, which may be signed or unsigned, in decimal or in hexadecimal
+/// with `0x`.
 fn number(text: &str) -> Option<i64> {
     if let Some(digits) = text.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16)
@@ -192,9 +194,9 @@ fn device(text: &str) -> Option<i64> {
     (major < 1 << 12 && minor < 1 << 20).then_some(i64::from(major << 20 | minor))
 }
 
-/// Parses the letters of `prev_state`. Since Linux 4.14, `+` means preempted. Earlier kernels
-/// exchange `Z` and `X`, and also print `x`, `K`, `W` and `N`. trace-cmd before 3.2 prints an idle
-/// kernel thread as `W`.
+/// Parses the letters of `prev_state`. Since Linux 4.14, `+` means preempted. Earlier kernels swap
+/// `Z` and `X`, and also print `x`, `K`, `W` and `N`. For an idle kernel thread, trace-cmd before
+/// 3.2 prints `W`.
 fn state(text: &str) -> Option<u32> {
     if let Some(bits) = number(text) {
         return u32::try_from(bits).ok();
@@ -213,7 +215,7 @@ fn state(text: &str) -> Option<u32> {
             'P' => 0x40,
             'I' | 'W' => 0x80,
             '+' => 0x100,
-            // TASK_WAKEKILL and TASK_NOLOAD come with D.
+            // TASK_WAKEKILL and TASK_NOLOAD are printed together with D.
             'K' | 'N' if bits & 0x2 != 0 => 0,
             _ => return None,
         };
@@ -316,7 +318,8 @@ fn keyed<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
 }
 
 fn keyed_field<'a>(field: &str, text: &'a str) -> Option<&'a str> {
-    // preemptirq prints addresses with keys that are shorter than the names of the fields.
+    // The preemptirq events print addresses with keys that are shorter than the names of the
+    // fields.
     let key = field.strip_suffix("_offs").unwrap_or(field);
     let rest = match text
         .strip_prefix(key)
@@ -334,7 +337,8 @@ fn keyed_field<'a>(field: &str, text: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Returns the text after the last ` key=`, because a comm before it may contain the same word.
+/// Returns the text after the last ` key=`. The last one is used because a comm before it may
+/// contain the same word.
 fn after_last<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut begins = text.rmatch_indices(key);
     begins.find_map(|(begin, _)| {
@@ -344,8 +348,8 @@ fn after_last<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// Splits a context switch in the form of the kernel. The arrow with its key is longer than a comm,
-/// so no comm can contain it.
+/// Splits a context switch in the form that the kernel prints. The arrow and the key after it are
+/// together longer than a comm, so no comm can contain them.
 fn switch<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
     let arrow = text.find(" ==> next_comm=");
     let (prev, next) = text.split_at(arrow.unwrap_or(0));
@@ -361,7 +365,8 @@ fn switch<'a>(spec: &EventSpec, text: &'a str) -> Texts<'a> {
     texts
 }
 
-/// Splits a context switch in the form of trace-cmd: `make:14006 [120] R ==> swapper/0:0 [120]`.
+/// Splits a context switch in the form that trace-cmd prints: `make:14006 [120] R ==> swapper/0:0
+/// [120]`.
 fn switch_of_plugin(text: &str) -> Option<[&str; 7]> {
     text.match_indices(" ==> ").find_map(|(arrow, separator)| {
         let (prev, prev_state) = thread(&text[..arrow])?;
@@ -374,8 +379,8 @@ fn switch_of_plugin(text: &str) -> Option<[&str; 7]> {
     })
 }
 
-/// Splits a thread in the form of trace-cmd, `make:14006 [120] rest`, into comm, thread ID and
-/// priority. Also returns the rest.
+/// Splits a thread in the form that trace-cmd prints, `make:14006 [120] rest`, into the comm,
+/// thread ID and priority. Also returns the rest of the text.
 fn thread(text: &str) -> Option<([&str; 3], &str)> {
     let (before, rest) = text.rsplit_once(" [")?;
     let (prio, rest) = rest.split_once(']')?;
@@ -384,8 +389,9 @@ fn thread(text: &str) -> Option<([&str; 3], &str)> {
     Some(([comm, pid, prio], rest))
 }
 
-/// Splits `eth0:24 start 5789.857529929 duration 1845 ns` into start, duration, number and name. In
-/// `start 5789.858404871 duration 8812 ns interference 2`, the third value is the interference.
+/// Splits `eth0:24 start 5789.857529929 duration 1845 ns` into the start, duration, number and
+/// name. In `start 5789.858404871 duration 8812 ns interference 2`, the third value is the
+/// interference.
 fn noise(text: &str) -> Option<[&str; 4]> {
     let (who, rest) = match text.strip_prefix("start ") {
         Some(rest) => ("", rest),

@@ -1,4 +1,4 @@
-//! Reads the lines of a text trace, and returns its items in order of time.
+//! Reads the lines of a text trace and returns its items, sorted by time.
 
 use std::io::BufRead;
 
@@ -16,28 +16,29 @@ use super::warnings::{Warnings, shortened};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
 
-/// If a time goes back by more than this, the line is not out of order, but another trace begins.
+/// If a time goes backwards by more than this, the line is not just out of order, but starts
+/// another trace.
 const RESTART: Nanos = Nanos(1_000_000_000);
-/// Maximum number of CPUs: kernels have fewer (`NR_CPUS_RANGE_END`).
+/// Maximum number of CPUs. Kernels support fewer (`NR_CPUS_RANGE_END`).
 const MOST_CPUS: u32 = 65_536;
 /// Maximum number of bytes before the first event.
 const LONGEST_PREFACE: u64 = 64 << 20;
-/// Maximum number of lines that are joined to one event. Mail wraps lines at 72 characters.
+/// Maximum number of lines to join into one event. E-mail programs wrap lines at 72 characters.
 const MOST_JOINED: u32 = 4;
 
-/// State of a CPU.
+/// The state of a CPU.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     /// Whether the CPU has had an item since the trace began.
     is_seen: bool,
     /// ID of the running thread, from the last context switch.
     current: Option<u32>,
-    /// Events lost before the next item of this CPU. The inner `None` means that their number is
-    /// unknown.
+    /// Events that were lost before the next item of this CPU. If the inner value is `None`, their
+    /// number is unknown.
     lost: Option<Option<u64>>,
 }
 
-/// An event of the table whose text is incomplete: the rest may be on the next line.
+/// An event from the table whose text is incomplete. The rest may be on the next line.
 #[derive(Debug)]
 struct Incomplete {
     line: u64,
@@ -58,14 +59,14 @@ pub(super) struct TextReader<R> {
     names: Names,
     order: Order,
     cpus: Vec<Cpu>,
-    /// The buffer that supplies each event of the table, by the index of the event.
+    /// For each event in the table, by its index, the buffer from which the event is taken.
     buffers: Vec<Option<String>>,
     warnings: Warnings,
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
-    /// The last event, because a stack may follow it.
+    /// The last event. It is kept because a stack may follow it.
     last: Option<EventHeader>,
-    /// The first line that is not empty, shortened.
+    /// The first line that is not empty, in shortened form.
     first: Option<String>,
     /// Whether a header or any event has been read.
     is_trace: bool,
@@ -79,7 +80,7 @@ pub(super) struct TextReader<R> {
 }
 
 impl<R: BufRead> TextReader<R> {
-    /// Opens a text trace, and reads it up to its first event.
+    /// Opens a text trace and reads it up to its first event.
     pub(super) fn open(input: R) -> Result<Self, TraceFileError> {
         let mut reader = Self {
             lines: Lines::new(input),
@@ -198,7 +199,7 @@ impl<R: BufRead> TextReader<R> {
             }
             Said::Overwritten(number) => self.is_overwritten |= number > 0,
             Said::Kernel(kernel) => self.head.kernel = Some(kernel),
-            // perf names a clock of clock_gettime(2), which all CPUs share.
+            // perf names one of the clocks of clock_gettime(2), which all CPUs share.
             Said::Clock(clock) => {
                 self.head.clock = Some(clock);
                 self.head.clocks_differ = Some(false);
@@ -274,7 +275,7 @@ impl<R: BufRead> TextReader<R> {
                 () if is_perf => "text of perf script",
                 () if self.is_report => "text of trace-cmd report",
                 () if line.is_relative => "text of tracefs (latency format)",
-                // trace-cmd pads the name of the event to a column.
+                // trace-cmd pads the name of the event so that the texts are aligned.
                 () if line.rest.contains(":  ") => "text of trace-cmd report",
                 () => "text of tracefs",
             };
@@ -282,8 +283,8 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Returns whether the event is taken from the buffer of this line. Two buffers may contain the
-    /// same events.
+    /// Returns whether this event is taken from the buffer that the line names. Two buffers may
+    /// contain the same events.
     fn is_new(&mut self, index: usize, line: &Line<'_>) -> bool {
         if !self.is_report {
             return true;
@@ -332,7 +333,7 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Joins a line with the incomplete event before it.
+    /// Joins a line with the incomplete event that precedes it.
     fn join(&mut self, rest: &str) {
         let Some(event) = self.incomplete.take() else {
             return;
@@ -405,7 +406,8 @@ impl<R: BufRead> TextReader<R> {
         &mut self.cpus[index]
     }
 
-    /// Adds the losses before an item. Returns whether the item is early enough to be sorted.
+    /// Adds an item for the events that were lost before this one. Returns `false` if this item is
+    /// too late to be sorted.
     fn make_room(&mut self, header: EventHeader) -> bool {
         let (cpu, until) = (header.cpu, header.time);
         let newest = self.order.newest().unwrap_or_default();
@@ -469,7 +471,7 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Completes the stack that is being read, and drops an event that is still incomplete.
+    /// Completes the stack that is being read, and discards an event that is still incomplete.
     fn finish(&mut self) {
         self.last = None;
         if let Some(event) = self.incomplete.take() {
@@ -508,13 +510,13 @@ impl<R: BufRead> TraceReader for TextReader<R> {
     }
 }
 
-/// Formats a time as traces show it.
+/// Formats a time as in traces.
 fn seconds_of(time: Nanos) -> String {
     format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
 }
 
-/// Parses `CPU:1 [LOST 123 EVENTS]` of tracefs and `CPU:1 [123 EVENTS DROPPED]` of trace-cmd: the
-/// CPU, and the number of events, if any.
+/// Parses `CPU:1 [LOST 123 EVENTS]` from tracefs and `CPU:1 [123 EVENTS DROPPED]` from trace-cmd.
+/// Returns the CPU and, if given, the number of events.
 fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
     let (_, rest) = line.split_once("CPU:")?;
     let (cpu, what) = rest.split_once('[')?;

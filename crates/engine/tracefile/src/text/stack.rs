@@ -1,23 +1,24 @@
-//! Parses the functions of kernel stacks, on the lines after an event.
+//! Parses the functions of kernel stacks, which are on the lines after an event.
 
 use punctual_model::Nanos;
 
-/// Maximum number of functions of a stack that are kept (`PERF_MAX_STACK_DEPTH`).
+/// Maximum number of functions that are kept of a stack (`PERF_MAX_STACK_DEPTH`).
 const DEEPEST: usize = 127;
 
 /// A line with one function of a stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
-    /// ` => schedule` of tracefs, or `=> schedule (ffffffff81c0ffee)` of trace-cmd.
+    /// A line such as ` => schedule` from tracefs, or `=> schedule (ffffffff81c0ffee)` from
+    /// trace-cmd.
     Arrow(&'a str),
-    /// A kernel function of perf: `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`.
+    /// A kernel function from perf, such as `ffffffff81c0ffee schedule+0x2e ([kernel.kallsyms])`.
     Kernel(&'a str),
-    /// A function of a program. It is not kept.
+    /// A function of a user-space program. It is discarded.
     User,
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a line. `None` if it is not a function of a stack.
+    /// Parses a line. Returns `None` if it is not a function of a stack.
     pub(super) fn read(line: &'a str) -> Option<Self> {
         let line = line.trim();
         if let Some(function) = line.strip_prefix("=> ") {
@@ -39,7 +40,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The time and CPU at which an event was written, and the fields that all events have.
+/// The time at which and the CPU on which an event was written, and the fields that all events
+/// have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventHeader {
     pub(super) time: Nanos,

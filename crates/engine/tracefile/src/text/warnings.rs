@@ -1,6 +1,6 @@
 //! Counts lines that cannot be read.
 
-/// Number of lines of one kind, and number and text of the first one.
+/// How many lines of one kind there were, and the line number and text of the first one.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     lines: u64,
@@ -8,14 +8,14 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Adds a line.
+    /// Counts a line.
     pub(super) fn add(&mut self, number: u64, text: &str) {
         self.lines += 1;
         self.first
             .get_or_insert_with(|| (number, shortened(text.trim())));
     }
 
-    /// Returns whether any line was added.
+    /// Returns whether any line was counted.
     pub(super) const fn is_any(&self) -> bool {
         self.lines > 0
     }
@@ -35,19 +35,19 @@ impl Count {
 pub(super) struct Warnings {
     /// The line is not an event.
     pub(super) no_event: Count,
-    /// The line is an event of the table, but its text has an unknown form.
+    /// The line is an event from the table, but its text has an unknown form.
     pub(super) unreadable: Count,
     /// The line has no CPU.
     pub(super) no_cpu: Count,
     /// The line has no thread.
     pub(super) no_thread: Count,
-    /// The line was joined with the line before.
+    /// The line was joined with the previous line.
     pub(super) joined: Count,
     /// The event is earlier than events that were already returned.
     pub(super) late: Count,
     /// The event is the first one of another trace in the same text.
     pub(super) restart: Count,
-    /// The event is taken from another buffer that also contains it.
+    /// The event was skipped, because it is taken from another buffer that also contains it.
     pub(super) other_buffer: Count,
 }
 
@@ -90,7 +90,7 @@ impl Warnings {
     }
 }
 
-/// Shortens a text for a message, and replaces control characters.
+/// Shortens a text for a message and replaces control characters.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     let printable = |c: char| if c.is_control() { '?' } else { c };

@@ -1,6 +1,6 @@
-//! Tests with `trace.dat` files that trace-cmd 3.1.6 recorded on Linux 6.18. Each has its text from
-//! `trace-cmd report -t`. All files are compressed with xz. `buffers*` have two instances; one of
-//! these repeats events of the first buffer.
+//! Tests with `trace.dat` files that were recorded by trace-cmd 3.1.6 on Linux 6.18. For each,
+//! there is also the text from `trace-cmd report -t`. All files are compressed with xz. The
+//! `buffers*` files have two instances, one of which repeats events of the first buffer.
 
 use std::fs;
 use std::io::{Read, Write};

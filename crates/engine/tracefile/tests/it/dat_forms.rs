@@ -1,5 +1,5 @@
-//! Tests with generated `trace.dat` files of other machines: big-endian, 32 bits, each compression,
-//! and damaged files.
+//! Tests with generated `trace.dat` files, as if from other machines: big-endian, with 32 bits,
+//! with each compression, and damaged.
 
 use std::fs;
 use std::path::Path;
@@ -135,7 +135,7 @@ fn times(clock: &str, options: &[(u64, Vec<u8>)]) -> Vec<u64> {
 fn times_are_those_of_trace_cmd_report() {
     let form = USUAL;
     assert_eq!(times("mono", &[]), [3_125_000, 6_250_000]);
-    // OFFSET in ns, and DATE in us.
+    // The option OFFSET in ns, and the option DATE in us.
     assert_eq!(
         times("mono", &[(7, b"-125\0".to_vec())]),
         [3_124_875, 6_249_875]
@@ -144,10 +144,10 @@ fn times_are_those_of_trace_cmd_report() {
         times("mono", &[(1, b"0x10\0".to_vec())]),
         [3_141_000, 6_266_000]
     );
-    // TSC2NSEC: 0.32 ns a cycle.
+    // The option TSC2NSEC, with 0.32 ns per cycle.
     let calibration = form.numbers(&[(5_368_709, 4), (24, 4), (0, 8)]);
     assert_eq!(times("x86-tsc", &[(14, calibration)]), [999_999, 1_999_999]);
-    // TIME_SHIFT: CPU 0 with one sample, CPU 1 without any.
+    // The option TIME_SHIFT, with one sample for CPU 0 and none for CPU 1.
     let mut shift = form.numbers(&[(77, 8), (0, 4), (2, 4), (1, 4), (3_000_000, 8)]);
     shift.extend(form.numbers(&[(1_000_000_000, 8), (1, 8), (0, 4)]));
     assert_eq!(times("mono", &[(12, shift)]), [6_250_000, 1_003_125_000]);

@@ -19,14 +19,15 @@ fn next(state: &mut u64) -> usize {
     (*state >> 16) as usize
 }
 
-/// Changes a few bytes, or removes, repeats or truncates some.
+/// Changes a few bytes, removes or repeats some, or truncates the file.
 fn mutated(whole: &[u8], state: &mut u64) -> Vec<u8> {
     let mut bytes = whole.to_vec();
     for _ in 0..=next(state) % 6 {
         if bytes.len() < 2 {
             break;
         }
-        // Half of the changes are in the first tenth of the file, which contains its structure.
+        // Half of the changes are made in the first tenth of the file, which contains its
+        // structure.
         let among = match next(state) % 2 {
             0 => bytes.len(),
             _ => bytes.len().div_ceil(10),
@@ -49,7 +50,7 @@ fn mutated(whole: &[u8], state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the fixtures, and generated files in every form.
+/// Returns the fixtures and generated files in every form.
 fn files() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dat");
     let mut files = Vec::new();
@@ -108,7 +109,7 @@ fn the_seeds_are_traces() {
             crate::sound::any(&made).unwrap(),
             "{name}"
         );
-        // Maximum size of an input of the fuzzer, in bytes.
+        // Maximum size of an input for the fuzzer, in bytes.
         assert!(seed.len() <= 16_384, "{name}: {} bytes", seed.len());
     }
 }
@@ -138,7 +139,7 @@ fn small_files_cost_little() {
         packing: "zstd",
         ..USUAL
     };
-    // This buffer has pages of 8 MiB, and contains one page of zeros 5000 times.
+    // This buffer has pages of 8 MiB, and contains the same page of zeros 5000 times.
     let mut option = form.number(30, 8);
     option.extend(b"other\0mono\0");
     option.extend(form.numbers(&[(8 << 20, 4), (5_000, 4)]));
@@ -187,7 +188,7 @@ fn own_export_has_its_pages_events() {
             expected.extend(decoder.event(raw.cpu, Nanos(record.time), record.data));
         }
     }
-    // The seed contains one page twice.
+    // The seed contains the same page twice.
     expected.sort_by_key(|event| event.time);
     expected.dedup();
     let events = items.into_iter().filter_map(|item| match item {

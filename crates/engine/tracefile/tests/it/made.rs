@@ -1,4 +1,4 @@
-//! Generates a `trace.dat` with any byte order, size of longs, version and compression.
+//! Generates a `trace.dat` with any byte order, long size, version and compression.
 //!
 //! Source: trace-cmd.dat.v6(5), trace-cmd.dat.v7(5), `kernel/trace/ring_buffer.c`.
 
@@ -23,7 +23,7 @@ pub const USUAL: Form = Form {
     packing: "none",
 };
 
-/// Type numbers of the records.
+/// The type numbers of the records.
 pub const BPRINT: u64 = 3;
 pub const STACK: u64 = 4;
 pub const PRINT: u64 = 5;
@@ -34,8 +34,8 @@ pub const WAKING: u64 = 301;
 pub const WORK_END: u64 = 302;
 pub const EXPIRE: u64 = 303;
 
-/// The table of kernel functions: the first is at 0x81000000, each other is 0x100 after the one
-/// before.
+/// The table of kernel functions. The first is at 0x81000000, and each of the others is 0x100 after
+/// the one before it.
 const SYMBOLS: &str = "81000000 T _stext\n81000100 t schedule\n81000200 t my_timer\n";
 
 impl Form {
@@ -60,7 +60,7 @@ impl Form {
         self.number(value, self.long_bytes)
     }
 
-    /// Returns a record of a type that a thread wrote, with the fields of this type.
+    /// Returns a record of this type, written by this thread, with the fields of this type.
     pub fn record(&self, id: u64, pid: u64, fields: &[Vec<u8>]) -> Vec<u8> {
         let mut record = self.numbers(&[(id, 2), (0x01, 1), (2, 1), (pid, 4)]);
         record.extend(fields.concat());
@@ -99,13 +99,13 @@ impl Form {
         )
     }
 
-    /// Returns a record with the address of a format string, and its values.
+    /// Returns a record with the address of a format string and its values.
     pub fn bprint(&self, pid: u64, format: u64, values: &[u8]) -> Vec<u8> {
         let fields = [self.long(0x8100_0010), self.long(format), values.to_vec()];
         self.record(BPRINT, pid, &fields)
     }
 
-    /// Returns a record with the address of a constant text.
+    /// Returns a record with the address of a constant string.
     pub fn bputs(&self, pid: u64, text: u64) -> Vec<u8> {
         self.record(BPUTS, pid, &[self.long(0x8100_0010), self.long(text)])
     }
@@ -123,7 +123,7 @@ impl Form {
     }
 
     /// Returns a page with this time, these flags in its word `commit`, and these records, each
-    /// with the time since the record before.
+    /// with the time since the record before it.
     pub fn page(&self, time: u64, flags: u64, records: &[(u64, Vec<u8>)]) -> Vec<u8> {
         let mut data = Vec::new();
         for (delta, record) in records {
@@ -220,7 +220,7 @@ impl Form {
     }
 
     /// Returns the formats of the other events. `workqueue_execute_end` has no field for the
-    /// function, as before Linux 5.8.
+    /// function, as in kernels before Linux 5.8.
     fn events(&self) -> Vec<u8> {
         let long = self.long_bytes;
         let switch = [
@@ -292,7 +292,7 @@ impl Form {
         file.extend(content);
         let mut option = self.number(offset, 8);
         option.extend(b"\0local\0");
-        // The new first options refer to this part, and to the options before.
+        // The new first options refer to this part and to the previous options.
         let begin = 18 + self.packing.len() + 5;
         let others = file[begin..begin + 8].to_vec();
         let at = self.number(file.len() as u64, 8);

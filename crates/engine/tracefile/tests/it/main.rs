@@ -1,4 +1,4 @@
-//! Tests of reading trace files.
+//! Tests the reading of trace files.
 
 mod dat;
 mod dat_forms;

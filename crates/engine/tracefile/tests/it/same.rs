@@ -1,12 +1,12 @@
-//! Compares the items of a `trace.dat` with the items of its `trace-cmd report`.
+//! Compares the items of a `trace.dat` with those of its `trace-cmd report`.
 
 #![allow(unreachable_pub)]
 
 use punctual_model::{EventKind, TraceEvent};
 use punctual_tracefile::{Annotation, Item, TraceHead};
 
-/// Describes an item by the information that both forms contain: the text has no flags, and has
-/// names instead of addresses.
+/// Describes an item using only the information that both forms contain. The text has no flags, and
+/// it has names instead of addresses.
 fn common(item: &Item, head: &TraceHead) -> String {
     let name = |address: &mut u64, names: &mut String| {
         *names += head.symbols.get(address).map_or("?", String::as_str);
@@ -34,8 +34,8 @@ fn common(item: &Item, head: &TraceHead) -> String {
                 | EventKind::HrtimerExpireEntry { function, .. }
                 | EventKind::TimerExpireEntry { function, .. } => name(function, &mut names),
                 EventKind::Switch { prev_state, .. } => {
-                    // trace-cmd before 3.2 does not show preemption, and exchanges the two states
-                    // of a thread that ends.
+                    // trace-cmd before 3.2 does not show preemption, and swaps the two states of a
+                    // thread that ends.
                     let ends = if prev_state.is_exit() { 0x30 } else { 0 };
                     prev_state.0 = (prev_state.0 & 0xff) | ends;
                 }
@@ -46,7 +46,7 @@ fn common(item: &Item, head: &TraceHead) -> String {
     }
 }
 
-/// Compares items. Items with the same time may have another order if their CPUs differ.
+/// Compares items. Items with the same time may be in a different order if their CPUs differ.
 ///
 /// # Panics
 /// Panics if the items differ.

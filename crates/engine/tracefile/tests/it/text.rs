@@ -1,6 +1,6 @@
-//! Tests of text traces. `tracefs*`, `trace-cmd*` except `trace-cmd-2`, and `perf-script*` show one
-//! recording on Linux 6.18. The other texts were written by hand after published examples of other
-//! kernels and of rtla, so they only test that their form can be read.
+//! Tests of text traces. `tracefs*`, `trace-cmd*` except `trace-cmd-2`, and `perf-script*` all show
+//! the same recording on Linux 6.18. The other texts were written by hand, following published
+//! examples from other kernels and from rtla, so they only test that their form can be read.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,13 +26,14 @@ fn events(items: &[Item]) -> Vec<TraceEvent> {
     events.collect()
 }
 
-/// Returns the part of an event that all formats show: without flags, without addresses (the kernel
-/// hashes them), and without the preemption of a thread (trace-cmd before 3.2 does not print it).
+/// Returns the part of an event that is shown by all formats. This excludes flags, addresses (which
+/// the kernel hashes), and whether a thread was preempted (which trace-cmd before 3.2 does not
+/// print).
 fn common(event: &TraceEvent) -> (u32, u32, String) {
     let mut kind = event.kind.clone();
     match &mut kind {
         EventKind::Switch { prev_state, .. } => {
-            // trace-cmd before 3.2 exchanges the two states of a thread that ends.
+            // trace-cmd before 3.2 swaps the two states of a thread that ends.
             let ends = if prev_state.is_exit() { 0x30 } else { 0 };
             prev_state.0 = prev_state.0 & 0xff | ends;
         }
@@ -96,8 +97,8 @@ fn recording_is_equal_in_every_trace_format() {
             let differs = other.time.0.abs_diff(ours.time.0).abs_diff(begins);
             assert!(differs <= 2_000, "{name}: {differs} ns");
             if matches!(name, "trace-cmd-flags" | "tracefs-latency" | "tracefs-tgid") {
-                // trace-cmd before 3.2 shows one kind of rescheduling, and does not show disabled
-                // softirqs.
+                // trace-cmd before 3.2 shows only one kind of rescheduling, and does not show
+                // whether softirqs are disabled.
                 let resched = match name {
                     "trace-cmd-flags" => 0xa6,
                     _ => 0,
@@ -146,7 +147,7 @@ fn perf_script_matches_tracefs_events() {
             events.map(common).collect()
         };
         let (perf, tracefs) = (of_cpu(&perf), of_cpu(&tracefs));
-        // The clocks differ, so the excerpts begin and end a few events apart.
+        // The clocks differ, so the excerpts begin and end at slightly different events.
         let begin = perf.windows(5).position(|five| five == &tracefs[3..8]);
         let begin = begin.unwrap_or_else(|| panic!("{:?} of {perf:?}", &tracefs[3..8]));
         let both = perf[begin..].iter().zip(&tracefs[3..]);

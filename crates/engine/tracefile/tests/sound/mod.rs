@@ -1,5 +1,5 @@
-//! Invariants of all traces, even of damaged ones. The tests and the fuzz target (`fuzz/`) share
-//! them.
+//! Invariants of all traces, even damaged ones. They are shared by the tests and the fuzz target
+//! (`fuzz/`).
 
 #![allow(unreachable_pub, dead_code)]
 
@@ -7,13 +7,14 @@ use std::io::Cursor;
 
 use punctual_tracefile::{Input, Item, TraceFileError, TraceHead, TraceReader, open, open_text};
 
-/// Reads all items of a text trace, and the head.
+/// Reads all items and the head of a text trace.
 ///
 /// # Errors
 /// Returns an error if the input is not a trace.
 ///
 /// # Panics
-/// Panics if times go back without a warning, or if there are more items than lines allow.
+/// Panics if times go backwards without a warning, or if there are more items than the number of
+/// lines allows.
 pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (items, head) = items(open_text(Cursor::new(bytes.to_vec()))?)?;
     assert!(head.warnings.len() < 10, "{:?}", head.warnings);
@@ -21,13 +22,13 @@ pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     Ok((items, head))
 }
 
-/// Reads all items of a trace of any format, and the head.
+/// Reads all items and the head of a trace in any format.
 ///
 /// # Errors
 /// Returns an error if the input is not a trace.
 ///
 /// # Panics
-/// Panics if times go back without a warning.
+/// Panics if times go backwards without a warning.
 pub fn any(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (items, head) = items(open(Input::stream(Cursor::new(bytes.to_vec())))?)?;
     assert!(head.warnings.len() < 250, "{}", head.warnings.len());

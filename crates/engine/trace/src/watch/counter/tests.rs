@@ -38,7 +38,7 @@ fn event(time: u64, cpu: u32, pid: u32, kind: EventKind) -> Streamed {
     })
 }
 
-/// Returns the event that `waker` wakes a thread.
+/// Returns the event of `waker` waking a thread.
 fn waking(time: u64, cpu: u32, waker: u32, task: Task) -> Streamed {
     let kind = EventKind::Waking {
         task,
@@ -94,7 +94,7 @@ fn wait_lasts_from_waking_to_switch() {
         (Nanos(5_000), Nanos(4_000))
     );
     assert_eq!((late.victim.tid, late.culprit.tid, late.waker), (7, 8, 9));
-    // The culprit ran before the wake-up too, but no thread waited at that time.
+    // The culprit also ran before the wake-up, but no thread was waiting at that time.
     assert_eq!(late.culprit_ran_ns, Some(Nanos(4_000)));
     assert_eq!(late.victim.policy, None);
     assert_eq!(late.victim.scheduling(), "real-time 80");
@@ -108,7 +108,7 @@ fn unfinished_wait_is_open() {
     let events = [
         switch(1_000, 1, IDLE, hog),
         waking(5_000, 0, 9, control),
-        // This thread runs, so it does not wait.
+        // This thread is running, so it is not waiting.
         waking(6_000, 0, 9, hog),
     ];
     events.iter().for_each(|events| counter.take(events));
@@ -127,7 +127,7 @@ fn unfinished_wait_is_open() {
     assert_eq!(counter.waiting(Nanos(1_000_000_001)).notes, []);
 }
 
-/// Threads that wait while the events are being enabled wait because of this program.
+/// Threads that have to wait while the events are being enabled do so because of this program.
 #[test]
 fn wake_ups_before_start_are_not_counted() {
     let (early, later) = (task(7, 120), task(8, 120));
@@ -182,7 +182,8 @@ fn a_new_thread_waits_too() {
     assert_eq!((count(&seen), seen.longest[0].waker), (1, 3));
 }
 
-/// A kernel can lose the events of a CPU's idle thread; switches from it then have no event.
+/// A kernel can lose the events of a CPU's idle thread, so that switches from this thread have no
+/// event.
 #[test]
 fn switch_in_without_event_is_lost_wakeup() {
     let own = task(7, 120);
@@ -218,7 +219,7 @@ fn what_was_lost_makes_no_long_waits() {
         ],
     );
     assert_eq!((count(&seen), seen.lost, seen.events_lost), (0, 1, 12));
-    // Later wake-ups count again.
+    // Later wake-ups are counted again.
     let seen = counted(
         ASK,
         &[
@@ -244,8 +245,8 @@ fn of_real_time_threads_only() {
             waking(10, 0, 0, fair),
             waking(20, 0, 0, urgent),
             switch(50, 0, IDLE, urgent),
-            // The wait of the fair thread is not counted: no event would show whether it ran in
-            // between.
+            // The wait of the fair thread is not counted, because no event would show whether the
+            // thread ran in between.
             switch(70, 0, urgent, fair),
         ],
     );
@@ -274,12 +275,12 @@ fn names_beyond_the_most_are_counted_without() {
     assert_eq!(seen.longest.len(), ASK.longest);
 }
 
-/// A machine that schedules at random. It keeps the true waits and the events.
+/// A simulated machine that schedules threads at random, and records the true waits and the events.
 #[derive(Clone, Debug)]
 struct Machine {
     time: u64,
     running: [u32; 2],
-    /// For each waiting thread: the start of its wait, and whether it was woken or lost its CPU.
+    /// For each waiting thread, the start of its wait and whether it was woken or lost its CPU.
     queued: BTreeMap<u32, (u64, bool)>,
     events: Vec<Streamed>,
     waits: Vec<u64>,
@@ -304,7 +305,7 @@ impl Machine {
         let asleep = !self.running.contains(&pid) && !self.queued.contains_key(&pid);
         match what {
             0 => {
-                // A thread may be woken even if it runs or already waits.
+                // A thread may be woken even if it is running or already waiting.
                 let events = waking(self.time, cpu as u32, self.running[cpu], thread(pid));
                 if asleep {
                     self.queued.insert(pid, (self.time, true));
@@ -351,7 +352,7 @@ proptest! {
         prop_assert_eq!(seen.longest.first().map(|late| late.latency_ns.0), longest);
     }
 
-    /// If any events are lost, no wait is counted twice, and no wait is too long.
+    /// No matter which events are lost, no wait is counted twice, and none is counted as too long.
     #[test]
     fn missing_events_invent_no_wait(
         steps in proptest::collection::vec((0u8..3, 0usize..2, 1u32..=THREADS, 1u64..5_000, proptest::bool::weighted(0.97)), 0..200),
@@ -364,7 +365,7 @@ proptest! {
             shown.extend(machine.events[from..].iter().cloned().map(|events| (is_shown, events)));
         }
         let mut events = Vec::new();
-        // For each CPU: the number of lost events, and the time of the last event before them.
+        // For each CPU, the number of lost events and the time of the last event before them.
         let mut missing = [(0, Nanos::ZERO); 2];
         let gap = |cpu: usize, (lost, from), to| Streamed::Gap { from, to, cpu: cpu as u32, lost };
         for (is_shown, one) in shown {
@@ -506,7 +507,7 @@ fn kernel_refusal_is_reported_and_changes_nothing() {
     let kernel = self::kernel();
     for first in 0..6 {
         kernel.fake.refuse(first, 100);
-        // If the kernel rejects the clock, the trace uses another one.
+        // If the kernel rejects the clock, the trace uses a different one.
         assert!(kernel.watch(ASK).is_err(), "{first}");
         assert_eq!(kernel.fake.instances().unwrap(), [""; 0], "{first}");
     }

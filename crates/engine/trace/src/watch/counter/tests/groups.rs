@@ -1,8 +1,8 @@
 use super::*;
 use crate::watch::{GroupAsk, GroupsOf};
 
-/// A thread keeps the group that it had at its wake-up, because it may have ended when its switch
-/// is read.
+/// The group that a thread had at its wake-up is used, because the thread may already have ended
+/// when the switch to it is read.
 #[test]
 fn immediately_ending_thread_counts_in_its_group() {
     let ask = WatchAsk {
