@@ -39,8 +39,8 @@ parameters! {
 /// Time that make has after SIGTERM to remove half-written files.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Builds repeatedly; one line per build. Ends if a build fails or the tree
-/// cannot be cleaned (a second build would then do nothing).
+/// Script that builds repeatedly and prints one line per build. It ends if a build fails or if the
+/// tree cannot be cleaned, because another build would then do nothing.
 const BUILDS: &str = r#"
 tree=$1
 jobs=$2

@@ -26,10 +26,11 @@ parameters! {
     );
 }
 
-/// The most common cache-line size; longer lines are hit more often.
+/// The most common cache-line size. If the lines of a machine are longer, each one is written more
+/// often.
 const LINE: usize = 64;
 
-/// Lines between two reads of the stop flag.
+/// Number of lines written between two checks of the stop flag.
 const BLOCK: usize = 4096;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
@@ -61,8 +62,8 @@ fn thrash(shift: &Shift, buffer: &mut [u8], lines: usize) {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            // Multiplies the high 32 bits by the number of lines, then divides by 2^32: an even
-            // distribution without a division.
+            // Multiplies the high 32 bits by the number of lines, then shifts the product right by
+            // 32 bits. This distributes the lines evenly without a division.
             let line = ((random >> 32) * lines as u64) >> 32;
             let byte = &mut buffer[line as usize * LINE];
             *byte = byte.wrapping_add(1);

@@ -15,7 +15,7 @@ pub(crate) const ENTRY: LoadEntry = LoadEntry {
     bare: Some("command"),
     needs: None,
     kind: LoadKind::Processes,
-    // The work of a command is unknown: only its CPU time can be measured.
+    // It is unknown what work a command does, so only its CPU time can be measured.
     build: |arguments| Processes::load("command", script, |_| Vec::new(), arguments),
 };
 
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(2);
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
     let command = COMMAND.value_in(arguments).unwrap_or_default();
     Ok(Script {
-        // Its output is not read.
+        // The output of the command is not read.
         shell: format!("exec >/dev/null\n{command}"),
         arguments: Vec::new(),
         title: format!("'{command}'"),
@@ -52,7 +52,8 @@ mod tests {
             .unwrap()
     }
 
-    /// Waits until `done`, for at most 10 s: the limit catches hangs and is not a timing.
+    /// Waits until `done` returns `true`, for at most 10 s. The limit only catches hangs; it is not
+    /// an expected duration.
     fn eventually(mut done: impl FnMut() -> bool) -> bool {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {

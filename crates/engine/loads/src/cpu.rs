@@ -53,7 +53,8 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// Computes for this time on the clock; does not compensate for CPU time lost to other tasks.
+/// Computes until this much time has passed on the clock, and does not compensate for CPU time lost
+/// to other tasks.
 fn compute_for(shift: &Shift, time: Duration) {
     let until = Instant::now() + time;
     while !shift.stopping() && Instant::now() < until {

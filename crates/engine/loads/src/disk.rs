@@ -71,7 +71,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         .collect())
 }
 
-/// The files that a thread writes.
+/// Description of the files that a thread writes.
 #[derive(Clone)]
 pub(crate) struct Files {
     /// Folder for the files.
@@ -80,7 +80,7 @@ pub(crate) struct Files {
     pub(crate) size: u64,
     /// Bytes written between two syncs.
     pub(crate) sync: u64,
-    /// Total size in bytes of the files that the threads of the load have at one time.
+    /// Total size in bytes of the files that exist at one time, over all threads of the load.
     pub(crate) all: u64,
 }
 
@@ -114,8 +114,9 @@ impl Files {
     pub(crate) fn write(&self, shift: &Shift, mut pace: Pace) -> io::Result<()> {
         let block = vec![0x5a; BLOCK];
         while !shift.stopping() {
-            // Other programs write too, so the space that was free at the start may be used by now.
-            // This thread's own file does not exist at this point, so its space counts as free.
+            // Other programs also write, so the space that was free at the start may be in use by
+            // now. This thread's own file does not exist at this point, so its space counts as
+            // free.
             if self.size > scratch::usable_bytes(&self.folder)? {
                 return Err(full(&self.folder));
             }

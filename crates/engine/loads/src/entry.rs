@@ -7,7 +7,7 @@ use punctual_model::{Achieved, ArgumentError, Arguments, CpuSetError, Nanos, Par
 pub struct LoadEntry {
     /// Name on the command line.
     pub name: &'static str,
-    /// Effect on the machine: a phrase for the list of loads.
+    /// Effect on the machine, as a phrase for the list of loads.
     pub summary: &'static str,
     /// Parameters on the command line.
     pub parameters: &'static [Parameter],
@@ -36,28 +36,30 @@ pub trait Load: Send {
     /// Starts the load on these CPUs (at least one).
     ///
     /// # Errors
-    /// Returns an error if a resource is not available. No part of the load remains then.
+    /// Returns an error if a resource is not available. In that case, no part of the load is left
+    /// running.
     fn start(&mut self, cpus: &[u32]) -> Result<(), LoadError>;
 
-    /// Returns how the load ended, if it ended before [`Self::stop`].
+    /// Returns how the load ended, if it ended before [`Self::stop`] was called.
     fn ended_early(&mut self) -> Option<Ended>;
 
     /// Returns the CPU time used so far, if known. After [`Self::stop`], this is the total.
     fn cpu_time(&mut self) -> Option<Nanos>;
 
-    /// Returns the work done, after [`Self::stop`]; empty if unknown.
+    /// Returns the work done; empty if unknown. Call this after [`Self::stop`].
     fn achieved(&mut self) -> Vec<Achieved>;
 
     /// Stops the load, and returns when all its tasks have ended.
     fn stop(&mut self);
 }
 
-/// How a load ended that ended before it was stopped.
+/// Describes how a load ended before it was stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Description, without a full stop at its end.
     pub how: String,
-    /// Whether the load failed: an exit status other than 0, a signal, an error.
+    /// Whether the load failed, that is, ended with an exit status other than 0, by a signal or
+    /// with an error.
     pub failed: bool,
     /// The last lines of its stderr; empty if there are none.
     pub stderr: String,
@@ -101,7 +103,7 @@ pub enum LoadError {
         /// The reason.
         source: CpuSetError,
     },
-    /// A program that it needs is not installed.
+    /// A program that the load needs is not installed.
     #[error("load {load}: {program} is not in PATH: install it")]
     NotInstalled {
         /// The load.
@@ -117,7 +119,7 @@ pub enum LoadError {
         /// The reason, and the remedy.
         why: String,
     },
-    /// The start failed.
+    /// The load could not be started.
     #[error("load {load}: {what}: {source}")]
     Start {
         /// The load.

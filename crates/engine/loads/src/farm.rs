@@ -1,8 +1,9 @@
 //! `farm`: a medium load, as in OSADL's test racks.
 //!
 //! OSADL's QA farm measures its boards under a medium load: about 1 Mbit/s of network traffic, 1
-//! MB/s to the file system and 1 MB/s of allocations. Its network traffic goes to another machine;
-//! this load stays on the loopback interface, and so causes no network card interrupts.
+//! MB/s to the file system and 1 MB/s of allocations. The farm's network traffic goes to another
+//! machine. The traffic of this load stays on the loopback interface, and so causes no interrupts
+//! from a network card.
 
 use std::io;
 
@@ -42,8 +43,8 @@ const fn rate(name: &'static str, help: &'static str) -> Typed<u64> {
     Typed::count(name, help, 1..=1000).or("1")
 }
 
-/// Amounts sent, written and allocated in one step, in bytes: the work of a tenth of a second at
-/// the default rates, or less.
+/// Amounts handled in one step, in bytes. At the default rates, each is the work of a tenth of a
+/// second or less.
 const MESSAGE: usize = 1_400;
 const ALLOCATION: usize = 64 << 10;
 

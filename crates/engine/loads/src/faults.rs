@@ -33,7 +33,7 @@ parameters! {
     );
 }
 
-/// Pages between two reads of the stop flag.
+/// Number of pages touched between two checks of the stop flag.
 const BLOCK: usize = 64;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
@@ -48,7 +48,7 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
 }
 
 /// Counts each touched page as one page fault. The kernel maps several pages in one fault only with
-/// large folios, which are disabled here.
+/// large folios, which are disabled for this memory.
 fn fault(shift: &Shift, bytes: usize, rate: Option<u64>) -> io::Result<()> {
     let mut pace = Pace::new(rate);
     while !shift.stopping() {

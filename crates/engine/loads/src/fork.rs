@@ -26,8 +26,9 @@ parameters! {
     );
 }
 
-/// Each shell waits for each process before it starts the next, so there are never more than two
-/// per shell. One line means four processes: two that only fork, and two that also exec.
+/// Each shell waits for a process to end before it starts the next one, so there are never more
+/// than two per shell. Each line of output stands for four processes: two that are only forked, and
+/// two that also call exec.
 const STORM: &str = r#"
 storm() {
   while :; do

@@ -1,4 +1,4 @@
-//! Loads: one file per load, one line each in [`LOADS`].
+//! Loads. Each load has one file in this crate and one entry in [`LOADS`].
 //!
 //! **For:** deliberate disturbance of the machine while a probe measures.
 //!
@@ -8,11 +8,11 @@
 //! **Must not know:** the probes, the store, the terminal.
 //!
 //! A load never outlives the run, even if the program is killed: its threads die with the process,
-//! a watcher kills its processes (`process.rs`), and its scratch files are unlinked on creation. It
-//! never runs at real-time priority: threads and processes inherit their parent's policy and leave
-//! a real-time one before they start work. (Programs that the user names, with `command`, `build`
-//! and `stress-ng`, could set one themselves.) It uses only a part of the available memory and disk
-//! space, and stops on request.
+//! a watcher kills its processes (`process.rs`), and its scratch files are unlinked on creation. A
+//! load never runs at real-time priority: if its threads and processes inherit a real-time policy
+//! from their parent, they leave it before they start work. (Programs that the user runs with
+//! `command`, `build` and `stress-ng` could set such a policy themselves.) A load uses only a part
+//! of the available memory and disk space, and stops on request.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -43,7 +43,7 @@ pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
 pub use outside::Outside;
 pub use request::{LoadRequest, Running, serve};
 
-/// All loads. To add one, create a file with its entry, and add a line here.
+/// All loads. To add one, create a file with its entry, and list the entry here.
 pub const LOADS: &[LoadEntry] = &[
     cpu::ENTRY,
     cache::ENTRY,

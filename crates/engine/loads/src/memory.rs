@@ -1,4 +1,4 @@
-//! `memory`: uses the memory bandwidth.
+//! `memory`: copies memory, which uses memory bandwidth.
 
 use punctual_model::{Arguments, Typed, parameters};
 
@@ -31,7 +31,7 @@ parameters! {
     );
 }
 
-/// Bytes between two reads of the stop flag.
+/// Number of bytes copied between two checks of the stop flag.
 const BLOCK: usize = 256 << 10;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {

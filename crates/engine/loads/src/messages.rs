@@ -1,7 +1,7 @@
 //! `messages`: groups of threads that write to each other, as hackbench does.
 //!
-//! Uses threads, not processes: the scheduler handles both as tasks, and the path through the
-//! socket or pipe is the same. Only the change of address space is missing.
+//! Uses threads instead of processes. The scheduler treats both as tasks, and the path through the
+//! socket or pipe is the same. Only the switch between address spaces is missing.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -84,7 +84,8 @@ fn group(
     Ok(())
 }
 
-/// Opens a channel to one receiver: its reading end, and a writing end for each sender.
+/// Opens a channel to one receiver. Returns its reading end, and adds a writing end for each
+/// sender.
 fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
     if pipes {
         let (reader, writer) = io::pipe()?;
@@ -102,7 +103,8 @@ fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
     Ok(Box::new(reader))
 }
 
-/// The writing end of a pipe, shared by several senders; the last one closes it.
+/// The writing end of a pipe, shared by several senders. It is closed when the last of them drops
+/// it.
 struct SharedPipe(Arc<io::PipeWriter>);
 
 impl Write for SharedPipe {
@@ -140,7 +142,7 @@ fn send(shift: &Shift, mut writers: Vec<Writer>, size: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads message by message until all senders have closed.
+/// Reads one message after another until all senders have closed their ends.
 fn receive(shift: &Shift, mut reader: Reader, size: usize) -> io::Result<()> {
     let mut message = vec![0; size];
     loop {

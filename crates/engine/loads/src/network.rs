@@ -1,7 +1,7 @@
 //! `network`: traffic over the loopback interface.
 //!
-//! Both ends are in this process, on 127.0.0.1 and ports that the kernel
-//! chooses: nothing leaves the machine, and no other program can connect.
+//! Both ends are in this process, on 127.0.0.1 and on ports chosen by the kernel. So no data leaves
+//! the machine, and no other program can connect.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
@@ -46,10 +46,10 @@ parameters! {
     );
 }
 
-/// Time-out of a blocking call, after which the stop flag is read.
+/// Timeout of a blocking call, after which the stop flag is checked.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Bytes a second in a Mbit/s.
+/// Bytes per second in one Mbit/s.
 pub(crate) const MEGABIT: u64 = 125_000;
 
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
@@ -130,7 +130,7 @@ fn udp_pair() -> io::Result<(UdpSocket, UdpSocket)> {
     Ok((from, to))
 }
 
-/// Returns whether to retry: after a signal to the program, or a time-out.
+/// Returns whether to retry the call, which is the case after a signal to the program or a timeout.
 fn passes(error: &io::Error) -> bool {
     matches!(
         error.kind(),

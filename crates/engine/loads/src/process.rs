@@ -43,10 +43,10 @@ shift
 sh -c "$script" sh "$@"
 "#;
 
-/// Removes the scratch folder `$1` when this program has ended. Runs in its own process group, to
-/// outlive the group of the script, whose ID it reads from the pipe. It waits for that group for a
-/// limited time, because a container may not reap zombies. Processes that left the group
-/// (stress-ng's workers) end later and may still write, so a failed removal is repeated.
+/// Removes the scratch folder `$1` when this program has ended. Runs in its own process group, so
+/// that it outlives the group of the script, whose ID it reads from the pipe. It waits for that
+/// group for a limited time, because a container may not reap zombies. Processes that left the
+/// group (stress-ng's workers) end later and may still write, so a failed removal is repeated.
 const CLEANER: &str = r#"
 read -r group
 cat >/dev/null
@@ -78,7 +78,7 @@ const LAST_LINES: usize = 5;
 pub(crate) struct Script {
     /// The text for `sh -c`.
     pub(crate) shell: String,
-    /// Its `$1`, `$2`, ….
+    /// The arguments of the script: `$1`, `$2`, ….
     pub(crate) arguments: Vec<OsString>,
     /// Name of the script in messages.
     pub(crate) title: String,
@@ -217,7 +217,7 @@ impl Guarded {
             .args(&script.arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // These variables are set if make started this program.
+            // make sets these variables if it started this program.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL");
@@ -267,8 +267,8 @@ impl Guarded {
         })
     }
 
-    /// Waits briefly until the output of an ended process is read. It does not wait for the end of
-    /// the pipes, because child processes may hold them open.
+    /// Waits briefly for the remaining output of a process that has ended. Does not wait until the
+    /// pipes are closed, because child processes may hold them open.
     fn all_read(&self) {
         let deadline = Instant::now() + Duration::from_millis(100);
         let readers = || [&self.reader, &self.errors].into_iter().flatten();
@@ -283,7 +283,7 @@ impl Guarded {
         self.reader.as_ref().map(Reader::so_far).unwrap_or_default()
     }
 
-    /// Ends all its processes.
+    /// Ends all processes of the group.
     pub(crate) fn stop(mut self) -> Account {
         let cpu_time = self.cpu_time();
         let lasted = self.started.elapsed().into();
@@ -323,7 +323,7 @@ impl Cleaner {
             scratch: scratch.to_owned(),
             process: spawn_on(cpus, command)?,
         };
-        // It may contain a copy of a user's sources.
+        // The folder may contain a copy of a user's sources.
         fs::DirBuilder::new().mode(0o700).create(scratch)?;
         Ok(cleaner)
     }
@@ -359,8 +359,8 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Starts a process on these CPUs at normal priority. It inherits both from the thread that starts
-/// it.
+/// Starts a process on these CPUs at normal priority. The process inherits both from the thread
+/// that starts it.
 fn spawn_on(cpus: &[u32], mut command: Command) -> io::Result<Child> {
     ThreadBuilder::new("load-start")
         .cpus(cpus)
@@ -385,7 +385,7 @@ fn last_lines(errors: &Output) -> String {
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
 
-/// The part of a long output that is kept.
+/// Which part of a long output is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// The first [`OUTPUT_LIMIT`] bytes.

@@ -127,8 +127,8 @@ pub struct Running {
 }
 
 impl LoadRequest {
-    /// Sets the CPUs of the load, unless the request names some (`--load-cpus`). An empty set
-    /// changes nothing.
+    /// Sets the CPUs of the load (`--load-cpus`) unless the request already names some. An empty
+    /// set changes nothing.
     pub fn on_cpus(mut self, cpus: &CpuSet) -> Self {
         if self.cpus.is_none() && !cpus.is_empty() {
             self.cpus = Some(cpus.clone());
@@ -150,7 +150,7 @@ impl LoadRequest {
     }
 
     /// Runs the load outside the control group of this process. Requires
-    /// [`subprocess`](Self::subprocess); both kinds of loads then start in the subprocess.
+    /// [`subprocess`](Self::subprocess); loads of both kinds are then started in the subprocess.
     pub fn outside(mut self, outside: &Outside) -> Self {
         self.outside = Some(outside.clone());
         self
@@ -164,7 +164,8 @@ impl LoadRequest {
     /// Starts the load.
     ///
     /// # Errors
-    /// If a resource is not available: a program, memory, disk space, the CPUs.
+    /// Returns an error if a resource is not available, such as a program, memory, disk space or
+    /// the CPUs.
     pub fn start(self) -> Result<Running, LoadError> {
         let name = self.entry.name;
         if let Some(program) = self.entry.needs
@@ -177,8 +178,8 @@ impl LoadRequest {
         }
         let refused =
             |error| LoadError::start(name, "cannot set its CPUs", std::io::Error::other(error));
-        // If the load leaves the control group, the limits of this group do not apply: the
-        // subprocess checks the CPUs.
+        // If the load leaves the control group, the limits of this group do not apply to it. The
+        // subprocess then checks the CPUs.
         let own = self.cpus.as_ref().filter(|_| self.outside.is_none());
         let cpus = match own {
             Some(cpus) => cpus.iter().collect(),
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(with("cpu").cpus, list("0-7"));
         assert_eq!(with("cpu:cpus=1").cpus, list("1"));
         assert_eq!(with("command:make").record().parameters["cpus"], "0-7");
-        // A number after another parameter is not a CPU.
+        // A number that follows another parameter is not a CPU.
         assert!("cpu:threads=2,3".parse::<LoadRequest>().is_err());
         assert!("cpu:cpus=0,threads=2,3".parse::<LoadRequest>().is_err());
     }

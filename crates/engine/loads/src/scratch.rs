@@ -10,19 +10,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// Returns the folder of scratch files for loads whose user names none: `$TMPDIR`, or `/var/tmp`,
-/// which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
+/// Returns the folder for scratch files of loads if the user names none: `$TMPDIR`, or else
+/// `/var/tmp`, which unlike `/tmp` is rarely kept in memory (file-hierarchy(7)).
 pub(crate) fn folder() -> PathBuf {
     let folder = std::env::var_os("TMPDIR")
         .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
-    // Processes may have a different working folder. If the current folder cannot be read, the path
-    // stays relative.
+    // Processes of the load may have a different working folder, so the path is made absolute. If
+    // the current folder cannot be read, the path stays relative.
     std::path::absolute(&folder).unwrap_or(folder)
 }
 
-/// Returns a name in `folder` that no other load uses. The caller must fail if the name exists
-/// nevertheless.
+/// Returns a name in `folder` that no other load uses. If the name exists nevertheless, the caller
+/// must fail.
 pub(crate) fn unique(folder: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -36,13 +36,14 @@ pub(crate) fn unique(folder: &Path) -> PathBuf {
 }
 
 /// Creates a file without a name. The kernel removes it when it is closed, even if the program is
-/// killed. If the file system has no O_TMPFILE (open(2)), the file has a name for a moment.
+/// killed. If the file system does not support O_TMPFILE (open(2)), the file has a name for a
+/// moment.
 pub(crate) fn nameless_file(folder: &Path) -> io::Result<File> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
         Ok(file) => Ok(file.into()),
-        // Kernels and file systems without O_TMPFILE open the folder instead, and return EISDIR or
-        // ENOENT.
+        // Kernels and file systems that do not support O_TMPFILE try to open the folder instead,
+        // and return EISDIR or ENOENT.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => named_for_a_moment(folder),
         Err(error) => Err(error.into()),
     }

@@ -18,8 +18,8 @@ pub(crate) fn last_level_cache() -> u64 {
     Host::live().last_level_cache().unwrap_or(USUAL_CACHE)
 }
 
-/// Returns the memory limit of one load: an eighth of the available memory, so that several at once
-/// do not exhaust it.
+/// Returns the memory limit of one load: an eighth of the available memory, so that several loads
+/// at once do not exhaust it.
 fn limit() -> u64 {
     Host::live().memory_available().unwrap_or(512 * MIB) / 8
 }

@@ -28,7 +28,7 @@ parameters! {
 /// Time that stress-ng has after SIGTERM to print its figures and to remove its files.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Options that give its processes a real-time policy, which no load has.
+/// Options that give the processes of stress-ng a real-time policy, which no load may have.
 const REAL_TIME: &[&str] = &["--sched", "--schedpolicy", "--schedmix", "--cyclic"];
 
 fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {

@@ -77,8 +77,8 @@ pub(crate) struct Subprocess {
 }
 
 impl Subprocess {
-    /// Creates the load `request`, which `command` serves in the control groups and on the CPUs of
-    /// `outside`.
+    /// Creates the load `request`. The program `command` runs it in the control groups and on the
+    /// CPUs of `outside`.
     pub(crate) fn load(
         load: &'static str,
         command: &[OsString],
@@ -104,8 +104,8 @@ impl Subprocess {
     fn wait(&self, running: &mut Guarded) -> Result<(), NotStarted> {
         let deadline = Instant::now() + START;
         loop {
-            // Check for the end first, then read the output: this order misses no line written
-            // before the end.
+            // Check for the end before reading the output, so that no line written before the end
+            // is missed.
             let ended = running.ended();
             let output = running.output();
             if line(&output, STARTED).is_some() {
@@ -125,8 +125,8 @@ impl Subprocess {
     }
 }
 
-/// Returns the text after `start` in the first line that contains it. Other output may precede it
-/// on the line.
+/// Returns the text after `start` in the first line that contains it. Other output may precede
+/// `start` on that line.
 fn line(output: &Output, start: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&output.text);
     // The last line may be incomplete.
@@ -173,7 +173,8 @@ impl Load for Subprocess {
         let running = self.running.as_mut()?;
         let ended = running.ended()?;
         let recorded = record(&running.output());
-        // A load made of threads never ends by itself; a command may, without a failure.
+        // A load made of threads never ends by itself. A command may end by itself without having
+        // failed.
         let failed = recorded.as_ref().is_none_or(|record| record.failed);
         let (how, stderr) =
             recorded.map_or((None, None), |record| (record.ended_early, record.stderr));

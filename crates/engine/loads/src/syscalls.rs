@@ -28,7 +28,7 @@ parameters! {
     );
 }
 
-/// Iterations between two reads of the stop flag.
+/// Number of iterations between two checks of the stop flag.
 const BLOCK: u64 = 16;
 /// See [`turn`].
 const CALLS_A_TURN: u64 = 5;
@@ -55,7 +55,7 @@ fn call(shift: &Shift, rate: Option<u64>) -> io::Result<()> {
     Ok(())
 }
 
-/// Five calls: one without effect, a read, a write, a stat, a yield.
+/// Makes five system calls: one without effect, a read, a write, a stat and a yield.
 fn turn(zero: &File, null: &File) -> io::Result<()> {
     let mut bytes = [0; 64];
     std::hint::black_box(rustix::process::getppid());

@@ -39,7 +39,7 @@ parameters! {
     ).or("5ms");
 }
 
-/// Longest wait between two reads of the stop flag.
+/// Longest wait between two checks of the stop flag.
 const MOMENT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -84,8 +84,8 @@ impl Timers {
         })
     }
 
-    /// Starts the timers, spread over one interval, on the CPU of the thread, because the kernel
-    /// lets them expire there. Then reads each timer that fires.
+    /// Starts the timers, spread over one interval, and then reads each timer that fires. The
+    /// thread itself starts them, because the kernel lets them expire on its CPU.
     fn fire(self, shift: &Shift) -> io::Result<()> {
         let count = self.timers.len() as u64;
         for (index, timer) in (1..).zip(&self.timers) {

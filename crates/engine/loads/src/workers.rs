@@ -105,8 +105,8 @@ impl Shared {
     }
 
     fn stop(&self) {
-        // The lock is held, so each worker either sees the stop flag before it waits, or already
-        // waits when it is notified.
+        // The lock is held, so each worker either sees the stop flag before it waits, or is already
+        // waiting when it is notified.
         let _gate = lock(&self.gate);
         self.stop.store(true, Ordering::Relaxed);
         self.bell.notify_all();
@@ -151,14 +151,14 @@ impl Shift {
             .cpu_ns
             .fetch_add(Nanos::from(cpu).0, Ordering::Relaxed);
         let how = match result {
-            // An error that the stop of the load caused does not count.
+            // An error that was caused by stopping the load does not count.
             _ if self.stopping() => return,
             Ok(()) => format!("{load} ended by itself"),
             Err(error) => format!("{load} failed: {error}"),
         };
         lock(&self.shared.failure).get_or_insert(how);
-        // Without this worker, the load differs from the requested one. So the whole load ends, and
-        // its end is reported.
+        // Without this worker, the load differs from the requested one, so the whole load is ended,
+        // and this is reported.
         self.shared.stop();
     }
 }
@@ -180,8 +180,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Allows a total of `per_second` per second, over the amounts given to [`Self::after`];
-    /// unlimited if `None`.
+    /// Limits the sum of the amounts passed to [`Self::after`] to `per_second` per second; no limit
+    /// if `None`.
     pub(crate) fn new(per_second: Option<u64>) -> Self {
         Self {
             per_second: per_second.filter(|&rate| rate > 0),
@@ -190,8 +190,8 @@ impl Pace {
         }
     }
 
-    /// Counts `amount`, and waits until the rate allows more. Work that is late by more than a
-    /// second is dropped, to avoid a burst.
+    /// Counts `amount`, and waits until the rate allows more. Work that is more than a second late
+    /// is dropped, to avoid a burst.
     pub(crate) fn after(&mut self, shift: &Shift, amount: u64) {
         let Some(rate) = self.per_second else {
             return;
@@ -288,7 +288,7 @@ impl Load for Workers {
         how.map(Ended::failure)
     }
 
-    /// The CPU time is only known after the load was stopped.
+    /// The CPU time is only known after the load has been stopped.
     fn cpu_time(&mut self) -> Option<Nanos> {
         self.lasted?;
         Some(Nanos(self.shared.cpu_ns.load(Ordering::Relaxed)))
@@ -310,7 +310,7 @@ impl Load for Workers {
     fn stop(&mut self) {
         self.shared.stop();
         for thread in self.threads.drain(..) {
-            // A panic that ended the load early was already reported.
+            // A panic that ended the load early has already been reported.
             let _ = thread.join();
         }
         self.lasted.get_or_insert_with(|| self.started.elapsed());
@@ -404,7 +404,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(350));
         load.stop();
         let done = load.achieved().remove(0);
-        // The count never exceeds the rate by more than the one amount in progress.
+        // The count never exceeds the rate by more than one amount, the one in progress.
         assert!(done.count > 0);
         assert!(done.count as f64 <= 100.0 * done.duration_ns.0 as f64 / 1e9 + 10.0);
     }

@@ -59,7 +59,8 @@ fn tree() -> tempfile::TempDir {
     folder
 }
 
-/// Waits until `done`, for at most 60 s: the limit catches hangs and is not a timing.
+/// Waits until `done` returns `true`, for at most 60 s. The limit only catches hangs; it is not an
+/// expected duration.
 fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
@@ -121,7 +122,7 @@ fn scratch_files() -> Vec<PathBuf> {
 }
 
 fn assert_nothing_is_left(name: &str) {
-    // A joined thread stays in /proc for a moment.
+    // A joined thread remains visible in /proc for a moment.
     eventually(|| threads().is_empty());
     assert_eq!(threads(), [""; 0], "{name}");
     assert_eq!(children(), [""; 0], "{name}");
@@ -142,7 +143,7 @@ fn every_load_works_and_leaves_nothing() {
     let tree = tree();
     for load in LOADS {
         let request = request(load.name, tree.path());
-        // On a busy machine, the first, short run may not be enough.
+        // On a busy machine, the first run may be too short to do any work.
         let mut record = None;
         for time in [300, 1000, 3000, 6000] {
             let Some(running) = start(&request) else {
@@ -180,8 +181,8 @@ fn alternative_load_modes_work() {
     let in_place = format!("build:dir={},in-place=yes", tree.path().display());
     for request in [
         "messages:groups=1,fan=1,via=pipe,size=1",
-        // The messages exceed the size of a pipe and come from several senders: no thread may block
-        // forever.
+        // The messages are larger than a pipe and come from several senders. Even then, no thread
+        // may block forever.
         "messages:groups=1,fan=3,via=pipe,size=65536",
         "network:protocol=udp,pairs=1,rate=10",
         "network:protocol=tcp,pairs=1,rate=10,size=1",

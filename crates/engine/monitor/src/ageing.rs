@@ -1,6 +1,6 @@
 //! Removes old parts of recordings. A jump of the wall clock cannot delete data, because the
-//! decision does not depend on that clock alone: parts are first marked, and removed after the
-//! machine has run for a day. A clock jump suspends the removal.
+//! decision does not depend on that clock alone. Parts are first marked, and only removed after the
+//! machine has been running for another day. A clock jump suspends the removal.
 
 use jiff::{SignedDuration, Timestamp};
 use punctual_model::Nanos;
@@ -17,13 +17,13 @@ const STATE: &str = "ageing";
 /// check to the next.
 const TOLERANCE: SignedDuration = SignedDuration::from_hours(1);
 
-/// Longest plausible time that a machine is off. A longer gap may be a clock jump.
+/// Longest plausible time for a machine to be off. A longer gap may be a clock jump.
 const OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// Running time of the machine between marking and removing.
+/// How long the machine must run between the marking and the removal of parts.
 const MARKED: Nanos = Nanos::from_secs(86_400);
 
-/// Running time without a jump, after which the clock is trusted again.
+/// How long the machine must run without a clock jump until the clock is trusted again.
 const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
 
 /// State of the removal for one machine. It is saved in the store for the next start of the
@@ -55,7 +55,7 @@ struct Before {
     rows: Option<Timestamp>,
 }
 
-/// Mark of the parts to remove next.
+/// Describes which parts are marked, to be removed next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PendingRemoval {
     before: Before,
@@ -69,13 +69,13 @@ struct PendingRemoval {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Suspended {
     why: String,
-    /// Sum of the clock jumps, with their signs.
+    /// Signed sum of the clock jumps.
     by: SignedDuration,
     /// Running time of the machine since the last jump.
     ran: Nanos,
 }
 
-/// Input of a check.
+/// The input of a check.
 #[derive(Clone, Debug)]
 struct View {
     clocks: Seen,
@@ -149,7 +149,8 @@ impl Ageing {
             last: store.last_entered()?,
         };
         let (removed, said) = this.look(&look, keep);
-        // Save before removing: if the removal fails, the next mark covers the same recordings.
+        // Save the state before the removal. If the removal fails, the next mark covers the same
+        // recordings.
         let text = serde_json::to_string(&this).unwrap_or_default();
         store.set_plan_state(machine, STATE, &text)?;
         let (before, last) = removed.unwrap_or_default();
@@ -216,8 +217,8 @@ impl Ageing {
         }
         let now = Before::new(keep, look.clocks.wall);
         let due = self.marked.take_if(|marked| marked.ran >= MARKED);
-        // Apply the limits of the current clock and plan as well: clock and plan may have been
-        // wrong when the mark was made.
+        // Also apply the limits of the current clock and plan, because either may have been wrong
+        // when the mark was made.
         let removed = due.map(|marked| (marked.before.and(now), marked.last));
         if let Some((before, _)) = removed {
             self.removed = Some(before);
@@ -350,7 +351,7 @@ mod tests {
             self.boot += hours as u64 * HOUR;
         }
 
-        /// Returns the removals and log lines of this number of hours.
+        /// Runs the hourly checks for this number of hours. Returns the removals and log lines.
         fn hours(&mut self, hours: i64) -> (Vec<Timestamp>, Vec<String>) {
             let looks = (0..hours).map(|_| {
                 self.pass(1);
@@ -376,15 +377,15 @@ mod tests {
         );
         let marked = begun - SignedDuration::from_hours(100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // From then on, the removal takes place once a day, also across a reboot. Time while the
-        // machine is off does not count.
+        // From then on, the removal takes place once a day, even across a reboot. The time during
+        // which the machine is off does not count.
         assert_eq!(machine.hours(10), (vec![], vec![]));
         (machine.boot, machine.boot_id) = (0, "b");
         machine.set(20 * DAY);
         assert_eq!(machine.hours(13), (vec![], vec![]));
         let marked = begun + SignedDuration::from_hours(DAY - 100 * DAY);
         assert_eq!(machine.hours(1), (vec![marked], vec![]));
-        // If the plan gets a shorter age, this also takes effect after a day.
+        // A shorter age in the plan also takes effect only after a day.
         machine.keep.rows = Some(Nanos(24 * HOUR));
         let (removed, _) = machine.hours(24);
         assert!(removed[0] < machine.wall - SignedDuration::from_hours(100 * DAY));
@@ -404,7 +405,7 @@ mod tests {
                 said[0].starts_with("old data is not removed: the clock jumped from 2026-11-26")
             );
             assert!(machine.ageing.told().unwrap().starts_with("suspended: "));
-            // Set the clock back by the same time.
+            // Set the clock back by the same amount.
             machine.set(-years * 365 * DAY);
             let (removed, said) = machine.hours(1);
             assert!(said[0].ends_with("the clock is correct again"), "{said:?}");

@@ -9,7 +9,7 @@ use punctual_model::Nanos;
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Maximum wait. The wall clock may be set during a wait, so it must be read again.
+/// Maximum wait. The wall clock may be set during a wait, so it must be read again after this time.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Longest delay until a stop request is noticed. A signal interrupts a nap.
@@ -28,7 +28,7 @@ pub trait Clock {
     /// Returns the time zone for times of day.
     fn zone(&self) -> TimeZone;
     /// Waits for at most this time, or until `stop` is set. It may return earlier, so that the
-    /// caller notices if the wall clock was set.
+    /// caller notices when the wall clock has been set.
     fn wait(&self, at_most: Duration, stop: &AtomicBool);
 }
 

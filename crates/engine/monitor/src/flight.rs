@@ -30,7 +30,7 @@ struct State {
 pub struct FlightTrace {
     /// The events as a `trace.dat` file.
     pub file: Vec<u8>,
-    /// Time span before the snapshot without a missing event.
+    /// Time span before the snapshot in which no event is missing.
     pub covers: Nanos,
 }
 

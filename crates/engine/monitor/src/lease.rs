@@ -116,8 +116,8 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     match holder(path) {
         Holder::NoLease | Holder::Gone => Serving::Nobody,
         Holder::Lives => Serving::Service,
-        // A lock proves nothing, because another user may hold it. The process that the file names
-        // decides.
+        // A lock proves nothing, because another user may hold it. What counts is the process that
+        // the file names.
         Holder::Unknown { note: Some(note) } => match process_of(&note) {
             Some((pid, _)) if host.process_start(pid).is_none() => Serving::Nobody,
             Some((pid, Some(start))) if host.process_start(pid) != Some(start) => Serving::Nobody,
@@ -176,9 +176,9 @@ pub fn ask(store: &Store) -> Result<(), LeaseError> {
     signal(&lease_path(store), &Host::live(), Signal::USR1)
 }
 
-/// Sends a signal to the process that a lease file names. It does so only if the owner of the file
-/// could send the signal too: the process belongs to the owner, runs this program, and started at
-/// the recorded time.
+/// Sends a signal to the process that a lease file names, but only if the owner of the file could
+/// also send it. So the process must belong to the owner, run this program, and have started at the
+/// recorded time.
 fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     let (note, owner) = note_of(path)?;
     let no_process = || LeaseError::NoProcess {
@@ -211,8 +211,8 @@ fn signal(path: &Path, host: &Host, signal: Signal) -> Result<(), LeaseError> {
     }
     match (host.program_of(pid), host.program_of(std::process::id())) {
         (Some(its), Some(this)) if its == this => {}
-        // The kernel hides the program of a process with capabilities. The caller owns the file
-        // and could signal the process anyway.
+        // The kernel hides which program a process with capabilities runs. Here, the caller owns
+        // the file and could signal the process anyway.
         (None, _) if owner == geteuid().as_raw() => {}
         (None, _) => return Err(not_it("its program is hidden".to_owned())),
         (Some(its), _) => return Err(not_it(format!("it runs {its}"))),
@@ -271,7 +271,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db.service");
         let host = Host::live();
-        // A process of this user that is another program: SIGUSR1 would end it.
+        // A process of this user that runs another program. SIGUSR1 would end it.
         let mut victim = Ends(Command::new("sleep").arg("600").spawn().unwrap());
         let pid = victim.0.id();
         let own = host.program_of(std::process::id()).unwrap();

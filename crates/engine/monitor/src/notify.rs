@@ -37,7 +37,7 @@ impl Notify {
 
     fn send(&self, text: &str) {
         if let Some(socket) = &self.socket {
-            // Errors are ignored: the manager may be gone.
+            // Errors are ignored, because the manager may be gone.
             let _ = socket.send(text.as_bytes());
         }
     }

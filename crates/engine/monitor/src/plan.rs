@@ -51,7 +51,7 @@ pub struct Push {
     pub token_file: Option<PathBuf>,
     /// Certificates to trust instead of the system's, as a PEM file.
     pub ca: Option<PathBuf>,
-    /// Interval between checks for recordings that are not pushed yet.
+    /// Interval between checks for recordings that have not been pushed yet.
     pub every: Nanos,
 }
 
@@ -99,7 +99,7 @@ pub struct SeriesPlan {
     pub after_boot: bool,
     /// Whether the series runs after a kernel change.
     pub after_kernel_change: bool,
-    /// Threshold in ns: larger latencies are explained.
+    /// Threshold in ns. Latencies above it are explained.
     pub explain: Option<Nanos>,
     /// Maximum allowed latency.
     pub max_latency: Option<Nanos>,
@@ -113,8 +113,8 @@ impl SeriesPlan {
     /// Default maximum time that a slot waits for another run of the plan.
     pub const WAIT: Nanos = Nanos::from_secs(600);
 
-    /// Returns the definition of the measurement as JSON, without the schedule. If it changes, the
-    /// series starts a new epoch.
+    /// Returns the definition of the measurement as JSON, without the schedule. If this definition
+    /// changes, the series starts a new epoch.
     pub fn definition(&self) -> String {
         json!({
             "probe": self.probe.name,

@@ -30,7 +30,7 @@ pub struct PlanError {
 }
 
 /// Minimum interval of a series, and minimum length of a window. With shorter ones, the service
-/// would measure itself.
+/// would measure its own activity.
 const SHORTEST: Nanos = Nanos::from_secs(1);
 
 /// Maximum length of the name of a series, in bytes.

@@ -61,8 +61,8 @@ impl Runner for SessionRunner<'_> {
             Ok(session) => session,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
-        // If settings that are enabled for each boot are not in force, the run would look like a
-        // change of the machine.
+        // Some settings are enabled for each boot. If they were not in force, the run would look as
+        // if the machine had changed.
         let settings = (self.settings)();
         let cpus = match session.hold_cpus(&self.locks) {
             Ok(held) => held,
@@ -115,7 +115,7 @@ impl Runner for SessionRunner<'_> {
     }
 }
 
-/// Returns the reason for the slot if a load failed in a completed recording.
+/// Returns the reason to store in the slot if the recording was completed but a load failed.
 fn failed_load(recording: &Recording) -> Option<String> {
     let failed = recording.load.iter().find(|load| load.failed)?;
     Some(format!("load {} failed", failed.name))
@@ -137,8 +137,8 @@ fn ended(state: SlotState, reason: String, recording: Option<RecordingId>) -> Sl
     }
 }
 
-/// Stores the ID of the recording in the slot before the recording starts. If the process is
-/// killed, the slot therefore names its recording.
+/// Stores the ID of the recording in the slot before the recording starts. So even if the process
+/// is killed, the slot names its recording.
 struct SlotSink<'a> {
     store: &'a Store,
     epoch: &'a SeriesEpoch,

@@ -46,7 +46,7 @@ fn at_times(
         return false;
     }
     let date_of = |time: Timestamp| time.to_zoned(zone.clone()).date();
-    // One extra day on both sides, because time zones shift dates.
+    // One extra day on each side, because time zones shift dates.
     let (mut day, mut left) = (next(date_of(to)), MOST + 2);
     let first = date_of(from).yesterday().unwrap_or(Date::MIN);
     while day >= first && left > 0 {
@@ -101,7 +101,7 @@ pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option
         (from.as_nanosecond().div_euclid(every) + 1) * every
     });
     let every = every.and_then(|ns| Timestamp::from_nanosecond(ns).ok());
-    // A time of day occurs within two days, even if a date is skipped.
+    // Each time of day occurs within two days, even if a date is skipped.
     let ahead = from.checked_add(72.hours()).ok()?;
     let mut times = Vec::new();
     at_times(series, from, ahead, zone, &mut times);

@@ -1,4 +1,4 @@
-//! Executes a plan. Each poll decides which slots are due, and whether they run.
+//! Executes a plan. Each poll determines which slots are due, and decides whether to run them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,8 @@ pub struct SlotEnd {
 
 /// Measures slots.
 pub trait Runner {
-    /// Measures a slot. The store contains the slot, marked as running. Stores the ID of the
-    /// recording in the slot as soon as the recording begins.
+    /// Measures a slot. The store already contains the slot, marked as running. Stores the ID of
+    /// the recording in the slot as soon as the recording begins.
     fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd;
 
     /// Writes a line to the log of the service.
@@ -90,7 +90,7 @@ struct Pending {
     series: usize,
     due: Timestamp,
     cause: SlotCause,
-    /// Reason why it has not run so far.
+    /// Reason why the slot has not run so far.
     why: Option<String>,
 }
 
@@ -111,18 +111,18 @@ pub struct Service<'a> {
     epochs: Vec<SeriesEpoch>,
     /// Time up to the last computed due time, for each series.
     looked: Vec<Timestamp>,
-    /// Whether this service has not polled yet. No service ran before then.
+    /// Whether this service has not polled yet. Before its first poll, no service was running.
     first: bool,
     last: View,
     pending: VecDeque<Pending>,
     /// Time since boot when old parts of recordings were last removed.
     aged: Option<Nanos>,
-    /// Series of the last run. It is the reason for slots that this run delayed.
+    /// Series of the last run, which is given as the reason for slots that this run delayed.
     busy: Option<String>,
-    /// Error of the store in the last poll. It is the reason for slots that this error delayed.
+    /// Error of the store in the last poll, which is given as the reason for slots that it delayed.
     refused: Option<String>,
-    /// A slot that has ended, but whose result is not saved because the store failed, and the index
-    /// of its series.
+    /// A slot that has ended, but whose result has not been saved yet because the store failed; and
+    /// the index of its series.
     unkept: Option<(usize, Slot)>,
 }
 
@@ -319,7 +319,7 @@ impl<'a> Service<'a> {
                 Ok(Duration::ZERO)
             }
             Err(error) => {
-                // The error also delays the slots after this one.
+                // The error also delays the slots that follow this one.
                 for slot in &mut self.pending {
                     slot.why = Some(error.to_string());
                 }
@@ -358,7 +358,8 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// Records slots that are too late as missed, in one transaction. The others become pending.
+    /// Records the slots that are already too late as missed, in one transaction. The others become
+    /// pending.
     fn take_in(
         &mut self,
         place: usize,
@@ -390,7 +391,8 @@ impl<'a> Service<'a> {
         Ok(())
     }
 
-    /// Adds one row in place of all slots that are not listed because they are too many.
+    /// Adds a single row in place of all slots that are not listed because there are too many of
+    /// them.
     fn leave_out(&mut self, place: usize, first: Timestamp) -> Result<(), StoreError> {
         let before = first - Duration::from_nanos(1);
         let slot = Slot {
@@ -402,7 +404,7 @@ impl<'a> Service<'a> {
         self.store.add_slot(&self.epochs[place], &slot).map(drop)
     }
 
-    /// Returns the reason why the slots were not found when they were due.
+    /// Returns the reason why slots were not found at the time when they were due.
     fn why_late(&self, now: View) -> String {
         if self.first {
             return "the service was not running".to_owned();

@@ -31,7 +31,7 @@ const TURN: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// Reason why its process did not measure a slot.
+/// Reason why a slot was not measured by its process.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotProcessError {
     /// A system call failed.
@@ -196,13 +196,14 @@ impl ProcessRunner<'_> {
             .arg(self.verb)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C must only end the service. The service then ends the run.
+            // Ctrl-C must end only the service, which then ends the run.
             .process_group(0)
             .spawn()
             .map_err(failed("cannot start the measuring process"))?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
-            // Ignore a broken pipe: if the process has ended, its exit status is more precise.
+            // Ignore a broken pipe. It means that the process has ended, and then its exit status
+            // is more precise.
             let _ = stdin.write_all(format!("{task}\n").as_bytes());
         }
         let answer = self.answer(&mut child, stdin);
@@ -219,7 +220,8 @@ impl ProcessRunner<'_> {
         })
     }
 
-    /// Returns the answer of the process. Closes its stdin if the service is asked to stop.
+    /// Waits for the answer of the process and returns it. Closes its stdin if the service is asked
+    /// to stop.
     fn answer(
         &mut self,
         child: &mut Child,
@@ -236,7 +238,8 @@ impl ProcessRunner<'_> {
             }
             self.notify.alive();
             match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&TURN)) {
-                // A load may run for a moment after the process has ended, and keep stdout open.
+                // A load may keep running for a moment after the process has ended, and keep stdout
+                // open.
                 Ok(0) if child.try_wait().map_err(failed(ANSWER))?.is_some() => break,
                 Ok(0) | Err(Errno::INTR) => continue,
                 Ok(_) => {}
@@ -267,8 +270,8 @@ impl ProcessRunner<'_> {
         SlotEnd {
             state: SlotState::Failed,
             reason: Some(reason),
-            // The slot names the recording before the recording begins, so the recording may not
-            // exist.
+            // The slot already names the recording before the recording begins, so the recording
+            // may not exist.
             recording: named.filter(|id| self.store.find(&id.to_string()).is_ok()),
         }
     }

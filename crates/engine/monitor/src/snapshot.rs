@@ -1,6 +1,6 @@
 //! Snapshots: when a user has seen an incident, the service saves the wake-ups and trace events
-//! that it holds. A signal requests the snapshot. The store contains what the service can save, and
-//! its last snapshot.
+//! that it holds. A signal requests the snapshot. The store describes the data that the service can
+//! save, and its last snapshot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::{Ageing, Clock, FlightRecorder, SystemClock};
 /// Time limit for the service to answer.
 const ANSWERING: Duration = Duration::from_secs(15);
 
-/// Time span before the incident whose windows are shown.
+/// Windows within this time before the incident are shown.
 const SHOWN: Duration = Duration::from_secs(600);
 
 /// Interval at which the service checks for a request.
@@ -32,7 +32,7 @@ const AGE_EVERY: Duration = Duration::from_secs(3_600);
 /// Name of [`StoredSnapshot`] in the state of a plan.
 const STATE: &str = "snapshot";
 
-/// Abilities of a service, and its last snapshot.
+/// Describes the data that a service can save, and its last snapshot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StoredSnapshot {
     /// Whether the plan of the service contains windows of wake-ups.
@@ -43,7 +43,7 @@ pub struct StoredSnapshot {
     at: Option<Timestamp>,
     /// The file with these events.
     pub file: Option<PathBuf>,
-    /// Time span before the snapshot without a missing event, in ns.
+    /// Time span before the snapshot in which no event is missing, in ns.
     pub covers_ns: Nanos,
     /// Reason why the events could not be saved.
     pub failed: Option<String>,
@@ -103,7 +103,7 @@ pub struct Answering<'a> {
     pub machine: &'a str,
     /// The flight recorder, or the reason why there is none.
     pub recorder: &'a Result<FlightRecorder, String>,
-    /// Whether windows of wake-ups are in the plan.
+    /// Whether the plan contains windows of wake-ups.
     pub windows: bool,
     /// Set by a signal when a snapshot is requested.
     pub asked: &'a AtomicBool,
@@ -184,7 +184,7 @@ fn remove_older(folder: &Path, before: SystemTime) {
         let written = entry.metadata().and_then(|data| data.modified()).ok();
         let is_ours = path.extension().is_some_and(|ending| ending == "dat");
         if is_ours && written.is_some_and(|written| written < before) {
-            // The next check, within the hour, repeats a failed removal.
+            // If the removal fails, the next check, within the hour, repeats it.
             let _ = fs::remove_file(path);
         }
     }
@@ -198,7 +198,7 @@ fn folder_of(store: &Store) -> PathBuf {
 }
 
 /// Waits until the service has saved the windows of wake-ups and the events after `now`, if it
-/// offers them. Each is `None` if the service does not offer it, or did not save it in time.
+/// offers them. Either is `None` if the service does not offer it or did not save it in time.
 ///
 /// # Errors
 /// Fails if the store cannot be read.

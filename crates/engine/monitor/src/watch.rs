@@ -39,10 +39,10 @@ pub struct Watching<'a> {
     pub clock: &'a dyn Clock,
     /// Set to `true` to end the watch.
     pub stop: &'a AtomicBool,
-    /// Set to `true` to end the current window at once; then cleared.
+    /// Set to `true` to end the current window at once. It is then cleared.
     pub close: &'a AtomicBool,
-    /// Called when the BPF programs of a window are loaded, to release memory: loading uses memory,
-    /// and waiting does not.
+    /// Called once the BPF programs of a window are loaded, to release the memory that loading used
+    /// and that is not needed while waiting.
     pub rest: &'a dyn Fn(),
 }
 
@@ -90,7 +90,7 @@ impl Watching<'_> {
         self.wait_for_end(start);
         let seen = watch.read();
         let length = self.clock.since_boot().saturating_sub(began);
-        // If this fails, the programs still end when their descriptors are closed.
+        // Even if this fails, the programs end when their descriptors are closed.
         let stopped = watch.stop().map_err(|error| error.to_string());
         match (seen, stopped) {
             (Err(error), _) => Ok(Some(error.to_string())),
@@ -108,7 +108,8 @@ impl Watching<'_> {
         let end = (start.as_nanosecond().div_euclid(window) + 1) * window;
         while !self.stop.load(Ordering::Relaxed) && !self.close.swap(false, Ordering::Relaxed) {
             let now = self.clock.now().as_nanosecond();
-            // If the clock is set back, the window must not last for hours.
+            // If the clock was set back, end the window now, because it could otherwise last for
+            // hours.
             if now >= end || now < start.as_nanosecond() {
                 return;
             }

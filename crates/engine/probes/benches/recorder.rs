@@ -44,7 +44,7 @@ fn histogram(bencher: Bencher) {
     });
 }
 
-/// The cost of the histogram, the top samples, the accounting, and the ring.
+/// Measures the cost of the histogram, the top samples, the accounting and the ring together.
 #[divan::bench]
 fn recorder_with_sample_capture(bencher: Bencher) {
     let latencies = latencies();

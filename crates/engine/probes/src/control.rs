@@ -8,23 +8,23 @@ use std::time::Duration;
 use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Instant, Tid};
 
-/// Stops a run with a flag that every loop checks, and a signal that interrupts blocking system
-/// calls of measuring threads.
+/// Stops a run by setting a flag that every loop checks, and by sending a signal that interrupts
+/// blocking system calls of measuring threads.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,
     broke: OnceLock<Broke>,
     on_break: OnceLock<Arc<dyn OnBreak>>,
     threads: Mutex<Vec<Tid>>,
-    /// Number of workers that have all their samples.
+    /// Number of workers that have already recorded all their samples.
     complete: AtomicU64,
 }
 
-/// The sample that ended a run because it exceeded the break value; the first one if there were
-/// several.
+/// The sample that ended a run because it exceeded the break value. If there were several, this is
+/// the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broke {
-    /// The thread that measured it.
+    /// The thread that measured the sample.
     pub thread: Tid,
     /// Its latency.
     pub latency: SignedNanos,
@@ -56,7 +56,7 @@ impl Control {
 
     /// Sets the handler to call at a break; once, before the run.
     pub fn on_break(&self, handler: Arc<dyn OnBreak>) {
-        // Only the first handler is used, because a run has only one session.
+        // Only the first handler is used. A run has only one session anyway.
         let _ = self.on_break.set(handler);
     }
 
@@ -70,10 +70,11 @@ impl Control {
         }
     }
 
-    /// Ends the run because one of `workers` workers has all its samples. Waits until all workers
-    /// have all their samples, but at most for `interval` and 10 ms, so that workers with the same
-    /// interval can record their last sample. The main thread of cyclictest polls every 10 ms for
-    /// the same reason. Call this when the worker is finished, because it sleeps.
+    /// Ends the run because one of `workers` workers has recorded all its samples. First waits
+    /// until all workers have all their samples, but at most for `interval` plus 10 ms, so that
+    /// workers with the same interval can record their last sample. The main thread of cyclictest
+    /// polls every 10 ms for the same reason. Call this only when the worker is finished, because
+    /// this function sleeps.
     pub(crate) fn complete(&self, workers: u64, interval: Nanos) {
         const MOMENT: Duration = Duration::from_millis(10);
         self.complete.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Registers the calling thread to be woken by [`stop`](Self::stop), until the guard is
+    /// Registers the calling thread, so that [`stop`](Self::stop) wakes it until the guard is
     /// dropped.
     pub fn enter(&self) -> Entered<'_> {
         let tid = punctual_rt::current_tid();
@@ -174,8 +175,8 @@ impl Gate {
         }
     }
 
-    /// Returns once `threads` threads wait at the gate, or once `gave_up` returns true because a
-    /// thread will never reach it.
+    /// Returns once `threads` threads are waiting at the gate, or once `gave_up` returns true
+    /// because a thread will never reach it.
     pub fn await_waiting(&self, threads: usize, gave_up: impl Fn() -> bool) -> bool {
         const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
         let mut state = lock(&self.state);

@@ -19,20 +19,21 @@ pub struct ProbeEntry {
     pub name: &'static str,
     /// The measured quantity, as a phrase.
     pub summary: &'static str,
-    /// The unit of its figures: `ns` for latencies.
+    /// The unit of its figures, which is `ns` for latencies.
     pub unit: &'static str,
     /// Paragraphs of Markdown: the steps of the loop, the time that the figure includes and
     /// excludes, and the source.
     pub documentation: &'static str,
-    /// The privileges it needs to run well.
+    /// The privileges that the probe needs to run well.
     pub privileges: &'static str,
-    /// The older tool it replaces.
+    /// The older tool that the probe replaces.
     pub replaces: &'static str,
     /// The chart that shows its figures best.
     pub chart: Chart,
     /// The start and end of the time span of a latency, used to explain outliers. The span belongs
     /// to the recording thread, on CLOCK_MONOTONIC, unless a worker declares another one
-    /// ([`Recorder::late_is`]). `Err` contains a sentence on why outliers cannot be explained.
+    /// ([`Recorder::late_is`]). `Err` contains a sentence that says why outliers cannot be
+    /// explained.
     pub explained: Result<Delay, &'static str>,
     /// Its own parameters, in addition to those that all probes share.
     pub parameters: &'static [Parameter],
@@ -53,15 +54,15 @@ pub struct Plan {
     pub duration: Option<Nanos>,
     /// Whether the user set the length.
     pub duration_asked: bool,
-    /// The part at the start to discard; `None` for the default ([`usual_warm_up`]).
+    /// Length of the part at the start to discard; `None` for the default ([`usual_warm_up`]).
     pub warm_up: Option<Nanos>,
     /// Whether a run may be too short for a single sample, as the older tools allow.
     pub may_be_empty: bool,
 }
 
 impl Plan {
-    /// Rejects SCHED_DEADLINE for a probe that binds its threads to CPUs, which that policy does
-    /// not allow (sched_setattr(2), EPERM).
+    /// Rejects SCHED_DEADLINE for a probe that binds its threads to CPUs, because this policy does
+    /// not allow that (sched_setattr(2), EPERM).
     pub(crate) fn refuse_deadline(&self, probe: &'static str) -> Result<(), ProbeError> {
         if self.scheduling.policy == Policy::Deadline {
             return Err(ProbeError::Deadline { probe });
@@ -91,30 +92,30 @@ impl Plan {
     }
 }
 
-/// The default warm-up: one second, but at most a tenth of the run (caches, branch predictors and
-/// lazily mapped pages settle in far less).
+/// Returns the default warm-up: one second, but at most a tenth of the run. Caches, branch
+/// predictors and lazily mapped pages settle in far less time.
 pub fn usual_warm_up(duration: Option<Nanos>) -> Nanos {
     let second = Nanos::from_secs(1);
     duration.map_or(second, |duration| second.min(Nanos(duration.0 / 10)))
 }
 
-/// One worker that a probe needs: a measuring thread, a pair, or a mechanism.
+/// Describes one worker that a probe needs: a measuring thread, a pair of threads, or a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerSpec {
     /// A label, if the CPU does not identify it.
     pub label: Option<String>,
-    /// The CPU it is bound to.
+    /// The CPU that the worker is bound to.
     pub cpu: Option<u32>,
-    /// The CPU of the other end, if it involves two.
+    /// The CPU of the other end, if the worker involves two CPUs.
     pub from_cpu: Option<u32>,
-    /// Its policy and priority.
+    /// Policy and priority of the worker.
     pub scheduling: Scheduling,
     /// The highest expected sample rate per second, for the size of the ring.
     pub rate_hz: u64,
 }
 
 impl WorkerSpec {
-    /// Returns its name for display: `CPU 3`, or its label.
+    /// Returns the name of the worker for display, such as `CPU 3` or its label.
     pub fn title(&self) -> String {
         punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
     }
@@ -130,7 +131,7 @@ pub struct Ready {
     pub workers: Vec<WorkerSpec>,
     /// Length including the warm-up; `None` to run until stopped.
     pub duration: Option<Nanos>,
-    /// The part at the start to discard.
+    /// Length of the part at the start to discard.
     pub warm_up: Nanos,
     /// Whether its workers measure the same quantity, so that their figures can be combined.
     pub alike: bool,
@@ -174,14 +175,14 @@ pub(crate) trait Probe: Sized {
     /// See [`ProbeEntry::prepare`].
     ///
     /// # Errors
-    /// Anything that can be known to be impossible before the start.
+    /// Returns an error for anything that is known to be impossible even before the start.
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError>;
 }
 
 /// Why a probe cannot measure.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// No such probe.
+    /// There is no such probe.
     #[error("unknown probe '{name}': use one of {known}")]
     NoSuchProbe {
         /// The requested name.
@@ -189,7 +190,7 @@ pub enum ProbeError {
         /// The existing probes.
         known: String,
     },
-    /// An invalid parameter value.
+    /// The value of a parameter is invalid.
     #[error(transparent)]
     Argument(#[from] ArgumentError),
     /// The plan has no CPU.
@@ -198,7 +199,7 @@ pub enum ProbeError {
         /// The probe.
         probe: &'static str,
     },
-    /// A policy that does not allow threads bound to CPUs.
+    /// The policy does not allow threads that are bound to CPUs.
     #[error(
         "the {probe} probe binds each thread to a CPU, which SCHED_DEADLINE does not allow: use \
          --policy fifo, rr or other"
@@ -207,7 +208,7 @@ pub enum ProbeError {
         /// The probe.
         probe: &'static str,
     },
-    /// An interval longer than the run.
+    /// The interval is longer than the run.
     #[error(
         "the interval of {interval} is longer than the run of {duration}: nothing would be measured"
     )]
@@ -226,7 +227,7 @@ pub enum ProbeError {
         #[source]
         why: AddressError,
     },
-    /// Parameters of one probe that contradict each other.
+    /// Parameters of the probe contradict each other.
     #[error("{0}")]
     Unfit(String),
     /// A system call failed.

@@ -26,8 +26,8 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 
 const CLOCK: Clock = Clock::Monotonic;
 
-/// The length of one sleep. It is short, so that a stop takes effect soon even if its signal came
-/// just before the sleep.
+/// The length of one sleep. It is short, so that a stop takes effect soon even if its signal
+/// arrived just before the sleep.
 const NAP: Duration = Duration::from_millis(100);
 
 struct IrqLoad;
@@ -41,7 +41,7 @@ struct Run {
 
 impl Probe for IrqLoad {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
-        // No warm-up is needed: the effects of the start end immediately.
+        // No warm-up is needed, because the effects of the start end immediately.
         let warm_up = plan.warm_up.unwrap_or(Nanos::ZERO);
         let run = Run {
             cpus: plan.cpus.clone(),
@@ -75,7 +75,7 @@ impl Run {
         Ok(Measured {
             workers: Vec::new(),
             tables: vec![rates(&interference, &self.cpus)],
-            // Other unknown values are visible in the table.
+            // Other values that are unknown are shown as such in the table.
             warnings: (interference.unknown.iter())
                 .filter(|reason| reason.starts_with("interrupts"))
                 .cloned()
@@ -98,7 +98,7 @@ fn sleep_until(end: Instant, control: &Control) -> Result<(), punctual_rt::Error
     }
 }
 
-/// Returns the kernel's counts as rates: a row for each interrupt, a column for each CPU.
+/// Returns the kernel's counts as rates, with a row for each interrupt and a column for each CPU.
 fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
     let seconds = interference.duration_ns.as_secs_f64();
     let rate = |count: u64| {
@@ -155,7 +155,7 @@ fn rates(interference: &Interference, cpus: &CpuSet) -> Table {
     table
 }
 
-/// Numbers sort before names, and by value.
+/// Sort key in which numbers are sorted by value and come before names.
 type LineKey = (u64, String);
 
 /// Returns the interrupts that occurred on any of the CPUs, in the kernel's order if possible:

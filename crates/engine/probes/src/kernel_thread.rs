@@ -1,4 +1,4 @@
-//! The threads that the kernel's tracers measure with.
+//! The threads that the kernel's tracers use for measuring.
 
 use punctual_host::Host;
 use punctual_model::{Scheduling, TaskUsage, ThreadUsage};
@@ -9,7 +9,7 @@ use crate::rt_policy;
 /// Why a thread does not have the requested policy.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PolicyError {
-    /// The thread ID is not a valid one of the kernel, whose IDs start at 1 and have 31 bits.
+    /// The thread ID is not a valid ID in the kernel, where IDs start at 1 and have 31 bits.
     #[error("its thread ID is not valid")]
     NoNumber,
     /// The policy was set, but the kernel reports a different one.
@@ -20,8 +20,8 @@ pub(crate) enum PolicyError {
     System(#[from] punctual_rt::Error),
 }
 
-/// Sets the requested policy of a thread, and returns the policy it has then. By default the kernel
-/// gives timerlat's threads fifo 95, and osnoise's threads none.
+/// Sets the requested policy of a thread, and returns the policy that it then has. By default, the
+/// kernel gives timerlat's threads fifo 95, and does not set a policy for osnoise's threads.
 ///
 /// # Errors
 /// If the kernel rejects it.
@@ -41,7 +41,7 @@ pub(crate) fn settle(tid: u32, scheduling: Scheduling) -> Result<String, PolicyE
     }
 }
 
-/// Returns the usage of a thread of this process; each kernel thread is its own process.
+/// Returns the usage of a thread of this process. Each kernel thread is a process of its own.
 pub(crate) fn usage_of(host: &Host, process: u32, tid: u32) -> Option<TaskUsage> {
     let tasks = host.tasks_of(process).into_iter();
     tasks

@@ -1,4 +1,4 @@
-//! The measurements: one file per probe, one line each in [`PROBES`].
+//! The measurements. Each probe has one file or folder in this crate and one entry in [`PROBES`].
 //!
 //! **For:** the measuring threads and their loops, and the [`Recorder`] for their samples.
 //!
@@ -58,7 +58,7 @@ pub use tracer::{
 };
 pub use wakeup::serve_partner;
 
-/// All probes. To add one, create a file with its entry, and add a line here.
+/// All probes. To add one, create a file with its entry, and list the entry here.
 pub const PROBES: &[ProbeEntry] = &[
     timer::ENTRY,
     signal::ENTRY,

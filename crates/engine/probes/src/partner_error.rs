@@ -23,7 +23,7 @@ pub enum PartnerError {
     /// Its stdout cannot be read.
     #[error("its words: {0}")]
     Read(#[source] io::Error),
-    /// Its last message before it ended.
+    /// The last message that the process sent before it ended.
     #[error("{0}")]
     Said(String),
     /// It exited without a message.
@@ -35,19 +35,19 @@ pub enum PartnerError {
     /// It ended for another reason.
     #[error("it ended")]
     Ended,
-    /// It runs, but has closed its output.
+    /// It is still running, but has closed its output.
     #[error("it closed its output")]
     ClosedOutput,
-    /// In that process: its task cannot be read.
+    /// Error in the other process: its task cannot be read.
     #[error("cannot read its task: {0}")]
     Told(#[source] serde_json::Error),
-    /// In that process: its task names no descriptor.
+    /// Error in the other process: its task names no descriptor.
     #[error("no descriptor was inherited")]
     NoDescriptor,
-    /// In that process: the socket cannot be set up.
+    /// Error in the other process: the socket cannot be set up.
     #[error(transparent)]
     Socket(io::Error),
-    /// In that process: the thread that reads its stdin cannot be created.
+    /// Error in the other process: the thread that reads its stdin cannot be created.
     #[error("its listening thread: {0}")]
     Listen(#[source] io::Error),
 }

@@ -3,8 +3,8 @@
 use punctual_model::{Policy, Scheduling};
 use punctual_rt::ThreadBuilder;
 
-/// Size of the stack that is touched before the start; the measuring loops use far less. There may
-/// be a thread on each of hundreds of CPUs.
+/// Size of the part of the stack that is touched before the start. The measuring loops use far
+/// less. The size must be small, because there may be a thread on each of hundreds of CPUs.
 pub(crate) const STACK_PREFAULT: usize = 16 * 1024;
 
 /// Prepares a measuring thread on these CPUs, with a stack that is touched before the start.
@@ -15,9 +15,9 @@ pub(crate) fn measuring_thread(name: &str, cpus: &[u32], scheduling: Scheduling)
         .prefault_stack(STACK_PREFAULT)
 }
 
-/// Converts a policy to `rt`, with the niceness of the calling thread: the one set by nice(1),
-/// which an ordinary user may not lower. A deadline policy needs three times, which a probe that
-/// uses it sets itself; here it becomes other.
+/// Converts a policy to the type of `rt`, with the niceness of the calling thread. This is the
+/// niceness set by nice(1), which an ordinary user may not lower. A deadline policy is converted to
+/// other, because it needs three times, which a probe that uses it sets itself.
 pub fn rt_policy(scheduling: Scheduling) -> punctual_rt::Policy {
     let priority = scheduling.priority;
     match scheduling.policy {

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-/// An error of a resource's implementation, shown unchanged. Its type is defined by the
-/// implementation and unknown to this crate. It cannot be created from a text alone.
+/// An error from the implementation of a resource, which is shown unchanged. Its type is defined by
+/// the implementation and is unknown to this crate. It cannot be created from text alone.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ProviderError(#[source] Box<dyn Error + Send + Sync>);

@@ -1,5 +1,5 @@
-//! Records the samples of a measuring thread: into its own histogram, top samples and accounting,
-//! and into a bounded ring to the session.
+//! Records the samples of a measuring thread in its own histogram, top samples and accounting, and
+//! in a bounded ring that the session reads.
 
 mod self_cost;
 
@@ -16,19 +16,19 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::Control;
 pub use self_cost::SelfCost;
 
-/// Number of top samples kept.
+/// Number of top samples that are kept.
 pub const WORST_KEPT: usize = 20;
 
 /// An event from a measuring thread to the session, in order of occurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The measurement starts; the first event of each worker.
+    /// The measurement starts. This is the first event of each worker.
     Started {
-        /// The first expected wake-up.
+        /// Time of the first expected wake-up.
         at: Nanos,
         /// The recording thread; `None` if the samples belong to no thread.
         tid: Option<Tid>,
-        /// The other end's thread, if that is in a separate process.
+        /// The thread of the other end, if that is in a separate process.
         partner: Option<Tid>,
     },
     /// The samples belong to another thread than the recording one, or cover a different time span
@@ -54,7 +54,7 @@ pub enum Event {
         /// The end of the run.
         end: Nanos,
     },
-    /// Periods after the warm-up without a sample, with unknown lateness.
+    /// Periods after the warm-up that have no sample and whose lateness is unknown.
     Missed {
         /// The first of these periods.
         first: Nanos,
@@ -69,13 +69,13 @@ pub enum Event {
         /// Their number.
         count: u64,
     },
-    /// The thread gave up a wait, and waits again.
+    /// The thread gave up a wait, and is waiting again.
     TimedOut,
     /// The warm-up is over.
     WarmedUp {
-        /// Its periods.
+        /// Number of periods in the warm-up.
         periods: u64,
-        /// Periods without a sample among them.
+        /// Number of these periods that had no sample.
         missed: u64,
     },
 }
@@ -83,11 +83,11 @@ pub enum Event {
 /// The settings of one worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
-    /// Samples expected within this time after the start are warm-up.
+    /// Samples expected within this time after the start belong to the warm-up.
     pub warm_up: Nanos,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
-    /// Expected samples per second: the ring holds those of a second and a quarter.
+    /// Expected samples per second. The ring has room for the samples of 1.25 seconds.
     pub rate_hz: u64,
 }
 
@@ -96,9 +96,9 @@ pub struct WorkerSettings {
 pub struct RecorderSlot;
 
 impl RecorderSlot {
-    /// The ring holds the samples of this many milliseconds, so that none is lost if the
+    /// The ring has room for the samples of this many milliseconds, so that none is lost if the
     /// housekeeping thread cannot run for this long. Real-time threads that never sleep leave that
-    /// thread 50 ms of each second.
+    /// thread only 50 ms of each second.
     const MILLIS_HELD: u64 = 1_250;
 
     /// The minimum capacity in events.
@@ -109,12 +109,12 @@ impl RecorderSlot {
 
     /// Returns the capacity of a worker's ring in events.
     fn capacity(rate_hz: u64) -> u64 {
-        // 24 bytes per event: 30 kB for a loop of 1 kHz, at most 24 MiB.
+        // At 24 bytes per event, a ring takes 30 kB for a loop of 1 kHz, and at most 24 MiB.
         (rate_hz.saturating_mul(Self::MILLIS_HELD) / 1_000)
             .clamp(Self::FEWEST_HELD, Self::MOST_HELD)
     }
 
-    /// Returns the memory of the ring of a worker with this sample rate.
+    /// Returns the size in memory of the ring of a worker with this sample rate.
     pub fn ring_bytes(rate_hz: u64) -> u64 {
         Self::capacity(rate_hz) * size_of::<Event>() as u64
     }
@@ -169,8 +169,8 @@ impl RecorderSlot {
     }
 }
 
-/// Fills the ring once and empties it: the kernel maps its memory only on the first write, and the
-/// measuring thread must not take those page faults.
+/// Fills the ring once and empties it again. The kernel maps the memory of the ring only on the
+/// first write, and the resulting page faults must not occur in the measuring thread.
 fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
     const ANY: Event = Event::WarmedUp {
         periods: 0,
@@ -180,7 +180,7 @@ fn touch(producer: &mut Producer<Event>, consumer: &mut Consumer<Event>) {
     while consumer.pop().is_ok() {}
 }
 
-/// The recording end of a worker; belongs to one measuring thread.
+/// The recording end of a worker. It belongs to one measuring thread.
 #[derive(Debug)]
 pub struct Recorder {
     histogram: Histogram,
@@ -188,7 +188,7 @@ pub struct Recorder {
     overruns: Option<Box<Histogram>>,
     /// Periods that had no wake-up when the run ended.
     open: Option<OpenPeriods>,
-    /// Whether the session knows when periods come due.
+    /// Whether the session has been told when periods come due.
     has_schedule: bool,
     top_samples: TopSamples<WORST_KEPT>,
     /// Number of periods above each limit of a requirement.
@@ -199,7 +199,7 @@ pub struct Recorder {
     warm_until: Nanos,
     /// The thread's usage at the end of its warm-up.
     usage_before: Option<ThreadUsage>,
-    /// Whether another thread than the calling one is measured.
+    /// Whether the measured thread is not the calling thread.
     foreign: bool,
     ring: Producer<Event>,
     dropped: Arc<AtomicU64>,
@@ -208,13 +208,13 @@ pub struct Recorder {
 
 impl Recorder {
     /// Enables counting the lateness of missed periods, for a probe that reports them with
-    /// [`overrun`](Self::overrun). Call it before the start, because it allocates.
+    /// [`overrun`](Self::overrun). Call this before the start, because it allocates memory.
     pub fn count_overruns(&mut self) {
         self.overruns = Some(Box::new(Histogram::new()));
     }
 
-    /// Enables counting periods above each limit, exactly: a bucket of the histogram may span it.
-    /// Call it before the start.
+    /// Enables an exact count of the periods above each limit. The histogram does not suffice for
+    /// this, because one of its buckets may contain the limit. Call this before the start.
     pub fn count_above(&mut self, limits: &[Nanos]) {
         let limit = |limit_ns: &Nanos| AboveLimit {
             limit_ns: *limit_ns,
@@ -223,33 +223,35 @@ impl Recorder {
         self.above = limits.iter().map(limit).collect();
     }
 
-    /// Sets the start of the measurement; the warm-up counts from here. Call it on the recording
-    /// thread.
+    /// Sets the start of the measurement, from which the warm-up is counted. Call this on the
+    /// recording thread.
     pub fn start(&mut self, start: Nanos) {
         self.start_with(start, None);
     }
 
-    /// Like [`start`](Self::start), with the other end's thread if that is in a separate process.
+    /// Like [`start`](Self::start), but also sets the thread of the other end if that is in a
+    /// separate process.
     pub fn start_with(&mut self, start: Nanos, partner: Option<Tid>) {
         self.begin(start, start, Some(punctual_rt::current_tid()), partner);
     }
 
-    /// Sets the start for a worker that begins later, at `own`: its warm-up counts from there, and
-    /// its position in the time series from `start`.
+    /// Sets the start for a worker that begins later, at `own`. Its warm-up is counted from `own`,
+    /// and its position in the time series from `start`.
     pub fn start_late(&mut self, start: Nanos, own: Nanos) {
         self.begin(start, own, Some(punctual_rt::current_tid()), None);
     }
 
     /// Sets the start for samples taken by the kernel, of this thread or of none. The usage in the
-    /// outcome stays 0, for the caller to fill in.
+    /// outcome stays 0, and the caller must fill it in.
     pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
         self.foreign = true;
         self.begin(start, start, tid, None);
     }
 
-    /// Declares, after the start, that the samples are the lateness of thread `tid` instead of the
-    /// calling one, or cover `delay` instead of [`explained`](crate::ProbeEntry::explained). If
-    /// `tid` is `None`, no sample is a time span of a thread, and outliers cannot be explained.
+    /// Declares, after the start, that the samples are the lateness of thread `tid` instead of that
+    /// of the calling thread, or that they cover `delay` instead of
+    /// [`explained`](crate::ProbeEntry::explained). If `tid` is `None`, no sample is a time span of
+    /// a thread, and outliers cannot be explained.
     pub fn late_is(&mut self, tid: Option<Tid>, delay: Delay) {
         self.push(Event::Late { tid, delay });
     }
@@ -274,8 +276,8 @@ impl Recorder {
         }
     }
 
-    /// Records that a thread due at `expected` woke `latency` later. The hot path: see the
-    /// invariant in the crate's documentation.
+    /// Records that a thread that was due at `expected` woke `latency` later. This is part of the
+    /// hot path; see the invariant in the documentation of this crate.
     #[inline]
     pub fn sample(&mut self, expected: Nanos, latency: SignedNanos) {
         if expected < self.warm_until {
@@ -299,14 +301,14 @@ impl Recorder {
         }
     }
 
-    /// Records `count` periods of `interval`, the first at `first`, that passed without a sample
-    /// and with unknown lateness.
+    /// Records `count` periods of length `interval`, the first of them at `first`, that passed
+    /// without a sample and whose lateness is unknown.
     pub fn missed(&mut self, first: Nanos, count: u64, interval: Nanos) {
         self.skip(first, count, interval, None);
     }
 
-    /// Like [`missed`](Self::missed), for periods without a wake-up when the run ended at `until`:
-    /// each is late by at least the time from its own start to then.
+    /// Like [`missed`](Self::missed), but for periods that had no wake-up when the run ended at
+    /// `until`. Each is late by at least the time from its own start to `until`.
     pub fn still_open(&mut self, first: Nanos, count: u64, interval: Nanos, until: Nanos) {
         let missed = self.skip(first, count, interval, None);
         let first = Nanos(first.0 + (count - missed) * interval.0);
@@ -314,14 +316,14 @@ impl Recorder {
         self.open = OpenPeriods::at(until, first, interval, end);
     }
 
-    /// Like [`missed`](Self::missed), for periods that passed while the thread waited for one
-    /// wake-up, which came at `woke`: the lateness of each is the time from its own start to then.
-    /// Corrects "coordinated omission".
+    /// Like [`missed`](Self::missed), but for periods that passed while the thread waited for one
+    /// wake-up, which came at `woke`. The lateness of each is the time from its own start to
+    /// `woke`. This corrects "coordinated omission".
     pub fn overrun(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Nanos) {
         self.skip(first, count, interval, Some(woke));
     }
 
-    /// Returns how many are after the warm-up.
+    /// Skips periods. Returns how many of them are after the warm-up.
     fn skip(&mut self, first: Nanos, count: u64, interval: Nanos, woke: Option<Nanos>) -> u64 {
         let before_end = self.warm_until.saturating_sub(first).0;
         let in_warm_up = before_end.div_ceil(interval.0.max(1)).min(count);
@@ -357,18 +359,19 @@ impl Recorder {
         missed
     }
 
-    /// Records that the thread gave up a wait, and waits again. This is not a wake-up and not part
-    /// of the accounting.
+    /// Records that the thread gave up a wait, and is waiting again. This is not a wake-up and is
+    /// not part of the accounting.
     pub fn timed_out(&mut self) {
         self.push(Event::TimedOut);
     }
 
-    /// Returns the samples recorded so far, without the warm-up.
+    /// Returns the number of samples recorded so far, excluding the warm-up.
     pub fn recorded(&self) -> u64 {
         self.accounting.recorded
     }
 
-    /// Ends the recording. `expected` is the number of wake-ups that came due, by the clock.
+    /// Ends the recording. `expected` is the number of wake-ups that came due according to the
+    /// clock.
     pub fn finish(mut self, expected: u64, cost: SelfCost) -> WorkerOutcome {
         self.accounting.expected = expected;
         self.accounting.early = self.histogram.early();
@@ -390,7 +393,7 @@ impl Recorder {
         }
     }
 
-    /// Once per run: from here on the thread's own page faults and switches count.
+    /// This is done once per run. From here on, the page faults and switches of the thread count.
     #[cold]
     fn warmed_up(&mut self) {
         self.usage_before = Some(usage_now());
@@ -414,8 +417,8 @@ impl Recorder {
                 | Event::TimedOut
                 | Event::WarmedUp { .. } => 0,
             };
-            // The only writer: a load and a store are equivalent to an atomic addition, without its
-            // bus lock.
+            // This thread is the only writer, so a load and a store have the same effect as an
+            // atomic addition, but without the bus lock.
             let dropped = self.dropped.load(Ordering::Relaxed);
             self.dropped.store(dropped + lost, Ordering::Relaxed);
         }
@@ -449,7 +452,7 @@ pub(crate) fn usage_now() -> ThreadUsage {
 /// The result of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerOutcome {
-    /// The sample accounting: the result of each expected wake-up.
+    /// The sample accounting, that is, the results of all expected wake-ups.
     pub accounting: Accounting,
     /// The latencies.
     pub histogram: Histogram,
@@ -457,11 +460,11 @@ pub struct WorkerOutcome {
     pub missed_histogram: Option<Box<Histogram>>,
     /// Missed periods that had no wake-up at the end.
     pub open: Option<OpenPeriods>,
-    /// How many periods exceeded each limit.
+    /// Number of periods that exceeded each limit.
     pub above: Vec<AboveLimit>,
     /// The top samples as (latency, expected time), largest first.
     pub largest: Vec<(Nanos, Nanos)>,
-    /// Samples that did not fit into the ring.
+    /// Number of samples that did not fit into the ring.
     pub dropped: u64,
     /// The thread's usage after its warm-up.
     pub usage: ThreadUsage,
@@ -477,10 +480,10 @@ pub struct WorkerReader {
 }
 
 impl WorkerReader {
-    /// Passes on the events since the last call.
+    /// Passes on the events that have arrived since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
-        // Events that arrive during the read wait for the next call; otherwise a fast worker could
-        // block this one forever.
+        // Events that arrive during this call are left for the next one. Otherwise, a fast worker
+        // could keep this call from ever returning.
         for _ in 0..self.waiting() {
             match self.pop() {
                 Some(event) => take(event),
@@ -494,7 +497,7 @@ impl WorkerReader {
         self.ring.slots()
     }
 
-    /// Takes the oldest event.
+    /// Removes and returns the oldest event.
     pub fn pop(&mut self) -> Option<Event> {
         self.ring.pop().ok()
     }
@@ -504,7 +507,7 @@ impl WorkerReader {
         self.ring.is_abandoned()
     }
 
-    /// Returns the samples that did not fit into the ring so far.
+    /// Returns the number of samples so far that did not fit into the ring.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::{HardwareTracer, NoiseTracer, ProviderError};
 
-/// The resources that a run can offer to a probe, implemented by the session. At the end of the
-/// run, however it ends, the session stops and restores all requested resources. The methods return
-/// `None` if a resource is not available.
+/// The resources that a run can offer to a probe. The session implements this trait. When the run
+/// has ended, no matter how, the session stops and restores all requested resources. The methods
+/// return `None` if a resource is not available.
 pub trait Resources {
     /// Returns access to these settings of the machine, by their names in `tune`, and to no others.
     fn settings(&self, _names: &'static [&'static str]) -> Option<Arc<dyn Settings>> {
@@ -25,28 +25,28 @@ pub trait Resources {
         None
     }
 
-    /// Returns the command that starts this program for a separate process of a probe. Its task
-    /// follows as the last argument, and is passed to [`serve_partner`](crate::serve_partner)
-    /// there.
+    /// Returns the command that starts this program for a separate process of a probe. The task of
+    /// that process must be added as the last argument. The process passes it to
+    /// [`serve_partner`](crate::serve_partner).
     fn partner(&self) -> Option<&[OsString]> {
         None
     }
 }
 
-/// Why a setting cannot be read or changed for a probe; each is a sentence for the reader of the
-/// recording.
+/// Why a setting cannot be read or changed for a probe. The message of each error is a sentence for
+/// the reader of the recording.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The probe requests a setting that it has not named.
+    /// The probe requested a setting that it had not named.
     #[error("the probe did not declare that it changes {0}: this is a bug in punctual")]
     NotNamed(String),
     /// The kernel does not list the values of a setting.
     #[error("the kernel does not list the values of {0}")]
     NotListed(String),
-    /// A change requires a journal, and there is none.
+    /// A change requires a journal, but there is none.
     #[error("the location of the settings journal is unknown: set HOME")]
     NoJournal,
-    /// The run is over, and everything is restored.
+    /// The run is over, and everything has been restored.
     #[error("the run has ended")]
     RunOver,
     /// The setting cannot be read, may not be changed, or was not accepted.
@@ -62,8 +62,8 @@ impl SettingsError {
     }
 }
 
-/// Changes settings for a probe. The session implements it, keeps a journal, and restores
-/// everything at the end of the run, however it ends.
+/// Changes settings for a probe. The session implements this trait, keeps a journal, and restores
+/// everything when the run has ended, no matter how.
 pub trait Settings: Send + Sync {
     /// Returns the values that the kernel offers.
     ///
@@ -71,16 +71,16 @@ pub trait Settings: Send + Sync {
     /// If they cannot be read, or the kernel does not list them.
     fn offered(&self, setting: &str) -> Result<Vec<String>, SettingsError>;
 
-    /// Checks whether this process may change it, without changing anything.
+    /// Checks whether this process may change the setting, without changing anything.
     ///
     /// # Errors
-    /// If it may not, with the missing privilege.
+    /// Returns an error that names the missing privilege if it may not.
     fn may_change(&self, setting: &str) -> Result<(), SettingsError>;
 
-    /// Changes the setting. Works only while the probe runs.
+    /// Changes the setting. This works only while the probe is running.
     ///
     /// # Errors
-    /// If the kernel rejects it, or it does not read back as written.
+    /// Returns an error if the kernel rejects the value, or if a different value is read back.
     fn set(&self, setting: &str, value: &str) -> Result<(), SettingsError>;
 }
 

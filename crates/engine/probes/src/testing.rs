@@ -24,7 +24,7 @@ pub(crate) const OTHER: Scheduling = Scheduling {
     priority: 0,
 };
 
-/// A policy that a thread bound to a CPU cannot have.
+/// A policy that a thread cannot have if it is bound to a CPU.
 pub(crate) const DEADLINE: Scheduling = Scheduling {
     policy: Policy::Deadline,
     priority: 0,
@@ -38,8 +38,8 @@ pub(crate) fn fifo(priority: u8) -> Scheduling {
     }
 }
 
-/// Returns the highest permitted priority up to `priority`; prints a skip line if `least` is not
-/// permitted.
+/// Returns the highest permitted priority that is at most `priority`. Prints a line that says that
+/// the test is skipped if `least` is not permitted.
 pub(crate) fn permitted(least: u8, priority: u8) -> Option<Scheduling> {
     let permitted = punctual_rt::max_permitted_priority().min(priority);
     if permitted < least {
@@ -103,12 +103,12 @@ impl Resources for Offer {
     }
 }
 
-/// A message of a simulated kernel.
+/// An error message of a simulated kernel.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Said(pub(crate) &'static str);
 
-/// Answers for a simulated tracer: it may be started, unless it `refuses`.
+/// Answers for a simulated tracer, which may be started unless it `refuses`.
 pub(crate) fn unless_refused(refuses: Option<&'static str>) -> Result<(), TracerError> {
     refuses.map_or(Ok(()), |text| Err(TracerError::refused(Said(text))))
 }
@@ -132,7 +132,7 @@ pub(crate) fn run(ready: Ready, control: &Arc<Control>) -> Result<Measured, Prob
     Ok(measured)
 }
 
-/// Runs a probe after preparing it. Returns also its workers.
+/// Runs a probe after preparing it. Also returns its workers.
 pub(crate) fn run_all(
     ready: Result<Ready, ProbeError>,
     control: &Arc<Control>,
@@ -151,8 +151,8 @@ pub(crate) fn measure(
     run_all(prepare(probe, plan), control)
 }
 
-/// Stops a run after this delay, and then repeatedly, as the session does, because a thread may not
-/// be asleep yet. Ends by itself.
+/// Stops a run after this delay, and then repeats the stop, as the session does, because a thread
+/// may not have been asleep yet. The returned thread ends by itself.
 pub(crate) fn stop_after(control: &Arc<Control>, delay: Duration) -> JoinHandle<()> {
     punctual_rt::interrupt::install_interrupt_handler().unwrap();
     let control = Arc::clone(control);
@@ -171,7 +171,7 @@ pub(crate) fn refusal(probe: impl Probe, plan: &Plan) -> String {
     refusal_of(prepare(probe, plan))
 }
 
-/// Returns the error message for a rejected plan, with any kind of error.
+/// Returns the error message for a rejected plan, no matter which kind of error it is.
 pub(crate) fn refusal_of_any(probe: impl Probe, plan: &Plan) -> String {
     prepare(probe, plan).err().unwrap().to_string()
 }

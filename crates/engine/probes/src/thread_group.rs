@@ -14,13 +14,14 @@ use crate::{Control, Gate, Opening, ProbeError};
 /// The clock of all starts.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// Time between the last thread's readiness and the common start.
+/// Time from the moment when the last thread is ready to the common start.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// How often threads are checked; rarely, because it runs on the measured machine.
+/// Interval at which the threads are checked. It is long, because the checks run on the measured
+/// machine.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The threads of one run; `T` is the result of each.
+/// The threads of one run. `T` is the type of the result of each thread.
 pub(crate) struct ThreadGroup<T> {
     control: Arc<Control>,
     gate: Arc<Gate>,
@@ -59,7 +60,7 @@ impl Member {
     }
 }
 
-/// The others do not wait for a thread that panicked.
+/// The other threads do not wait for one that has panicked.
 impl Drop for Member {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -82,11 +83,12 @@ impl<T: Send + 'static> ThreadGroup<T> {
         }
     }
 
-    /// Starts a thread. It runs `ready`, waits until all are ready, and runs `measure` from the
-    /// common start on.
+    /// Starts a thread. The thread runs `ready`, waits until all threads are ready, and then runs
+    /// `measure` from the common start on.
     ///
     /// # Errors
-    /// If it could not be started; dropping the group ends the others.
+    /// Returns an error if the thread could not be started. Dropping the group then ends the other
+    /// threads.
     pub(crate) fn spawn<S>(
         &mut self,
         builder: ThreadBuilder,
@@ -102,8 +104,9 @@ impl<T: Send + 'static> ThreadGroup<T> {
         })
     }
 
-    /// Starts a thread with a single function, for prepared state that cannot be moved between
-    /// functions. The function must call [`Member::begin`] once, when it is ready.
+    /// Starts a thread with a single function. This is for cases in which the prepared state cannot
+    /// be moved from one function to another. The function must call [`Member::begin`] once, when
+    /// it is ready.
     ///
     /// # Errors
     /// The errors of [`spawn`](Self::spawn).
@@ -134,7 +137,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         self.threads.iter().map(JoinHandle::tid).collect()
     }
 
-    /// Releases the threads once all are ready; from then on they measure.
+    /// Releases the threads once all are ready. From then on, they measure.
     pub(crate) fn go(&self) {
         self.open(if self.ready() {
             Opening::Start(CLOCK.now() + LEAD)
@@ -143,7 +146,7 @@ impl<T: Send + 'static> ThreadGroup<T> {
         });
     }
 
-    /// Returns true once all threads are ready, false if one failed.
+    /// Waits until all threads are ready. Returns false if one of them failed.
     pub(crate) fn ready(&self) -> bool {
         let failed = || self.failed.load(Ordering::Relaxed);
         self.gate.await_waiting(self.threads.len(), failed)
@@ -154,8 +157,8 @@ impl<T: Send + 'static> ThreadGroup<T> {
         self.gate.open(opening);
     }
 
-    /// Returns once all threads have ended. Until then it calls `look` at intervals of `every`. It
-    /// also repeats a stop, because the first one may have come just before a thread went to sleep.
+    /// Returns once all threads have ended. Until then, calls `look` at intervals of `every`. Also
+    /// repeats a stop, because the first one may have come just before a thread went to sleep.
     pub(crate) fn attend(&mut self, every: Duration, mut look: impl FnMut()) {
         self.alive = None;
         while let Err(RecvTimeoutError::Timeout) = self.ends.recv_timeout(every) {
@@ -292,7 +295,7 @@ mod tests {
         control.stop();
         let mut looked = 0;
         group.attend(Duration::from_millis(5), || looked += 1);
-        // Each stop ends one sleep, so a single one would not suffice.
+        // Each stop ends only one sleep, so a single stop would not suffice.
         assert!(group.join().unwrap()[0] >= 3);
         assert!(looked >= 2);
     }

@@ -8,23 +8,23 @@ use punctual_model::{CpuSet, Nanos, NoiseReports};
 
 use crate::ProviderError;
 
-/// Why one of the kernel's tracers cannot be used, or why it ended; each is a sentence for the
-/// reader.
+/// Why one of the kernel's tracers cannot be used, or why it ended. The message of each error is a
+/// sentence for the reader.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
-    /// The run offers none.
+    /// The run does not offer any tracer.
     #[error("this run cannot use kernel tracers")]
     NotOffered,
-    /// It can be started only once per run.
+    /// The tracer was already started, which can be done only once per run.
     #[error("it was already started: this is a bug in punctual")]
     AlreadyStarted,
-    /// The request needs a running tracer.
+    /// The request needs a running tracer, but the tracer was not started.
     #[error("it was not started")]
     NotStarted,
-    /// No thread fetches its reports.
+    /// The thread that would fetch the reports cannot be started.
     #[error("cannot start the thread that reads it: {0}")]
     NoReader(#[source] io::Error),
-    /// The kernel does not have it, rejects it, or it cannot be read.
+    /// The kernel does not have the tracer or rejects it, or the tracer cannot be read.
     #[error(transparent)]
     Refused(ProviderError),
 }
@@ -40,9 +40,9 @@ impl TracerError {
 /// The settings of the kernel's detector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracerPlan {
-    /// From the start of one spin to the next.
+    /// Time from the start of one spin to the start of the next.
     pub window: Nanos,
-    /// How long it spins in each window.
+    /// How long the detector spins in each window.
     pub width: Nanos,
     /// Gaps above this are reported.
     pub threshold: Nanos,
@@ -50,7 +50,7 @@ pub struct TracerPlan {
     pub cpus: CpuSet,
 }
 
-/// A spin of the kernel with a gap above the threshold.
+/// Report of a spin of the kernel in which there was a gap above the threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelGap {
     /// The number of the report since the start, from 1.
@@ -71,10 +71,10 @@ pub struct KernelGap {
     pub nmi_count: u64,
 }
 
-/// The kernel's detector (the tracer `hwlat`). The session implements it, ends it when the probe
-/// has run, however that ends, and restores its settings.
+/// The kernel's detector (the tracer `hwlat`). The session implements this trait. When the probe
+/// has ended, no matter how, the session stops the tracer and restores its settings.
 pub trait HardwareTracer: Send + Sync {
-    /// Checks whether the kernel has it, without changing anything.
+    /// Checks whether the kernel has the tracer, without changing anything.
     ///
     /// # Errors
     /// If it cannot be started, with the reason.
@@ -96,24 +96,24 @@ pub trait HardwareTracer: Send + Sync {
 /// The settings of the kernel's tracers timerlat and osnoise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoisePlan {
-    /// A timer on each of these CPUs.
+    /// Timerlat, with a timer on each of these CPUs.
     Timerlat {
         /// The CPUs.
         cpus: CpuSet,
-        /// From one expiry to the next, in whole microseconds.
+        /// Time from one expiry to the next, in whole microseconds.
         period: Nanos,
-        /// Whether user-space threads wait for it ([`NoiseTracer::user_wait`]).
+        /// Whether user-space threads wait for the timers ([`NoiseTracer::user_wait`]).
         user: bool,
     },
-    /// A thread that spins on each of these CPUs.
+    /// Osnoise, with a thread that spins on each of these CPUs.
     Osnoise {
         /// The CPUs.
         cpus: CpuSet,
-        /// From the start of one spin to the next, in whole microseconds.
+        /// Time from the start of one spin to the start of the next, in whole microseconds.
         period: Nanos,
         /// The length of each spin.
         runtime: Nanos,
-        /// Gaps of at least this length are noise.
+        /// Gaps of at least this length count as noise.
         threshold: Nanos,
         /// Gaps above this are reported individually.
         report_above: Nanos,
@@ -122,7 +122,8 @@ pub enum NoisePlan {
 
 /// The kernel's tracers timerlat and osnoise; the counterpart of [`HardwareTracer`].
 pub trait NoiseTracer: Send + Sync {
-    /// Checks that the kernel has it and no other program uses it, without changing anything.
+    /// Checks that the kernel has the tracer and that no other program is using it, without
+    /// changing anything.
     ///
     /// # Errors
     /// If it cannot be started, with the reason.
@@ -131,7 +132,7 @@ pub trait NoiseTracer: Send + Sync {
     /// Returns whether user-space threads can wait for the timers of timerlat.
     ///
     /// # Errors
-    /// If there is no tracefs to ask.
+    /// Returns an error if there is no tracefs, so that this cannot be determined.
     fn has_user_threads(&self, cpus: &CpuSet) -> Result<bool, TracerError>;
 
     /// Starts it. Works only while the probe runs.
@@ -147,11 +148,12 @@ pub trait NoiseTracer: Send + Sync {
     fn take(&self) -> Result<NoiseReports, TracerError>;
 
     /// Lets the calling thread, which must be bound to this CPU only, wait for the timers of
-    /// timerlat. Drop the returned timer before the probe's run ends: the kernel kills a program
-    /// that has it open when the tracer stops.
+    /// timerlat. Drop the returned timer before the run of the probe ends, because the kernel kills
+    /// a program that still has it open when the tracer stops.
     ///
     /// # Errors
-    /// If it was not started for user-space threads, or the kernel rejects it.
+    /// Returns an error if the tracer was not started for user-space threads, or if the kernel
+    /// rejects the request.
     fn user_wait(&self, cpu: u32) -> Result<Box<dyn UserTimer>, TracerError>;
 }
 
@@ -160,7 +162,7 @@ pub trait UserTimer {
     /// Ends the period, and sleeps until the next timer or a signal.
     ///
     /// # Errors
-    /// If the tracer was stopped, or the thread was moved.
+    /// Returns an error if the tracer was stopped, or if the thread was moved to another CPU.
     fn wait(&mut self) -> Result<(), TracerError>;
 }
 

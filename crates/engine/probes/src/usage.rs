@@ -2,7 +2,7 @@
 
 use punctual_model::{Nanos, ThreadUsage};
 
-/// Adds a thread's usage from `before` to `after`.
+/// Adds the usage of a thread between `before` and `after`.
 pub(crate) fn add_usage(
     sum: &mut ThreadUsage,
     before: &punctual_rt::ThreadUsage,

@@ -13,7 +13,8 @@ pub(crate) enum Seen {
 }
 
 impl Seen {
-    /// Reads the state. For an audit, this reads a few hundred files and all processes.
+    /// Reads the state. For an audit, this means reading a few hundred files and inspecting all
+    /// processes.
     pub(crate) fn new(host: &Host, role: Option<Role>) -> Self {
         match role {
             None => Self::Facts(Box::new(host.facts())),
@@ -27,7 +28,7 @@ impl Seen {
             Self::Facts(facts) => (*facts, None),
             Self::All(all, role) => {
                 let cpus = Some(cpus.clone());
-                // CPUs that went offline meanwhile are reported by the run itself.
+                // CPUs that have gone offline in the meantime are reported by the run itself.
                 let audit = punctual_checks::audit(&all, &Request { role, cpus }).ok();
                 (all.host, audit.as_ref().map(StoredAudit::from_audit))
             }

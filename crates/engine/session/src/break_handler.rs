@@ -8,9 +8,9 @@ use punctual_trace::StopHandle;
 
 use crate::trace_stop::TraceStop;
 
-/// Called at the break by the thread that measured it. Stops our own flight recorder, because its
-/// events of the outlier would soon be overwritten if the reading thread gets no CPU. Marks the
-/// user's own trace.
+/// Called at the break by the thread that measured the sample. Stops our own flight recorder,
+/// because the events of the outlier would soon be overwritten if the thread that reads them gets
+/// no CPU time. Marks the user's own trace.
 #[derive(Debug)]
 pub(crate) struct BreakHandler {
     pub(crate) recorder: Option<Arc<StopHandle>>,

@@ -17,13 +17,13 @@ use crate::outlier_command::OutlierEvent;
 use crate::suspension::Wait;
 use crate::time::Start;
 
-/// Reading side of one worker.
+/// Collects the events of one worker.
 pub(crate) struct Collector {
     thread: u32,
     cpu: Option<u32>,
     scheduling: Scheduling,
     reader: WorkerReader,
-    /// First expected wake-up of the worker; its rows count from here.
+    /// First expected wake-up of the worker, from which its rows are counted.
     started: Nanos,
     /// Offset of `started` from the start of the recording: the duration of the previous phases.
     after: Nanos,
@@ -31,9 +31,9 @@ pub(crate) struct Collector {
     finished: Vec<IntervalRow>,
     accounting: Accounting,
     schedule: Schedule,
-    /// Number of samples without space in the ring at the last drain.
+    /// Number of samples, as of the last drain, for which there was no space in the ring.
     dropped_before: u64,
-    /// Longest wait of this drain and the previous one, if the worker has periods.
+    /// Longest wait of this drain and longest wait of the previous one, if the worker has periods.
     longest: [Option<Wait>; 2],
     /// Lateness of missed periods, as far as known.
     late: Option<Box<Histogram>>,
@@ -44,9 +44,9 @@ pub(crate) struct Collector {
     /// Resolution to which samples are rounded down; `None` if samples are not stored.
     resolution: Option<Nanos>,
     samples: Vec<Sample>,
-    /// Thread that is late and span of the samples, if the worker specifies them.
+    /// Late thread, and time span of the samples, if the worker specifies them.
     spans: Option<(Option<Tid>, Delay)>,
-    /// Measuring thread, once known, and the other end in another process.
+    /// Measuring thread, once known, and thread of the other end if that is in another process.
     tid: Option<Tid>,
     partner: Option<Tid>,
     timeouts: Timeouts,
@@ -100,7 +100,7 @@ struct OpenRow {
 #[derive(Default)]
 struct Timeouts {
     count: u64,
-    /// Whether the exchange has arrived, so that the next timeout belongs to another one.
+    /// Whether this exchange has arrived, so that the next timeout belongs to another one.
     over: bool,
 }
 
@@ -118,7 +118,7 @@ impl Timeouts {
 pub struct WorkerView {
     /// Name on the screen.
     pub title: String,
-    /// Account so far.
+    /// Accounting so far.
     pub accounting: Accounting,
     /// Measuring thread, once known.
     pub tid: Option<Tid>,
@@ -239,7 +239,8 @@ impl Collector {
         let dropped = self.reader.dropped();
         self.schedule.unsure = std::mem::replace(&mut self.dropped_before, dropped) != dropped;
         self.longest = [None, self.longest[0]];
-        // Events that arrive meanwhile wait for the next call, so that a fast worker cannot block.
+        // Events that arrive in the meantime are left for the next call, so that a fast worker
+        // cannot keep this loop from ending.
         for _ in 0..self.reader.waiting() {
             let Some(event) = self.reader.pop() else {
                 break;
@@ -283,8 +284,8 @@ impl Collector {
         }
     }
 
-    /// Opens the row that contains `time`. An event of an earlier row is counted in the open row,
-    /// because rows follow the order of events, which is by time.
+    /// Opens the row that contains `time`, unless it is earlier than the open row. An event that
+    /// belongs to an earlier row is counted in the open row, because closed rows are not changed.
     fn go_to(&mut self, time: Nanos, row_length: Nanos) {
         let number = (time - self.started + self.after).0 / row_length.0;
         if self.row.number.is_none_or(|open| number > open) {
@@ -329,7 +330,7 @@ impl Collector {
         }
     }
 
-    /// Keeps an outlier, if the late thread is known.
+    /// Keeps an outlier if the late thread is known.
     fn outlier(&mut self, expected: Nanos, latency: Nanos) {
         self.beyond += u64::from(matches!(self.spans, Some((None, _))));
         if let Some(tid) = self.spans.map_or(self.tid, |(tid, _)| tid) {
@@ -386,8 +387,8 @@ impl Collector {
         (self.started > Nanos::ZERO).then_some(self.started)
     }
 
-    /// Returns the account at `now`, before everything is drained, and the lateness of missed
-    /// periods. If the program is killed, the run ends there.
+    /// Returns the accounting at `now`, before everything is drained, and the lateness of missed
+    /// periods. If the program is killed, this is where the recording of the run ends.
     pub(crate) fn cut_off(&self, now: Nanos) -> (Accounting, Lateness) {
         let started = self.started().filter(|_| !self.reader.is_over());
         let open = started.and_then(|started| self.schedule.open(started, now));

@@ -31,7 +31,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A file that remains names a process that has ended, so it does no harm.
+        // A file that is left behind names a process that has ended, so it does no harm.
         let _ = fs::remove_file(&self.state);
     }
 }
@@ -80,7 +80,8 @@ impl CpuLocks {
         Ok(all)
     }
 
-    /// Returns why a lock was not taken although the folder is usable; reported once.
+    /// Returns why a lock was not taken in a folder that is usable. If there were several reasons,
+    /// this is the first one.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
@@ -107,7 +108,7 @@ impl CpuLocks {
     }
 }
 
-/// Publishes for all users who is measuring.
+/// Writes which process is measuring to a file that all users can read.
 fn say(state: &Path, this: ProcessId, note: &str) -> Result<(), FileError> {
     Output::private(state)?.put(format!("{} {} {note}\n", this.pid, this.start).as_bytes())?;
     let opened = fs::set_permissions(state, Permissions::from_mode(0o644));
@@ -132,7 +133,7 @@ fn measures(state: &Path) -> Option<String> {
 }
 
 impl Session {
-    /// Locks the CPUs that it measures.
+    /// Locks the CPUs that this session measures.
     ///
     /// # Errors
     /// Same as [`CpuLocks::hold`].

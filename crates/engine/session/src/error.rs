@@ -18,7 +18,7 @@ pub enum SessionError {
         /// The online CPUs.
         online: CpuSet,
     },
-    /// Another measurement uses a CPU.
+    /// Another measurement is using a CPU.
     #[error(
         "CPU {cpu} is being measured by {who}: two measurements on a CPU disturb each other. \
          Wait, choose other --cpus, or use --share-cpus"
@@ -26,7 +26,7 @@ pub enum SessionError {
     CpuInUse {
         /// The CPU.
         cpu: u32,
-        /// The measurement that uses it.
+        /// The measurement that is using it.
         who: String,
     },
     /// The list of CPUs is empty.
@@ -74,7 +74,7 @@ pub enum SessionError {
     /// The figures cannot be read.
     #[error(transparent)]
     Figures(#[from] punctual_app::Unfit),
-    /// The application has not begun to measure.
+    /// The application has not begun to measure yet.
     #[error("process {pid} ({comm}) has not created a channel yet")]
     NoChannel {
         /// Process ID.
@@ -149,7 +149,7 @@ pub enum SessionError {
         probe: &'static str,
         /// Reason, as a sentence.
         why: &'static str,
-        /// Probes with outliers that can be explained.
+        /// Probes whose outliers can be explained.
         able: String,
     },
     /// Idle states could not be disabled.
@@ -173,7 +173,7 @@ pub enum SessionError {
     /// No events are stored for the outlier.
     #[error("no trace events are stored for outlier {number}; outliers with trace events: {kept}")]
     NoSuchOutlier {
-        /// The requested number.
+        /// The requested number of the outlier.
         number: u64,
         /// Outliers with stored events.
         kept: String,

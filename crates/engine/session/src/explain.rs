@@ -42,15 +42,15 @@ const BEFORE: Nanos = Nanos::from_millis(1);
 /// Time after the wake-up whose events are kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
 
-/// Maximum number of outliers that are explained per poll, the largest ones. More would keep this
-/// thread from its other work. The others are only counted.
+/// Maximum number of outliers that are explained per poll. The largest are explained, and the
+/// others are only counted, because explaining more would keep this thread from its other work.
 const AT_ONCE: usize = 200;
 
-/// Time limit for explanations per poll. Including the poll that detects it, each outlier is
-/// explained within 50 ms.
+/// Time limit for explanations per poll. It ensures that each outlier is explained within 50 ms,
+/// including the time until a poll detects it.
 const TURN: Nanos = Nanos::from_millis(30);
 
-/// Assumed time to explain one outlier, until it is measured.
+/// Assumed time to explain one outlier, until this time has been measured.
 const USUAL_COST: Nanos = Nanos::from_millis(1);
 
 /// Controls the flight recorder of one run.
@@ -58,9 +58,9 @@ pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
     stacks: Option<LateStacks>,
-    /// Whether recording stacks is off, whichever threads are watched.
+    /// Whether the recording of stacks is off, no matter which threads are watched.
     stacks_shut: bool,
-    /// Stacks of the kernel's timerlat tracer, if it is measured.
+    /// Stacks of the kernel's timerlat tracer, if the probe uses it.
     pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
     /// Stacks recorded up to the last explanation.
     latest: Vec<TraceEvent>,
@@ -80,7 +80,7 @@ pub(crate) struct Explainer {
     beyond: u64,
     explained: u64,
     within: Option<Nanos>,
-    /// Recent time to explain one outlier.
+    /// Time that it recently took to explain one outlier.
     cost: Nanos,
     tally: Tally,
     buffer: OutlierBuffer,
@@ -90,7 +90,7 @@ pub(crate) struct Explainer {
 }
 
 impl Explainer {
-    /// Arms a recorder; its events are off until [`switch`](Self::switch).
+    /// Arms a recorder. Its events remain off until [`switch`](Self::switch) is called.
     pub(crate) fn arm(
         host: &Host,
         level: Level,
@@ -223,7 +223,7 @@ impl Explainer {
         self.quotas = QuotaHistory::begin(host, tids);
     }
 
-    /// Records events that are limited to watched threads for these threads.
+    /// Sets the watched threads, to which some of the recorded events are limited.
     pub(crate) fn watch(&mut self, tids: impl Iterator<Item = u32>) {
         let tids: BTreeSet<u32> = tids.collect();
         if tids != self.watched {
@@ -242,8 +242,8 @@ impl Explainer {
         self.beyond += count;
     }
 
-    /// Counts outliers caused by the user, who stopped the process: nothing on the machine took
-    /// that time.
+    /// Counts outliers that occurred because the user stopped the process. They are not explained,
+    /// because nothing on the machine took that time.
     pub(crate) const fn pass_over(&mut self, count: u64) {
         self.seen += count;
     }
@@ -308,7 +308,7 @@ impl Explainer {
             self.explain_one(number, &sighting, start);
             stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
-        // Averages the old value and the new one, because a single one is unreliable.
+        // Averages the old value and the new one, because a single value is unreliable.
         let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
         self.cost = Nanos(self.cost.0.midpoint(now.0));
         stored
@@ -316,7 +316,7 @@ impl Explainer {
 
     fn explain_one(&mut self, number: u64, sighting: &RawOutlier, start: &Start) {
         let actual = sighting.expected + sighting.latency;
-        // After the break, only the beginning was recorded.
+        // If the outlier ended after the break, only its beginning was recorded.
         let stopped = self.flight.stop_handle();
         let stopped = stopped.and_then(|handle| handle.stopped_at());
         if stopped.is_some_and(|at| at < actual) {

@@ -9,7 +9,7 @@ use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_page
 use crate::SessionError;
 use crate::explain::{DESCRIPTION, PAGES, REQUESTED};
 
-/// More symbols than any kernel has functions.
+/// A number of symbols that exceeds the number of functions in any kernel.
 const MOST_SYMBOLS: usize = 1 << 20;
 
 /// Exports the trace events around the outliers of a recording as a `trace.dat` file, which
@@ -80,7 +80,7 @@ pub fn export_trace(
     Ok(trace_dat(&description, &stretches, &requested, &symbols)?)
 }
 
-/// Formats as `1, 2, 5 and 9 more`.
+/// Formats the numbers as `1, 2, 5 and 9 more`.
 fn list(numbers: &[u64]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();

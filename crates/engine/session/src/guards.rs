@@ -12,7 +12,7 @@ use crate::rights;
 pub(crate) struct Guards {
     _memory: Option<MemoryLock>,
     _dma_latency: Option<DmaLatency>,
-    /// Missing rights that one of them requires.
+    /// Rights that these guards require and that are missing.
     lacks: Vec<&'static str>,
 }
 

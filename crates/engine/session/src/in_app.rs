@@ -1,7 +1,7 @@
 //! Records an application that measures itself: reads its figures from sealed memory, and combines
 //! them with the machine's facts and interference.
 //!
-//! The application is neither stopped nor changed, and does not notice the reading.
+//! The application is neither stopped nor changed, and does not notice that its figures are read.
 
 mod channel_tracks;
 mod explained;
@@ -29,8 +29,8 @@ use crate::{Outcome, RunLength, SessionError};
 use channel_tracks::ChannelTracks;
 use explained::Annotations;
 
-/// Maximum time between two readings, so that a ring of largest samples is read before it is full,
-/// unless an application exceeds its budget all the time.
+/// Maximum time between two readings, so that a ring of the largest samples is read before it is
+/// full, unless an application exceeds its budget constantly.
 const TURN: Duration = Duration::from_millis(50);
 
 /// Parameters of recording an application.
@@ -71,8 +71,8 @@ pub struct ChannelState {
 }
 
 /// Returns the applications that publish their figures, by process ID, and the reasons why the
-/// figures of others are unusable. The last value counts processes whose open files may not be
-/// read, which may or may not publish figures.
+/// figures of others are unusable. The last value is the number of processes whose open files may
+/// not be read, so it is unknown whether they publish figures.
 pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
     let (mut all, mut refused, mut closed) = (Vec::new(), Vec::new(), 0);
     let proc = host.root().join("proc");
@@ -93,7 +93,7 @@ pub fn applications(host: &Host) -> (Vec<Application>, Vec<Refusal>, usize) {
                 ..
             }) => {}
             Err(refusal @ Refusal::Unfit { .. }) => refused.push(refusal),
-            // It publishes none, or has ended meanwhile.
+            // The process publishes no figures, or has ended in the meantime.
             Err(_) => {}
         }
     }
@@ -225,7 +225,7 @@ impl Source for ApplicationMemory {
         self.explain(store);
         let ended = moment.completion();
         if ended.is_none() && !find::is_open(&self.host.root().join("proc"), &self.found) {
-            // Everything that it counted before its end is still in the memory.
+            // Everything that the application counted before it ended is still in the memory.
             let _ = self.channels.read(&self.found, elapsed);
             self.explain(store);
             self.warnings.push(format!(

@@ -1,4 +1,5 @@
-//! Counts the senders of interrupts between CPUs, and the reasons why the tick of a CPU goes on.
+//! Counts the interrupts between CPUs by sender, and the reasons why the tick of a CPU keeps
+//! running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -60,7 +61,7 @@ impl InterruptionCounter {
                 for event in &events {
                     self.counts.add(event);
                 }
-                // A thread that has ended has no name.
+                // The name of a thread that has ended is unknown.
                 let host = &self.host;
                 self.counts.name_threads(|tid| {
                     let thread = i32::try_from(tid).ok().and_then(|tid| host.thread(tid))?;
@@ -157,7 +158,7 @@ impl Counts {
 
     /// Returns the counts, without duration and missing events.
     fn finish(self, symbol: impl Fn(u64) -> Option<String>) -> Interruptions {
-        // Addresses in one function are one sender.
+        // All addresses in one function count as one sender.
         let mut sent: BTreeMap<_, u64> = BTreeMap::new();
         for ((to, from, thread, callsite), count) in self.sent {
             let function = symbol(callsite).map(|name| match name.split_once('+') {
@@ -237,7 +238,7 @@ mod tests {
         };
         counts.add(&event(0, 7, 0, ipi(&[1, 2, 3], 0x10)));
         counts.add(&event(0, 7, 0, ipi(&[1], 0x14)));
-        // A CPU does not interrupt itself, and the target of the last one is unknown.
+        // A CPU that targets itself does not count, nor does an interrupt whose target is unknown.
         counts.add(&event(1, 7, 0, ipi(&[1], 0x10)));
         counts.add(&event(0, 7, 0, ipi(&[], 0x10)));
         counts.add(&event(0, 8, TraceEvent::HARDIRQ, ipi(&[2], 0x10)));

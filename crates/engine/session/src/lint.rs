@@ -1,4 +1,4 @@
-//! Collects actions of a running program's real-time threads that cost latency.
+//! Collects those actions of a running program's real-time threads that cost latency.
 
 mod call_locations;
 mod targets;
@@ -31,12 +31,12 @@ pub struct LintRequest {
     pub calls: Nanos,
     /// Uses trace events instead of BPF programs.
     pub no_bpf: bool,
-    /// The command that runs [`punctual_host::serve_symbols`], to read programs of other
-    /// users; `None`: their functions are unknown.
+    /// The command that runs [`punctual_host::serve_symbols`], to read programs of other users. If
+    /// it is `None`, the functions in these programs remain unknown.
     pub reader: Option<Vec<OsString>>,
 }
 
-/// Number of waits and duration at the start of each thread that are not judged.
+/// Initial part of each thread that is not judged: a number of waits, and a duration.
 const FIRST_SLEEPS: u32 = 5;
 const FIRST: Nanos = Nanos::from_millis(500);
 
@@ -178,13 +178,14 @@ impl Lint {
         }
     }
 
-    /// Ends watching; nothing more is seen.
+    /// Ends watching, so that no more actions are seen.
     fn fail(&mut self, why: &str) {
         self.facts.unseen = ActKind::ALL.map(|kind| (kind, why.to_owned())).to_vec();
         self.watch = None;
     }
 
-    /// Updates threads and processes: new, changed and ended ones.
+    /// Updates the threads and processes: adds new ones, updates changed ones, and handles those
+    /// that have ended.
     fn look(&mut self, first: bool) {
         let (new, gone) = self.targets.refresh(&self.host);
         if let Some(watch) = &mut self.watch
@@ -261,7 +262,7 @@ impl Lint {
     }
 }
 
-/// Reason why no action can be seen.
+/// Reasons why no actions can be seen.
 #[derive(Debug, thiserror::Error)]
 #[error("{programs}; {events}")]
 struct NotWatched {

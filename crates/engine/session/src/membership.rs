@@ -12,7 +12,7 @@ use punctual_model::GroupFacts;
 use crate::{SessionError, TargetError};
 
 /// Keeps this process in a control group until dropped. The membership also ends with the process,
-/// however it ends.
+/// no matter how the process ends.
 #[derive(Debug)]
 pub struct Membership {
     joined: Vec<GroupLocation>,
@@ -34,7 +34,7 @@ impl Membership {
         if places.is_empty() {
             return Err(TargetError::Unlimited(group.name).into());
         }
-        // If a later group cannot be joined, leave the earlier ones again.
+        // If a group cannot be joined, leave the groups that were joined before it.
         let mut membership = Self {
             joined: Vec::new(),
             outside: Outside {
@@ -54,7 +54,8 @@ impl Membership {
         Ok(membership)
     }
 
-    /// Returns where loads run that must not be in the group: the previous place of this process.
+    /// Returns where to run loads that must not be in the group, which is where this process was
+    /// before it joined.
     pub const fn outside(&self) -> &Outside {
         &self.outside
     }
@@ -68,7 +69,7 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         for place in self.joined.drain(..).rev() {
-            // A refusal does no harm, because the process ends soon.
+            // If the kernel refuses, this does no harm, because the process will soon end.
             let _ = enter(&place.home);
         }
     }
@@ -154,7 +155,7 @@ mod tests {
         let error = |path: &str| Membership::join(&host, path).unwrap_err().to_string();
         assert!(error("/none").contains("no control group /none"));
         assert!(error("/b").contains("not in a hierarchy that limits CPUs"));
-        // The second file is a folder now: it opens for reading but refuses the write.
+        // The second file is now a folder, which can be opened for reading but not written.
         let second = folder.path().join("sys/fs/cgroup/cpuset/a/cgroup.procs");
         fs::remove_file(&second).unwrap();
         fs::create_dir(&second).unwrap();

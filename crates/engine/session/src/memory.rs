@@ -11,8 +11,8 @@ const RINGS: u64 = 1 << 30;
 /// with its stack.
 const BESIDE: u64 = 232 << 10;
 
-/// A ring may shrink to its usual size divided by this, which is a quarter of a second. It is
-/// emptied ten times per second.
+/// A ring may shrink to its usual size divided by this number. It then holds the samples of a
+/// quarter of a second. It is emptied ten times per second.
 const LEAST: u64 = 5;
 
 /// Shortens the rings if there are very many fast workers.
@@ -88,7 +88,7 @@ mod tests {
         assert!(bytes(&many) > 5 * GIB, "{}", bytes(&many));
         fitted(&mut many, Some(24 * GIB)).unwrap();
         assert!(bytes(&many) <= 2 * GIB, "{}", bytes(&many));
-        // Still a quarter of a second of samples.
+        // Each ring still holds the samples of a quarter of a second.
         assert!(many.iter().all(|worker| worker.rate_hz >= 50_000 / 5));
         let error = fitted(&mut workers(4_096, 50_000), Some(3 * GIB)).unwrap_err();
         assert!(error.is_usage());

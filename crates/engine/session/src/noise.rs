@@ -10,14 +10,14 @@ use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
 
 use crate::tracer_handle::{Running, StopError, TracerHandle};
 
-/// Maximum number of stacks kept for outliers that have not been explained yet; more than the
-/// outliers that one poll explains.
+/// Maximum number of stacks kept for outliers that have not been explained yet. This is more than
+/// the number of outliers that one poll explains.
 const STACKS: usize = 512;
 
 /// The tracers of this machine.
 pub(crate) struct KernelNoise {
     tracer: TracerHandle<Osnoise>,
-    /// Timerlat records stacks if its thread is later than this.
+    /// Timerlat records a stack if its thread is later than this.
     stacks_above: Option<Nanos>,
     stacks: Arc<TimerlatStacks>,
 }

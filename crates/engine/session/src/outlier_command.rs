@@ -19,7 +19,7 @@ pub struct OnOutlier {
     pub threshold: Nanos,
 }
 
-/// Minimum interval between two starts, because the command itself disturbs the measurement.
+/// Minimum interval between two starts of the command, because it disturbs the measurement.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time limit for the last command after the run.
@@ -183,7 +183,7 @@ impl OutlierCommand {
             return;
         };
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // It may already have ended.
+            // The command may already have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = child.wait();

@@ -20,10 +20,11 @@ const SLICE: Nanos = Nanos::from_millis(250);
 /// Minimum number of samples of each kind for a median.
 const FEWEST: u64 = 40;
 
-/// No further measurement begins after this time, because threads may be slow to start and end.
+/// No further measurement begins after this time. The limit is needed because threads may be slow
+/// to start and end.
 const AT_MOST: Duration = Duration::from_secs(2);
 
-/// Interval of checking for the end.
+/// Interval of checks for the end.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Returns the length of each measurement for a run of this length.
@@ -100,7 +101,7 @@ fn slice_of(
     let measured = thread::scope(|scope| {
         let control = &control;
         scope.spawn(move || {
-            // The receiver lives as long as the scope.
+            // The receiver exists as long as the scope.
             let _ = done.send(run(recorders, control));
         });
         loop {

@@ -20,15 +20,15 @@ use crate::resources::{Machine, Used};
 use crate::time::Start;
 use crate::{Request, RunLength, SessionError};
 
-/// Interval of draining the workers if outliers are explained: events are soon overwritten, and each
-/// outlier must be explained within 50 ms.
+/// Interval at which the workers are drained if outliers are explained. Events are soon
+/// overwritten, and each outlier must be explained within 50 ms.
 const WATCHFUL: Duration = Duration::from_millis(10);
 
-/// Interval of waking threads that are to end.
+/// Interval at which threads that should end are woken.
 const STOP_AGAIN: Duration = Duration::from_millis(20);
 
-/// A probe ends by itself. It is stopped this long after its time, because its start may wait for a
-/// full second.
+/// A probe normally ends by itself. Otherwise, it is stopped this long after its planned end. The
+/// margin is needed because its start may wait for a full second.
 const OVERTIME: Nanos = Nanos::from_secs(4);
 
 /// A phase of a run, ready to be measured.
@@ -37,7 +37,7 @@ pub(crate) struct Phase {
     loads: Vec<LoadRequest>,
     /// Resources of the machine that the probe or the run uses.
     used: Used,
-    /// CPUs with limited idle states, and the deepest state that they may enter.
+    /// CPUs whose idle states are limited, and the deepest state that they may enter.
     idle: Option<(CpuSet, i64)>,
     ready: Ready,
 }
@@ -119,8 +119,8 @@ impl Phase {
         self.ready.warm_up
     }
 
-    /// Opens the workers, until the run is to `stop`. The first worker becomes thread `first` of the
-    /// recording; its rows begin `after` the start of the time series.
+    /// Opens the workers, but ends early if `stop` is set. The first worker becomes thread `first`
+    /// of the recording; its rows begin `after` the start of the time series.
     pub(crate) fn open(
         &self,
         request: &Request,
@@ -173,7 +173,7 @@ impl Phase {
         let (done, finished) = mpsc::channel();
         let (run, shared) = (self.ready.run, Arc::clone(control));
         let thread = thread::spawn(move || {
-            // The receiver lives until this thread is joined.
+            // The receiver exists until this thread is joined.
             let _ = done.send(run(recorders, &shared));
         });
         Ok(RunningPhase {
@@ -285,7 +285,7 @@ impl RunningPhase {
 }
 
 impl Drop for RunningPhase {
-    /// Stops the probe, however the run ended.
+    /// Stops the probe, no matter how the run ended.
     fn drop(&mut self) {
         if self.thread.is_some() {
             self.control.stop();

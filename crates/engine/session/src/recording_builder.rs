@@ -76,8 +76,8 @@ impl Session {
         }
     }
 
-    /// Adds the measurements to the recording. Threads of phases that were not reached remain
-    /// empty.
+    /// Adds the measurements to the recording. Threads of phases that were not reached have no
+    /// data.
     pub(crate) fn fill(
         &mut self,
         recording: &mut Recording,

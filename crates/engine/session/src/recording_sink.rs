@@ -20,8 +20,8 @@ pub trait RecordingSink {
     fn delete(&self, id: RecordingId) -> Result<(), StoreError>;
 
     /// Returns whether the recording begins before the measurement, so that an error of the store
-    /// is known early. Otherwise, it begins during the measurement, which then does not wait for a
-    /// disk; an error becomes a store error of the outcome.
+    /// is known early. Otherwise, the recording begins during the measurement, which then does not
+    /// have to wait for a disk, and an error becomes the store error of the outcome.
     fn comes_first(&self) -> bool;
 }
 

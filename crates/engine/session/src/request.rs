@@ -15,7 +15,7 @@ use crate::OnOutlier;
 /// Parameters of a measurement.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Probe that measures.
+    /// Probe to measure with.
     pub probe: &'static ProbeEntry,
     /// Parameters of the probe.
     pub arguments: Arguments,
@@ -27,13 +27,13 @@ pub struct Request {
     pub priority: Option<u8>,
     /// Phases, measured in sequence; usually one.
     pub phases: Vec<PhaseRequest>,
-    /// Part at the start that is discarded; `None` for the default.
+    /// Length of the part at the start that is discarded; `None` for the default.
     pub warm_up: Option<Nanos>,
     /// Whether a run that is too short for any sample is accepted.
     pub may_be_empty: bool,
     /// A latency above this ends the run.
     pub break_above: Option<Nanos>,
-    /// Latencies to explain; `None` for none.
+    /// Which latencies to explain; `None` for none.
     pub explain: Option<ExplainRequest>,
     /// Events that are recorded in addition to those for explanations, and shown with the outliers.
     pub events: Vec<EventChoice>,
@@ -42,7 +42,7 @@ pub struct Request {
     /// Whether a sample above the limit is marked in the kernel's trace buffer, which is then
     /// stopped.
     pub tracemark: Option<Tracemark>,
-    /// Requirement of the run.
+    /// Requirement that the run must meet.
     pub requirement: Requirement,
     /// Length of a row of the time series; `None` to derive it from the run length.
     pub series_interval: Option<Nanos>,
@@ -70,7 +70,7 @@ pub struct Request {
     pub command_line: Vec<String>,
 }
 
-/// Latencies to explain, and the amount of recorded events.
+/// Which latencies to explain, and which events to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplainRequest {
     /// Explains latencies above this.
@@ -95,7 +95,7 @@ pub struct PhaseRequest {
     pub name: Option<String>,
     /// Length of the phase.
     pub length: RunLength,
-    /// Loads that run meanwhile.
+    /// Loads that run during the phase.
     pub loads: Vec<LoadRequest>,
 }
 
@@ -246,7 +246,7 @@ const ROW_LENGTHS: [u64; 12] = [
 
 /// Returns the default length of a row: the longest that gives a run of this length [`ROWS`] rows,
 /// but at least 50 ms. A run of minutes has rows of at most one second, and so at most about 900.
-/// Only runs above 15 min have longer rows, up to five minutes.
+/// Only runs of more than 15 min have longer rows, of up to five minutes.
 pub(crate) fn usual_series_interval(duration: Option<Nanos>) -> Nanos {
     const LONGEST: [(u64, u64); 3] = [(15 * 60, 1), (30 * 60, 5), (60 * 60, 10)];
     let Some(duration) = duration else {
@@ -301,7 +301,8 @@ mod tests {
             assert_eq!(interval, Nanos::from_millis(interval_ms), "{seconds} s");
         }
         assert_eq!(usual_series_interval(None), Nanos::from_secs(10));
-        // Enough for a comparison even without the warm-up, and never too many.
+        // The number of rows is enough for a comparison even without the warm-up, and never too
+        // large.
         for seconds in 3..100_000 {
             let duration = Nanos::from_secs(seconds);
             let rows = duration.0 / usual_series_interval(Some(duration)).0;

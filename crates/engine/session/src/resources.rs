@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&tracer), 2);
         drop(used);
         assert_eq!(Arc::strong_count(&tracer), 1);
-        // The run can change settings even if the probe does not.
+        // The run itself can change settings even if the probe changes none.
         request.deepest_idle_state = Some(0);
         assert!(Machine::new(&request, &host).used().settings.is_some());
     }

@@ -98,7 +98,8 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
                 SessionError::System(Error::RealTimeRefused { capable: false, .. }) => {
                     lacking(&[REAL_TIME])
                 }
-                // The reason is not a missing right of this process, so it is in the error text.
+                // The reason is not a missing right of this process, so the text of the error gives
+                // it.
                 refused => format!("measured without {REAL_TIME}: {refused}"),
             };
             (other, Some(warning))
@@ -106,8 +107,8 @@ fn best_to_be_had(host: &Host) -> (Scheduling, Option<String>) {
     }
 }
 
-/// Adds the cause to a refusal if it is the thread's control group; without a thread ID, this
-/// process's group.
+/// If the control group of the thread caused a refusal, adds this cause to the error. Without a
+/// thread ID, checks the group of this process.
 pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> SessionError {
     let Error::RealTimeRefused {
         policy, priority, ..
@@ -124,8 +125,8 @@ pub fn real_time_refused(error: Error, host: &Host, tid: Option<u32>) -> Session
     }
 }
 
-/// Starts a thread with this scheduling, because limits do not show everything (RT_GROUP_SCHED
-/// refuses even root).
+/// Tries to start a thread with this scheduling, because the limits of the process do not show
+/// everything (RT_GROUP_SCHED refuses even root).
 fn try_out(scheduling: Scheduling) -> Result<(), Error> {
     ThreadBuilder::new("rights")
         .policy(punctual_probes::rt_policy(scheduling))
@@ -136,7 +137,8 @@ fn try_out(scheduling: Scheduling) -> Result<(), Error> {
 /// Checks whether threads may be bound to each of the CPUs; a cpuset can forbid it.
 pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
     let cpus: Vec<u32> = cpus.iter().collect();
-    // A single thread, because one for each CPU takes long on a machine with many.
+    // Use a single thread, because one thread per CPU would take a long time on a machine with many
+    // CPUs.
     let go_everywhere = move || {
         let tid = punctual_rt::current_tid();
         (cpus.iter()).try_for_each(|cpu| punctual_rt::affinity::set(tid, &[*cpu]))

@@ -156,10 +156,10 @@ struct ProbeThreads {
     session: Session,
     control: Arc<Control>,
     handler: Arc<BreakHandler>,
-    /// Held until the threads have ended.
+    /// Kept until the threads have ended.
     guards: Option<Guards>,
     housekeeping: PeriodicTasks,
-    /// Phases that have not begun.
+    /// Phases that have not begun yet.
     waiting: VecDeque<(Phase, Vec<Recorder>)>,
     running: Option<RunningPhase>,
     measured: Measured,

@@ -34,8 +34,8 @@ impl Session {
     /// Returns an error that names the problem and the value.
     pub fn prepare(request: Request, host: Host) -> Result<Self, SessionError> {
         punctual_rt::interrupt::install_interrupt_handler()?;
-        // Measuring threads do not allocate memory while they measure. Memory that they need before
-        // is allocated from, and returned to, the same heap as the rest.
+        // Measuring threads do not allocate memory while they measure. The memory that they need
+        // before that is allocated from the same heap as all other memory, and is returned to it.
         punctual_rt::share_heap();
         // The facts require many small reads, and the checks wait for threads. Both run in
         // parallel, because some programs must begin to measure immediately.

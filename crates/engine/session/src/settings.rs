@@ -12,8 +12,8 @@ use punctual_tune::{
 
 /// Settings that a probe may change: those that it named, recorded in a journal.
 ///
-/// The first change opens the journal, so a run without changes does not need one and excludes no
-/// other process. Restores everything when dropped.
+/// The first change opens the journal, so a run without changes does not need one, and does not
+/// lock out other processes. Everything is restored when this is dropped.
 #[derive(Debug)]
 pub(crate) struct MachineSettings {
     host: Host,
@@ -60,7 +60,7 @@ impl MachineSettings {
     }
 
     /// Disables the idle states of `cpus` that are deeper than state `deepest`; -1 for all. Returns
-    /// a warning for the reader, if any.
+    /// a warning for the reader of the recording, if any.
     ///
     /// # Errors
     /// Returns an error if a state could not be changed; [`revert`](Self::revert) restores the ones
@@ -108,7 +108,7 @@ impl MachineSettings {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The journal reflects what is on disk, including after a panic.
+        // The journal matches what is on disk, even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -144,8 +144,8 @@ pub(crate) fn applied(journal: Option<&Path>, host: &Host) -> (Option<String>, O
     let status = match read {
         Some(Ok(None)) => return (Some(Recording::NO_TUNE.to_owned()), None),
         Some(Ok(Some(status))) if status.phase == Phase::Applied => status,
-        // The profile is partially applied, from an earlier boot, or unreadable, so the settings in
-        // force are unknown.
+        // The profile is only partially applied, was applied in an earlier boot, or is unreadable,
+        // so it is unknown which settings are in force.
         _ => return (None, None),
     };
     let cpus = status.cpus.as_ref();

@@ -11,18 +11,18 @@ use signal_hook::consts::SIGCONT;
 
 use crate::time::{Start, monotonic};
 
-/// Minimum length of a stop: three polls of 100 ms. A SIGCONT to a running process finds shorter
-/// gaps.
+/// Minimum length of a stop: three polls of 100 ms. If a SIGCONT is sent to a process that is
+/// running, the gaps between polls are shorter.
 const LEAST_STOP: Nanos = Nanos::from_millis(300);
 
-/// A shorter stop is detected with the samples: when a SIGCONT came, each worker had a wait of this
-/// length, and of at least three periods.
+/// A shorter stop is detected from the samples: when a SIGCONT arrived, each worker had a wait of
+/// at least this length and of at least three periods.
 const LEAST_SHORT_STOP: Nanos = Nanos::from_millis(5);
 
 /// Minimum advance of CLOCK_BOOTTIME over CLOCK_MONOTONIC between two polls.
 const LEAST_SUSPEND: Nanos = Nanos::from_millis(10);
 
-/// Values that one poll of the housekeeping reads.
+/// Values that are read by one poll of the housekeeping.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     monotonic: Nanos,
@@ -90,7 +90,7 @@ fn in_common(waits: impl Iterator<Item = Option<Wait>>) -> Option<Gap> {
 #[derive(Debug, Default)]
 struct Comparison {
     last: Option<Nanos>,
-    /// Gap before the last poll: its SIGCONT may be read one poll later.
+    /// Gap before the last poll. The SIGCONT that ended it may be read one poll later.
     gap: Option<Gap>,
     /// Maximum lead of CLOCK_BOOTTIME over CLOCK_MONOTONIC.
     ahead: Nanos,
@@ -249,7 +249,7 @@ mod tests {
             (1_400, 1_400, 0, false),
         ];
         assert_eq!(watched(&turns), [stop]);
-        // The signal's handler ran on another thread, one poll later.
+        // The handler of the signal ran on another thread, one poll later.
         let later = [
             (100, 100, 0, false),
             (200, 200, 0, false),
@@ -291,11 +291,11 @@ mod tests {
         };
         let stopped = [wait(100, 151, 1), wait(101, 150, 2)];
         assert_eq!(common(&stopped), Some((ms(101), ms(150))));
-        // One worker continued to run, or waited at another time.
+        // One of the workers continued to run, or waited at another time.
         assert_eq!(common(&[wait(100, 151, 1), wait(120, 121, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), wait(160, 190, 1)]), None);
         assert_eq!(common(&[wait(100, 151, 1), None]), None);
-        // For a worker with long periods, such a wait shows nothing.
+        // For a worker with long periods, a wait of this length proves nothing.
         assert_eq!(common(&[wait(100, 151, 20)]), None);
         assert_eq!(common(&[]), None);
     }
@@ -324,7 +324,7 @@ mod tests {
             (2_500, 2_500, 0, false),
         ];
         assert_eq!(watched(&turns), []);
-        // Also for the first poll.
+        // The same applies to the first poll.
         let turns = [(100, 600, 500, false), (700, 700, 0, false)];
         assert_eq!(watched(&turns), []);
     }

@@ -14,10 +14,11 @@ pub enum TargetError {
     /// No thread matches.
     #[error("there is no thread to watch: {0}")]
     NoThread(Targets),
-    /// Its jobs would consist of watching them.
+    /// The process is this program itself, whose jobs would consist of watching its own jobs.
     #[error("punctual cannot watch itself, because it would record its own actions")]
     OwnJobs,
-    /// Its system calls would be those of watching.
+    /// The process is this program itself, whose system calls would be the ones it makes for
+    /// watching.
     #[error("punctual cannot watch itself")]
     OwnCalls,
     /// Kernel threads do not make system calls.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use punctual_host::{Container, Host};
 
-/// Start time of a process or thread, in ticks after boot: ID and start time identify it
+/// Start time of a process or thread, in ticks after boot. Together, ID and start time identify it
 /// permanently. `None` if it could not be read.
 pub(crate) type Started = Option<u64>;
 
@@ -80,9 +80,9 @@ impl Targets {
     }
 }
 
-/// Returns the threads of a process, or the single thread with this ID, with their names. The
-/// `/proc` folder of a thread that is not a group leader shows all threads of its process, although
-/// it is not listed.
+/// Returns the threads of a process, or the single thread with this ID, with their names. A thread
+/// that is not a group leader is not listed in `/proc`, but it has a folder there, which shows all
+/// threads of its process.
 pub(crate) fn threads_of_number(host: &Host, pid: u32) -> Vec<(u32, String)> {
     let threads = host.threads_of(pid);
     let leads = threads

@@ -42,7 +42,7 @@ pub(crate) fn monotonic() -> Nanos {
 mod tests {
     use super::*;
 
-    /// Independent of the wall clock at that time.
+    /// The result is independent of the wall clock at that time.
     #[test]
     fn wall_clock_step_moves_no_sample() {
         let start = Start {
@@ -51,7 +51,7 @@ mod tests {
         };
         let at = |nanos| start.wall_at(nanos).to_string();
         assert_eq!(at(Nanos::from_secs(101)), "2026-03-29T02:00:00.5Z");
-        // Also for times before the start, where an outlier's window begins.
+        // This also works for times before the start, where the window of an outlier may begin.
         assert_eq!(at(Nanos::from_secs(99)), "2026-03-29T01:59:58.5Z");
     }
 }

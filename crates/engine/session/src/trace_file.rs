@@ -12,8 +12,8 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
 use crate::time::Start;
 
-/// Architectures on which every interrupt belongs to a device. Compared with the end of the
-/// kernel's name.
+/// Architectures on which every interrupt belongs to a device. They are recognized by these parts
+/// of the kernel's name.
 const WITHOUT_VECTORS: [&str; 8] = [
     "arm", "aarch", "riscv", "ppc", "powerpc", "s390", "mips", "loong",
 ];
@@ -31,7 +31,7 @@ const KNOWN: [Unknown; 4] = [
 pub struct TraceRequest {
     /// The file, as the user named it.
     pub file: String,
-    /// Which late reactions to explain.
+    /// Selects the late reactions to explain.
     pub wanted: Wanted,
     /// The command line, for the recording.
     pub command_line: Vec<String>,
@@ -47,7 +47,8 @@ pub struct ExplainedTrace {
 }
 
 impl ExplainedTrace {
-    /// Sets the start of the trace, which it does not contain, to that of its recording.
+    /// Sets the start time of the trace, which the trace itself does not contain, to that of the
+    /// recording.
     pub fn begin_at_start(&mut self) {
         let (wall, explanation) = (self.recording.started, &mut self.recording.explanation);
         let Some((explanation, trace)) =
@@ -177,7 +178,7 @@ fn recording_of(mut found: LateFound, head: &TraceHead, request: TraceRequest) -
     ExplainedTrace { recording, windows }
 }
 
-/// Returns the waits of each thread, and of the threads beyond the limit together.
+/// Returns the waits of each thread, with all threads beyond the limit taken together.
 fn threads_of(found: &mut LateFound) -> Vec<ThreadRecord> {
     let record = |label: String, scheduling, histogram: punctual_model::Histogram| {
         let recorded = histogram.recorded();

@@ -91,8 +91,8 @@ impl<T: Running> TracerHandle<T> {
 }
 
 /// Stops tracers that a killed program left running, and restores their settings. Returns the trace
-/// instances that were removed. Without an accessible tracefs, this program could not have left
-/// anything behind and could not undo it.
+/// instances that were removed. If tracefs is not accessible, this program could not have left
+/// anything behind, and could not undo it either.
 ///
 /// # Errors
 /// Returns an error if a setting could not be restored.

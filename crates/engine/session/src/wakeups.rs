@@ -25,8 +25,8 @@ pub struct WakeupRequest {
     pub real_time_only: bool,
     /// Number of longest waits to report.
     pub longest: usize,
-    /// Counts from trace events instead of with BPF programs, as is done if the kernel rejects
-    /// them.
+    /// Counts wake-ups from trace events instead of using BPF programs. This is also done if the
+    /// kernel rejects the programs.
     pub no_bpf: bool,
 }
 
@@ -92,7 +92,7 @@ impl Groups {
         })
     }
 
-    /// Also watches groups that were created meanwhile.
+    /// Also watches groups that have been created in the meantime.
     fn refresh(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
         self.tree.refresh();
         self.looked = Instant::now();
@@ -174,13 +174,13 @@ impl WakeupSession {
         })
     }
 
-    /// Returns why trace events are counted instead of using BPF programs; `None` if programs
-    /// count.
+    /// Returns why wake-ups are counted from trace events instead of by BPF programs; `None` if BPF
+    /// programs count them.
     pub fn why_not_programs(&self) -> Option<&str> {
         self.watch.why_not_programs()
     }
 
-    /// Reads the data that the kernel has written meanwhile.
+    /// Reads the data that the kernel has written in the meantime.
     ///
     /// # Errors
     /// Returns an error if it could not be read.
@@ -219,7 +219,7 @@ impl WakeupSession {
 }
 
 /// Returns the waiting threads with their CPU and the thread that runs there, according to /proc,
-/// longest wait first. Threads that meanwhile run or sleep are omitted.
+/// longest wait first. Threads that are running or sleeping by then are omitted.
 fn open_waits(host: &Host, waiting: Waiting) -> Vec<OpenWait> {
     let Waiting {
         at,

@@ -130,7 +130,7 @@ impl Bench {
         Service::begin(&self.plan, &self.store, &self.clock, machine).unwrap()
     }
 
-    /// Runs the service for this time on the simulated clock. Returns the slots that ran.
+    /// Runs the service for this long on the simulated clock. Returns the slots that ran.
     fn serve(&self, service: &mut Service<'_>, time: Duration) -> Vec<String> {
         let mut runner = TestRunner {
             clock: &self.clock,
@@ -209,7 +209,7 @@ fn backward_clock_runs_no_slot_twice() {
     bench.clock.wall.set(bench.clock.wall.get() - HOUR);
     assert!(bench.serve(&mut service, HOUR + HOUR / 4).is_empty());
     assert_eq!(bench.serve(&mut service, HOUR), ["a 05-01 11:00 UTC at"]);
-    // A leap second: POSIX time has 23:59:59 twice.
+    // A leap second, during which POSIX time has 23:59:59 twice.
     let plan = series("b", "duration = \"1s\"\nat = [\"23:59:59\"]");
     let leap = Bench::new(&plan, "2026-12-31T23:59", "UTC");
     let mut service = leap.service();
@@ -231,7 +231,7 @@ fn slots_that_passed_say_why() {
     // The machine is suspended during two slots, and resumes before the wait of the third ends.
     bench.clock.suspend(3 * HOUR - Duration::from_secs(1_500));
     bench.serve(&mut service, Duration::from_secs(60));
-    // The clock is set forward past two slots.
+    // The clock is set forward, past two slots.
     bench
         .clock
         .wall
@@ -322,7 +322,7 @@ fn boot_and_kernel_change_are_due_once() {
     let boot = start("2", "6.12");
     assert_eq!(boot, ["a 05-01 05:00 UTC boot"]);
     assert!(start("2", "6.12").is_empty());
-    // Boot and kernel change together cause one run.
+    // A boot and a kernel change together cause only one run.
     let kernel = start("3", "6.13");
     assert_eq!(kernel, ["a 05-01 09:00 UTC kernel_change"]);
     assert!(start("3", "6.13").is_empty());
@@ -522,7 +522,7 @@ fn clock_jump_removes_no_rows() {
         kept && said[0].ends_with("the clock is correct again"),
         "{said:?}"
     );
-    // Years that pass on all clocks are not a clock jump.
+    // If years pass on all clocks, this is not a clock jump.
     bench.clock.pass(years);
     assert_eq!(hours(&mut service, 20), (true, vec![]));
     assert_eq!(hours(&mut service, 30), (false, vec![]));

@@ -11,8 +11,8 @@ use super::rounds::{now, rest, sleep};
 use crate::Control;
 use crate::policy::measuring_thread;
 
-/// Number of consecutive reads without a sleep. They take 50 µs if the vDSO serves the clock, and 1
-/// ms if a read takes 2 µs.
+/// Number of consecutive reads without a sleep. They take about 50 µs if the clock is read through
+/// the vDSO, and 1 ms if each read takes 2 µs.
 const BURST: usize = 512;
 
 /// Bursts of both threads begin at multiples of this time, so that they overlap.
@@ -39,7 +39,7 @@ impl Agreement {
     }
 
     /// Compares a reading with `known`, the highest reading published before it. `ours` is the
-    /// highest known to come from this thread.
+    /// highest reading that is known to come from this thread.
     #[inline(always)]
     fn check(&mut self, reading: u64, known: u64, ours: u64) {
         if known == ours {
@@ -53,8 +53,8 @@ impl Agreement {
     }
 }
 
-/// Returns the pairs to check, and whether these are all pairs. A check takes at least `least`. If
-/// `budget` is too short for all pairs, only pairs with the first CPU are returned.
+/// Returns the pairs of CPUs to check, and whether these are all pairs. A check takes at least
+/// `least`. If `budget` is too short for all pairs, only pairs with the first CPU are returned.
 pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
     let all: Vec<(u32, u32)> = cpus
         .iter()
@@ -72,8 +72,9 @@ pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32
 /// Runs a thread on each of two CPUs. Each publishes its readings and compares them with earlier
 /// published ones. They never wait for each other.
 ///
-/// A reading is taken after the published value was loaded, and that value was read before it was
-/// published. If the reading is lower, the clock stepped back between the CPUs.
+/// Each thread loads the published value first and then takes its own reading. The published value
+/// was read from the clock even earlier, so if the own reading is lower, the clock stepped back
+/// between the CPUs.
 pub(super) fn check(
     reader: Reader,
     pair: (u32, u32),
@@ -120,8 +121,8 @@ fn bursts(
             let reading = reader.read();
             found.check(reading, known, ours);
             let before = highest.fetch_max(reading, Ordering::AcqRel);
-            // If the other thread has published a higher value meanwhile, this thread did not set
-            // the known value.
+            // If the other thread has published a higher value in the meantime, the known value
+            // does not come from this thread.
             ours = if before <= reading { reading } else { 0 };
         }
     }
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn lower_reading_than_other_cpu_steps_back() {
         let mut found = Agreement::default();
-        // A comparison with the thread's own reading shows nothing about the other CPU.
+        // A comparison with a thread's own earlier reading says nothing about the other CPU.
         found.check(90, 100, 100);
         assert_eq!(found, Agreement::default());
         found.check(100, 100, 0);

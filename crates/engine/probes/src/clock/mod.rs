@@ -62,21 +62,22 @@ parameters! {
 /// The setting that `--sources` changes.
 const CLOCK_SOURCE: &str = "clocksource";
 
-/// The clocks measured with each clock source: those that read the hardware clock on every call.
+/// The clocks measured with each clock source. They are the ones that read the hardware clock on
+/// every call.
 const OF_EACH_SOURCE: [PosixClock; 3] = [
     PosixClock::Monotonic,
     PosixClock::Realtime,
     PosixClock::MonotonicRaw,
 ];
 
-/// Reads per sample if the ruler is as coarse as the measured clocks.
+/// Number of reads per sample if the ruler is as coarse as the measured clocks.
 const USUAL_BATCH: u64 = 64;
 
 /// Duration of the TSC calibration.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// Duration of comparing a clock on two CPUs; less if all comparisons would take more than a tenth
-/// of the run.
+/// Duration of the comparison of a clock on two CPUs. It is shortened if all comparisons would take
+/// more than a tenth of the run.
 const CHECK: Nanos = Nanos::from_millis(100);
 
 /// Minimum duration of a comparison, which allows a few bursts.
@@ -296,7 +297,7 @@ impl Run<'_> {
             });
             self.measure(workers, end)?
         } else {
-            // The clocks were not read, and no read was expected.
+            // In this case, the clocks were not read, and no read was expected.
             let unread = |worker: ClockWorker| worker.finish(SelfCost::default());
             workers.into_iter().map(unread).collect()
         };
@@ -310,7 +311,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Switches to the clock source of the phase. Returns whether the kernel uses this source now.
+    /// Switches to the clock source of the phase. Returns whether the kernel now uses this source.
     fn switch(&mut self, phase: &Phase) -> bool {
         let (Some(source), Some(settings)) = (&phase.source, &self.ready.settings) else {
             return phase.source.is_none();

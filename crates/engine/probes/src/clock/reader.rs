@@ -52,10 +52,10 @@ pub(super) const TSC: &str = Tsc::NAME;
 /// The time source for timing reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ruler {
-    /// The processor's counter: finer and cheaper than the measured clocks.
+    /// The processor's counter, which is finer and cheaper than the measured clocks.
     Tsc(Tsc, TscRate),
-    /// `CLOCK_MONOTONIC`, without such a counter: as coarse as the measured clocks, so only many
-    /// reads together can be timed.
+    /// `CLOCK_MONOTONIC`, if there is no such counter. It is as coarse as the measured clocks, so
+    /// only many reads together can be timed.
     Monotonic,
 }
 
@@ -72,7 +72,7 @@ impl Ruler {
         }
     }
 
-    /// Returns the nanoseconds from `start` to `end`, both of [`now`](Self::now).
+    /// Returns the nanoseconds from `start` to `end`, both of which come from [`now`](Self::now).
     #[inline(always)]
     pub(super) fn nanos(self, start: u64, end: u64) -> u64 {
         let ticks = end.saturating_sub(start);
@@ -101,7 +101,7 @@ pub(super) struct Steps {
     last: Option<u64>,
     /// The smallest step that is not zero.
     pub(super) smallest: Option<u64>,
-    /// Readings lower than the previous one.
+    /// Number of readings that were lower than the previous one.
     pub(super) backward: u64,
     /// The largest step back.
     pub(super) backward_max: u64,
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(Ruler::Monotonic.nanos(10, 14), 4);
     }
 
-    /// Many consecutive readings take at least the usual cost of one, each.
+    /// On average over many consecutive readings, each takes at least the usual cost of one
+    /// reading.
     #[test]
     fn the_ruler_knows_what_it_costs() {
         let tsc = Tsc::available();

@@ -1,4 +1,4 @@
-//! The measuring thread, which measures the clocks in turn, round after round.
+//! The measuring thread, which measures the clocks one after another, round after round.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ pub(super) const ROW: usize = 32;
 /// middle of a round.
 const LONGEST_SPIN: Nanos = Nanos::from_millis(2);
 
-/// The measurement of one clock, a turn in each round.
+/// The measurement of one clock, which has a turn in each round.
 #[derive(Debug)]
 pub(super) struct ClockWorker {
     pub(super) reader: Reader,
     pub(super) recorder: Recorder,
-    /// Reads started.
+    /// Number of reads started.
     attempted: u64,
     /// The total time of [`ROW`] consecutive reads.
     row: Histogram,
@@ -44,13 +44,13 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
     pub(super) ruler: Ruler,
-    /// From the start of one round to the next.
+    /// Time from the start of one round to the start of the next.
     pub(super) interval: Nanos,
-    /// Samples of each clock in a round.
+    /// Number of samples of each clock in a round.
     pub(super) samples: u64,
-    /// Reads per sample.
+    /// Number of reads per sample.
     pub(super) batch: u64,
-    /// The start of the run, with its first clock source.
+    /// The start of the run, when its first clock source is used.
     pub(super) begun: Nanos,
     /// No turn begins at or after this time.
     pub(super) end: Nanos,
@@ -79,7 +79,8 @@ impl ClockWorker {
     }
 
     /// Measures one turn: some samples, one row of consecutive reads, and one read by system call.
-    /// Selects the clock here, so that this is not done between two readings of the ruler.
+    /// The clock is selected before the measuring loops, so that this is not done between two
+    /// readings of the ruler.
     fn turn(&mut self, rounds: &Rounds, own_cost: u64) {
         match self.reader {
             Reader::Posix(clock) => {
@@ -136,9 +137,9 @@ impl ClockWorker {
     }
 }
 
-/// Returns the mean cost of a read of `batch` reads, in whole nanoseconds, after subtracting the
-/// cost of the ruler once. Returns at least zero, because a read can take less than the median cost
-/// of the ruler.
+/// Returns the mean cost of one of `batch` reads, in whole nanoseconds, after subtracting the cost
+/// of the ruler once. The result is never negative, even though a read can take less than the
+/// median cost of the ruler.
 fn per_read(spent: u64, own_cost: u64, batch: u64) -> u64 {
     let all = spent.saturating_sub(own_cost);
     (all + batch / 2) / batch.max(1)
@@ -148,7 +149,7 @@ fn signed(nanos: u64) -> SignedNanos {
     Nanos(nanos).signed_sub(Nanos::ZERO)
 }
 
-/// Gives each clock a turn in a loop until the end; runs on the measuring thread.
+/// Gives each clock its turn, in a loop, until the end. Runs on the measuring thread.
 pub(super) fn rounds(
     mut workers: Vec<ClockWorker>,
     rounds: Rounds,
@@ -189,7 +190,8 @@ pub(super) fn rounds(
         .collect())
 }
 
-/// Returns the end of the next sleep, chosen so that the thread spins at most half of the time.
+/// Returns the end of the next sleep. It is chosen so that the thread spins at most half of the
+/// time.
 pub(super) fn rest(awake: Nanos, now: Nanos) -> Nanos {
     now + now.saturating_sub(awake)
 }

@@ -13,7 +13,7 @@ pub(super) struct Entry {
     /// `None` for the current clock source.
     pub(super) source: Option<String>,
     pub(super) found: Found,
-    /// Whether the C library reads it without a system call, if known for certain.
+    /// Whether the C library reads the clock without a system call, if this is known for certain.
     pub(super) without_kernel: Option<bool>,
 }
 
@@ -177,8 +177,9 @@ pub(super) fn warnings(entries: &[Entry], pairs: &[Pair]) -> Vec<String> {
     alone.chain(between).collect()
 }
 
-/// Either known for certain or derived from the cost: a system call through the C library cannot
-/// take less than half of a direct one.
+/// Returns whether the clock is read without a system call. This is either known for certain or
+/// derived from the cost, because a system call through the C library cannot take less than half
+/// the time of a direct one.
 fn without_kernel(entry: &Entry) -> Option<bool> {
     if entry.found.reader.posix().is_none() {
         return Some(Tsc::available().is_some());

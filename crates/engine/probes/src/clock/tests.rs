@@ -78,7 +78,7 @@ fn every_clock_gets_an_equal_part() {
         assert!(known("in_a_row_ns"), "{name}");
         assert_eq!(known("system_call_ns"), name != reader::TSC, "{name}");
         assert_eq!(known("getres_ns"), name != reader::TSC, "{name}");
-        // Coarse clocks step at most every 10 ms.
+        // Even coarse clocks step at least every 10 ms.
         assert!(known("step_ns"), "{name}");
     }
     let agreement = table(&measured, "agreement");
@@ -119,7 +119,7 @@ fn real_time_thread_leaves_half_the_cpu() {
     let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
     let took = Nanos::from(begun.elapsed());
     let used = measured.workers[0].usage.cpu_time_ns;
-    // The thread pauses as long as it reads. A turn may start just before the end.
+    // The thread pauses for as long as it reads, but a turn may start just before the end.
     assert!(used < Nanos(took.0 / 4 * 3), "{used} of {took}");
     assert!(used > Nanos::ZERO);
 }

@@ -1,12 +1,12 @@
 //! Estimates when the periods of a deadline thread begin.
 //!
 //! The kernel does not expose the start of a thread's period (before
-//! `SCHED_GETATTR_FLAG_DL_DYNAMIC`). A thread that yielded runs again at that start, never earlier.
-//! So the earliest of many wake-ups is closest to it, and the others are later by whole periods
-//! plus their latency.
+//! `SCHED_GETATTR_FLAG_DL_DYNAMIC`). A thread that has yielded runs again at the start of its next
+//! period, never earlier. So the earliest of many wake-ups is closest to it, and the others are
+//! later by whole periods plus their latency.
 
 /// The starts of periods, in ns of CLOCK_MONOTONIC_RAW, which runs at the rate of the scheduler's
-/// clock. CLOCK_MONOTONIC is slewed, and would drift from the periods by some microseconds a
+/// clock. CLOCK_MONOTONIC is slewed, so it would drift from the periods by some microseconds per
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DueTimes {
@@ -15,30 +15,31 @@ pub(super) struct DueTimes {
     base: u64,
     /// The next period to wait for.
     next: u64,
-    /// The smallest lateness in this block of wake-ups, and the number of wake-ups left in it.
+    /// The smallest lateness in the current block of wake-ups, and the number of wake-ups left in
+    /// the block.
     least: u64,
     left: u64,
-    /// How often the kernel restarted the periods.
+    /// Number of times that the kernel restarted the periods.
     moved: u64,
 }
 
 /// One wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WakeUp {
-    /// Periods that began while the thread was still busy.
+    /// Number of periods that began while the thread was still busy.
     pub(super) missed: u64,
     /// Lateness of the wake-up.
     pub(super) late: u64,
 }
 
 impl DueTimes {
-    /// Threshold for a restart of the periods by the kernel (`replenish_dl_new_period`): the
-    /// fastest wake-up of a whole block was later than this, or a wake-up was earlier by more than
-    /// this.
+    /// Threshold for detecting that the kernel has restarted the periods
+    /// (`replenish_dl_new_period`): either the fastest wake-up of a whole block was later than
+    /// this, or a wake-up was early by more than this.
     const MOVED: u64 = 20_000;
 
-    /// Returns the number of wake-ups in a block: those of about a second, but enough to include a
-    /// fast one.
+    /// Returns the number of wake-ups in a block. It is the number in about a second, but is large
+    /// enough that a block includes a fast wake-up.
     fn block(period: u64) -> u64 {
         (1_000_000_000 / period).max(16)
     }
@@ -72,7 +73,7 @@ impl DueTimes {
 
     /// Processes a wake-up at `woke`. The thread finished its previous work at `done`.
     pub(super) fn wake(&mut self, done: u64, woke: u64) -> WakeUp {
-        // Periods that began before the thread finished its work are missed.
+        // Periods that had begun before the thread finished its work are missed.
         let begun = match done.checked_sub(self.base) {
             Some(since) => since / self.period + 1,
             None => 0,
@@ -103,7 +104,7 @@ impl DueTimes {
         WakeUp { missed, late }
     }
 
-    /// Returns the periods that came due.
+    /// Returns the number of periods that came due.
     pub(super) fn due(&self) -> u64 {
         self.next
     }
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(grid.wake(9_900_000, 9_998_000).late, 0);
         assert_eq!(grid.moved(), 0);
         assert_eq!(grid.wake(10_900_000, 11_000_000).late, 2_000);
-        // Much earlier: restarted.
+        // This wake-up is much too early, so the periods were restarted.
         assert_eq!(grid.wake(11_100_000, 11_600_000).late, 0);
         assert_eq!(grid.moved(), 1);
         assert_eq!(grid.wake(11_700_000, 12_600_050).late, 50);

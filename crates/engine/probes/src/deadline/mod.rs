@@ -161,8 +161,8 @@ impl Deadline {
             .prefault_stack(STACK_PREFAULT)
     }
 
-    /// Checks that the kernel admits all threads at once. Only such an attempt checks bandwidth,
-    /// privileges and affinity.
+    /// Checks that the kernel admits all threads at once. Only an actual attempt shows whether
+    /// bandwidth, privileges and affinity are sufficient.
     fn try_out(&self) -> Result<(), ProbeError> {
         let mut group = ThreadGroup::new(&Arc::new(Control::new()));
         for number in 1..=self.threads {
@@ -185,7 +185,8 @@ fn refused(error: ProbeError, number: u64, threads: u64) -> ProbeError {
     }
 }
 
-/// Checks the CPUs: the kernel admits a deadline thread only on all CPUs of its root domain.
+/// Checks the CPUs, because the kernel admits a deadline thread only if it may run on all CPUs of
+/// its root domain.
 fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
     let left_out = allowed.difference(asked);
     if left_out.is_empty() {
@@ -202,7 +203,7 @@ fn check_cpus(asked: &CpuSet, allowed: &CpuSet) -> Result<(), ProbeError> {
 impl Probe for Deadline {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let host = Host::live();
-        // If they cannot be read, rely on the kernel's answer.
+        // If the CPUs cannot be read, rely on the kernel's answer.
         if let (Ok(allowed), Ok(online)) = (host.allowed(), host.online()) {
             check_cpus(&plan.cpus, &allowed.intersection(&online))?;
         }
@@ -271,7 +272,7 @@ impl Deadline {
     }
 }
 
-/// Returns the workers, and the table of the threads.
+/// Returns the results of the workers, and the table of the threads.
 fn measured(found: Vec<Found>) -> Measured {
     let mut table = Table::new(
         "periods",

@@ -38,7 +38,7 @@ fn each_period_is_accounted_for() {
         return;
     };
     let accounting = measured.workers[0].accounting;
-    // Finding the start of the periods costs none of the 150 periods.
+    // Finding the start of the periods does not cost any of the 150 periods.
     assert!((140..=152).contains(&accounting.expected), "{accounting:?}");
     assert!(accounting.recorded > 0, "{accounting:?}");
     assert_eq!(measured.tables[0].rows.len(), 2);
@@ -90,14 +90,15 @@ fn wake_ups_showing_period_start_are_counted() {
         duration: None,
         warm_up: Nanos::ZERO,
     };
-    // Lateness relative to the starts of the periods. The third wake-up came a period too late.
+    // Lateness of each wake-up relative to the start of its period. The third wake-up came a whole
+    // period too late.
     let late = [(10, 7), (11, 2), (13, 5), (14, 3)];
     let seen = late.map(|(period, late_us)| {
         let at = |us: u64| period * 1_000_000 + us * 1_000;
         Seen {
             done: at(0) - if period == 13 { 900_000 } else { 100_000 },
             woke: at(late_us),
-            // The times of the two clocks may differ.
+            // The two clocks may show different times.
             now: Nanos(at(late_us) + 77),
             used: Nanos::from_micros(20),
             ended: Nanos(at(late_us + 30)),
@@ -170,7 +171,7 @@ fn a_stop_ends_it() {
 fn cpu_subset_is_refused_with_remedy() {
     let set = |list: &str| list.parse::<CpuSet>().unwrap();
     check_cpus(&set("0-3"), &set("0-3")).unwrap();
-    // Inside an exclusive cpuset these are all CPUs.
+    // Inside an exclusive cpuset, these CPUs are all CPUs of the root domain.
     check_cpus(&set("2-3"), &set("2-3")).unwrap();
     let error = check_cpus(&set("2"), &set("0-3")).unwrap_err();
     assert!(error.is_usage());

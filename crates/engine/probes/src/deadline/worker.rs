@@ -10,7 +10,8 @@ use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 /// The clock of the periods if the kernel starts them.
 const RAW: Clock = Clock::MonotonicRaw;
 
-/// Number of wake-ups for finding the start of the periods, before the first one counts.
+/// Number of wake-ups from which the start of the periods is determined, before any of them is
+/// counted.
 pub(super) const TO_SETTLE: usize = 20;
 
 /// The longest wait for these wake-ups.
@@ -25,7 +26,7 @@ pub(super) struct Seen {
     pub(super) woke: u64,
     /// When the thread woke, on [`CLOCK`].
     pub(super) now: Nanos,
-    /// CPU time of the work, and of the wait before it.
+    /// CPU time used by the work and by the wait before it.
     pub(super) used: Nanos,
     /// When the work ended, on [`CLOCK`].
     pub(super) ended: Nanos,
@@ -45,7 +46,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds the work of a period, which used `cpu` of CPU time and ended `took` after the start of
+    /// Adds the work of a period, which used the CPU time `cpu` and ended `took` after the start of
     /// the period.
     fn add(&mut self, cpu: Nanos, took: Nanos, times: &Times) {
         self.periods += 1;
@@ -74,7 +75,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Call this before the start, because it allocates.
+    /// Call this before the start, because it allocates memory.
     pub(super) fn new(mut recorder: Recorder, times: Times, length: Length) -> Self {
         recorder.count_overruns();
         Self {
@@ -156,8 +157,8 @@ impl Worker {
         grid.due()
     }
 
-    /// Derives the start of the periods from the earliest of the first wake-ups, and counts all of
-    /// them.
+    /// Derives the start of the periods from the earliest of the first wake-ups, and then counts
+    /// all these wake-ups.
     pub(super) fn settle(&mut self, first: &[Seen]) -> DueTimes {
         let Some(earliest) = first.first() else {
             self.begin(Nanos(CLOCK.now().as_nanos()));
@@ -213,7 +214,7 @@ impl Worker {
             due += period;
             let now = Nanos(CLOCK.now().as_nanos());
             if now > due && due < end {
-                // Periods that began while the thread was busy, and before the end.
+                // Periods that began while the thread was busy and before the end of the run.
                 let passed = (now - due).0.div_ceil(period.0);
                 let passed = passed.min((end - due).0.div_ceil(period.0));
                 self.recorder.overrun(due, passed, period, now);
@@ -223,14 +224,14 @@ impl Worker {
         Ok((due - start).0 / period.0)
     }
 
-    /// Uses the requested CPU time; returns the time used since the last work.
+    /// Uses the requested CPU time. Returns the CPU time used since the previous work.
     fn work(&mut self, control: &Control) -> Nanos {
         let begun = cpu_time();
         let mut now = begun;
         while now.saturating_sub(begun) < self.times.work && !control.stopping() {
             now = cpu_time();
         }
-        // The wait before the work also uses runtime of the reservation.
+        // The wait before the work also uses some of the reserved runtime.
         let used = now.saturating_sub(self.cpu_before);
         self.cpu_before = now;
         used

@@ -12,20 +12,20 @@ use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 /// The clock of the samples and of the pauses.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// The counts of one mechanism, including warm-up.
+/// The counts of one mechanism, including those of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finding {
     /// Number of batches mapped and touched.
     pub(super) batches: u64,
-    /// Pages touched.
+    /// Number of pages touched.
     pub(super) touches: u64,
     /// Page faults caused by the touches.
     pub(super) minor: u64,
     /// Major faults among these page faults, for which a page was read from disk.
     pub(super) major: u64,
-    /// Touches after which a whole huge page was present, if known.
+    /// Number of touches after which a whole huge page was present, if known.
     pub(super) whole: Option<u64>,
-    /// Time for mapping and locking.
+    /// Time spent on mapping and locking.
     pub(super) ahead: Nanos,
     /// Page faults of mapping and locking.
     pub(super) ahead_minor: u64,
@@ -57,11 +57,11 @@ struct Turn {
     pages: usize,
     recorder: Recorder,
     finding: Finding,
-    /// Touches expected.
+    /// Number of touches expected.
     expected: u64,
     /// Usage of the thread in its turns after the warm-up.
     usage: ThreadUsage,
-    /// Why a batch failed for the first time.
+    /// Reason for the first failure of a batch.
     failure: Option<String>,
     failures: u64,
 }
@@ -117,8 +117,8 @@ fn now() -> Nanos {
 
 impl Turn {
     fn new(way: Way, sizes: Sizes, recorder: Recorder) -> Self {
-        // With mlock, every page is fully present, whether huge or not. Pages of the pool are
-        // always whole.
+        // With mlock, all memory is present, whether the pages are huge or not. Pages from the pool
+        // are always whole.
         let can_tell = way.memory == Memory::HugeAdvised && way.after == After::Nothing;
         Self {
             way,
@@ -153,7 +153,7 @@ impl Turn {
         }
         if counted {
             add_usage(&mut self.usage, &used, &thread_usage());
-            // The provoked faults are the measured quantity, and are in the table. The remaining
+            // The provoked faults are what is measured, and they are in the table. The remaining
             // faults are overhead of the measurement.
             let provoked = |of: fn(&Finding) -> u64| of(&self.finding) - of(&found);
             self.usage.page_faults_minor -= provoked(|f| f.minor + f.ahead_minor);
@@ -187,7 +187,8 @@ impl Turn {
                 *whole += u64::from(mapping.is_whole(page)?);
             }
         }
-        // Unmap before restoring the previous treatment, because restoring affects mapped memory.
+        // Unmap the memory before restoring the previous treatment, because restoring also affects
+        // mapped memory.
         drop(mapping);
         if let Err(error) = treated.restore() {
             self.fail(&error);
@@ -219,7 +220,7 @@ impl Turn {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // All mechanisms share the thread, so its usage is split here.
+        // All mechanisms share the thread, so its usage is divided among them here.
         outcome.usage = self.usage;
         brought.workers.push(outcome);
         brought.findings.push(self.finding);

@@ -31,7 +31,7 @@ pub(super) const AFTERS: &[(&str, &str)] = &[
     ("mlockall", "mlockall(MCL_FUTURE) before the mmap"),
 ];
 
-/// The backing of the pages.
+/// What backs the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
     Anonymous,
@@ -41,7 +41,7 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    /// Its value of `--memory`.
+    /// Returns the value of `--memory` that selects this backing.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Anonymous => "anonymous",
@@ -50,7 +50,7 @@ impl Memory {
         }
     }
 
-    /// The kind of its pages, for the table.
+    /// Returns the kind of the pages, for the table.
     pub(super) const fn pages(self) -> &'static str {
         match self {
             Self::Anonymous => "usual size",
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-/// The preparation of the memory before its first touch.
+/// How the memory is prepared before it is first touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     Nothing,
@@ -84,7 +84,7 @@ impl After {
         Self::Mlockall,
     ];
 
-    /// Its value of `--after`.
+    /// Returns the value of `--after` that selects this preparation.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -95,7 +95,8 @@ impl After {
         }
     }
 
-    /// Returns whether all pages are present when mmap returns, before madvise is possible.
+    /// Returns whether all pages are already present when mmap returns, which is before madvise can
+    /// be called.
     const fn is_in_mmap(self) -> bool {
         matches!(self, Self::MapLocked | Self::MapPopulate | Self::Mlockall)
     }
@@ -124,8 +125,8 @@ impl Way {
         })
     }
 
-    /// Maps `pages` pages and prepares them for their first touch. Call it with
-    /// [`Self::treat_new_mappings`] in force.
+    /// Maps `pages` pages and prepares them for their first touch. Call this while
+    /// [`Self::treat_new_mappings`] is in effect.
     pub(super) fn map(self, pages: usize, file: &MemoryFile) -> Result<Mapping, Error> {
         let mut mapping = Mapping::new(&MappingRequest {
             backing: match self.memory {
@@ -144,7 +145,7 @@ impl Way {
         Ok(mapping)
     }
 
-    /// Tries the mechanism once with all its pages, to check that it works here.
+    /// Tries the mechanism once with all its pages, to check that it works on this machine.
     fn try_out(self, sizes: Sizes) -> Result<(), WayError> {
         if self.memory == Memory::HugeAdvised && self.after.is_in_mmap() {
             return Err(WayError::AdvisedTooLate);
@@ -160,7 +161,7 @@ impl Way {
         let whole = mapping.is_whole(0)?;
         drop(mapping);
         treated.restore()?;
-        // With mlock all memory is present, huge or not.
+        // With mlock, all memory is present, whether the pages are huge or not.
         if self.memory == Memory::HugeAdvised && self.after == After::Nothing && !whole {
             return Err(WayError::NotHuge);
         }
@@ -168,10 +169,11 @@ impl Way {
     }
 }
 
-/// Why a mechanism does not work here.
+/// Why a mechanism does not work on this machine.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WayError {
-    /// `madvise(2)` requires an existing mapping, whose pages are already present in this case.
+    /// `madvise(2)` requires an existing mapping, but in this case, the pages of the mapping are
+    /// already present.
     #[error(
         "madvise cannot request huge pages here, because mmap has already populated the mapping: \
          reserve pages for the pool (vm.nr_hugepages)"
@@ -239,7 +241,7 @@ impl Choice {
         choice
     }
 
-    /// Returns huge pages of the pool, or transparent huge pages if the pool has too few.
+    /// Selects huge pages from the pool, or transparent huge pages if the pool has too few.
     fn huge(&mut self, sizes: Sizes) -> Memory {
         let pool = Way {
             memory: Memory::HugePool,

@@ -45,7 +45,8 @@ parameters! {
         "What is done before the first touch",
         AFTERS,
     ).or("all");
-    // The maximum is 64 MiB, which takes well below 200 ms, the limit for reacting to a stop.
+    // The maximum is 64 MiB. Touching this much takes well below 200 ms, the limit for reacting to
+    // a stop.
     PAGES: u64 = Typed::count(
         "pages",
         "Pages of a batch, of the regular size",
@@ -102,8 +103,8 @@ impl Fault {
             cpu: Some(cpu),
             from_cpu: None,
             scheduling,
-            // The samples of a batch arrive in one burst, so the ring must hold at least one batch
-            // per second.
+            // The samples of a batch arrive in one burst, so the ring must have room for at least
+            // one batch per second.
             rate_hz: (pages.saturating_mul(1_000_000_000) / round).max(pages),
         }
     }

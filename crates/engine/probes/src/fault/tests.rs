@@ -24,8 +24,8 @@ fn plan(scheduling: Scheduling, duration: Nanos) -> Plan {
     }
 }
 
-/// Measures again for longer if a mechanism has no sample after its warm-up, as can happen on a
-/// busy machine.
+/// If a mechanism has no sample after its warm-up, which can happen on a busy machine, measures
+/// again for a longer time.
 fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, Measured) {
     let measure = |millis| {
         let plan = plan(scheduling, Nanos::from_millis(millis));
@@ -44,7 +44,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) -> (Vec<WorkerSpec>, 
     }
 }
 
-/// Checks invariants of any run.
+/// Checks the invariants that hold for any run.
 fn check(workers: &[WorkerSpec], measured: &Measured) {
     let table = &measured.tables[0];
     for (row, (worker, outcome)) in workers.iter().zip(&measured.workers).enumerate() {
@@ -66,8 +66,8 @@ fn check(workers: &[WorkerSpec], measured: &Measured) {
                 "{label}: each first access must cause one page fault"
             );
         }
-        // The provoked faults are in the table. The probe itself causes only a few, in pages of the
-        // histogram for unusual latencies.
+        // The provoked faults are in the table. The probe itself causes only a few other faults, in
+        // pages of the histogram for unusual latencies.
         let own = outcome.usage.page_faults_minor;
         assert!(own < account.recorded.max(64), "{label}: {own}");
     }
@@ -135,7 +135,7 @@ fn a_stop_ends_a_long_pause() {
     let control = Arc::new(Control::new());
     testing::stop_after(&control, Duration::from_millis(50));
     let (_, measured) = testing::measure(fault, &plan, &control);
-    // At most one batch of the first mechanism ran, because the pause after it was not over.
+    // At most one batch of the first mechanism ran, because the pause after it was not over yet.
     assert!(measured.workers[0].accounting.expected <= 256);
     assert_eq!(measured.workers[1].accounting.expected, 0);
 }
@@ -196,7 +196,7 @@ fn impossible_huge_pages_are_not_promised() {
         pages: 4,
         huge_pages: 1 << 15,
     };
-    // No pool has as many pages, nor does the machine have as much memory.
+    // No pool has this many pages, and no machine has this much memory.
     let choice = Choice::make("huge", "map-populate", sizes);
     assert!(choice.ways.is_empty());
     assert_eq!(choice.left_out[0].0.memory, Memory::HugeAdvised);

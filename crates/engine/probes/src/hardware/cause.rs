@@ -1,4 +1,4 @@
-//! Finds the cause of a gap from the kernel's counters before and after it.
+//! Finds the cause of a gap by comparing the kernel's counters before and after it.
 
 use punctual_host::{CpuCounts, CpuWatch};
 use punctual_model::{Cell, Nanos, Table};
@@ -14,12 +14,12 @@ pub(super) enum Cause {
     Preemption,
     /// The hypervisor ran another guest on the CPU.
     Steal,
-    /// An interrupt occurred, and it cannot belong to any other gap.
+    /// An interrupt occurred, and it cannot have caused any other gap.
     Interrupt,
     /// None of the kernel's counters changed.
     Unaccounted,
-    /// The cause is unknown: the counters have used up their time budget in this window, are not
-    /// available, or do not distinguish this gap from others.
+    /// The cause is unknown: the time budget for reading the counters was used up in this window,
+    /// or the counters are not available, or they do not distinguish this gap from others.
     Unknown,
     /// The gap is not above the threshold.
     Short,
@@ -68,8 +68,8 @@ impl Counts {
     }
 }
 
-/// Returns the cause of the last gap between two readings of the counters, with `others` gaps
-/// before it.
+/// Returns the cause of the last gap between two readings of the counters. `others` is the number
+/// of gaps before it.
 pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     fn moved<T: PartialOrd>(before: Option<T>, after: Option<T>) -> bool {
         matches!((before, after), (Some(before), Some(after)) if after > before)
@@ -89,15 +89,15 @@ pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
     match after.saturating_sub(before) {
         0 => Cause::Unaccounted,
         came if came > others => Cause::Interrupt,
-        // The interrupt can belong to one of the other gaps or to this one.
+        // The interrupt may have caused one of the other gaps or this one.
         _ => Cause::Unknown,
     }
 }
 
-/// The results of one CPU's thread.
+/// The results of the thread of one CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Time spun, in ticks.
+    /// Total time of spinning, in ticks.
     pub(super) spun: u64,
     gaps: [Gaps; Cause::ALL.len()],
 }
@@ -135,7 +135,7 @@ pub(super) fn push_gaps<T: Ticks>(table: &mut Table, cpu: u32, clock: T, tally: 
     let spun = clock.to_nanos(tally.spun);
     for cause in Cause::ALL {
         let gaps = tally.gaps_of(cause);
-        // These two causes are shown only if they have gaps.
+        // These two causes are shown only if there are gaps with them.
         if gaps.count == 0 && matches!(cause, Cause::Smi | Cause::Unknown) {
             continue;
         }

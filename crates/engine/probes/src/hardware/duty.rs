@@ -1,10 +1,10 @@
-//! When a thread spins, and when it leaves the CPU to others.
+//! Determines when a thread spins, and when it leaves the CPU to other tasks.
 
 use punctual_model::{KernelFacts, Nanos};
 
 use crate::ProbeError;
 
-/// The real-time throttle: in each period, the real-time threads of a CPU run at most for the
+/// The real-time throttle: in each period, the real-time threads of a CPU may run for at most the
 /// runtime (`Documentation/scheduler/sched-rt-group.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Throttle {
@@ -41,7 +41,7 @@ impl Throttle {
     }
 }
 
-/// Spinning for `width` at the start of each `window`.
+/// The thread spins for `width` at the start of each `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Duty {
     pub(super) window: Nanos,
@@ -49,12 +49,14 @@ pub(super) struct Duty {
 }
 
 /// The longest spin without a pause. If all CPUs spin at real-time priority, nothing else runs in
-/// this time, not even the thread that handles Ctrl-C. More windows cover just as much time.
+/// this time, not even the thread that handles Ctrl-C. With more windows, just as much time can be
+/// covered.
 pub(super) const LONGEST_WIDTH: Nanos = Nanos::from_millis(100);
 
 impl Duty {
-    /// By default half of the window. User-space threads pause for at least a tenth of it; the
-    /// kernel's detector (`kernel_only`) adds a pause itself and may use the whole window.
+    /// The default width is half of the window. User-space threads must pause for at least a tenth
+    /// of the window. The kernel's detector (`kernel_only`) adds a pause itself, so its width may
+    /// be the whole window.
     ///
     /// # Errors
     /// If the width leaves no pause, or is longer than its window.
@@ -81,17 +83,18 @@ impl Duty {
         Ok(Self { window, width })
     }
 
-    /// Returns the longest spin time in any `period`, wherever it begins.
+    /// Returns the longest total spin time in any time span of length `period`, no matter when it
+    /// begins.
     pub(super) fn most_in(self, period: Nanos) -> Nanos {
         let whole = period.0 / self.window.0;
         let rest = period.0 % self.window.0;
         Nanos((whole * self.width.0).saturating_add(rest.min(self.width.0)))
     }
 
-    /// Checks that the throttle would not interfere.
+    /// Checks that the real-time throttle would not interfere.
     ///
     /// # Errors
-    /// If it would, with the numbers.
+    /// Returns an error with the numbers if it would.
     pub(super) fn check(self, throttle: Throttle) -> Result<(), ProbeError> {
         let Some(runtime) = throttle.runtime else {
             return Ok(());
@@ -171,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_long_spin_fills_a_short_period() {
-        // The spin takes a tenth of the time, but fills one whole period.
+        // The spin takes only a tenth of the time, but fills one whole period.
         let short = Throttle {
             runtime: Some(MS(9)),
             period: MS(10),

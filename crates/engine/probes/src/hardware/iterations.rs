@@ -1,4 +1,4 @@
-//! Counts every iteration of the loop like oslat, and does work in each.
+//! Counts every iteration of the loop, like oslat, and does work in each of them.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use punctual_model::{Cell, Histogram, Nanos, SignedNanos, Table};
 
 use super::spin::{Eye, Ticks};
 
-/// Counts each iteration by its length, and copies memory in each.
+/// Counts the iterations by length, and copies memory in each iteration.
 #[derive(Debug)]
 pub(super) struct Iterations<T> {
     clock: T,
@@ -45,7 +45,7 @@ impl<T: Ticks> Eye for Iterations<T> {
     }
 }
 
-/// Creates two empty tables of all iterations: their figures, and their lengths.
+/// Creates two empty tables of all iterations, one with figures and one with the lengths.
 pub(super) fn tables() -> [Table; 2] {
     let figures = Table::new(
         "turns",
@@ -67,7 +67,7 @@ pub(super) fn tables() -> [Table; 2] {
     [figures, counts]
 }
 
-/// Adds one CPU's iterations.
+/// Adds the iterations of one CPU.
 pub(super) fn push<T: Ticks>(tables: &mut [Table; 2], cpu: u32, clock: T, turns: &Histogram) {
     const SECOND: u64 = 1_000_000_000;
     let [figures, counts] = tables;

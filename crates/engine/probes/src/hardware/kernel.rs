@@ -14,19 +14,19 @@ use crate::{
     TracerPlan, WorkerSpec,
 };
 
-/// How often its reports are fetched: the trace buffer holds thousands. Also the delay until a stop
-/// is noticed.
+/// Interval at which the reports are fetched. It can be this long because the trace buffer holds
+/// thousands of them. It is also the maximum delay until a stop is noticed.
 const FETCH: Duration = Duration::from_millis(100);
 
-/// The most reports kept individually; all are counted.
+/// Maximum number of reports that are kept individually. All reports are counted.
 const REPORTS_KEPT: usize = 1_000;
 
 /// The kernel's pause between two spins is a multiple of this, and at least one (`kthread_fn` in
 /// `kernel/trace/trace_hwlat.c`).
 const PAUSE_STEP: Nanos = Nanos::from_millis(1);
 
-/// Returns the worker for a run with only the kernel's spinning thread, which has normal priority and
-/// moves from CPU to CPU.
+/// Returns the worker for a run in which only the kernel's thread spins. This thread has normal
+/// priority and moves from CPU to CPU.
 pub(super) fn worker(cpus: &CpuSet, rate_hz: u64) -> WorkerSpec {
     WorkerSpec {
         label: Some(super::HWLAT.to_owned()),
@@ -137,7 +137,7 @@ impl Detector {
         let counted_from = self.start + self.plan.warm_up;
         let mut seen = Seen::default();
         loop {
-            // Check before the last fetch, so that no report is lost.
+            // Check this before the last fetch, so that no report is lost.
             let last = done();
             match self.tracer.take() {
                 Ok(gaps) => {
@@ -191,9 +191,9 @@ struct OfCpu {
 struct Seen {
     /// The highest sequence number.
     last: u64,
-    /// Number of reports, including warm-up.
+    /// Number of reports, including those of the warm-up.
     read: u64,
-    /// Reports after the warm-up, by CPU; `None` if the kernel did not name it.
+    /// Reports after the warm-up, by CPU; `None` if the kernel did not name the CPU.
     cpus: BTreeMap<Option<u32>, OfCpu>,
     /// The first reports after the warm-up, with the time of each.
     reports: Vec<(Nanos, KernelGap)>,
@@ -251,7 +251,8 @@ impl Seen {
             table.push([
                 cpu.map(u64::from).into(),
                 of.reports.into(),
-                // No report means no gap; a report without a count means at least one.
+                // If there is no report, there was no gap. A report without a count stands for at
+                // least one gap.
                 of.gaps.or((of.reports == 0).then_some(0)).into(),
                 longest(of.inner),
                 longest(of.outer),
@@ -262,7 +263,7 @@ impl Seen {
         table
     }
 
-    /// Returns a table of the first reports; `None` without any.
+    /// Returns a table of the first reports; `None` if there are no reports.
     fn reports_table(&self) -> Option<Table> {
         let mut table = Table::new(
             "hwlat_reports",
@@ -311,7 +312,7 @@ impl Seen {
     }
 }
 
-/// Returns the maximum number of windows that the kernel can have started in that time.
+/// Returns the maximum number of windows that the kernel can have started in this time.
 fn windows_in(time: Nanos, window: Nanos, width: Nanos) -> u64 {
     let pause = window.saturating_sub(width).0 / PAUSE_STEP.0 * PAUSE_STEP.0;
     let whole = width.0 + pause.max(PAUSE_STEP.0);
@@ -333,7 +334,7 @@ mod tests {
     struct Kernel {
         refuses: Option<&'static str>,
         asked: Mutex<Option<TracerPlan>>,
-        /// Sequence number and CPU of the reports of each fetch.
+        /// Sequence numbers and CPUs of the reports that each fetch returns.
         reports: Mutex<Vec<Vec<(u64, u32)>>>,
         fails: bool,
     }

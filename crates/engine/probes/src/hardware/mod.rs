@@ -51,11 +51,13 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 /// The clock that times the windows.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// Duration of calibrating the counter, which gives its rate to a few millionths.
+/// Duration of the calibration of the counter. It is long enough to determine the rate to a few
+/// millionths.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// A quarter of a spin may be used for reading counters, so that a constantly disturbed CPU is
-/// still measured and not only examined. Gaps below the threshold get half of this time.
+/// At most a quarter of a spin may be used for reading counters, so that a constantly disturbed CPU
+/// is still measured and not only examined. At most half of this time may be used for gaps below
+/// the threshold.
 const PART_TO_EXAMINE: u64 = 4;
 
 struct Hardware {
@@ -129,7 +131,7 @@ impl Hardware {
     /// Selects the source: user-space threads, the kernel, or both.
     ///
     /// # Errors
-    /// If one of the kernel's tracers is needed and not available.
+    /// Returns an error if one of the kernel's tracers is needed but not available.
     fn source(&self, plan: HardwarePlan, resources: &dyn Resources) -> Result<Run, ProbeError> {
         let name = self.source;
         let refused = |why| ProbeError::Source { name, why };
@@ -245,8 +247,8 @@ fn measure<T: Ticks + Send + 'static>(
             move |control| {
                 let mut worker = Worker::new(clock, threshold, watch, control);
                 worker.turns = turns.map(|copy| Iterations::new(clock, copy));
-                // Read the counters once before the measurement, to warm up buffers and the files'
-                // caches.
+                // Read the counters once before the measurement, to warm up the buffers and the
+                // caches of the files.
                 Counts::read(&mut worker.watch);
                 Ok((worker, SelfCost::measure(CLOCK)))
             },
@@ -277,8 +279,8 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Returns how many windows from `due` on can no longer be spun at `now`. Windows that would
-    /// end after the run are not part of it.
+    /// Returns the number of windows from `due` on in which, at `now`, it is too late to spin.
+    /// Windows that would end after the run are not part of the run.
     fn passed(&self, due: Nanos, now: Nanos) -> u64 {
         let Duty { window, width } = self.duty;
         let Some(late) = now.0.checked_sub(due.0 + width.0) else {
@@ -352,12 +354,12 @@ impl<T: Ticks> Worker<T> {
             }
             let largest = self.spin_until(due + width, control);
             if control.stopping() {
-                // A window that was interrupted does not count as expected.
+                // A window that was interrupted by the stop does not count as expected.
                 break;
             }
             match largest {
-                // The time of the gap is more precise than that of the window, but only the window
-                // decides whether it is warm-up.
+                // The time of the gap is more precise than that of the window, but the time of the
+                // window decides whether the sample belongs to the warm-up.
                 Some((at, gap)) => recorder.sample(if warm { at } else { due }, gap),
                 None => recorder.missed(due, 1, window),
             }
@@ -373,8 +375,8 @@ impl<T: Ticks> Worker<T> {
         })
     }
 
-    /// Spins until this time, with pauses to look for causes. Returns when the largest gap began,
-    /// and its length; `None` if there was no time to spin.
+    /// Spins until this time, with pauses in which causes are determined. Returns when the largest
+    /// gap began, and its length; `None` if there was no time to spin.
     fn spin_until(&mut self, until: Nanos, control: &Control) -> Option<(Nanos, SignedNanos)> {
         let clock = self.clock;
         let Limits { threshold, floor } = self.limits;
@@ -414,13 +416,14 @@ impl<T: Ticks> Worker<T> {
     }
 }
 
-/// Finds the causes of the gaps of one window. Not part of the hot path, because it runs outside
-/// the spin.
+/// Finds the causes of the gaps of one window. This is not part of the hot path, because it runs
+/// outside the spin.
 struct Examiner {
-    /// The last reading of the counters, and the number of gaps since then that were not examined.
+    /// The last reading of the counters, and the number of gaps since then that have not been
+    /// examined.
     before: Counts,
     others: u64,
-    /// Nanoseconds that reading the counters may take, and has taken.
+    /// Time in nanoseconds that reading the counters may take, and that it has taken so far.
     budget: u64,
     spent: u64,
 }

@@ -1,4 +1,4 @@
-//! The kernel's own spinning threads as a source: the tracer osnoise.
+//! The kernel's own spinning threads, those of the tracer osnoise, as a source.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,11 @@ use crate::{
     Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost, TracerError,
 };
 
-/// How often its reports are fetched.
+/// Interval at which the reports are fetched.
 const FETCH: Duration = Duration::from_millis(50);
 
-/// The shortest gap that counts as noise: the kernel's unit, and its default since Linux 6.2.
+/// The shortest gap that counts as noise. It is the kernel's unit of time, and the default since
+/// Linux 6.2.
 const SHORTEST: Nanos = Nanos::from_micros(1);
 
 /// A run that is ready to start.
@@ -61,7 +62,7 @@ impl Osnoise {
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
         self.tracer.start(&self.ask()).map_err(failed)?;
-        // Starting it may take some time.
+        // Take the time only now, because starting the tracer may take a while.
         let start = now();
         let mut warnings = Vec::new();
         let threads = self.threads(&mut warnings);
@@ -73,7 +74,7 @@ impl Osnoise {
         let end = self.plan.duration.map(|duration| start + duration);
         let host = Host::live();
         loop {
-            // Check before the fetch, so that no report is lost.
+            // Check this before the fetch, so that no report is lost.
             let (stop, over) = (control.stopping(), end.is_some_and(|end| now() >= end));
             let reports = self.tracer.take().map_err(failed)?;
             for row in &mut rows {
@@ -88,8 +89,8 @@ impl Osnoise {
         }
     }
 
-    /// Sets the requested policy of the kernel's threads, and returns each with the policy it has
-    /// then.
+    /// Sets the requested policy of the kernel's threads, and returns each thread with the policy
+    /// that it then has.
     fn threads(&self, warnings: &mut Vec<String>) -> BTreeMap<u32, Thread> {
         let tasks = Host::live().tasks().into_iter();
         let of_cpu = |comm: &str| {
@@ -143,7 +144,7 @@ struct Row {
     cpu: u32,
     window: Nanos,
     warm_up: Nanos,
-    /// The end of its warm-up, once it has started.
+    /// The end of the warm-up, once the CPU's windows have started.
     counted_from: Option<Nanos>,
     thread: Option<Thread>,
     recorder: Recorder,
@@ -151,10 +152,10 @@ struct Row {
     last: Option<Nanos>,
     windows: u64,
     used: Option<TaskUsage>,
-    /// The sums of the kernel's counts.
+    /// Sums of the counts that the kernel reports.
     sums: OsnoiseSample,
     counted: u64,
-    /// Gaps without any event, and gaps with events.
+    /// Gaps in which there was no event, and gaps in which there were events.
     above: [Above; 2],
     lost: u64,
 }
@@ -190,7 +191,7 @@ impl Row {
         self.counted_from = Some(at + self.warm_up);
     }
 
-    /// Reads the thread's usage once, as the baseline.
+    /// Reads the usage of the thread once, as the baseline.
     fn count_from_here(&mut self, host: &Host) {
         if let (None, Some(thread), true) = (&self.used, &self.thread, self.counts(now())) {
             self.used = usage_of(host, thread.tid, thread.tid);
@@ -227,8 +228,8 @@ impl Row {
         match self.last {
             None => self.start(begun),
             Some(last) => {
-                // Round to the nearest, because each window begins a pause after the end of the
-                // previous one.
+                // Round to the nearest number, because a pause lies between the end of each window
+                // and the start of the next.
                 let apart = begun
                     .saturating_sub(last)
                     .0
@@ -279,7 +280,7 @@ impl Row {
         }
         let Some(end) = end else { return };
         match self.last {
-            // One more window may be in progress.
+            // One more window may still be in progress.
             Some(last) => {
                 let after = end.saturating_sub(last).0 / self.window.0;
                 self.skip(last, after.saturating_sub(2));
@@ -335,7 +336,7 @@ impl Row {
     }
 }
 
-/// Returns the results of the threads. `end`: set if the run reached its end.
+/// Returns the results of the threads. `end` is set if the run reached its planned end.
 fn measured(
     rows: Vec<Row>,
     (start, end): (Nanos, Option<Nanos>),

@@ -13,7 +13,7 @@ parameters! {
         "Time from the start of one spin to the next",
         Nanos::from_millis(1)..=Nanos::from_secs(3_600),
     ).or("100ms");
-    // The kernel's detector spins for this time on one CPU at a time.
+    // The kernel's detector spins for this long on one CPU at a time.
     WIDTH: Option<Nanos> = Typed::duration(
         "width",
         "Time to spin in each window [default: half of the window, at most 100 ms]",

@@ -5,7 +5,7 @@ use punctual_rt::{Clock, Tsc, TscRate};
 
 use crate::Control;
 
-/// A clock that is read in a tight loop: cheap, and with a constant rate.
+/// A clock that is read in a tight loop. It must be cheap to read and have a constant rate.
 pub(super) trait Ticks: Copy {
     /// Reads the clock in its own unit.
     fn read(self) -> u64;
@@ -57,7 +57,7 @@ impl Ticks for RawClock {
 pub(super) struct Limits {
     /// A gap above this is reported with its cause.
     pub(super) threshold: u64,
-    /// A gap above this is longer than an iteration of the loop.
+    /// A gap above this is longer than a usual iteration of the loop.
     pub(super) floor: u64,
 }
 
@@ -83,28 +83,28 @@ impl Gaps {
     }
 }
 
-/// One spin without a pause.
+/// The result of one spin without a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spin {
-    /// Its length in ticks.
+    /// Length of the spin in ticks.
     pub(super) ticks: u64,
-    /// The gap that ended it; 0 if it reached its end.
+    /// The gap that ended the spin; 0 if the spin reached its planned end.
     pub(super) ended_by: u64,
     /// The largest gap.
     pub(super) largest: u64,
     /// The start of the largest gap, in ticks from the start of the spin.
     pub(super) largest_at: u64,
-    /// Gaps above the floor that did not end the spin.
+    /// Gaps that were above the floor but did not end the spin.
     pub(super) short: Gaps,
 }
 
-/// An action in each iteration of the loop.
+/// An action that is done in each iteration of the loop.
 pub(super) trait Eye {
     /// Called between the two readings of the clock, with the time since the previous iteration.
     fn turn(&mut self, ticks: u64);
 }
 
-/// Does nothing: only gaps are recorded.
+/// Does nothing, so that only gaps are recorded.
 #[derive(Debug)]
 pub(super) struct Shut;
 
@@ -116,7 +116,7 @@ impl Eye for Shut {
 /// Reads the clock in a loop, for at most `ticks`, until a gap is above `stop` or the run is
 /// stopped. Counts gaps above `floor`.
 ///
-/// The hot path: no system call, no memory except its own.
+/// This is the hot path. It makes no system call and accesses no memory except its own.
 #[inline(never)]
 pub(super) fn spin<T: Ticks>(
     clock: T,
@@ -154,7 +154,7 @@ pub(super) fn spin<T: Ticks>(
     }
 }
 
-/// Returns the median time of one iteration of the loop, in ticks; call it on the CPU that will
+/// Returns the median time of one iteration of the loop, in ticks. Call this on the CPU that will
 /// spin.
 pub(super) fn usual_turn<T: Ticks>(clock: T, control: &Control) -> u64 {
     const ROUNDS: usize = 1_001;
@@ -169,8 +169,8 @@ pub(super) fn usual_turn<T: Ticks>(clock: T, control: &Control) -> u64 {
     *turns.select_nth_unstable(ROUNDS / 2).1
 }
 
-/// Shorter than any interrupt: entry, handler and return take several hundred nanoseconds on the
-/// fastest processors.
+/// A time that is shorter than any interrupt. Even on the fastest processors, entry, handler and
+/// return take several hundred nanoseconds.
 const SHORTEST_INTERRUPT: Nanos = Nanos(250);
 
 /// Returns the limits for a threshold on a clock whose loop takes `turn` ticks.
@@ -178,7 +178,7 @@ pub(super) fn limits<T: Ticks>(clock: T, threshold: Nanos, turn: u64) -> Limits 
     let threshold = clock.to_ticks(threshold.0);
     let floor = clock
         .to_ticks(SHORTEST_INTERRUPT.0)
-        // With a slow clock, an iteration of the loop takes longer.
+        // With a slow clock, an iteration of the loop can take longer than that.
         .max(turn.saturating_mul(3));
     Limits {
         threshold,

@@ -10,7 +10,7 @@ fn run(hardware: Hardware, plan: &Plan, control: &Arc<Control>) -> Measured {
     testing::measure(hardware, plan, control).1
 }
 
-/// Checks invariants on any machine, however disturbed.
+/// Checks invariants that hold on any machine, no matter how disturbed it is.
 fn check(measured: &Measured, windows: u64, spun_at_most: Nanos) {
     for worker in &measured.workers {
         assert_eq!(worker.accounting.expected, windows);
@@ -82,7 +82,7 @@ fn every_turn_is_counted_on_request() {
             .map(|place| testing::count(lengths, place, "turns"))
             .sum();
         assert_eq!(sum, all);
-        // Together they cover the time spun.
+        // Together, the iterations cover the whole time of spinning.
         let spun = count(spinning, "spun_ns");
         assert!(
             all * count(turns, "min_ns") <= spun,

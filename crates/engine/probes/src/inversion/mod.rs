@@ -47,7 +47,7 @@ parameters! {
         "CPU time during which the low-priority thread holds the lock",
         Nanos::from_micros(1)..=Nanos::from_millis(20),
     ).or("100us");
-    // During this time no task of normal priority runs on the CPU, not even the one that handles
+    // During this time, no task of normal priority runs on the CPU, not even the one that handles
     // Ctrl-C.
     SPIN: Nanos = Typed::duration(
         "spin",
@@ -61,7 +61,7 @@ parameters! {
     ).short('i').or("20ms");
 }
 
-/// The lowest priority of the high thread, because the two other threads need lower ones.
+/// The lowest possible priority of the high thread. The two other threads need lower ones.
 const LOWEST: u8 = 3;
 
 #[derive(Debug)]
@@ -96,7 +96,8 @@ impl Inversion {
         }
     }
 
-    /// Returns the longest expected wait of the high thread, without other disturbances.
+    /// Returns the longest wait of the high thread that is expected if there are no other
+    /// disturbances.
     fn bound(&self, protocol: Protocol) -> Nanos {
         match protocol {
             Protocol::Plain => self.hold + self.spin,

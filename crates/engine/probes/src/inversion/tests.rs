@@ -29,8 +29,8 @@ fn only_plain_lock_awaits_middle_thread() {
         assert_eq!(worker.accounting.expected, 10);
         assert!(worker.accounting.recorded > 0);
     }
-    // In each successful cycle the plain lock must wait for the spin. The wait of the other lock
-    // depends on the machine, but it is never overtaken.
+    // In each successful cycle, a thread that takes the plain lock must wait for the spin. The wait
+    // for the other lock depends on the machine, but the middle thread never runs first.
     let [plain, inherit] = &measured.tables[0].rows[..] else {
         panic!("{:?}", measured.tables);
     };
@@ -42,7 +42,7 @@ fn only_plain_lock_awaits_middle_thread() {
     assert_eq!(inherit[2], Cell::from(Nanos::from_micros(50)));
     assert_eq!(inherit[6], Cell::from(0), "{measured:?}");
     assert_eq!(inherit[7], Cell::from(recorded(1)));
-    // It waits at least for the low thread's work.
+    // The high thread waits at least for the work of the low thread.
     assert!(measured.workers[1].histogram.max().unwrap() >= Nanos::from_micros(20));
     assert!(measured.warnings.is_empty(), "{:?}", measured.warnings);
 }

@@ -11,7 +11,7 @@ use punctual_rt::{
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
-/// The clock of the sleeps and of all time stamps.
+/// The clock used for the sleeps and for all time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
 /// The times that the threads of all CPUs share.
@@ -50,14 +50,15 @@ impl Cycles {
         self.start + Nanos(self.interval.0.saturating_mul(cycle))
     }
 
-    /// Returns the last cycle due by `now`; `cycle` is due.
+    /// Returns the last cycle that is due by `now`. `cycle` must already be due.
     fn latest(&self, cycle: u64, now: Nanos) -> u64 {
         let until = now.min(self.end - Nanos(1));
         cycle.max((until - self.start).0 / self.interval.0)
     }
 }
 
-/// The state that the three threads of one CPU share. Several locks take turns, one per cycle.
+/// The state that the three threads of one CPU share. If there are several locks, they are used in
+/// turn, one per cycle.
 #[derive(Debug)]
 pub(super) struct Shared {
     locks: Vec<Mutex<()>>,
@@ -65,13 +66,13 @@ pub(super) struct Shared {
     held: Semaphore,
     /// Wakes the middle thread.
     go: Semaphore,
-    /// Cycles begun, including the current one.
+    /// Number of cycles begun, including the current one.
     cycles: AtomicU64,
-    /// Cycles that the high thread has finished.
+    /// Number of cycles that the high thread has finished.
     finished: AtomicU64,
-    /// Cycles in which the middle thread started to spin.
+    /// Number of cycles in which the middle thread started to spin.
     spun: AtomicU64,
-    /// Cycles that came due, once known.
+    /// Number of cycles that came due, once known.
     due: AtomicU64,
     ended: AtomicBool,
 }
@@ -94,7 +95,7 @@ impl Shared {
         (cycle % self.locks.len() as u64) as usize
     }
 
-    /// Waits for a post; returns false at the end.
+    /// Waits for a post. Returns false at the end of the run.
     #[inline]
     fn wait(&self, semaphore: &Semaphore) -> Result<bool, Error> {
         while semaphore.wait()? == Waited::Interrupted {}
@@ -102,19 +103,19 @@ impl Shared {
     }
 }
 
-/// Releases the other two threads, however the low thread ends.
+/// Releases the other two threads, no matter how the low thread ends.
 struct Ending<'a>(&'a Shared);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.0.ended.store(true, Ordering::Release);
-        // These fail only at 2^31 posts.
+        // These calls fail only at 2^31 posts.
         let _ = self.0.held.post();
         let _ = self.0.go.post();
     }
 }
 
-/// The low thread: takes the lock, wakes the high one, and works.
+/// The low thread, which takes the lock, wakes the high thread, and works.
 pub(super) fn low(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
     let _ending = Ending(shared);
     if let Some(cycles) = times.begin(member) {
@@ -133,12 +134,12 @@ fn hold(shared: &Shared, times: &Times, cycles: &Cycles, control: &Control) -> R
         }
         cycle = cycles.latest(cycle, Nanos(CLOCK.now().as_nanos()));
         let begun = shared.cycles.load(Ordering::Relaxed);
-        // The others have higher priority, so they have finished when this thread runs, unless the
-        // kernel throttles them.
+        // The other threads have higher priority, so when this thread runs, they have finished,
+        // unless the kernel is throttling them.
         if begun == 0 || shared.finished.load(Ordering::Acquire) == begun {
             shared.cycles.store(cycle + 1, Ordering::Release);
             let guard = shared.locks[shared.lock_of(cycle)].lock()?;
-            // From here on the high thread runs until it waits for the lock.
+            // From here on, the high thread runs until it has to wait for the lock.
             shared.held.post()?;
             spin_for(times.hold.into());
             drop(guard);
@@ -149,7 +150,7 @@ fn hold(shared: &Shared, times: &Times, cycles: &Cycles, control: &Control) -> R
     Ok(())
 }
 
-/// The middle thread: needs no lock, and keeps the CPU busy.
+/// The middle thread, which needs no lock and keeps the CPU busy.
 pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
     if times.begin(member).is_none() {
         return Ok(());
@@ -158,7 +159,7 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
         shared
             .spun
             .store(shared.cycles.load(Ordering::Acquire), Ordering::Release);
-        // Spins by the clock, so that the spin always ends.
+        // Spins until a time on the clock, so that the spin always ends.
         spin_until(CLOCK.now() + times.spin.into());
     }
     Ok(())
@@ -168,23 +169,23 @@ pub(super) fn middle(shared: &Shared, times: &Times, member: &Member) -> Result<
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) worker: WorkerOutcome,
-    /// Number of cycles in which the middle thread ran before the high thread had the lock.
+    /// Number of cycles in which the middle thread ran before the high thread got the lock.
     pub(super) overtaken: u64,
-    /// Number of cycles in which it did not run.
+    /// Number of cycles in which the middle thread did not run.
     pub(super) undisturbed: u64,
 }
 
 /// The sample accounting of one lock.
 struct Account {
     recorder: Recorder,
-    /// Cycles of this lock already accounted for.
+    /// Number of cycles of this lock that are already accounted for.
     turns: u64,
     overtaken: u64,
     undisturbed: u64,
 }
 
-/// The high thread: takes the lock and records how long it waits. `None` if the run was cancelled
-/// before it began.
+/// The high thread, which takes the lock and records how long it waits. Returns `None` if the run
+/// was cancelled before it began.
 pub(super) fn high(
     shared: &Shared,
     recorders: Vec<Recorder>,
@@ -217,7 +218,7 @@ fn ask(shared: &Shared, accounts: &mut [Account], cycles: &Cycles) -> Result<(),
         let begun = shared.cycles.load(Ordering::Acquire);
         let cycle = begun - 1;
         let place = shared.lock_of(cycle);
-        // From here on the middle thread is ready, but it runs only once this thread waits.
+        // From here on, the middle thread is ready, but it runs only once this thread is waiting.
         shared.go.post()?;
         let asked = Nanos(CLOCK.now().as_nanos());
         let guard = shared.locks[place].lock()?;

@@ -57,14 +57,14 @@ parameters! {
 /// The clock of the rounds and of the samples; it is consistent across CPUs.
 const CLOCK: Clock = Clock::Monotonic;
 
-/// The shortest time for a switch away and back.
+/// The shortest time in which a CPU can switch to another task and back.
 const SHORTEST_SWITCH: u64 = 5_000;
 
-/// The maximum lead of a thread over the check. A round takes some 300 bytes, and shorter intervals
-/// have more rounds.
+/// The maximum lead of a thread over the check. It is limited because the report of a round takes
+/// some 300 bytes, and shorter intervals have more rounds.
 const AHEAD: Nanos = Nanos::from_secs(2);
 
-/// How often the rounds are checked.
+/// Interval at which the rounds are checked.
 const TURN: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -165,7 +165,8 @@ impl Probe for Migrate {
             probe: self,
         };
         Ok(Ready {
-            // A thread waits for all threads of higher rank, so the workers are not comparable.
+            // A thread waits for all threads of higher rank, so the workers cannot be compared with
+            // each other.
             alike: false,
             ..plan.ready(workers, move |recorders, control| {
                 run.measure(recorders, control)
@@ -191,7 +192,7 @@ impl Run {
         let mut group = ThreadGroup::new(control);
         let mut reports = Vec::with_capacity(threads);
         let held = (AHEAD.0 / interval.0).max(8);
-        // The lowest has no worker.
+        // The lowest thread has no worker.
         let recorders = [None].into_iter().chain(recorders.into_iter().map(Some));
         for (rank, (scheduling, recorder)) in self.ranks.iter().zip(recorders).enumerate() {
             let (sender, receiver) = RingBuffer::new(held as usize);
@@ -234,7 +235,7 @@ impl Run {
             }
         };
         group.attend(TURN, &mut turn);
-        // Process the last reports.
+        // Process the reports that arrived last.
         turn();
         let mut measured = Measured {
             workers: group.join()?.into_iter().flatten().collect(),
@@ -278,19 +279,19 @@ struct Worker {
     recorder: Option<Recorder>,
     sender: Producer<Life>,
     lost: Arc<AtomicU64>,
-    /// From the start of a round to the wake-up of this thread.
+    /// Time from the start of a round to the wake-up of this thread.
     offset: Nanos,
     run: Nanos,
     interval: Nanos,
 }
 
 impl Worker {
-    /// Runs the rounds; returns how many came due.
+    /// Runs the rounds. Returns how many came due.
     fn rounds(&mut self, first: Nanos, end: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let mut sleep = Nanosleep::new(CLOCK)?;
         if let Some(recorder) = &mut self.recorder {
-            // A whole round is warm-up or not: this thread's warm-up begins later by its offset,
-            // like its rounds.
+            // A round belongs to the warm-up either as a whole or not at all. So the warm-up of
+            // this thread begins later by its offset, as its rounds do.
             recorder.start_late(first, first + self.offset);
         }
         let mut start = first;
@@ -315,14 +316,14 @@ impl Worker {
                 }
                 spin(&mut life, now.0, until.0, control);
                 if control.stopping() {
-                    // The sample of this round is recorded, so the round counts as expected.
+                    // The sample of this round has been recorded, so the round counts as expected.
                     round += 1;
                     break;
                 }
             } else if let Some(recorder) = &mut self.recorder {
                 recorder.missed(due, 1, self.interval);
             }
-            // The thread did not run at all in this round, which the check needs to know as well.
+            // The thread did not run at all in this round. The check needs to know this too.
             if self.sender.push(life).is_err() {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
@@ -333,8 +334,8 @@ impl Worker {
     }
 }
 
-/// Spins until this time, and records when it ran. The hot path: makes a system call only after a
-/// gap.
+/// Spins until this time, and records when the thread ran. This is the hot path: it makes a system
+/// call only after a gap.
 fn spin(life: &mut Life, from: u64, until: u64, control: &Control) {
     let switches = || punctual_rt::thread_usage().involuntary_switches;
     let mut switched = switches();
@@ -352,7 +353,7 @@ fn spin(life: &mut Life, from: u64, until: u64, control: &Control) {
         }
         last = now;
     }
-    // Time after the end does not count.
+    // The time after the end of the round does not count.
     if begun < until {
         life.ran(begun, last.min(until));
     }

@@ -1,5 +1,5 @@
-//! Checks that the highest ranks ran. From the run times of each thread it finds the threads that
-//! waited, and those that ran instead.
+//! Checks that the threads of the highest ranks ran. From the times when each thread ran, it finds
+//! the threads that waited and those that ran instead.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Returns the part that is also in `other`.
+    /// Returns the part of this interval that is also in `other`.
     fn within(self, other: Self) -> Option<Self> {
         let both = Self {
             from: self.from.max(other.from),
@@ -36,7 +36,8 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// More preemptions than this within a few milliseconds are not waits for a migration.
+    /// If there are more preemptions than this within a few milliseconds, they are not waits for a
+    /// migration.
     const STRETCHES: usize = 16;
 
     pub(super) const fn new(round: u64, wants: Segment) -> Self {
@@ -74,12 +75,12 @@ impl Life {
     }
 }
 
-/// A thread waited while one of lower rank ran.
+/// A case in which a thread waited while one of lower rank ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     /// When the wait began.
     pub(super) at: Nanos,
-    /// How long a lower one ran during the wait.
+    /// How long a thread of lower rank ran during the wait.
     pub(super) length: Nanos,
     /// The rank of the waiting thread; 0 is the lowest.
     pub(super) waiting: usize,
@@ -140,12 +141,12 @@ pub(super) struct PriorityCheck {
     not_judged: u64,
     violations: u64,
     total: Nanos,
-    /// The longest first.
+    /// The longest violations, in descending order.
     longest: Vec<Violation>,
 }
 
 impl PriorityCheck {
-    /// The most violations kept individually.
+    /// Maximum number of violations that are kept individually.
     const KEPT: usize = 20;
 
     pub(super) fn new(threads: usize, tolerance: Nanos, from: Nanos) -> Self {
@@ -161,15 +162,16 @@ impl PriorityCheck {
         }
     }
 
-    /// Adds a round of the thread with this rank, later than its previous ones.
+    /// Adds a round of the thread with this rank. It must be later than the thread's previous
+    /// rounds.
     pub(super) fn add(&mut self, rank: usize, life: Life) {
         self.waiting[rank].push_back(life);
     }
 
     /// Checks the rounds that all threads have reported.
     pub(super) fn judge(&mut self) {
-        // Each thread reports its rounds in order, so a round before some thread's next one will
-        // never be reported by that thread.
+        // Each thread reports its rounds in order. So if the next report of a thread is for a later
+        // round, the thread will never report the earlier one.
         while let Some(round) = self.next_round() {
             let lives: Vec<Life> = (self.waiting.iter_mut())
                 .filter_map(|queue| match queue.front() {
@@ -212,7 +214,7 @@ impl PriorityCheck {
         }
     }
 
-    /// Returns the results. `start` is the start of the run, `priority` maps a rank to its
+    /// Returns the results. `start` is the start of the run, and `priority` maps a rank to its
     /// priority.
     pub(super) fn tables(&self, start: Nanos, priority: impl Fn(usize) -> u64) -> Vec<Table> {
         let mut rounds = Table::new(
@@ -298,7 +300,7 @@ mod tests {
             life(0, (100, 1_000), &[(105, 300), (700, 1_000)]),
             life(0, (300, 1_000), &[(310, 1_000)]),
         ];
-        // The middle one was preempted and waited for 400.
+        // The middle thread was preempted and waited for 400 ns.
         assert_eq!(found(&lives), [(300, 400, 1, 0)]);
     }
 
@@ -329,13 +331,13 @@ mod tests {
         for round in 0..4 {
             let all = wants(round);
             judge.add(0, life(round, all, &[all]));
-            // The other does not report round 2.
+            // The other thread does not report round 2.
             if round != 2 {
                 judge.add(1, life(round, all, &[(all.0 + 50, all.1)]));
             }
             judge.judge();
         }
-        // Round 0 is warm-up; 1 and 3 have a violation each.
+        // Round 0 belongs to the warm-up. Rounds 1 and 3 have one violation each.
         assert_eq!(
             (judge.judged, judge.not_judged, judge.violations),
             (2, 1, 2)

@@ -9,7 +9,7 @@ use punctual_rt::Clock;
 use super::{Recorder, RecorderSlot, WorkerReader, WorkerSettings};
 use crate::Control;
 
-/// The cost of measuring on one CPU; medians.
+/// The cost of measuring on one CPU, as medians.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SelfCost {
     /// One reading of the clock.
@@ -19,16 +19,19 @@ pub struct SelfCost {
 }
 
 impl SelfCost {
-    /// Number of measurements of each: enough for a median, in well under a millisecond.
+    /// Number of measurements of each cost. This is enough for a median, and takes well under a
+    /// millisecond.
     const ROUNDS: usize = 1_001;
 
-    /// Capacity of the worker's ring in events; small, because all measuring threads do this at the
-    /// same time.
+    /// Capacity of the worker's ring in events. It is small, because all measuring threads measure
+    /// their cost at the same time.
     const RING: u64 = 64;
 
-    /// Measures on the calling thread, on the CPU where it will measure.
+    /// Measures the cost on the calling thread, which must already be on the CPU where it will
+    /// measure.
     pub fn measure(clock: Clock) -> Self {
-        // A separate small worker: the same code, but none of its samples reach the recording.
+        // Use a separate small worker. It runs the same code, but none of its samples reach the
+        // recording.
         let settings = WorkerSettings {
             warm_up: Nanos::ZERO,
             break_above: None,
@@ -38,7 +41,8 @@ impl SelfCost {
         let (mut recorder, mut reader) =
             RecorderSlot::with_capacity(settings, &control, Self::RING, Histogram::new());
         recorder.start(Nanos::ZERO);
-        // 32 bits, because the arrays are on the stack: up to 4 s.
+        // The values have only 32 bits, because the arrays are on the stack. This is enough for 4
+        // s.
         let mut reads = [0; Self::ROUNDS];
         let mut turns = [0; Self::ROUNDS];
         for (read, turn) in reads.iter_mut().zip(&mut turns) {
@@ -61,7 +65,8 @@ impl SelfCost {
     }
 }
 
-/// Runs rare operations once, so that their code is in RAM, and locked, when they are needed.
+/// Runs the rare operations once, so that their code is already in memory and locked when they are
+/// needed.
 fn rehearse(mut recorder: Recorder, reader: &mut WorkerReader) {
     const PERIOD: Nanos = Nanos(1_000);
     recorder.count_overruns();

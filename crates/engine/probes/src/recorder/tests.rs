@@ -67,7 +67,7 @@ fn each_limit_counts_periods_above_it() {
         .iter()
         .map(|one| (one.limit_ns.0, one.periods))
         .collect();
-    // The first sample is warm-up.
+    // The first sample belongs to the warm-up.
     assert_eq!(counted, [(100, 3 + 3), (105, 1 + 3)]);
 }
 
@@ -124,7 +124,8 @@ fn warmup_end_splits_missed_periods() {
 fn missed_periods_share_the_wake_up_lateness() {
     let (mut recorder, _reader, _control) = worker(30);
     recorder.count_overruns();
-    // Due at 1,000, woken at 1,064: six periods have passed, the first two of them in the warm-up.
+    // The thread was due at 1,000 and woke at 1,064. Six periods have passed, the first two of them
+    // in the warm-up.
     recorder.sample(Nanos(1_000), SignedNanos(64));
     recorder.overrun(Nanos(1_010), 6, Nanos(10), Nanos(1_064));
     recorder.missed(Nanos(1_070), 1, Nanos(10));
@@ -133,7 +134,7 @@ fn missed_periods_share_the_wake_up_lateness() {
     let late = outcome.missed_histogram.unwrap();
     let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
     assert_eq!(rows, [(4, 1), (14, 1), (24, 1), (34, 1)]);
-    // One more period was missed, with unknown lateness.
+    // One more period was missed, and its lateness is unknown.
     assert_eq!(outcome.accounting.missed, 5);
 }
 
@@ -144,7 +145,7 @@ fn overruns_allocate_nothing() {
     let period = Nanos::from_millis(1);
     let mut guard = AllocationGuard::new().unwrap();
     guard.region(|| {
-        // Values up to beyond the range. Each value also fills the decades below it.
+        // The values go beyond the range. Each value also fills the decades below it.
         for late in [0, 7, 900_000, 1_000_000_000, 999_999_999_999, 1 << 51] {
             let passed = late / period.0 + 1;
             recorder.overrun(Nanos(2_000), passed, period, Nanos(2_000 + late));

@@ -1,4 +1,4 @@
-//! `signal`: from sending a signal to handling it, in a ring of threads.
+//! `signal`: the time from sending a signal to handling it, in a ring of threads.
 
 mod ring;
 
@@ -77,7 +77,8 @@ parameters! {
     );
 }
 
-/// Interval of checking the first thread's wait; far less than its timeout.
+/// Interval at which the wait of the first thread is checked. It is far shorter than the timeout of
+/// the wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -178,7 +179,7 @@ impl Run {
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        // For interrupting a round that does not return.
+        // The handler is needed for interrupting a round that does not return.
         punctual_rt::interrupt::install_interrupt_handler()?;
         let ring = Arc::new(Ring::new(self.cpus.len(), self.way, self.pace));
         let mut group = ThreadGroup::new(control);
@@ -190,7 +191,7 @@ impl Run {
                 _ => follow(&ring, place, recorder, member),
             })?;
         }
-        // The thread IDs are known before the threads begin, and are set only here.
+        // The thread IDs must be known before the threads begin. They are set only here.
         let _ = ring.threads.set(group.tids());
         group.go();
         group.attend(LOOK_EVERY, || ring.look());
@@ -208,7 +209,7 @@ impl Run {
     }
 }
 
-/// Whole rounds: the quantity that the older tool measures.
+/// Creates the table of whole rounds, which are what the older tool measures.
 fn table(rounds: &Histogram, hops: usize) -> Table {
     let mut table = Table::new(
         "rounds",

@@ -11,7 +11,7 @@ use punctual_rt::{
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
-/// The clock of the sleeps and of all time stamps, also of the handler.
+/// The clock used for the sleeps and for all time stamps, including those of the handler.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
 /// A round that has not returned after this time is given up.
@@ -22,9 +22,10 @@ pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Hop {
-    /// The number of rounds begun when it was sent, including its own; written last.
+    /// The number of rounds that had begun when the signal was sent, including its own round. This
+    /// is written last.
     rounds: AtomicU64,
-    /// The time just before the system call.
+    /// The time just before the system call that sends the signal.
     sent_at: AtomicU64,
 }
 
@@ -33,13 +34,13 @@ struct Hop {
 pub(super) struct Ring {
     pub(super) pace: Pace,
     pub(super) way: SignalWay,
-    /// The thread IDs; known before the threads begin.
+    /// The thread IDs, which are set before the threads begin.
     pub(super) threads: OnceLock<Vec<Tid>>,
     /// Indexed by the receiver.
     hops: Vec<Hop>,
-    /// The start of the current round; zero between rounds.
+    /// The start time of the current round; zero between rounds.
     under_way: AtomicU64,
-    /// Rounds that came due and are over.
+    /// Number of rounds that came due and are over.
     complete: AtomicU64,
     ended: AtomicBool,
 }
@@ -47,15 +48,15 @@ pub(super) struct Ring {
 /// The timing of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// From one burst to the next.
+    /// Time from one burst to the next.
     pub(super) interval: Nanos,
-    /// Rounds without a pause in between.
+    /// Number of rounds in a burst, between which there is no pause.
     pub(super) burst: u64,
-    /// The length; `None` until stopped.
+    /// Length of the run; `None` to run until stopped.
     pub(super) duration: Option<Nanos>,
     /// Whether the first thread records whole rounds.
     pub(super) whole: bool,
-    /// The run ends at this number of samples.
+    /// The number of samples at which the run ends.
     pub(super) wakeups: u64,
 }
 
@@ -69,19 +70,19 @@ struct Times {
 }
 
 impl Times {
-    /// Returns when this round is due: together with its burst.
+    /// Returns when this round is due, which is the time when its burst is due.
     fn at(&self, round: u64) -> Nanos {
         self.start + Nanos(self.interval.0.saturating_mul(round / self.burst))
     }
 
-    /// Returns the last round due by `now`; `round` is due.
+    /// Returns the last round that is due by `now`. `round` must already be due.
     fn latest(&self, round: u64, now: Nanos) -> u64 {
         let until = now.min(self.end - Nanos(1));
         round.max((until - self.start).0 / self.interval.0 * self.burst)
     }
 }
 
-/// One signal that arrived.
+/// A signal that arrived.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     rounds: u64,
@@ -92,7 +93,7 @@ struct Arrival {
 /// The recording of one thread, with its accounting.
 struct Account {
     recorder: Recorder,
-    /// Rounds recorded or counted as missed.
+    /// Number of rounds that have been recorded or counted as missed.
     rounds: u64,
 }
 
@@ -104,7 +105,7 @@ impl Account {
         self.rounds = arrival.rounds;
     }
 
-    /// Counts the rounds up to here that have no sample as missed.
+    /// Counts the rounds up to `until` that have no sample as missed.
     fn missed(&mut self, until: u64, times: &Times) {
         if until > self.rounds {
             let count = until - self.rounds;
@@ -115,7 +116,8 @@ impl Account {
         }
     }
 
-    /// Ends the recording. A round that the end cut off counts for the threads that it has reached.
+    /// Ends the recording. A round that was cut off by the end counts for those threads that it had
+    /// reached.
     fn finish(mut self, ring: &Ring, times: &Times, cost: SelfCost) -> WorkerOutcome {
         self.missed(ring.complete.load(Ordering::Relaxed), times);
         let expected = self.rounds;
@@ -145,8 +147,8 @@ impl Ring {
         }
     }
 
-    /// Called periodically from outside: interrupts the first thread's wait for a round that takes
-    /// too long.
+    /// Interrupts the first thread's wait for a round that is taking too long. Called periodically
+    /// by another thread.
     pub(super) fn look(&self) {
         let began = self.under_way.load(Ordering::Relaxed);
         let now = CLOCK.now().as_nanos();
@@ -184,8 +186,8 @@ impl Ring {
         Ok(Nanos(now))
     }
 
-    /// Waits for one signal at `place`. `None` if a different signal ended the wait, or the signal
-    /// belongs to a round that was given up and sent again.
+    /// Waits for one signal at `place`. Returns `None` if a different signal ended the wait, or if
+    /// the signal belongs to an earlier round that was given up.
     #[inline]
     fn receive(
         &self,
@@ -199,7 +201,7 @@ impl Ring {
         let (hop, at) = (&self.hops[place], Nanos(at.as_nanos()));
         let rounds = hop.rounds.load(Ordering::Acquire);
         let sent = Nanos(hop.sent_at.load(Ordering::Relaxed));
-        // If the data was sent after this signal arrived, the signal for that data is still to
+        // If the data was sent after this signal had arrived, the signal for that data is still to
         // come.
         Ok((rounds > taken && sent <= at).then_some(Arrival { rounds, sent, at }))
     }
@@ -224,7 +226,7 @@ impl Ring {
     }
 }
 
-/// Releases the other threads, however the first one ends.
+/// Releases the other threads, no matter how the first one ends.
 struct Ending<'a>(&'a Ring);
 
 impl Drop for Ending<'_> {
@@ -233,7 +235,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The first thread: begins each round and receives it at the end.
+/// The first thread, which begins each round and receives the signal at its end.
 pub(super) fn lead(
     ring: &Ring,
     recorder: Recorder,
@@ -283,7 +285,7 @@ fn rounds(
         let began = ring.send(1, second, round)?;
         let arrival = loop {
             let arrival = ring.receive(0, port, account.rounds)?;
-            // A late signal of a round that was given up is ignored.
+            // A late signal that belongs to a round that was given up is ignored.
             if let Some(arrival) = arrival.filter(|arrival| arrival.rounds == round) {
                 break Some(arrival);
             }
@@ -302,7 +304,8 @@ fn rounds(
                     whole.record(arrival.at.signed_sub(began));
                 }
             }
-            // The stop cut off this round, so it was not expected, but those before it were.
+            // The stop cut off this round, so this round was not expected, but those before it
+            // were.
             None if control.stopping() => {
                 ring.complete.store(round - 1, Ordering::Relaxed);
                 break;
@@ -317,7 +320,7 @@ fn rounds(
     Ok(whole)
 }
 
-/// Any other thread: receives the signal and passes it on.
+/// Any other thread, which receives the signal and passes it on.
 pub(super) fn follow(
     ring: &Ring,
     place: usize,
@@ -338,10 +341,11 @@ pub(super) fn follow(
     account.recorder.start(times.start);
     while !ring.ended.load(Ordering::Acquire) {
         if let Some(arrival) = ring.receive(place, &port, account.rounds)? {
-            // Recorded first, so that the recording is not part of the next hop.
+            // The sample is recorded before the signal is sent, so that the recording is not part
+            // of the next hop.
             account.take(arrival, &times);
             match ring.send(next, next_tid, arrival.rounds) {
-                // The end can overtake a round that is cut off.
+                // If a round is cut off, the end of the run can overtake its signal.
                 Err(_) if ring.ended.load(Ordering::Acquire) => break,
                 sent => sent?,
             };
@@ -369,8 +373,8 @@ mod tests {
         punctual_rt::interrupt::install_interrupt_handler().unwrap();
         let control = Arc::new(Control::new());
         let interval = Nanos::from_millis(400);
-        // Due at 0, 400, 800 and 1200 ms: the first is given up after 1 s, when two more have
-        // passed, and the last is ended by the stop.
+        // The rounds are due at 0, 400, 800 and 1200 ms. The first is given up after 1 s, when two
+        // more have passed, and the last is ended by the stop.
         let pace = Pace {
             interval,
             burst: 1,
@@ -411,7 +415,7 @@ mod tests {
         group.attend(Duration::from_millis(50), || {
             ring.look();
             looks += 1;
-            // Well after the second round was sent, before it is given up.
+            // This is well after the second round was sent, but before it is given up.
             if ring.complete.load(Ordering::Relaxed) > 0 && looks > 30 {
                 control.stop();
             }

@@ -30,7 +30,7 @@ fn measure(given: &[(&str, &str)], scheduling: Scheduling) {
 
 #[test]
 fn bursts_are_accounted_for_round_by_round() {
-    // 15 bursts of 10 rounds: the same number of rounds as the others.
+    // These are 15 bursts of 10 rounds, which is the same number of rounds as in the other tests.
     let given = [("via", "sigwait"), ("interval", "10ms"), ("burst", "10")];
     measure(&given, OTHER);
 }

@@ -1,4 +1,4 @@
-//! The mechanisms for sending a message, and one exchange with each.
+//! The mechanisms for sending a message, and how each performs one exchange.
 
 use std::array;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -21,8 +21,8 @@ use crate::Control;
 /// A reply that takes longer counts as missed.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
 
-/// The longest a call blocks before the stop flag is checked; usually the stop's signal ends it
-/// earlier.
+/// The longest time that a call blocks before the stop flag is checked. Usually, the signal of the
+/// stop ends the call earlier.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 const PIECES: usize = MESSAGE_BYTES / PIECE_BYTES;
@@ -65,7 +65,7 @@ impl Way {
         Self::Unix,
     ];
 
-    /// Its value of `--via`.
+    /// Returns the value of `--via` that selects this mechanism.
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -111,7 +111,7 @@ impl Way {
 pub(super) enum Target {
     /// A server of this process, on the loopback interface.
     Own(Server),
-    /// A server elsewhere, with the name that the user gave.
+    /// A server elsewhere, with the name that the user specified.
     Other(SocketAddr, String),
 }
 
@@ -144,7 +144,8 @@ fn udp(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Like `TcpStream::connect_timeout`, except that a stop ends it: std's continues after a signal.
+/// Like `TcpStream::connect_timeout`, except that a stop ends it. The function in std continues
+/// after a signal.
 fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
     let family = match to {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -156,7 +157,8 @@ fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
         SocketFlags::CLOEXEC,
         Some(ipproto::TCP),
     )?;
-    // connect(2) respects this timeout as well (socket(7)), and continues when called again.
+    // connect(2) also respects this timeout (socket(7)), and continues connecting when it is called
+    // again.
     set_socket_timeout(&socket, Timeout::Send, Some(LOOK_AGAIN))?;
     let deadline = now() + PATIENCE;
     loop {
@@ -191,7 +193,7 @@ pub(super) enum Channel {
 pub(super) enum Exchange {
     /// The whole reply had arrived at this time.
     Replied(Nanos),
-    /// No reply in time.
+    /// No reply arrived in time.
     Missed,
     /// The run was stopped during the exchange.
     Stopped,
@@ -218,8 +220,8 @@ impl Channel {
         }
     }
 
-    /// Sends the message, which was begun at `start`, and reads the reply to it. The hot path: only
-    /// the measured calls.
+    /// Sends the message, which was begun at `start`, and reads the reply to it. This is the hot
+    /// path, which makes only the measured calls.
     pub(super) fn exchange(
         &self,
         message: &Message,
@@ -251,7 +253,7 @@ impl Channel {
             }
             match number_of_reply(&reply) {
                 Some(of) if of == number => return Exchange::Replied(now()),
-                // A reply to a message that was given up.
+                // This is the reply to an earlier message that was given up.
                 Some(_) if matches!(self, Self::Udp(_)) => filled = 0,
                 _ => return Exchange::Lost(ErrorKind::InvalidData.into()),
             }
@@ -311,15 +313,15 @@ fn lost(errno: Errno) -> Exchange {
     Exchange::Lost(errno.into())
 }
 
-/// The limits of an exchange, with or without a reply.
+/// The limits that end an exchange, with or without a reply.
 struct End<'a> {
     deadline: Nanos,
     control: &'a Control,
 }
 
 impl End<'_> {
-    /// Repeats a write that a signal or a full buffer prevented. The pieces are so small that each
-    /// is written completely or not at all.
+    /// Repeats a write that was prevented by a signal or a full buffer. The pieces are so small
+    /// that each is written either completely or not at all.
     fn all(
         &mut self,
         bytes: usize,

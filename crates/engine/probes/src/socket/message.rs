@@ -1,21 +1,21 @@
 //! The message and its reply.
 
-/// Bytes of a message, as in the example that the `socket` probe follows.
+/// Size of a message in bytes, as in the example that the `socket` probe follows.
 pub const MESSAGE_BYTES: usize = 30;
 
-/// Bytes of the message in one small write.
+/// Number of bytes of the message in each small write.
 pub(super) const PIECE_BYTES: usize = 2;
 
 /// A message, or the reply to it.
 pub(super) type Message = [u8; MESSAGE_BYTES];
 
-/// The start of each message, so that nothing else is answered.
+/// The start of each message. It ensures that nothing else is answered.
 const NAME: &[u8; 8] = b"punctual";
-/// The position of the type: message or reply.
+/// The position of the type, which distinguishes messages from replies.
 const KIND: usize = NAME.len();
 const REQUEST: u8 = b'?';
 const REPLY: u8 = b'!';
-/// The position of its number, little-endian.
+/// The position of the number of the message, which is little-endian.
 const NUMBER: std::ops::Range<usize> = KIND + 1..KIND + 9;
 
 /// Returns the message with this number.
@@ -27,8 +27,8 @@ pub(super) fn request(number: u64) -> Message {
     message
 }
 
-/// Turns a message into its reply. `false` if it is not a message: a reply is not answered, because
-/// two servers could otherwise keep each other busy forever.
+/// Turns a message into its reply. Returns `false` if it is not a message. A reply is not answered,
+/// because two servers could otherwise keep each other busy forever.
 pub(super) fn answer(message: &mut Message) -> bool {
     let is_request = message.starts_with(NAME) && message[KIND] == REQUEST;
     if is_request {
@@ -37,7 +37,7 @@ pub(super) fn answer(message: &mut Message) -> bool {
     is_request
 }
 
-/// Returns the number of the answered message; `None` if this is not a reply.
+/// Returns the number of the message that was answered; `None` if this is not a reply.
 pub(super) fn number_of_reply(reply: &Message) -> Option<u64> {
     if !reply.starts_with(NAME) || reply[KIND] != REPLY {
         return None;

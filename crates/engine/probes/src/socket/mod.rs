@@ -1,4 +1,4 @@
-//! `socket`: the time until a message of small writes is answered.
+//! `socket`: the time until a message that consists of small writes is answered.
 
 mod channel;
 mod message;
@@ -51,7 +51,7 @@ parameters! {
     );
 }
 
-/// The length of a mechanism's turn in a run without end.
+/// The length of a mechanism's turn in a run without a planned end.
 const ENDLESS_TURN: Nanos = Nanos::from_secs(10);
 
 #[derive(Debug)]
@@ -110,8 +110,8 @@ impl Socket {
             .to_socket_addrs()
             .map_err(|error| wrong(error.into()))?;
         let found: Vec<SocketAddr> = found.collect();
-        // IPv4 first: `localhost` is often ::1 as well, and the server does not listen there by
-        // default.
+        // Prefer IPv4, because `localhost` often stands for ::1 as well, and the server does not
+        // listen there by default.
         let ipv4 = found.iter().find(|address| address.is_ipv4());
         match ipv4.or(found.first()).copied() {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
@@ -132,7 +132,7 @@ impl Probe for Socket {
         let ways = self.ways()?;
         let other = self.other()?;
         if let Some((address, name)) = &other {
-            // Fails now if it cannot be reached; later failures are warnings.
+            // If the server cannot be reached, fail now. Later failures only lead to warnings.
             ways[0].open(&Target::Other(*address, name.clone()), &Control::new())?;
         }
         let turn = (plan.duration).map_or(ENDLESS_TURN, |all| Nanos(all.0 / ways.len() as u64));
@@ -149,7 +149,8 @@ impl Probe for Socket {
             cpu: Some(cpu),
             from_cpu: None,
             scheduling: plan.scheduling,
-            // A round trip takes at least some 10 us; the ring has room for more.
+            // A round trip takes at least some 10 us. The ring has room for more samples than this
+            // rate suggests.
             rate_hz: 20_000,
         };
         let workers: Vec<_> = ways.iter().map(worker).collect();
@@ -239,7 +240,7 @@ fn throughput(ways: &[Way], workers: &[WorkerOutcome]) -> Table {
     table
 }
 
-/// Returns messages per second of the time they took; `None` if there were none.
+/// Returns the number of messages per second of the time that they took; `None` if there were none.
 fn rate(histogram: &Histogram) -> Option<f64> {
     let taken = histogram.sum();
     (taken > Nanos::ZERO).then(|| histogram.recorded() as f64 / taken.as_secs_f64())

@@ -1,4 +1,4 @@
-//! The measuring thread: sends messages with each mechanism in turn.
+//! The measuring thread, which sends messages with each mechanism in turn.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::message::request;
 use crate::usage::add_usage;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
-/// After this much work, the thread rests for a tenth of it. Otherwise a real-time loop with
-/// immediate replies would monopolize the CPU, and reach the kernel's limit of 95%
+/// After working for this long, the thread rests for a tenth of this time. Otherwise a real-time
+/// loop with immediate replies would monopolize the CPU, and reach the kernel's limit of 95%
 /// (sched_rt_runtime_us).
 const WORK: Nanos = Nanos::from_millis(20);
 const REST_SHARE: u64 = 10;
@@ -30,13 +30,13 @@ pub(super) struct Worker {
 struct SocketWorker {
     way: Way,
     recorder: Recorder,
-    /// The end of its warm-up, once it has started.
+    /// The end of the warm-up of the mechanism, once this has started.
     warm_until: Option<Nanos>,
-    /// Messages begun.
+    /// Number of messages begun.
     expected: u64,
     /// Usage of the thread in its turns after the warm-up.
     usage: ThreadUsage,
-    /// Why a connection was lost or could not be opened, the first time.
+    /// Reason why a connection was first lost or could not be opened.
     failure: Option<String>,
     failures: u64,
 }
@@ -73,7 +73,7 @@ impl Worker {
                 let until = (begin + self.turn).min(end);
                 worker.turn(&mut course, until)?;
                 // The next turn begins at its planned time, so that each mechanism gets the same
-                // time.
+                // amount of time.
                 begin = until;
             }
         }
@@ -108,8 +108,8 @@ impl SocketWorker {
         }
     }
 
-    /// Sends messages until this time. Without a connection the time passes unused: the other
-    /// mechanisms do not get it.
+    /// Sends messages until this time. Without a connection the time passes unused: it is not given
+    /// to the other mechanisms.
     fn turn(&mut self, course: &mut Course, until: Nanos) -> Result<(), Error> {
         if now() >= until || course.control.stopping() {
             return Ok(());
@@ -142,8 +142,8 @@ impl SocketWorker {
         course.rest(until)
     }
 
-    /// Sends messages over one connection, until `until` or until a message is missed. Returns why
-    /// the connection is unusable, if it is.
+    /// Sends messages over one connection, until `until` or until a message is missed. If the
+    /// connection has become unusable, returns the reason.
     fn talk(
         &mut self,
         channel: &Channel,
@@ -167,7 +167,7 @@ impl SocketWorker {
             course.number += 1;
             let end = match exchange {
                 Exchange::Replied(end) => end,
-                // A message that was stopped is not expected to be answered.
+                // A message whose exchange was stopped is not expected to be answered.
                 Exchange::Stopped => return Ok(None),
                 Exchange::Missed => {
                     self.miss(start);
@@ -206,7 +206,7 @@ impl SocketWorker {
             ));
         }
         let mut outcome = self.recorder.finish(self.expected, cost);
-        // All mechanisms share the thread, so its usage is split here.
+        // All mechanisms share the thread, so its usage is divided among them here.
         outcome.usage = self.usage;
         outcome
     }

@@ -1,9 +1,10 @@
 //! The other end of the `socket` probe: a server that answers its messages.
 //!
 //! This code serves both on the loopback interface, in the measuring process, and on another
-//! machine (`punctual measure socket --serve`). It answers only messages of this program, each of [`MESSAGE_BYTES`]
-//! bytes with as many: over TCP once all of them have arrived, over UDP if they arrive as one
-//! datagram. It drops everything else.
+//! machine (`punctual measure socket --serve`). It answers only messages of this program. Each has
+//! [`MESSAGE_BYTES`] bytes, and so does the reply. Over TCP, a message is answered once all its
+//! bytes have arrived, and over UDP, only if they arrive as one datagram. Everything else is
+//! dropped.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -18,19 +19,19 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 pub use super::message::MESSAGE_BYTES;
 use super::message::answer;
 
-/// How often a waiting thread checks whether to end.
+/// Interval at which a waiting thread checks whether it should end.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A connection that is idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The most connections at a time; further ones are closed immediately.
+/// The maximum number of connections at a time. Further ones are closed immediately.
 const CONNECTIONS: usize = 64;
 
-/// The most ports tried to find one that is free for both TCP and UDP.
+/// The maximum number of ports that are tried until one is free for both TCP and UDP.
 const ATTEMPTS: usize = 32;
 
-/// Answers over TCP and UDP until dropped, which takes up to 50 ms.
+/// Answers over TCP and UDP until dropped. Dropping it takes up to 50 ms.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -74,12 +75,12 @@ impl Server {
         self.address
     }
 
-    /// Returns the messages answered so far.
+    /// Returns the number of messages answered so far.
     pub fn answered(&self) -> u64 {
         self.shared.answered.load(Ordering::Relaxed)
     }
 
-    /// Opens a connection to it over an unnamed Unix socket.
+    /// Opens a connection to the server over an unnamed Unix socket.
     pub(crate) fn unix(&self) -> Result<UnixStream, Error> {
         let failed = |source| Error::Os {
             call: "socketpair",
@@ -120,7 +121,8 @@ impl Shared {
 
     fn any_thread(&self) -> Option<JoinHandle<()>> {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        // Oldest first: once the accepting threads have ended, no thread is added.
+        // The oldest thread comes first. Once the accepting threads have ended, no more threads are
+        // added.
         (!threads.is_empty()).then(|| threads.remove(0))
     }
 
@@ -133,8 +135,8 @@ impl Shared {
             match listener.accept() {
                 Ok((stream, _)) => self.take(stream),
                 Err(error) if is_timeout(error.kind()) => {}
-                // There are too many open files, or a client left immediately. Do not end, and do
-                // not spin.
+                // There are too many open files, or a client disconnected immediately. This must
+                // neither end the thread nor make it spin.
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }
         }
@@ -174,7 +176,7 @@ impl Shared {
                 Err(_) => return,
             }
             if filled == MESSAGE_BYTES {
-                // Count the answer before the client can know of it.
+                // Count the answer before the client can receive it.
                 self.answered.fetch_add(1, Ordering::Relaxed);
                 if !answer(&mut message) || stream.write_all(&message).is_err() {
                     return;
@@ -187,7 +189,7 @@ impl Shared {
 
     /// Answers each datagram that is a message.
     fn answer_datagrams(&self, socket: &UdpSocket) {
-        // The buffer has one more byte, so that a longer datagram is not mistaken for a message.
+        // The buffer has one extra byte, so that a longer datagram is not mistaken for a message.
         let mut buffer = [0; MESSAGE_BYTES + 1];
         while !self.stopping() {
             match socket.recv_from(&mut buffer) {
@@ -196,13 +198,14 @@ impl Shared {
                     message.copy_from_slice(&buffer[..MESSAGE_BYTES]);
                     if answer(&mut message) {
                         self.answered.fetch_add(1, Ordering::Relaxed);
-                        // The client has left, or its buffer is full: datagrams may be lost.
+                        // The client has gone, or its buffer is full. This is not an error, because
+                        // datagrams may be lost.
                         let _ = socket.send_to(&message, from);
                     }
                 }
                 Ok(_) => {}
                 Err(error) if is_timeout(error.kind()) => {}
-                // For example if an earlier reply was undeliverable.
+                // This happens, for example, if an earlier reply could not be delivered.
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(_) => std::thread::sleep(LOOK_AGAIN),
             }
@@ -240,7 +243,7 @@ fn bind(asked: SocketAddr) -> Result<(TcpListener, UdpSocket, SocketAddr), Error
         datagrams
             .set_read_timeout(Some(LOOK_AGAIN))
             .map_err(failed("setsockopt"))?;
-        // accept(2) respects it as well (socket(7), SO_RCVTIMEO).
+        // accept(2) also respects this timeout (socket(7), SO_RCVTIMEO).
         set_socket_timeout(&listener, Timeout::Recv, Some(LOOK_AGAIN))
             .map_err(|errno| failed("setsockopt")(errno.into()))?;
         return Ok((listener, datagrams, address));
@@ -286,7 +289,7 @@ mod tests {
             .set_read_timeout(Some(Duration::from_secs(5)))
             .unwrap();
         stream.write_all(&[b'x'; MESSAGE_BYTES]).unwrap();
-        // Closed by an end of file or a reset.
+        // The connection is closed, which shows as an end of file or as a reset.
         assert!(!matches!(stream.read(&mut [0; 1]), Ok(1..)));
 
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -52,7 +52,7 @@ fn it_runs_at_a_real_time_priority() {
 fn a_server_elsewhere_is_reached_by_name() {
     let server = Server::listen("127.0.0.1:0".parse().unwrap(), &[]).unwrap();
     let name = format!("localhost:{}", server.address().port());
-    // If it has no IPv4 address, no server listens there.
+    // If `localhost` has no IPv4 address, no server listens there.
     let resolved = socket(&[("connect", &name)]).other();
     let name = match resolved {
         Ok(Some((address, _))) if address == server.address() => name,
@@ -67,14 +67,14 @@ fn a_server_elsewhere_is_reached_by_name() {
 
 #[test]
 fn no_reply_in_time_is_missed() {
-    // It accepts connections into its backlog but never answers.
+    // This socket accepts connections into its backlog but never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let name: &'static str = silent.local_addr().unwrap().to_string().leak();
     let socket = socket(&[("connect", name), ("via", "nodelay")]);
     let measured = measure(socket, OTHER, 300).unwrap();
     let account = measured.workers[0].accounting;
     assert_eq!(account.recorded, 0);
-    // The only message was begun in the warm-up, and is missed there.
+    // The only message was begun in the warm-up, and counts as missed there.
     assert_eq!((account.expected, account.warm_up_missed), (1, 1));
     assert_eq!(measured.tables[0].rows[0][2], Cell::Unknown);
 }
@@ -112,7 +112,7 @@ fn stop_ends_reply_wait() {
     assert_eq!(ready.warm_up, Nanos::from_secs(1));
     let measured = testing::run(ready, &control).unwrap();
     let account = measured.workers[0].accounting;
-    // During the first message, unless the machine stalled.
+    // The run was stopped during the first message, unless the machine stalled.
     assert_eq!(account.recorded, 0, "{account:?}");
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Batches {
 pub(super) struct SwitchWorker {
     way: Way,
     recorder: Recorder,
-    /// Switches that came due.
+    /// Number of switches that came due.
     expected: u64,
 }
 
@@ -73,7 +73,7 @@ impl SwitchWorker {
         }
     }
 
-    /// Counts switches of a batch due at `due` as missed.
+    /// Counts switches of a batch that was due at `due` as missed.
     fn missed(&mut self, due: Nanos, count: u64) {
         if count > 0 {
             self.recorder.missed(due, count, Nanos(1));
@@ -81,7 +81,7 @@ impl SwitchWorker {
     }
 }
 
-/// Runs one measuring thread: each batch uses the next mechanism.
+/// Runs one measuring thread, in which each batch uses the next mechanism.
 pub(super) fn measure(
     mut workers: Vec<SwitchWorker>,
     mut others: Others,
@@ -115,7 +115,7 @@ pub(super) fn measure(
             continue;
         }
         let worker = &mut workers[turn];
-        // The batch is too late, because its half of the interval has passed.
+        // A batch is too late if its half of the interval has already passed.
         let late = CLOCK.now().as_nanos() >= (due + half).0;
         let tried = if late {
             0
@@ -129,7 +129,7 @@ pub(super) fn measure(
             })?
         };
         if control.stopping() {
-            // Only switches that were begun were expected.
+            // Only those switches that were begun count as expected.
             worker.expected += tried;
             break;
         }
@@ -145,8 +145,8 @@ pub(super) fn measure(
         .collect())
 }
 
-/// Runs one batch, at most until `until`. Returns how many switches were completed; each of them is
-/// recorded or counted as missed.
+/// Runs one batch, at most until `until`. Returns how many switches were completed. Each of them
+/// has been recorded or counted as missed.
 fn batch(
     worker: &mut SwitchWorker,
     others: &mut Others,
@@ -213,7 +213,7 @@ fn batch(
     Ok(tried)
 }
 
-/// Waits for an answer; `None` if the run is stopped meanwhile.
+/// Waits for an answer. Returns `None` if the run is stopped in the meantime.
 fn answer(
     mut receive: impl FnMut() -> io::Result<Option<u64>>,
     control: &Control,

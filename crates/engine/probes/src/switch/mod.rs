@@ -47,7 +47,7 @@ parameters! {
             ("process", "a message to a process that waits for it"),
         ],
     ).or("all");
-    // Nothing else may run on the CPUs for half of this interval.
+    // For half of this interval, nothing else may be able to run on the CPUs.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "Time from the start of one batch to the next; at most half is used",

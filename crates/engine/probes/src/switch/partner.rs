@@ -1,4 +1,4 @@
-//! The thread on the other side: same CPU, same policy, same priority.
+//! The thread on the other side. It has the same CPU, policy and priority as the measuring thread.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::policy::measuring_thread;
 
 const CLOCK: Clock = Clock::Monotonic;
 
-/// Requests to the partner, over its pipe.
+/// Requests that are sent to the partner over its pipe.
 const ANSWER: u8 = b'a';
 const YIELD: u8 = b'y';
 
@@ -23,10 +23,10 @@ struct Shared {
     round: AtomicU64,
     /// The round that the partner takes part in.
     joined: AtomicU64,
-    /// Time at which the round ends in any case, because two threads that yield to each other leave
-    /// no time for lower priorities.
+    /// Time at which the round ends in any case. This limit is needed because two threads that
+    /// yield to each other leave no time for lower priorities.
     until: AtomicU64,
-    /// When the partner returned from its yield; 0 if it has not since the last check.
+    /// When the partner returned from its yield; 0 if it has not returned since the last check.
     arrived: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Partner {
 }
 
 impl Partner {
-    /// Starts it on the CPU.
+    /// Starts the partner on the CPU.
     pub(super) fn start(cpu: u32, scheduling: Scheduling) -> Result<Self, crate::ProbeError> {
         let no_pipe = |source| punctual_rt::Error::Os {
             call: "pipe2",
@@ -62,7 +62,7 @@ impl Partner {
         })
     }
 
-    /// Returns its thread ID.
+    /// Returns the thread ID of the partner.
     pub(super) fn tid(&self) -> Option<Tid> {
         self.thread.as_ref().map(JoinHandle::tid)
     }
@@ -79,8 +79,8 @@ impl Partner {
         self.ask(ANSWER)
     }
 
-    /// Waits for the answer: the time in ns when the partner got the message. `None` if a signal
-    /// interrupted the wait.
+    /// Waits for the answer, and returns the time in ns when the partner received the message;
+    /// `None` if a signal interrupted the wait.
     pub(super) fn receive(&mut self) -> io::Result<Option<u64>> {
         let mut time = [0; size_of::<u64>()];
         match self.from.read(&mut time) {
@@ -91,8 +91,9 @@ impl Partner {
         }
     }
 
-    /// Begins a round of yields, in which the partner does nothing else until its end. Yields until
-    /// the partner takes part. Returns false if the partner did not take part in time.
+    /// Begins a round of yields. Until the end of the round, the partner does nothing else. This
+    /// function yields until the partner takes part, and returns false if the partner did not take
+    /// part in time.
     pub(super) fn begin(&mut self, until: u64, give_up: impl Fn() -> bool) -> io::Result<bool> {
         self.shared.until.store(until, Ordering::Relaxed);
         let round = self.shared.round.fetch_add(1, Ordering::Release) + 1;
@@ -106,8 +107,8 @@ impl Partner {
         Ok(true)
     }
 
-    /// Yields once. Returns the time before, and the time of the partner's return from its own
-    /// yield; `None` if the partner did not run.
+    /// Yields once. Returns the time before the yield, and the time when the partner returned from
+    /// its own yield; `None` if the partner did not run.
     #[inline]
     pub(super) fn hand_over(&self) -> (u64, Option<u64>) {
         let arrived = &self.shared.arrived;
@@ -156,7 +157,7 @@ fn serve(shared: &Shared, mut from: PipeReader, mut to: PipeWriter) {
 /// Takes part in one round of yields.
 fn take_turns(shared: &Shared) {
     let round = shared.round.load(Ordering::Acquire);
-    // The round is already over, because this thread came too late.
+    // In this case, the round is already over, because this thread came too late.
     if round.is_multiple_of(2) {
         return;
     }
@@ -211,7 +212,7 @@ mod tests {
             }
             partner.end();
         }
-        // Dropped during a round: the drop still ends it.
+        // The partner is dropped during a round. The drop must still end the round.
         let until = CLOCK.now().as_nanos() + 3_600_000_000_000;
         partner.begin(until, || false).unwrap();
     }

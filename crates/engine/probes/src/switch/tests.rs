@@ -15,7 +15,7 @@ fn each_way_accounts_for_every_switch() {
     let plan = plan(OTHER, Nanos::from_millis(200));
     let measured = run(switch, &plan, &Arc::new(Control::new()));
     for worker in &measured.workers {
-        // 40 batches, a quarter of them for each mechanism.
+        // There are 40 batches, a quarter of them for each mechanism.
         assert_eq!(worker.accounting.expected, 10 * 20);
     }
     let recorded = |way: usize| measured.workers[way].accounting.recorded;

@@ -1,4 +1,4 @@
-//! `timer`: how late a periodic thread wakes.
+//! `timer`: how late a periodic thread wakes up.
 
 mod parameters;
 mod timerlat;
@@ -55,7 +55,7 @@ struct Timer {
     priority_spread: bool,
     clock: Clock,
     source: &'static str,
-    /// The threads that timerlat wakes; `None` if not given.
+    /// The threads that timerlat wakes; `None` if not specified.
     workload: Option<&'static str>,
 }
 
@@ -84,7 +84,7 @@ impl Timer {
         }
     }
 
-    /// Returns the length of the run, and its warm-up.
+    /// Returns the length of the run and of its warm-up.
     fn times(&self, plan: &Plan) -> (Option<Nanos>, Nanos) {
         let duration = match self.loops {
             None => plan.duration,
@@ -127,7 +127,7 @@ impl Timer {
             return first;
         }
         match u64::from(first.priority).saturating_sub(place) {
-            // The priority would be below the lowest real-time priority.
+            // In this case, the priority would be below the lowest real-time priority.
             0 => Scheduling {
                 policy: Policy::Other,
                 priority: 0,
@@ -192,7 +192,8 @@ impl Timer {
         Ok(Ready {
             duration,
             warm_up,
-            // The workers measure different quantities: some the interrupt, others the thread.
+            // The workers measure different quantities. Some measure the interrupt, others the
+            // thread.
             alike: false,
             ..plan.ready(workers, move |recorders, control| {
                 run.run(recorders, control)
@@ -274,8 +275,8 @@ impl Run {
         let Timer { clock, .. } = self.probe;
         let mut group = ThreadGroup::new(control);
         let spread = self.probe.interval.0 / recorders.len().max(1) as u64;
-        // Read the difference of the clocks once for all threads, so that they begin at the same
-        // instant.
+        // Read the difference between the clocks once for all threads, so that the threads begin at
+        // the same instant.
         let ahead = Nanos(clock.now().as_nanos()).signed_sub(Nanos(CLOCK.now().as_nanos()));
         for (place, (recorder, spec)) in (0..).zip(recorders.into_iter().zip(&self.workers)) {
             let worker = Worker {

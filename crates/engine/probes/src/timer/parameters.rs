@@ -9,8 +9,8 @@ pub(super) const USER: &str = "user";
 pub(super) const KERNEL: &str = "kernel";
 
 parameters! {
-    // At shorter intervals most machines do nothing but wake up; a FIFO thread that never sleeps
-    // would starve its CPU.
+    // At shorter intervals, most machines would do nothing but wake up. A FIFO thread that never
+    // sleeps would starve its CPU.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "Time from one wake-up to the next",

@@ -52,7 +52,7 @@ fn a_stop_ends_a_long_sleep() {
     testing::stop_after(&control, Duration::from_millis(10));
     let plan = plan(Nanos::from_secs(7_200));
     let (_, measured) = testing::measure(timer(&[("interval", "1h")]), &plan, &control);
-    // The first period was due immediately or not at all.
+    // The first period was either due immediately or not at all.
     assert!(measured.workers[0].accounting.expected <= 1);
 }
 
@@ -66,7 +66,8 @@ fn what_does_not_fit_is_refused() {
     }
 }
 
-/// Returns the result of `turn` on a simulated clock. `wakes` is how late each wake-up is.
+/// Returns the result of `turn` on a simulated clock. `wakes` contains the lateness of each
+/// wake-up.
 fn made_up(wakes: &[u64], warm_up: Nanos) -> (crate::WorkerOutcome, Vec<u64>) {
     const PERIOD: u64 = 1_000;
     let control = Arc::new(Control::new());
@@ -146,7 +147,8 @@ fn an_overrun_counts_each_period_that_passed() {
     assert_eq!(counted(500, 120, 120), 0);
 }
 
-/// If one thread is complete, the others may still finish within their interval.
+/// When one thread has completed its wake-ups, the others may still finish theirs within their
+/// interval.
 #[test]
 fn equal_interval_threads_complete_their_wakeups() {
     let given = [

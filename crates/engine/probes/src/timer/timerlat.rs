@@ -1,4 +1,4 @@
-//! The kernel's own timers as a source: the tracer timerlat.
+//! The kernel's own timers, those of the tracer timerlat, as a source.
 
 mod rows;
 
@@ -23,10 +23,11 @@ use rows::{CpuRows, Row, table};
 /// The tracer, and its name among the sources.
 pub(super) const TIMERLAT: &str = "timerlat";
 
-/// How often its samples are fetched, because an outlier must be explained within 50 ms.
+/// Interval at which the samples are fetched. It is short, because an outlier must be explained
+/// within 50 ms.
 const FETCH: Duration = Duration::from_millis(10);
 
-/// How long after the end the last samples may arrive.
+/// How long after the end of the run the last samples may still arrive.
 const GRACE: Nanos = Nanos::from_millis(500);
 
 /// The contexts measured on each CPU, with the names of their rows.
@@ -73,7 +74,7 @@ pub(super) struct Timerlat {
     pub(super) warm_up: Nanos,
     pub(super) user: bool,
     pub(super) scheduling: Scheduling,
-    /// Whether the rows of user space are missing although the user did not decline them.
+    /// Whether the rows of user space are missing even though the user did not decline them.
     pub(super) missing_user: bool,
 }
 
@@ -101,7 +102,7 @@ impl Timerlat {
     ) -> Result<Measured, ProbeError> {
         let cost = SelfCost::measure(CLOCK);
         self.tracer.start(&self.plan()).map_err(failed)?;
-        // Starting it may take some time.
+        // Take the time only now, because starting the tracer may take a while.
         let start = now();
         // The user-space threads must always end before the tracer, even at the end of the run.
         // Their separate control does not stop the whole run.
@@ -113,12 +114,12 @@ impl Timerlat {
         }
         let mut follower = Follower::new(&self, recorders);
         let followed = follower.follow(&self, start, || control.stopping() || own.stopping());
-        // Read the usage while the threads still exist.
+        // Read the usage of the threads while they still exist.
         follower.count_used(&self);
         own.stop();
         group.join()?;
         let whole = followed?;
-        // Samples that arrived while the threads ended.
+        // Also fetch the samples that arrived while the threads were ending.
         if !whole {
             follower.fetch(&self)?;
         }
@@ -133,7 +134,7 @@ impl Timerlat {
         Ok(measured)
     }
 
-    /// Starts a user-space thread on each CPU, which waits for its timer in a loop.
+    /// Starts a user-space thread on each CPU. The thread waits for its timer in a loop.
     fn spawn_member(&self, group: &mut ThreadGroup<()>) -> Result<(), ProbeError> {
         for &cpu in &self.cpus {
             let tracer = Arc::clone(&self.tracer);
@@ -159,10 +160,10 @@ struct Follower {
     cpus: Vec<CpuRows>,
     /// The usage of each thread at the end of its warm-up, by CPU.
     used: BTreeMap<u32, TaskUsage>,
-    /// The usage from then to the end.
+    /// The usage of each thread from then to the end.
     usage: BTreeMap<u32, ThreadUsage>,
     settled: BTreeMap<u32, Option<String>>,
-    /// Records that were overwritten before they were read, by CPU.
+    /// Number of records that were overwritten before they were read, by CPU.
     lost: BTreeMap<u32, u64>,
     /// All records written before this time have been read.
     read_until: Nanos,
@@ -202,7 +203,7 @@ impl Follower {
     ) -> Result<bool, ProbeError> {
         let latest = run.duration.map(|duration| start + duration + GRACE);
         loop {
-            // Check before the fetch, so that no sample is lost.
+            // Check this before the fetch, so that no sample is lost.
             let (stop, over) = (stopped(), latest.is_some_and(|latest| now() >= latest));
             self.fetch(run)?;
             if stop {
@@ -288,8 +289,8 @@ impl Follower {
             let usage = self.usage.get(&cpu).copied();
             let until = (!self.lost.contains_key(&cpu)).then_some(self.read_until);
             let mut outcomes: Vec<WorkerOutcome> = rows.finish(whole, start, until, cost);
-            // Only the last worker gets the usage. The others belong to no thread, or to the same
-            // one.
+            // Only the last worker gets the usage. The other workers belong to no thread or to the
+            // same thread.
             if let (Some(usage), Some(own)) = (usage, outcomes.last_mut()) {
                 own.usage = usage;
             }

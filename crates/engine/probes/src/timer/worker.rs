@@ -14,10 +14,10 @@ pub(super) struct Begin {
 }
 
 impl Begin {
-    /// Returns the first due time of the thread at `place`, if all may begin at `start`.
+    /// Returns the first due time of the thread at `place` if all threads may begin at `start`.
     pub(super) fn first(self, start: Nanos, place: u64, spread: u64) -> Nanos {
         const SECOND: u64 = 1_000_000_000;
-        /// If the next second is closer than this, use the one after it.
+        /// If the next second is closer than this, the one after it is used.
         const ALMOST: u64 = 100_000_000;
         let offset = self.offset.0;
         let by_place = |each: u64| Nanos(each.saturating_mul(place));
@@ -53,9 +53,9 @@ pub(super) struct Worker {
 
 /// The result of a loop.
 pub(super) struct Turned {
-    /// The periods that came due, by the clock.
+    /// Number of periods that came due according to the clock.
     due: u64,
-    /// Whether it ended because it reached its number of wake-ups.
+    /// Whether the loop ended because it reached its number of wake-ups.
     complete: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Schedule {
     pub(super) clock: Clock,
     /// How far `clock` is ahead of [`CLOCK`].
     pub(super) ahead: SignedNanos,
-    /// The thread ends at this number of samples.
+    /// The number of samples at which the thread ends.
     pub(super) wakeups: u64,
 }
 
@@ -82,7 +82,7 @@ impl Schedule {
 }
 
 impl Worker {
-    /// Call this on the worker's own CPU, before the start.
+    /// Call this on the CPU of the worker, before the start.
     pub(super) fn ready(self) -> Self {
         let mut ready = Self {
             cost: SelfCost::measure(self.clock),
@@ -192,8 +192,8 @@ fn turn<W: PeriodicWait>(
     })
 }
 
-/// Like [`turn`], with relative sleeps: each iteration starts from the current time. So no period
-/// is missed, and the number of due periods equals the number of iterations.
+/// Like [`turn`], but with relative sleeps, so each iteration starts from the current time. No
+/// period is missed, and the number of due periods equals the number of iterations.
 fn drift(
     mut wait: Nanosleep,
     schedule: Schedule,
@@ -224,7 +224,7 @@ fn drift(
 }
 
 /// Counts the periods from `due` on that have passed by `now`, and returns the time they cover.
-/// Rare, so the division is kept out of the loop.
+/// Overruns are rare, so the division is kept out of the loop.
 #[cold]
 pub(super) fn overrun(
     now: Nanos,

@@ -1,5 +1,5 @@
-//! Supervises a posting thread in a separate process: a thread of the measuring program that starts
-//! the process, sends start and stop, and waits for its end.
+//! Supervises a posting thread in a separate process. For this, a thread of the measuring program
+//! starts the process, sends it start and stop, and waits for its end.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -18,12 +18,12 @@ use crate::{Control, PartnerError, ProbeError};
 
 /// The inputs of the process.
 pub(super) struct ChildPlan {
-    /// The command that starts this program for the task.
+    /// The command that starts this program with the task.
     pub(super) command: Vec<OsString>,
     pub(super) numbers: Arc<SharedNumbers>,
     /// The descriptor of the mechanism, if it has one.
     pub(super) descriptor: Option<OwnedFd>,
-    /// The task; the numbers of descriptors are still to be filled in.
+    /// The task, in which the numbers of the descriptors must still be filled in.
     pub(super) task: PostingTask,
 }
 
@@ -31,11 +31,12 @@ impl ChildPlan {
     /// Runs the process to its end.
     pub(super) fn supervise(self, member: &Member) -> Result<(), ProbeError> {
         let numbers = Arc::clone(&self.numbers);
-        // Releases the waiting thread, however the process ends.
+        // Releases the waiting thread, no matter how the process ends.
         let _ended = Ended(SharedState::from_numbers(&numbers));
         let control = member.control();
         let mut partner = Partner::start(self)?;
-        // An earlier stop is passed on as soon as it has begun.
+        // If the run was stopped before this point, the stop is passed on as soon as the process
+        // has begun.
         partner.read_until(READY, control)?;
         if let Some(start) = member.begin() {
             partner.send(&format!("{GO}{}", start.as_nanos()));
@@ -56,15 +57,15 @@ impl Drop for Ended<'_> {
 /// The process.
 struct Partner {
     process: Child,
-    /// Closing it ends the process.
+    /// Stdin of the process. Closing it ends the process.
     to: Option<ChildStdin>,
     from: ChildStdout,
-    /// Output that is not processed yet.
+    /// Output that has not been processed yet.
     unread: Vec<u8>,
     stop_sent: bool,
 }
 
-/// How long the process has to exit before it is killed.
+/// How much time the process has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Partner {
@@ -87,7 +88,7 @@ impl Partner {
             .arg(task)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // This program passes a Ctrl-C on to it.
+            // The process gets its own group, because this program passes a Ctrl-C on to it.
             .process_group(0);
         let passed: Vec<BorrowedFd<'_>> = [memory].into_iter().chain(end).collect();
         let mut process = spawn_with(&mut command, &passed).map_err(PartnerError::Start)?;
@@ -103,14 +104,14 @@ impl Partner {
         }
     }
 
-    /// Sends a line. If the process has ended, that is noticed when reading.
+    /// Sends a line. If the process has ended, this is noticed on the next read.
     fn send(&mut self, line: &str) {
         if let Some(to) = &mut self.to {
             let _ = writeln!(to, "{line}").and_then(|()| to.flush());
         }
     }
 
-    /// Reads until this line arrives; meanwhile sends a stop.
+    /// Reads until this line arrives. In the meantime, passes on a stop.
     fn read_until(&mut self, word: &str, control: &Control) -> Result<(), PartnerError> {
         let mut some = [0; 256];
         loop {
@@ -118,7 +119,7 @@ impl Partner {
                 if let Some((_, why)) = line.split_once(FAILED) {
                     return Err(PartnerError::Said(why.to_owned()));
                 }
-                // Other output may precede it on the line.
+                // Other output may precede the word on its line.
                 if line.contains(word) {
                     return Ok(());
                 }
@@ -126,7 +127,7 @@ impl Partner {
             match self.from.read(&mut some) {
                 Ok(0) => return Err(self.how_it_ended()),
                 Ok(length) => self.unread.extend_from_slice(&some[..length]),
-                // A stop, or an irrelevant signal.
+                // The read was interrupted by a stop or by an irrelevant signal.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(PartnerError::Read(error)),
             }
@@ -157,7 +158,7 @@ impl Partner {
         }
     }
 
-    /// Waits briefly for its end, and returns its exit status.
+    /// Waits briefly for the process to end, and returns its exit status.
     fn wait(&mut self) -> Option<std::process::ExitStatus> {
         const LOOK_AGAIN: Duration = Duration::from_millis(1);
         let deadline = Instant::now() + GRACE;

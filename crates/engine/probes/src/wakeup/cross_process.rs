@@ -1,11 +1,11 @@
-//! A posting thread in a separate process: the protocol between the two processes, and the code of
-//! the posting one.
+//! A posting thread in a separate process. This file contains the protocol between the two
+//! processes, and the code of the posting process.
 //!
-//! The program is started again instead of forked, because after a fork a program with threads may
-//! call almost nothing. svsematest --fork needs this. The process gets its [`PostingTask`] as an
-//! argument, inherits the shared memory and the mechanism's descriptor, and reports in lines on
-//! stdout. It reads start and stop from stdin, and exits when that ends, even if its threads are
-//! still running.
+//! The program is started again instead of being forked, because a program with threads may call
+//! almost no functions after a fork. svsematest --fork needs this. The process gets its
+//! [`PostingTask`] as an argument, inherits the shared memory and the mechanism's descriptor, and
+//! reports on stdout, line by line. It reads the start and stop commands from stdin, and exits when
+//! stdin ends, even if its threads are still running.
 
 use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;
@@ -26,16 +26,17 @@ use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, Opening, PartnerError, ProbeError};
 
-/// The messages of the process; the second is followed by the reason.
+/// The messages of the process. The second one is followed by the reason.
 pub(super) const READY: &str = "poster: ready";
 pub(super) const FAILED: &str = "poster: failed ";
 pub(super) const DONE: &str = "poster: done";
 
-/// The commands on its stdin; the first is followed by the start in ns of CLOCK_MONOTONIC.
+/// The commands on the stdin of the process. The first one is followed by the start time in ns of
+/// CLOCK_MONOTONIC.
 pub(super) const GO: &str = "go ";
 pub(super) const STOP: &str = "stop";
 
-/// The values of `--via` that allow a posting end in another process.
+/// The values of `--via` for which the posting end can be in another process.
 pub(super) const WAYS: &[&str] = &[
     "futex", "sem-sysv", "pipe", "eventfd", "mq", "socket", "signal",
 ];
@@ -117,7 +118,7 @@ impl Wait for FutexWait<'_> {
     }
 }
 
-/// An end of a mechanism that posts through its own object.
+/// The posting end of a mechanism that posts through its own object.
 struct Whole<T>(T);
 
 impl<T: Token> Post for Whole<T> {
@@ -127,7 +128,7 @@ impl<T: Token> Post for Whole<T> {
     }
 }
 
-/// An end of a mechanism that writes bytes.
+/// The posting end of a mechanism that writes bytes.
 struct Bytes<T>(T);
 
 impl<T: Write> Post for Bytes<T> {
@@ -171,7 +172,7 @@ pub fn serve_partner(
 ) -> io::Result<()> {
     let said = match serve(task, input, output) {
         Ok(()) => DONE.to_owned(),
-        // Always one line, even if the text has several.
+        // The message must be a single line, even if the text has several lines.
         Err(error) => format!("{FAILED}{}", error.to_string().replace('\n', " ")),
     };
     writeln!(output, "{said}")?;
@@ -186,7 +187,8 @@ fn serve(
     let task: PostingTask = serde_json::from_str(task).map_err(PartnerError::Told)?;
     interrupt::install_interrupt_handler()?;
     let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
-    // If locking fails here, it also failed in the other process, which prints a warning.
+    // If the lock fails in this process, it has also failed in the other process, which prints a
+    // warning.
     let _locked = punctual_rt::lock_process_memory(LockMode::OnFault);
     let connection = Connection { input, output };
     match task.end {
@@ -232,8 +234,8 @@ struct Connection<'a, I> {
 }
 
 impl<I: BufRead + Send + 'static> Connection<'_, I> {
-    /// The main function of the process: prepares the thread, reports it, lets it post when the
-    /// start arrives, and waits for its end.
+    /// The main function of the process. It prepares the thread, reports that it is ready, lets it
+    /// post when the start arrives, and waits for its end.
     fn post<P: Post + Send + 'static>(
         self,
         task: PostingTask,
@@ -255,7 +257,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
         let begin = listen(self.input, &control, task.end)?;
         if group.ready() {
             let said = writeln!(self.output, "{READY}").and_then(|()| self.output.flush());
-            // If the output has no reader, the input has ended as well.
+            // If the output has no reader, the input has also ended.
             let start = said.ok().and_then(|()| begin.recv().ok());
             group.open(start.map_or(Opening::Cancelled, Opening::Start));
         } else {
@@ -275,7 +277,8 @@ fn listen(
     let control = Arc::clone(control);
     let life = move || {
         obey(input, &begin, &control);
-        // The parent has ended. Remove the semaphore set that the kernel would keep.
+        // The parent has ended. Remove the semaphore set, because the kernel would otherwise keep
+        // it.
         if let End::Set(id) = end {
             SystemVSemaphore::of_other(id).remove();
         }
@@ -286,7 +289,7 @@ fn listen(
     Ok(started)
 }
 
-/// Executes its commands until stdin ends.
+/// Executes the commands until stdin ends.
 fn obey(input: impl BufRead, begin: &Sender<Instant>, control: &Control) {
     for line in input.lines().map_while(Result::ok) {
         if let Some(start) = line.strip_prefix(GO).and_then(|text| text.parse().ok()) {

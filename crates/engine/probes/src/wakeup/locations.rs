@@ -4,33 +4,33 @@ use punctual_model::{CpuSet, Nanos, Policy, Scheduling};
 
 use crate::{Plan, ProbeError, WorkerSpec};
 
-/// The most CPUs of a full matrix: 16 are 256 pairs, which is 512 threads, and in ten seconds at an
-/// interval of 1 ms some 40 exchanges each.
+/// The maximum number of CPUs in a full matrix. 16 CPUs form 256 pairs, which have 512 threads. In
+/// ten seconds, at an interval of 1 ms, each pair has some 40 exchanges.
 const MATRIX_MAX: usize = 16;
 
-/// The most pairs of any kind.
+/// The maximum number of pairs of any kind.
 pub(super) const PAIRS_MAX: usize = MATRIX_MAX * MATRIX_MAX;
 
 /// A pair of threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Location {
-    /// The CPU of the posting thread; `None` for any of the measured ones.
+    /// The CPU of the posting thread; `None` for any of the measured CPUs.
     pub(super) from: Option<u32>,
     /// The CPU of the waiting thread.
     pub(super) to: Option<u32>,
     /// The scheduling of the waiting thread.
     pub(super) scheduling: Scheduling,
-    /// The time from one exchange to the next, whichever pair makes it.
+    /// The time from one exchange to the next, which may be that of another pair.
     pub(super) interval: Nanos,
-    /// Its index among the pairs that take turns.
+    /// The index of this pair among the pairs that take turns.
     pub(super) turn: u64,
     /// The number of pairs that take turns.
     pub(super) turns: u64,
-    /// Delay of its start after the common start.
+    /// Delay of the start of this pair after the common start.
     pub(super) offset: Nanos,
-    /// A label, if the CPUs do not identify it.
+    /// A label, if the CPUs do not identify the pair.
     pub(super) label: Option<String>,
-    /// The name for its threads.
+    /// The name for the threads of the pair.
     pub(super) name: String,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Together {
 }
 
 impl Location {
-    /// Returns its worker.
+    /// Returns the worker of this pair.
     pub(super) fn worker(&self) -> WorkerSpec {
         WorkerSpec {
             label: self.label.clone(),
@@ -57,14 +57,15 @@ impl Location {
         }
     }
 
-    /// Returns whether the waiting thread can run and wait again while the other one posts.
+    /// Returns whether the waiting thread can run and wait again while the other thread is still
+    /// posting.
     pub(super) fn returns_at_once(&self) -> bool {
         let Scheduling { policy, priority } = self.scheduling;
         self.to.is_some() && self.from == self.to && policy.is_real_time() && priority > 1
     }
 }
 
-/// Returns the pairs between the CPUs selected by `pairs`, one after the other.
+/// Returns the pairs of CPUs that are selected by `pairs`. The pairs run one after another.
 pub(super) fn in_turns(
     pairs: &str,
     interval: Nanos,
@@ -124,8 +125,8 @@ pub(super) fn choose(pairs: &str, cpus: &CpuSet) -> Result<Vec<(u32, u32)>, Prob
     Ok(pairs)
 }
 
-/// Returns the requested number of pairs, on the CPUs in turn, all at once. Their starts are spread
-/// over the interval.
+/// Returns the requested number of pairs, which are assigned to the CPUs in turn and run at the
+/// same time. Their starts are spread over the interval.
 pub(super) fn together(
     asked: Together,
     interval: Nanos,

@@ -1,4 +1,5 @@
-//! The mechanisms for waking a thread from another. Each has two ends: one posts, one waits.
+//! The mechanisms by which one thread wakes another. Each has two ends, one that posts and one that
+//! waits.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::num::NonZeroU32;
@@ -12,7 +13,7 @@ use punctual_rt::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A mechanism from one thread to another. Each thread takes one end.
+/// A mechanism by which one thread wakes another. Each thread takes one end.
 pub(super) trait Way: Send + Sync + 'static {
     /// The end that wakes.
     type Post<'a>: Post
@@ -23,47 +24,47 @@ pub(super) trait Way: Send + Sync + 'static {
     where
         Self: 'a;
 
-    /// Returns the end that wakes. Call it in the thread that uses it, before the other thread
-    /// waits.
+    /// Returns the end that wakes. Call this in the thread that uses the end, before the other
+    /// thread waits.
     fn post_end(&self) -> Result<Self::Post<'_>, Error>;
 
-    /// Returns the end that is woken. Call it in the thread that uses it.
+    /// Returns the end that is woken. Call this in the thread that uses the end.
     fn wait_end(&self) -> Result<Self::Wait<'_>, Error>;
 
-    /// Returns what another process needs for the end that wakes, with the descriptor to inherit;
-    /// `None` if that is not supported.
+    /// Returns a description from which another process can create the end that wakes, with the
+    /// descriptor to inherit; `None` if that is not supported.
     fn reach(&self) -> Option<Reach<'_>> {
         None
     }
 
-    /// Returns the waits given up so far; `None` if waits are never given up.
+    /// Returns the number of waits given up so far; `None` if waits are never given up.
     fn given_up(&self) -> Option<u64> {
         None
     }
 }
 
-/// The end that wakes, for another process.
+/// Describes the end that wakes, for use in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum End {
     /// A futex in the shared memory.
     Futex,
-    /// These mechanisms are passed as a descriptor.
+    /// This mechanism and the next three are passed as a descriptor.
     Pipe,
     EventFd,
     Queue,
     Socket,
-    /// A System V set, with its ID.
+    /// A System V semaphore set, with its ID.
     Set(i32),
-    /// A signal to the waiting thread, of this process.
+    /// A signal to the waiting thread, which belongs to the process with this ID.
     Signal(i32),
 }
 
-/// That end, with the descriptor that the other process inherits.
+/// The end that wakes, with the descriptor that the other process inherits.
 pub(super) type Reach<'a> = (End, Option<BorrowedFd<'a>>);
 
 /// The end that wakes.
 pub(super) trait Post {
-    /// Does the preparation that is not part of the wake-up, while the other thread waits.
+    /// Prepares the post while the other thread is waiting. This is not part of the wake-up.
     fn prepare(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -74,10 +75,10 @@ pub(super) trait Post {
 
 /// The end that is woken.
 pub(super) trait Wait {
-    /// Waits for a post. May return without one: after a signal, or spuriously.
+    /// Waits for a post. May also return without one, after a signal or spuriously.
     fn wait(&mut self) -> Result<(), Error>;
 
-    /// Does the work after the wake-up that is not part of it.
+    /// Does the work that follows the wake-up but is not part of it.
     fn settle(&mut self) {}
 
     /// Returns whether the last wait ended by its timeout.
@@ -181,7 +182,7 @@ impl Token for MessageQueue {
 }
 
 impl Token for Barrier {
-    /// The last to arrive does not wait.
+    /// The last thread to arrive does not wait.
     #[inline]
     fn post(&self) -> Result<(), Error> {
         Barrier::wait(self);
@@ -199,7 +200,7 @@ pub(super) fn barrier() -> Result<Barrier, Error> {
     Barrier::new(NonZeroU32::MIN.saturating_add(1))
 }
 
-/// An unnamed pipe, a byte at a time.
+/// An unnamed pipe, through which one byte at a time is sent.
 #[derive(Debug)]
 pub(super) struct Pipe(PipeReader, PipeWriter);
 
@@ -224,7 +225,7 @@ impl Token for Pipe {
     }
 }
 
-/// A pair of connected Unix stream sockets, a byte at a time.
+/// A pair of connected Unix stream sockets, through which one byte at a time is sent.
 #[derive(Debug)]
 pub(super) struct Socket(UnixStream, UnixStream);
 
@@ -287,7 +288,7 @@ impl Way for Signal {
 
     fn wait_end(&self) -> Result<SignalPort, Error> {
         let port = SignalPort::new(SignalWay::Wait)?;
-        // Set once, because only one thread waits.
+        // This is set only once, because only one thread waits.
         let _ = self.0.set(current_tid());
         Ok(port)
     }
@@ -300,8 +301,8 @@ impl Way for Signal {
 impl Post for &Signal {
     #[inline]
     fn post(&mut self) -> Result<(), Error> {
-        // The thread ID is known here, because the posting thread has seen that the other thread
-        // waits.
+        // The thread ID is already known, because the posting thread has seen that the other thread
+        // is waiting.
         self.0.get().map_or(Ok(()), |thread| send_signal(*thread))
     }
 }
@@ -313,7 +314,7 @@ impl Wait for SignalPort {
     }
 }
 
-/// A futex; the waiting end remembers the last value it saw.
+/// A futex whose waiting end remembers the last value that it saw.
 #[derive(Debug, Default)]
 pub(super) struct BareFutex(Futex);
 
@@ -354,7 +355,7 @@ impl Wait for FutexWait<'_> {
     }
 }
 
-/// A condition variable with its mutex and a counter that the mutex guards.
+/// A condition variable with its mutex, and a counter that is protected by the mutex.
 #[derive(Debug)]
 pub(super) struct Condition(PthreadMonitor<u64>);
 
@@ -381,7 +382,7 @@ impl Way for Condition {
 }
 
 impl Post for &Condition {
-    /// Unlocked before it notifies, so that the woken thread finds the mutex free.
+    /// Unlocks the mutex before it notifies, so that the woken thread finds the mutex free.
     #[inline]
     fn post(&mut self) -> Result<(), Error> {
         *self.0.lock()? += 1;
@@ -443,7 +444,7 @@ impl Way for Mutexes {
 pub(super) struct MutexPost<'a> {
     mutexes: &'a [Mutex<()>; 2],
     held: [Option<MutexGuard<'a, ()>>; 2],
-    /// The mutex that the other thread waits for.
+    /// The mutex that the other thread is waiting for.
     next: usize,
 }
 

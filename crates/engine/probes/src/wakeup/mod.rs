@@ -1,4 +1,4 @@
-//! `wakeup`: from one thread's post to another's wake-up.
+//! `wakeup`: the time from the post of one thread to the wake-up of another.
 
 mod child_process;
 mod cross_process;
@@ -63,14 +63,15 @@ struct ReadyPairs {
     /// requested.
     partner: Option<Vec<OsString>>,
     locations: Vec<Location>,
-    /// The CPUs of pairs that are not bound.
+    /// The CPUs for pairs whose threads are not bound to a CPU.
     cpus: Vec<u32>,
     duration: Option<Nanos>,
 }
 
 impl ReadyPairs {
-    /// Returns how long to wait for a message that is `timeout` late. The wait can begin up to an
-    /// interval before the message is due. Messages are sent `forced` later than due.
+    /// Returns how long to wait for a message, which is until it is late by `timeout`. The wait can
+    /// begin up to an interval before the message is due. Messages are sent later than due by
+    /// `forced`.
     fn patience(&self, timeout: Nanos, forced: Option<Nanos>) -> Patience {
         let due = |place: &Location| match forced {
             None => place.offset + place.interval,
@@ -109,14 +110,14 @@ impl Wakeup {
     }
 }
 
-/// The most processes of posting threads; each is another instance of this program.
+/// The maximum number of processes of posting threads. Each is another instance of this program.
 const PROCESSES_MAX: usize = 64;
 
 impl Wakeup {
     /// Returns the command that starts the processes of the posting threads, if they are separate.
     ///
     /// # Errors
-    /// If separate processes are impossible.
+    /// Returns an error if separate processes are impossible.
     fn partner(
         &self,
         pairs: usize,

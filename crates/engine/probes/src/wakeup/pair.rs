@@ -1,4 +1,4 @@
-//! The two threads of a pair: one posts at its times, the other waits and records.
+//! The two threads of a pair. One posts at the scheduled times, and the other waits and records.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::recorder::{usage_now, used_since};
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
-/// The clock of the sleeps and of both time stamps.
+/// The clock used for the sleeps and for both time stamps.
 pub(super) const CLOCK: Clock = Clock::Monotonic;
 
 /// The number of an exchange that is not measured.
@@ -53,11 +53,11 @@ impl<W: Way> Pair<W> {
 /// The parameters for both threads of a pair.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct PairSettings {
-    /// The schedule; its start is not known yet.
+    /// The schedule, whose start is not known yet.
     pub(super) turns: Schedule,
     /// Whether to precede each exchange with an unmeasured one.
     pub(super) warm: bool,
-    /// The pair ends at this number of samples.
+    /// The number of samples at which the pair ends.
     pub(super) wakeups: u64,
     /// The number of pairs.
     pub(super) pairs: u64,
@@ -82,7 +82,7 @@ impl PairSettings {
     }
 }
 
-/// Runs the posting thread; returns its usage while it posted.
+/// Runs the posting thread. Returns its usage during the time when it posted.
 pub(super) fn poster<P: Post>(
     state: SharedState<'_>,
     end: P,
@@ -118,8 +118,8 @@ impl<P: Post> Poster<'_, P> {
         let mut last = Nanos::ZERO;
         let mut number = 0;
         while !stopping() {
-            // At the end nothing is posted. The wait ensures that the run has its full requested
-            // length.
+            // At the end, nothing is posted. The wait until then only ensures that the run has its
+            // full requested length.
             let due = turns.at(surroundings.pair, number).min(turns.end);
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
@@ -127,12 +127,12 @@ impl<P: Post> Poster<'_, P> {
             if stopping() || due == turns.end {
                 break;
             }
-            // If this thread is late, it makes the last exchange that is due; earlier ones are
-            // missed.
+            // If this thread is late, it makes only the last exchange that is due, and earlier ones
+            // are missed.
             let now = Nanos(CLOCK.now().as_nanos());
             number = turns.latest(surroundings.pair, number, now);
-            // The waiting thread must be blocked, not about to block. So it must have announced its
-            // wait, and have had time to block.
+            // The waiting thread must already be blocked, not just about to block. So it must have
+            // announced its wait, and must have had time to block.
             let rested = now - last >= Nanos(turns.interval.0 / 2);
             if rested && state.waiter_state().load(Ordering::Acquire) == WAITING {
                 if surroundings.warm {
@@ -140,7 +140,7 @@ impl<P: Post> Poster<'_, P> {
                     self.post(UNMEASURED, posts)?;
                 }
                 // The waiting thread has higher priority on the same CPU, so by now it has returned
-                // and waits again. Otherwise the exchange is missed.
+                // and is waiting again. If it is not, the exchange is missed.
                 if state.waiter_state().load(Ordering::Acquire) == WAITING {
                     posts += 1;
                     last = self.post(number, posts)?;
@@ -152,7 +152,7 @@ impl<P: Post> Poster<'_, P> {
         Ok(())
     }
 
-    /// Makes post number `posts`, for exchange `number`. Returns its time.
+    /// Makes post number `posts`, which belongs to exchange `number`. Returns the time of the post.
     #[inline]
     fn post(&mut self, number: u64, posts: u64) -> Result<Nanos, Error> {
         let state = self.state;
@@ -167,18 +167,18 @@ impl<P: Post> Poster<'_, P> {
     }
 }
 
-/// Releases the waiting thread, however the posting thread ends.
+/// Releases the waiting thread, no matter how the posting thread ends.
 impl<P: Post> Drop for Poster<'_, P> {
     fn drop(&mut self) {
         const LOOK_AGAIN: Duration = Duration::from_micros(500);
         self.state.end();
-        // The other thread checks for the end before each wait, so it either waits or leaves. A
-        // barrier must not be entered after it has left.
+        // The other thread checks for the end before each wait, so it either waits or leaves. After
+        // it has left, a barrier must not be entered any more.
         loop {
             match self.state.waiter_state().load(Ordering::Acquire) {
                 BUSY => std::thread::sleep(LOOK_AGAIN),
                 WAITING => {
-                    // An error already ends the run.
+                    // If this fails, the run is already ending because of an error.
                     let _ = self.end.prepare().and_then(|()| self.end.post());
                     return;
                 }
@@ -188,7 +188,7 @@ impl<P: Post> Drop for Poster<'_, P> {
     }
 }
 
-/// The thread that waits and records; `None` if the run was cancelled before it began.
+/// The thread that waits and records. Returns `None` if the run was cancelled before it began.
 pub(super) fn waiter<W: Way>(
     pair: &Pair<W>,
     mut recorder: Recorder,
@@ -222,7 +222,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The measuring loop: wait, read the clock, record.
+/// The measuring loop, which waits, reads the clock and records.
 fn listen<W: Way>(
     pair: &Pair<W>,
     recorder: &mut Recorder,
@@ -234,7 +234,7 @@ fn listen<W: Way>(
     let state = pair.state();
     let mut end = pair.way.wait_end()?;
     let mut taken = 0;
-    // The first exchange not accounted for.
+    // The first exchange that is not yet accounted for.
     let mut next = 0;
     while !state.has_ended() {
         state.waiter_state().store(WAITING, Ordering::Release);
@@ -247,7 +247,8 @@ fn listen<W: Way>(
             if state.has_ended() {
                 break None;
             }
-            // The wait ended without a post, by a signal (which may mean a stop) or by a timeout.
+            // The wait was ended not by a post but by a signal, which may mean a stop, or by a
+            // timeout.
             if control.stopping() {
                 state.stop();
             }

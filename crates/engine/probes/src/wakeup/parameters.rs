@@ -23,7 +23,7 @@ parameters! {
             ("signal", "a signal to the thread, received with sigwaitinfo"),
         ],
     ).or("futex");
-    // Two wake-ups and two switches must fit in with room to spare.
+    // Two wake-ups and two switches must fit into the interval with room to spare.
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
         "Time from one exchange to the next, over all pairs",

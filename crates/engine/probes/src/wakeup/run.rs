@@ -1,4 +1,4 @@
-//! One run: the threads of all pairs, and the separate processes, if any.
+//! One run, with the threads of all pairs and the separate processes, if any.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Run<'_> {
         self.measure_with(recorders, |_| make())
     }
 
-    /// Measures with a mechanism made from the numbers that both ends share.
+    /// Measures with a mechanism that is made from the numbers that both ends share.
     pub(super) fn measure_with<W: Way>(
         &self,
         recorders: Vec<Recorder>,
@@ -93,7 +93,7 @@ impl Run<'_> {
         Some(table)
     }
 
-    /// Returns how often the waiting threads gave up.
+    /// Returns a table that shows how often the waiting threads gave up.
     fn given_up<W: Way>(&self, pairs: &[Arc<Pair<W>>]) -> Option<Table> {
         let given_up: Option<Vec<u64>> = pairs.iter().map(|pair| pair.way().given_up()).collect();
         let columns = [("pair", "pair"), ("timeouts", "timeouts")];
@@ -122,8 +122,8 @@ impl Run<'_> {
         }
     }
 
-    /// Starts the two threads of a pair. The waiting thread is started first, because the posting
-    /// thread waits for it at the end.
+    /// Starts the two threads of a pair. The waiting thread is started first, because at the end,
+    /// the posting thread waits for it.
     fn start<W: Way>(
         &self,
         group: &mut ThreadGroup<WorkerOutcome>,

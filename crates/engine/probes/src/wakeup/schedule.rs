@@ -1,30 +1,31 @@
-//! The turns of the pairs of threads.
+//! The order in which the pairs of threads take turns.
 
 use punctual_model::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The most exchanges of one turn.
+/// The maximum number of exchanges in one turn.
 const LONGEST_TURN: u64 = 1_000;
 
-/// How often each pair has a turn in a run with a known end, if there is time.
+/// Number of turns that each pair has in a run with a known end, if there is enough time.
 const ROUNDS: u64 = 4;
 
-/// The exchanges of all pairs, one every interval, never two at a time: a number of them between
-/// the two threads of the first pair, then as many of the second, and so on, round after round.
+/// The exchanges of all pairs. There is one in each interval, and there are never two at a time.
+/// The first pair makes a number of exchanges, then the second pair makes as many, and so on, round
+/// after round.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Schedule {
     pub(super) start: Nanos,
     pub(super) interval: Nanos,
     pub(super) pairs: u64,
-    /// Exchanges of one turn.
+    /// Number of exchanges in one turn.
     pub(super) length: u64,
     /// No exchange begins at or after this.
     pub(super) end: Nanos,
 }
 
 impl Schedule {
-    /// Returns the exchanges of one turn: few enough that each pair has several rounds, so that
-    /// changes on the machine during the run affect all pairs.
+    /// Returns the number of exchanges in one turn. It is so small that each pair has several
+    /// rounds, so that changes on the machine during the run affect all pairs.
     pub(super) fn length(duration: Option<Nanos>, interval: Nanos, pairs: u64) -> u64 {
         duration.map_or(LONGEST_TURN, |duration| {
             let each = duration.0 / interval.0.max(1) / pairs.max(1);
@@ -40,7 +41,8 @@ impl Schedule {
         self.start + Nanos(self.interval.0.saturating_mul(exchange))
     }
 
-    /// Returns the last exchange of this pair due by `now`, at or after `from`, which is due.
+    /// Returns the last exchange of this pair that is due by `now`. It is at or after `from`, which
+    /// must already be due.
     pub(super) fn latest(&self, pair: u64, from: u64, now: Nanos) -> u64 {
         let mut number = from;
         while self.at(pair, number + 1) <= now.min(self.end - Nanos(1)) {

@@ -1,5 +1,5 @@
-//! The state that the two ends of a pair share in addition to the mechanism, between threads of one
-//! process, or of two with shared memory.
+//! The state that the two ends of a pair share in addition to the mechanism. The ends are threads
+//! of one process, or of two processes with shared memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,22 +9,22 @@ use punctual_rt::{SharedNumbers, Tid};
 
 /// The waiting thread is between two waits.
 pub(super) const BUSY: u64 = 0;
-/// The waiting thread has announced its wait, and reads nothing until it is posted.
+/// The waiting thread has announced its wait, and reads nothing until there is a post.
 pub(super) const WAITING: u64 = 1;
 /// The waiting thread has ended.
 pub(super) const LEFT: u64 = 2;
 
-/// The numbers of a [`SharedState`], in either location.
+/// The numbers of a [`SharedState`], in one of two kinds of memory.
 #[derive(Debug)]
 pub(super) enum Numbers {
-    /// For two threads of this process. Memory shared between processes costs a descriptor, and
-    /// with 256 pairs few may be left.
+    /// For two threads of this process. These do not use shared memory, because that costs a
+    /// descriptor, and with 256 pairs, few may be left.
     Own(Box<Line>),
     /// For threads of two processes.
     Shared(Arc<SharedNumbers>),
 }
 
-/// On separate cache lines.
+/// Numbers that are on cache lines of their own.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Line([AtomicU64; SharedNumbers::COUNT]);
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// Access to the numbers by their meaning.
+/// Gives access to the numbers by their meaning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SharedState<'a>(&'a [AtomicU64; SharedNumbers::COUNT]);
 
@@ -57,12 +57,13 @@ impl<'a> SharedState<'a> {
         &self.0[0]
     }
 
-    /// Posts so far; written last, so that a reader of a new value also sees the next two.
+    /// Number of posts so far. It is written last, so that a reader that sees a new value also sees
+    /// the new values of the next two numbers.
     pub(super) fn posts(self) -> &'a AtomicU64 {
         &self.0[1]
     }
 
-    /// The number of the exchange posted last.
+    /// The number of the exchange of the last post.
     pub(super) fn exchange(self) -> &'a AtomicU64 {
         &self.0[2]
     }
@@ -72,7 +73,7 @@ impl<'a> SharedState<'a> {
         &self.0[3]
     }
 
-    /// Exchanges that came due, once known.
+    /// Number of exchanges that came due, once known.
     pub(super) fn due(self) -> &'a AtomicU64 {
         &self.0[4]
     }
@@ -97,7 +98,7 @@ impl<'a> SharedState<'a> {
         self.0[6].store(1, Ordering::Relaxed);
     }
 
-    /// Returns the ID of the waiting thread, once it waits.
+    /// Returns the ID of the waiting thread, once it is waiting.
     pub(super) fn waiter(self) -> Option<Tid> {
         tid(&self.0[7])
     }

@@ -39,7 +39,8 @@ fn measure_with(given: &[(&str, &str)], scheduling: Scheduling) -> Vec<Accountin
 fn each_way_accounts_for_every_exchange() {
     for via in WAYS {
         let workers = measure(via, OTHER);
-        // 200 exchanges in total, shared evenly in whole turns except for the last.
+        // There are 200 exchanges in total. They are shared evenly, in whole turns except for the
+        // last one.
         let expected: u64 = workers.iter().map(|worker| worker.expected).sum();
         assert_eq!(expected, 200, "{via}");
         for worker in &workers {
@@ -98,7 +99,7 @@ fn timed_message_wait_measures_latency() {
 #[test]
 fn stop_interrupts_each_ways_wait() {
     for via in WAYS {
-        // Long enough to show that a stop ended it.
+        // The interval is long enough to show that a stop ended the run.
         let probe = probe(&[("via", via), ("interval", "10s")]);
         let control = Arc::new(Control::new());
         testing::stop_after(&control, Duration::from_millis(20));
@@ -132,7 +133,7 @@ fn concurrent_pairs_have_own_intervals() {
         let extra = if bound { &[][..] } else { &unbound[..] };
         let given = [&given[..], extra].concat();
         let workers = measure_with(&given, OTHER);
-        // 200 ms; the second and third begin later, and so have fewer exchanges.
+        // The run lasts 200 ms. The second and third pair begin later, and so have fewer exchanges.
         let expected: Vec<u64> = workers.iter().map(|worker| worker.expected).collect();
         assert_eq!(expected, [100, 67, 50], "{given:?}");
         assert!(
@@ -180,7 +181,7 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("4 pairs"), "{error}");
     let error = refused(&[], 0..1, DEADLINE, second);
     assert!(error.contains("SCHED_DEADLINE"), "{error}");
-    // More CPUs are allowed if the pairs are not their square.
+    // More CPUs are allowed if the number of pairs is not the square of the number of CPUs.
     for pairs in ["same", "neighbours"] {
         let probe = probe(&[("pairs", pairs)]);
         let ready = testing::prepare(probe, &plan(0..64, OTHER, second));
@@ -386,7 +387,7 @@ fn forced_timeouts_count_and_message_arrives() {
     assert_eq!(measured.workers[0].accounting.expected, 5);
     let table = &measured.tables[0];
     assert_eq!(table.name, "timeouts");
-    // Three for each exchange, more if the machine is busy.
+    // There are three timeouts for each exchange, or more if the machine is busy.
     let timeouts = testing::count(table, 0, "timeouts");
     assert!(timeouts >= 12, "{timeouts}");
     let refused = testing::refusal(probe(&[("force-timeout", "1s")]), &plan);

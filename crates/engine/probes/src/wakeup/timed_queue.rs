@@ -10,7 +10,7 @@ use punctual_rt::{Error, MessageQueue};
 
 use super::mechanisms::{Reach, Token, Wait, Way, system};
 
-/// How long the reader waits, and whether it tries again.
+/// How long the reader waits for a message, and whether it then tries again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     /// The timeout of the first try, which includes the time until the message is due.
@@ -20,8 +20,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Gives up at `limit` after the message is due. The message is due at most `before` after the
-    /// start of the wait.
+    /// Gives up when `limit` has passed since the message was due. The message is due at most
+    /// `before` after the start of the wait.
     pub(super) fn once(before: Nanos, limit: Nanos) -> Self {
         Self {
             first: Duration::from_nanos(before.0.saturating_add(limit.0)),
@@ -29,7 +29,8 @@ impl Patience {
         }
     }
 
-    /// Waits like [`once`](Self::once), and then repeatedly for `limit` until there is a message.
+    /// Waits like [`once`](Self::once), and then again and again for `limit`, until there is a
+    /// message.
     pub(super) fn retrying(before: Nanos, limit: Nanos) -> Self {
         Self {
             retry_timeout: Some(Duration::from_nanos(limit.0)),
@@ -43,7 +44,7 @@ impl Patience {
 pub(super) struct TimedQueue {
     queue: MessageQueue,
     patience: Patience,
-    /// Waits given up by the waiting thread.
+    /// Number of waits that the waiting thread has given up.
     given_up: AtomicU64,
 }
 
@@ -56,7 +57,7 @@ impl TimedQueue {
         })
     }
 
-    /// Returns the waits given up so far.
+    /// Returns the number of waits given up so far.
     fn count(&self) -> u64 {
         self.given_up.load(Ordering::Relaxed)
     }
@@ -106,7 +107,7 @@ impl Wait for TimedWait<'_> {
         let mut message = [0; MessageQueue::MESSAGE];
         self.gave_up = false;
         if queue.receive_within(&mut message, self.next)?.is_some() {
-            // Also after a signal, which means the end of the run.
+            // This is also reached after a signal, which means the end of the run.
             self.next = patience.first;
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Periods that come due, independent of a worker's thread.
+//! Periods that come due independently of a worker's thread.
 
 use punctual_model::{Nanos, OpenPeriods};
 
@@ -9,7 +9,7 @@ pub(super) struct Schedule {
     pub(super) times: Option<(Nanos, Nanos)>,
     /// Duration of the warm-up after the start.
     pub(super) warm_up: Nanos,
-    /// First period with an unknown result.
+    /// First period whose result is still unknown.
     pub(super) next: Nanos,
     /// Time of the latest sample.
     pub(super) woke: Nanos,

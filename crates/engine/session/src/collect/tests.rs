@@ -92,7 +92,7 @@ fn cut_off_run_knows_unwoken_periods() {
     // Periods after the end of the run do not count.
     let open = collector.cut_off(at(90)).1.open.unwrap();
     assert_eq!((open.periods, open.late_ns), (26, Nanos(8_600_000_000)));
-    // A finished worker has none.
+    // A worker that has finished has no open periods.
     recorder.finish(4, SelfCost::default());
     assert_eq!(collector.cut_off(at(90)).1.open, None);
 }

@@ -59,7 +59,7 @@ impl OutlierBuffer {
         }
     }
 
-    /// Adds the description of other events' pages.
+    /// Adds the description of the pages of other events.
     pub(super) fn describe_too(&mut self, other: Description) {
         match &mut self.description {
             Some(description) => description.add_events_of(other),

@@ -7,7 +7,8 @@ use punctual_model::{EventKind, Nanos, Throttle, TraceEvent};
 
 use crate::time::monotonic;
 
-/// Maximum number of increases that are kept: at the shortest usual period of 10 ms, those of 40 s.
+/// Maximum number of increases that are kept. At the shortest usual period of 10 ms, these are the
+/// increases of 40 s.
 const KEPT: usize = 4_000;
 
 /// Repeatedly reads the counters of the groups that have a quota.
@@ -19,7 +20,7 @@ pub(super) struct QuotaHistory {
 }
 
 impl QuotaHistory {
-    /// Starts with the groups above these threads, or above this process if none are given.
+    /// Starts with the groups that contain these threads, or this process if no threads are given.
     pub(super) fn begin(host: &Host, tids: &[u32]) -> Self {
         Self {
             host: host.clone(),
@@ -35,7 +36,7 @@ impl QuotaHistory {
             return;
         }
         let (from, rises) = (self.read_at, &mut self.rises);
-        // A later increase is seen by the next reading.
+        // An increase after this time is seen by the next reading.
         self.read_at = monotonic();
         self.quotas.read(|group, by| {
             rises.push_back(Throttle {

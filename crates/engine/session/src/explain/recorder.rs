@@ -43,7 +43,8 @@ impl Recorder {
         }
     }
 
-    /// Sets the watched threads. Programs get them from the observation.
+    /// Sets the watched threads of the kernel's tracer. BPF programs get theirs from the
+    /// observation instead.
     pub(super) fn watch(&mut self, tids: &[u32]) -> Result<(), TraceError> {
         match self {
             Self::Tracer(flight) => flight.watch(tids),
@@ -92,7 +93,7 @@ impl Recorder {
         }
     }
 
-    /// Describes the recorder's pages. BPF programs do not write pages.
+    /// Describes the recorder's pages; `None` for BPF programs, which do not write pages.
     pub(super) fn describe(&self) -> Result<Option<Description>, TraceError> {
         match self {
             Self::Tracer(flight) => flight.describe().map(Some),
@@ -140,7 +141,8 @@ impl Recorder {
     }
 }
 
-/// Access to the stream of the watched threads: if programs record, this is the recorder itself.
+/// Access to the stream of the watched threads. If BPF programs record the events, the recorder
+/// itself is this stream.
 impl super::Explainer {
     pub(crate) fn programs(&mut self) -> Option<&mut JobRecorder> {
         match &mut self.flight {

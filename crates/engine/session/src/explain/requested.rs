@@ -4,7 +4,7 @@ use punctual_host::Host;
 use punctual_model::{Nanos, TraceEvent, counted};
 use punctual_trace::{Description, EventChoice, Flight, RawPage, TraceError, Tracefs};
 
-/// Maximum number of events that are kept with an outlier, the latest ones.
+/// Maximum number of events that are kept with an outlier. The latest ones are kept.
 const KEPT: usize = 500;
 
 /// A separate recorder for these events, so that their number and filters do not affect the

@@ -10,16 +10,17 @@ use punctual_trace::LateStacks;
 /// A timer that is less late than this does not explain an outlier.
 const LEAST: Nanos = Nanos::from_micros(20);
 
-/// Maximum number of late timers that are kept with an outlier, the latest ones.
+/// Maximum number of late timers that are kept with an outlier. The latest ones are kept.
 const TIMERS: usize = 4;
 
 /// Maximum time from the switch to a thread until its stack is written.
 const AFTER_SWITCH: Nanos = Nanos::from_micros(100);
 
-/// Maximum time from the run of the late thread until timerlat's stack is written.
+/// Maximum time from the moment when the late thread runs until timerlat's stack is written.
 const AFTER_THREAD: Nanos = Nanos::from_micros(500);
 
-/// Returns the timerlat stack for the outlier in an interval: the nearest to its end.
+/// Returns the timerlat stack for the outlier in an interval, which is the stack nearest to the end
+/// of the interval.
 fn nearest_of_timerlat(
     all: &[TraceEvent],
     cpu: u32,
@@ -48,8 +49,8 @@ impl super::Explainer {
         self.stacks = LateStacks::start(pid_max, late).ok();
     }
 
-    /// Stops recording stacks, whichever threads are watched meanwhile, or resumes with the watched
-    /// threads.
+    /// Stops recording stacks, no matter which threads are watched in the meantime, or resumes it
+    /// for the watched threads.
     pub(crate) fn shut_stacks(&mut self, shut: bool) {
         self.stacks_shut = shut;
         self.watch_stacks();

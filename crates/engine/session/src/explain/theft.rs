@@ -19,8 +19,8 @@ const EACH: Nanos = Nanos::from_millis(50);
 /// Maximum number of readings that are kept.
 const KEPT: usize = 256;
 
-/// The kernel counts stolen time at its next tick. This is the maximum delay, used if HZ is
-/// unknown.
+/// The kernel counts stolen time at its next tick. This is the maximum delay until then, which is
+/// assumed if HZ is unknown.
 const TICK: Nanos = Nanos::from_millis(10);
 
 /// Reads the counters repeatedly.
@@ -30,7 +30,7 @@ pub(super) struct TheftWatch {
     idle_exits: BTreeMap<u32, Nanos>,
     tick: Nanos,
     steal: Option<StealWatch>,
-    /// For each CPU, the last value and its increases.
+    /// For each CPU, the last value of its counter, and the increases.
     counts: BTreeMap<u32, (Nanos, StealCount)>,
     read_at: Nanos,
     smis: BTreeMap<u32, CpuSmis>,
@@ -38,7 +38,7 @@ pub(super) struct TheftWatch {
 }
 
 impl TheftWatch {
-    /// Starts reading; `cpus`: the measured CPUs.
+    /// Starts reading the counters. `cpus`: the measured CPUs.
     pub(super) fn begin(host: &Host, facts: &HostFacts, cpus: &[u32]) -> Self {
         let virtual_machine = facts.virtualisation.virtual_machine.get().copied();
         // On bare metal there is no hypervisor that could steal time.
@@ -106,7 +106,7 @@ impl TheftWatch {
         for (cpu, value) in read {
             let begin = || (value, begun(cpu, before));
             let (last, count) = counts.entry(cpu).or_insert_with(begin);
-            // A CPU that was offline at the last reading starts again.
+            // For a CPU that was offline at the last reading, start again.
             if count.to < from {
                 (*last, *count) = begin();
             }
@@ -141,7 +141,7 @@ impl TheftWatch {
         let counts = counts.filter(|(one, _)| **one == cpu || concerned(**one));
         let in_steps = counts.map(|(_, (_, count))| StealCount {
             rises: touching(&count.rises, (from, to)),
-            // Covers everything up to one tick before the last reading.
+            // The count covers everything up to one tick before the last reading.
             to: count.to.saturating_sub(self.tick),
             ..count.clone()
         });
@@ -223,8 +223,8 @@ fn touching(rises: &[StealRise], (from, to): (Nanos, Nanos)) -> Vec<StealRise> {
     rises.iter().filter(touch).copied().collect()
 }
 
-/// SMIs of one CPU since the last reading, which is at the start and at each outlier on it. The
-/// register is not read in between, because that would interrupt the CPU.
+/// SMIs of one CPU since the last reading. The register is read at the start and at each outlier on
+/// the CPU, but not in between, because reading it would interrupt the CPU.
 struct CpuSmis {
     watch: SmiWatch,
     last: u64,

@@ -1,4 +1,4 @@
-//! Counts of each channel of an application while it is read.
+//! Counts of each channel of an application during a recording.
 
 use punctual_app::find::Found;
 use punctual_app::{ChannelHead, Counts, Kind, Snapshot, TopEntry, Unfit};
@@ -264,7 +264,7 @@ impl ChannelTrack {
     }
 
     /// Returns the account, and the number of due jobs if the application reports a different one.
-    /// The job in progress at each end may be in only one of its counters.
+    /// The job in progress at the start or the end may be in only one of the channel's counters.
     fn accounting(&self) -> (Accounting, Option<u64>) {
         let (first, last) = (&self.first.counts, &self.last.counts);
         let since = |of: fn(&Counts) -> u64| of(last).saturating_sub(of(first));
@@ -293,7 +293,8 @@ impl ChannelTrack {
             .collect();
         let beside = CountedBeside {
             sum: Nanos(last.sum_ns.wrapping_sub(first.sum_ns)),
-            // The ring contains the maximum, unless it belongs to a second that began before.
+            // The ring contains the maximum, unless the maximum belongs to a second that began
+            // earlier.
             max: Nanos(last.max_ns),
             seen_max: largest.map(Nanos),
             min: Nanos(last.min_ns.unwrap_or(0)),
@@ -349,7 +350,7 @@ mod tests {
         }
         let (mut recorded, mut counts) = (Histogram::new(), vec![0; BUCKETS]);
         for (times, ns) in (1..).zip(&edges) {
-            // The count differs for each edge, so that the test detects exchanged buckets.
+            // The count differs for each edge, so that the test detects swapped buckets.
             for _ in 0..times % 7 {
                 recorded.record(SignedNanos(*ns as i64));
                 counts[index_of(*ns).unwrap()] += 1;

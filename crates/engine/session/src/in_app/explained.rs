@@ -19,12 +19,12 @@ use crate::time::{Start, monotonic};
 pub(super) struct OverBudget {
     /// Index of the channel.
     pub(super) channel: usize,
-    /// The release on CLOCK_MONOTONIC, and the time since then.
+    /// Time of the release on CLOCK_MONOTONIC, and the length of the sample, which begins then.
     pub(super) at: Nanos,
     pub(super) took: Nanos,
 }
 
-/// A channel with outliers that are explained.
+/// A channel whose outliers are explained.
 struct Explained {
     /// Index in `threads`.
     thread: u32,
@@ -38,7 +38,8 @@ pub(super) struct Annotations {
     explainer: Explainer,
     channels: Vec<Option<Explained>>,
     start: Start,
-    /// Number of samples with impossible times: the memory belongs to another program.
+    /// Number of samples with impossible times. They can occur because the memory belongs to
+    /// another program.
     impossible: u64,
     warnings: Vec<String>,
     background: Background,

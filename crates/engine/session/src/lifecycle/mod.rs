@@ -117,10 +117,10 @@ pub(crate) trait Source {
         REFRESH
     }
 
-    /// Returns the data that the store does not have yet.
+    /// Returns the data that is not yet in the store.
     fn batch(&self, elapsed: Nanos) -> Batch;
 
-    /// Notes that the store has the last batch.
+    /// Notes that the store now has the last batch.
     fn committed(&mut self);
 
     /// Reports progress to the watcher.

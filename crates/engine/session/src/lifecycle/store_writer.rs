@@ -7,7 +7,7 @@ use punctual_store::{Batch, StoreError, Writer};
 
 use crate::recording_sink::RecordingSink;
 
-/// Begins the recording in a store that opens later.
+/// Begins the recording in a store that is opened later.
 type Begin<'a> = Box<dyn FnOnce() -> Result<Writer, StoreError> + 'a>;
 
 /// Writes a recording, if there is a store.
@@ -18,7 +18,7 @@ pub(crate) struct StoreWriter<'a> {
 }
 
 impl<'a> StoreWriter<'a> {
-    /// Begins the recording now, or in [`open`](Self::open) if the store opens later.
+    /// Begins the recording now, or in [`open`](Self::open) if the store is to be opened later.
     ///
     /// # Errors
     /// Returns an error if the store rejects the recording now.
@@ -44,7 +44,7 @@ impl<'a> StoreWriter<'a> {
         Ok(this)
     }
 
-    /// Opens the store if it opens later.
+    /// Opens the store if it is to be opened later.
     pub(crate) fn open(&mut self) {
         match self.begin.take().map(|begin| begin()) {
             Some(Ok(writer)) => self.writer = Some(writer),
@@ -83,7 +83,7 @@ impl<'a> StoreWriter<'a> {
     /// Completes the recording. Returns the reason if the store does not have all of it.
     pub(super) fn finish(self, recording: &Recording) -> Option<StoreError> {
         match self.writer.map(|writer| writer.finish(recording)) {
-            // Finishing also wrote everything that an earlier error had delayed.
+            // Finishing has also written everything that an earlier error had delayed.
             Some(Ok(())) => None,
             Some(Err(error)) => Some(self.error.unwrap_or(error)),
             None => self.error,
@@ -95,7 +95,8 @@ impl<'a> StoreWriter<'a> {
         recording.completion = Completion::Interrupted;
         let finish = |writer: Writer| writer.finish(&recording);
         if let (Some(store), Some(Ok(()))) = (store, self.writer.map(finish)) {
-            // The error of the run is reported; an empty recording that remains does no harm.
+            // The error of the run is reported anyway, and an empty recording that remains does no
+            // harm.
             let _ = store.delete(recording.id);
         }
     }

@@ -25,7 +25,7 @@ pub(super) struct CallLocations {
     /// Process of each thread, and its code.
     processes: BTreeMap<u32, Option<u32>>,
     code: BTreeMap<u32, ProgramCode>,
-    /// The command of a process that reads files of other users' programs.
+    /// The command of a process that reads the program files of other users.
     reader: Option<Vec<OsString>>,
     execs: u64,
 }
@@ -50,7 +50,7 @@ impl CallLocations {
         }
     }
 
-    /// Processes all actions so far.
+    /// Processes all actions seen so far.
     pub(super) fn take(&mut self, acts: Acts) {
         if acts.execs != self.execs {
             self.execs = acts.execs;

@@ -14,7 +14,7 @@ pub(super) struct LintTargets {
     asked: Targets,
     text: String,
     watched: BTreeMap<LintTarget, Started>,
-    /// Targets that have ended: their IDs may have been reused.
+    /// Targets that have ended. Their IDs may have been reused.
     ended: BTreeMap<LintTarget, Started>,
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, Tid, current_tid, policy_of, set_policy};
 
-/// Threads that wake up preempt it immediately, but it still gets CPU time.
+/// With this policy, threads that wake up preempt the observing thread immediately, but it still
+/// gets CPU time.
 const LEAST: Policy = Policy::Batch { nice: 19 };
 
 /// Keeps the calling thread at SCHED_IDLE until dropped. On a busy machine, such a thread may not
@@ -22,8 +23,8 @@ pub(crate) struct Background {
 
 impl Background {
     /// `turn`: the time from the end of one poll to the end of the next, which is also the interval
-    /// of checks by the second thread. The rings hold the events of a busy CPU for four polls.
-    /// Changes nothing if the thread has another policy than the normal one.
+    /// at which the second thread checks. The rings hold the events of a busy CPU for four polls.
+    /// Changes nothing if the thread has a policy other than the normal one.
     pub(crate) fn begin(turn: Duration) -> Self {
         let own = current_tid();
         let Some(before @ Policy::Other { nice }) = policy_of(own).ok() else {
@@ -49,7 +50,7 @@ impl Background {
         }
     }
 
-    /// Sleeps for this long, in which no poll is expected. Must be called by the thread that
+    /// Sleeps for this long, during which no poll is expected. Must be called by the thread that
     /// created this.
     pub(crate) fn pause(&self, pause: Duration) {
         if let Some(Promoter {
@@ -57,7 +58,7 @@ impl Background {
             ..
         }) = &self.promoter
         {
-            // The thread does not end before this send.
+            // The thread has not ended yet, so the message can be sent.
             let _ = pauses.send(pause);
         }
         std::thread::sleep(pause);
@@ -69,7 +70,8 @@ impl Drop for Background {
         // End the second thread first, so that the policy does not change after this.
         self.promoter = None;
         if let Some(before) = self.before.take() {
-            // The right was tested before, or is not needed for the same nice value.
+            // The right to do this has been tested, or is not needed because the nice value is the
+            // same.
             let _ = set_policy(current_tid(), &before);
         }
     }
@@ -213,7 +215,7 @@ mod tests {
             return;
         }
         let paused = Instant::now();
-        // If it was promoted before the pause, it is demoted again.
+        // If the thread was promoted before the pause, it is demoted again.
         background.turn();
         background.pause(pause);
         // The pause may have taken longer than requested.

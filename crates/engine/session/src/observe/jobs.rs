@@ -179,7 +179,7 @@ impl JobWatch {
         self.spans(jobs)
     }
 
-    /// Returns the jobs of threads whose release wait is only found at the end.
+    /// Returns the jobs of threads whose release wait is found only at the end.
     pub(super) fn finish(&mut self) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
         let jobs = finder.finish(&|tid, call| waits.kind(tid, call));

@@ -1,8 +1,8 @@
 //! Observes a running application, and explains each late wake-up of its threads.
 //!
 //! Our own threads do not measure anything. A scout (`punctual_trace::Scout`) delivers only the
-//! wake-ups and switches of the watched threads. If one waited for too long, the flight recorder
-//! shows why.
+//! wake-ups and switches of the watched threads. If one of them waited too long, the flight
+//! recorder shows why.
 
 mod background;
 mod finder;
@@ -47,15 +47,15 @@ use watched::Watched;
 use watched_tracks::WatchedTracks;
 use windows::{Step, Taken, Windows};
 
-/// Interval of reading the scout: short enough that the events of an outlier still exist when it is
-/// explained.
+/// Interval at which the scout is read. It is so short that the events of an outlier still exist
+/// when the outlier is explained.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Maximum pause while nothing is recorded, so that a request to stop takes effect soon.
 const LONG_TURN: Duration = Duration::from_millis(250);
 
-/// Describes the span of each latency. The scheduler's last event shows that a thread begins to
-/// run.
+/// Describes the time span of each latency. The last scheduler event in it shows that the thread
+/// begins to run.
 const TO_SWITCH_IN: &str = "each wait begins when a thread is woken or loses its CPU, and ends \
                             with the switch to the thread. The return to user space is not \
                             included, because no recorded event shows its end";
@@ -71,7 +71,7 @@ pub struct ObserveRequest {
     pub jobs: Option<JobRequest>,
     /// Events to record.
     pub level: Level,
-    /// Records jobs with the kernel's tracer even if BPF programs are possible.
+    /// Records jobs with the kernel's tracer even if BPF programs could be used.
     pub no_bpf: bool,
     /// Events that are recorded in addition, and shown with the outliers.
     pub requested: Vec<EventChoice>,
@@ -267,7 +267,8 @@ impl<'a> Observation<'a> {
     }
 
     /// Returns how long to pause before the next poll; `None` for the usual interval. Between
-    /// windows nothing is recorded, and each wake-up of this thread would disturb the watched ones.
+    /// windows, nothing is recorded, and each wake-up of this thread would disturb the watched
+    /// threads.
     fn pause(&self) -> Option<Duration> {
         let shut = self.windows.as_ref()?.pause(monotonic())?;
         Some(Duration::from(shut).clamp(TURN, LONG_TURN))
@@ -286,8 +287,8 @@ impl<'a> Observation<'a> {
         store.note(stored);
     }
 
-    /// Returns the final statistics of the jobs, including those of threads whose release wait is
-    /// only found now.
+    /// Returns the final statistics of the jobs, including those of threads whose release wait has
+    /// only now been found.
     fn jobs(&mut self, store: &mut StoreWriter<'_>) -> Option<Jobs> {
         let Finder::Jobs(watch) = &mut self.finder else {
             return None;
@@ -304,7 +305,7 @@ impl<'a> Observation<'a> {
         let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| {
             self.tracks.track_index(tid)
         });
-        // A thread without any event has no release wait either.
+        // A thread for which there was no event has no release wait either.
         for tid in self.watched.first.keys() {
             let thread = self.tracks.track_index(*tid);
             if !jobs.threads.iter().any(|one| one.thread == thread) {
@@ -380,7 +381,7 @@ impl Source for Observation<'_> {
         Ok(ended)
     }
 
-    /// Also watches threads that were created meanwhile.
+    /// Also watches threads that have been created in the meantime.
     fn refresh(&mut self) -> Result<(), SessionError> {
         let Self { tracks, finder, .. } = self;
         let anew = |tid| {

@@ -1,4 +1,4 @@
-//! The wait that releases the jobs of a thread, as a user requests it.
+//! The wait that releases the jobs of a thread, as requested by the user.
 
 use punctual_host::{system_call_name, system_call_numbers};
 
@@ -76,7 +76,7 @@ pub enum ReleaseError {
         names = names()
     )]
     Kind(String),
-    /// A descriptor follows, and is not a number.
+    /// The kind is followed by a descriptor that is not a number.
     #[error("'{0}' is not a file descriptor; use its number, as in epoll:4")]
     Descriptor(String),
     /// Waits of this kind have no descriptor.
@@ -95,7 +95,7 @@ impl std::str::FromStr for ReleaseKind {
         if let Some((_, kind)) = KINDS.iter().find(|(name, _)| *name == text) {
             return Ok(kind.clone());
         }
-        // The name that events get.
+        // Use the name that events of this call get.
         let number = system_call_numbers(text).into_iter().next();
         match number.and_then(system_call_name) {
             Some(name) => Ok(Self::Call(name.to_owned())),

@@ -19,8 +19,8 @@ pub(super) enum EventSource {
 }
 
 impl EventSource {
-    /// Arms the recorder and the stream of the watched threads. Also returns why BPF programs do
-    /// not record although they could.
+    /// Arms the recorder and the stream of the watched threads. If BPF programs could record the
+    /// events but do not, also returns the reason.
     pub(super) fn arm(
         request: &ObserveRequest,
         host: &Host,

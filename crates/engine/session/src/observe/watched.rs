@@ -14,7 +14,7 @@ fn differ(one: Started, other: Started) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
 }
 
-/// The threads that get a track each, at most `most`, and a note about the others.
+/// Returns the threads that get their own track, at most `most`, and a note about the others.
 fn with_threads_limited(
     mut all: BTreeMap<u32, String>,
     most: usize,
@@ -33,10 +33,10 @@ fn with_threads_limited(
 /// The watched threads.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    /// Threads at the start, each with a separate track, by their last name: an exec(2) changes the
-    /// name.
+    /// Threads at the start, each with a separate track, and their latest names. An exec(2) changes
+    /// the name.
     pub(super) first: BTreeMap<u32, String>,
-    /// IDs among these that other watched threads have reused.
+    /// IDs among these that have been reused by other watched threads.
     passed_on: BTreeSet<u32>,
     /// All current threads, and those that have ended.
     now: BTreeMap<u32, Started>,
@@ -119,9 +119,9 @@ impl Watched {
         }
     }
 
-    /// Updates the threads and their names. Returns whether there are new ones. Threads that ended
-    /// are kept, because their last events may still arrive. Calls `anew` for each ID that another
-    /// watched thread has reused.
+    /// Updates the threads and their names. Returns whether there are new ones. Threads that have
+    /// ended are kept, because their last events may still arrive. Calls `anew` for each ID that
+    /// has been reused by another watched thread.
     pub(super) fn refresh(
         &mut self,
         targets: &Targets,
@@ -179,7 +179,7 @@ impl Watched {
         }
     }
 
-    /// Same for threads.
+    /// The same for threads.
     fn look_at_others(&mut self, host: &Host) {
         let there: Vec<_> = self.now.iter().map(|(tid, at)| (*tid, *at)).collect();
         for (tid, started) in there {
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(watched.first[&40], "control");
         assert_eq!(watched.first[&41], "motion");
         assert_eq!(targets.named(&watched.first), "control (pid 40)");
-        // It ended before the next update.
+        // The thread ended before the next update.
         watched.end(&task(40, "done"));
         watched.end(&task(40, "other"));
         assert_eq!(watched.first[&40], "done");
@@ -325,7 +325,7 @@ mod tests {
             watched.end(&task(tid, "motion"));
         }
         assert!(!watched.has(41) && !watched.has(77));
-        // A new thread in the same process is watched, but not as the previous thread.
+        // A new thread in the same process is watched, but is not treated as the previous thread.
         write_stat(folder.path(), 40, 41, 300);
         let mut anew = Vec::new();
         watched.refresh(&targets, &host, |tid| anew.push(tid));

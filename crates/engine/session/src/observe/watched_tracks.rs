@@ -14,7 +14,7 @@ use crate::collect::{WorkerView, largest_of_all, top_samples_of};
 use crate::lifecycle::RowLog;
 use crate::time::Start;
 
-/// Title of the track for all threads created after the start, whose number is unknown when the
+/// Title of the track for all threads created after the start. Their number is unknown when the
 /// recording begins.
 const LATER: &str = "threads created later";
 

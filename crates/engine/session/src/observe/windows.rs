@@ -1,8 +1,9 @@
 //! Limits the cost of watching jobs to the requested value, by watching only in windows of time.
 //!
-//! The largest cost is recording system calls, because the kernel's tracepoints slow down the calls
-//! of all threads. So their cost is measured, and they are off between windows. A job that begins
-//! within a window is watched to its end, so that long jobs are seen as often as short ones.
+//! Most of the cost is due to the recording of system calls, because the kernel's tracepoints slow
+//! down the calls of all threads. So the cost of the tracepoints is measured, and they are off
+//! between windows. A job that begins within a window is watched to its end, so that long jobs are
+//! seen as often as short ones.
 
 use punctual_model::{JobWindows, Nanos};
 use punctual_trace::CallCost;
@@ -10,7 +11,7 @@ use punctual_trace::CallCost;
 /// Minimum length of a window.
 const WINDOW: Nanos = Nanos::from_millis(100);
 
-/// Length of the first window, which finds the release waits and needs many jobs for that.
+/// Length of the first window, in which the release waits are found. This requires many jobs.
 const LEARNING: Nanos = Nanos::from_secs(3);
 
 /// Maximum time after a window to wait for its last jobs.
@@ -56,7 +57,7 @@ pub(super) enum Step {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Open,
-    /// Waits for jobs that began before this time.
+    /// Wait for jobs that began before this time.
     Closing(Nanos),
     Shut {
         ended: Nanos,
@@ -146,7 +147,7 @@ impl Windows {
         }
     }
 
-    /// Decides whether an open window must close.
+    /// Decides whether an open window must be closed.
     fn look(&mut self, now: Nanos, taken: Taken) {
         let share = share(taken.since(&self.before), now.saturating_sub(self.since));
         if share > self.limit {

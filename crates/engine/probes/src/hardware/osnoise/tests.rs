@@ -89,7 +89,7 @@ fn windows_become_samples_and_unreported_missed() {
     assert_eq!(workers[0].label, None);
     let account = measured.workers[0].accounting;
     assert!((22..=25).contains(&account.expected), "{account:?}");
-    // The first five windows, one of them without a report.
+    // These are the first five windows, one of which has no report.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
     assert_eq!(account.missed, 0, "{account:?}");
     let [table, gaps] = &measured.tables[..] else {

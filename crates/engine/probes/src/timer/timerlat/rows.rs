@@ -6,8 +6,8 @@ use punctual_rt::Tid;
 
 use crate::{Recorder, SelfCost, WorkerOutcome};
 
-/// The due times of one CPU's timer. They stay the same while its thread lives: if an expiry is
-/// skipped, its period has passed.
+/// The due times of one CPU's timer. They stay the same as long as its thread exists. If an expiry
+/// is skipped, the period of this expiry has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RowSchedule {
     base: Nanos,
@@ -22,8 +22,8 @@ impl RowSchedule {
         }
     }
 
-    /// Returns the estimated start from the due times of the first samples. A sample is written
-    /// some hundred ns after its measurement, so the earliest is the most accurate.
+    /// Estimates the start from the due times of the first samples. A sample is written some
+    /// hundred ns after its measurement, so the earliest due time is the most accurate.
     fn from_seen(seen: &[Nanos], period: Nanos) -> Option<Self> {
         let rough = Self::new(*seen.iter().min()?, period);
         let early = |seen: &Nanos| Nanos(seen.0 - rough.row_of(*seen) * rough.period.0);
@@ -31,13 +31,13 @@ impl RowSchedule {
         Some(Self::new(first.min(rough.base), period))
     }
 
-    /// Returns the period with a timer due at `seen` or slightly before.
+    /// Returns the period whose timer was due at `seen` or slightly before.
     pub(super) fn row_of(&self, seen: Nanos) -> u64 {
         let slack = self.period.0 / 4;
         seen.0.saturating_add(slack).saturating_sub(self.base.0) / self.period.0
     }
 
-    /// Returns when the timer of a period was due.
+    /// Returns the time when the timer of a period was due.
     pub(super) fn due(&self, place: u64) -> Nanos {
         Nanos(
             self.base
@@ -53,14 +53,14 @@ impl RowSchedule {
     }
 }
 
-/// One row: the samples of one CPU in one context.
+/// One row, which has the samples of one CPU in one context.
 pub(super) struct Row {
     context: TimerlatContext,
-    /// Whether its samples belong to a thread and can be explained.
+    /// Whether the samples belong to a thread and can be explained.
     explained: bool,
     recorder: Recorder,
     started: bool,
-    /// The first period that is still unknown.
+    /// The first period whose result is still unknown.
     next: u64,
     /// The time of the latest sample's wake-up.
     woke: Nanos,
@@ -93,11 +93,12 @@ impl Row {
         }
     }
 
-    /// Counts the periods up to `place` as passed without a sample. Periods due before the latest
-    /// sample came have its lateness, because the kernel skips them (wait_next_period() in
-    /// trace_osnoise.c). The other samples were lost or never came, and their lateness is unknown.
-    /// `until`: set at the end of the run, when all samples had been read and none was lost;
-    /// missing ones are then open.
+    /// Counts the periods up to `place` as passed without a sample. For periods that were due
+    /// before the wake-up of the latest sample, the lateness follows from this wake-up, because the
+    /// kernel skips them (wait_next_period() in trace_osnoise.c). The samples of the other periods
+    /// were lost or never came, and their lateness is unknown. `until` is set at the end of the run
+    /// if all samples had been read by then and none was lost. Periods without a sample are then
+    /// open.
     fn skip_to(&mut self, grid: &RowSchedule, place: u64, until: Option<Nanos>) {
         let Some(count @ 1..) = place.checked_sub(self.next) else {
             return;
@@ -124,7 +125,8 @@ impl Row {
             self.lost += u64::from(sample.seqnum - last - 1);
         }
         self.skip_to(grid, place, None);
-        // If two samples are in one period, one of them was written late because of a hypervisor.
+        // If two samples are in the same period, one of them was written late because of a
+        // hypervisor.
         let place = place.max(self.next);
         let due = grid.due(place);
         self.recorder.sample(due, sample.latency);
@@ -132,8 +134,9 @@ impl Row {
         self.next = place + 1;
     }
 
-    /// `periods`: how many came due if the run reached its end; otherwise as many as were seen.
-    /// `until`: when all samples had been read, if none was lost.
+    /// `periods`: the number of periods that came due, if the run reached its end; otherwise, those
+    /// that were seen are counted. `until`: the time when all samples had been read, if none was
+    /// lost.
     pub(super) fn finish(
         mut self,
         schedule: &RowSchedule,
@@ -143,7 +146,8 @@ impl Row {
     ) -> WorkerOutcome {
         self.start(schedule, None);
         if let Some(periods) = periods {
-            // The thread arms the timer of the interrupt. Without the thread no expiry is due.
+            // The timer of the interrupt is armed by the thread. If the thread does not run, no
+            // expiry is due.
             let until = until.filter(|_| self.context != TimerlatContext::Irq);
             self.skip_to(schedule, periods, until);
         }
@@ -151,7 +155,7 @@ impl Row {
     }
 }
 
-/// Number of samples that determine the grid: those of one or two expiries.
+/// Number of samples from which the grid is determined. They belong to one or two expiries.
 const ENOUGH: usize = 4;
 
 /// Returns the time when the timer of a sample was apparently due.
@@ -167,7 +171,7 @@ pub(super) struct CpuRows {
     /// The number of periods in the run; `None` until it is stopped.
     periods: Option<u64>,
     grid: Option<RowSchedule>,
-    /// The first samples, until there are enough for the grid.
+    /// The first samples, which are kept until there are enough to determine the grid.
     waiting: Vec<TimerlatSample>,
     rows: Vec<Row>,
     /// The thread that the timer wakes, once known.
@@ -193,7 +197,7 @@ impl CpuRows {
         }
     }
 
-    /// Returns whether it has seen a sample from after the end.
+    /// Returns whether a sample from after the end has been seen.
     pub(super) const fn over(&self) -> bool {
         self.over
     }
@@ -213,7 +217,7 @@ impl CpuRows {
         }
     }
 
-    /// Determines the grid from the first samples, and adds them.
+    /// Determines the grid from the first samples, and then adds these samples.
     fn begin(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let seen: Vec<Nanos> = waiting.iter().map(due_of).collect();
@@ -275,7 +279,7 @@ impl CpuRows {
 
     /// Adds figures other than latencies.
     pub(super) fn push_to(&self, table: &mut Table, scheduling: Option<String>) {
-        // The interrupt's row has all expiries.
+        // The row of the interrupt contains all expiries.
         let irq = self.rows.first();
         let of = |count: fn(&Row) -> u64| irq.map(count);
         table.push([
@@ -337,8 +341,8 @@ mod tests {
         (CpuRows::new(3, PERIOD, duration, rows), readers)
     }
 
-    /// Builds a sample of the timer due at that period, `late` ns after it, and written `after` ns
-    /// later.
+    /// Builds a sample of the timer that was due in this period. The sample is late by `late` ns,
+    /// and was written `after` ns later.
     fn sample(
         context: TimerlatContext,
         seqnum: u32,
@@ -385,7 +389,7 @@ mod tests {
             assert!(account.balances(), "{account:?}");
             assert_eq!((account.expected, account.warm_up), (10, 2));
             assert_eq!(account.missed, missed);
-            // The thread that reads them is not measured.
+            // The thread that reads the samples is not measured.
             assert_eq!(outcome.usage, Default::default());
         }
         assert_eq!(outcomes[1].largest[0].0, Nanos(9_000));
@@ -394,7 +398,8 @@ mod tests {
         for reader in &mut readers {
             reader.drain(|event| {
                 if let crate::Event::Started { at, tid, .. } = event {
-                    // Of the first samples, the one that was written soonest.
+                    // The start comes from that one of the first samples which was written the
+                    // soonest.
                     assert_eq!(at, Nanos(BASE + 200));
                     tids.push(tid.map(Tid::as_raw));
                 }
@@ -450,7 +455,7 @@ mod tests {
         for place in 1..4 {
             rows.take(&sample(IRQ, place + 1, place.into(), 900, 0));
         }
-        // Three tenths of a period later, counted from 1 again.
+        // These samples are three tenths of a period later, and are counted from 1 again.
         let mut anew = sample(IRQ, 1, 6, 900, 0);
         anew.time.0 += 300_000;
         rows.take(&anew);
@@ -461,7 +466,7 @@ mod tests {
     }
 
     proptest! {
-        /// The accounting balances for all samples in any order.
+        /// The accounting balances for all samples, no matter in which order they come.
         #[test]
         fn any_samples_balance(
             samples in proptest::collection::vec(

@@ -19,7 +19,7 @@ struct Kernel {
     refuses: Option<&'static str>,
     without_user: bool,
     asked: Mutex<Option<(NoisePlan, Nanos)>>,
-    /// Expiries reported so far, by CPU.
+    /// Number of expiries reported so far, by CPU.
     told: Mutex<BTreeMap<u32, u32>>,
     waits: AtomicU32,
     fails_after: Option<u32>,
@@ -250,7 +250,7 @@ fn skipped_periods_share_late_threads_lateness() {
     }
     let outcome = row.finish(&grid, Some(8), None, SelfCost::default());
     assert!(outcome.accounting.balances());
-    // Three others have unknown lateness: a sample was lost, or none came.
+    // For three others, the lateness is unknown, because a sample was lost or none came.
     assert_eq!(outcome.accounting.missed, 6);
     let late = outcome.missed_histogram.unwrap();
     let rows: Vec<u64> = late.rows().map(|(lower, _, _)| lower).collect();
