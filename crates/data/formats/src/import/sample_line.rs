@@ -1,6 +1,7 @@
-//! A line with one sample, as printed by cyclictest and signaltest with `-v`: `       0:      17:
-//! 8`, which is thread, cycle, latency (`print_stat` in rt-tests' `src/cyclictest/cyclictest.c`).
-//! These files are large, so `line` reads regular lines eight columns at a time.
+//! A line with one sample, as printed by cyclictest and signaltest with `-v`:
+//! `       0:      17:       8`, which is the thread, the cycle and the latency (`print_stat` in
+//! rt-tests' `src/cyclictest/cyclictest.c`). These files are large, so `line` reads regular lines
+//! eight columns at a time.
 
 /// One line.
 #[derive(Clone, Copy)]
