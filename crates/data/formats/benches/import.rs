@@ -1,9 +1,9 @@
-//! Speed of reading sample files, without the cost of storing the samples.
+//! Benchmarks for reading sample files, without the cost of storing the samples.
 //!
 //! Run with `cargo bench -p punctual-formats`. The rates are in bytes of the file.
-//! `benches/import.py` measures the whole command.
+//! `benches/import.py` measures the whole command instead.
 
-// A bench stops at the first error.
+// A benchmark stops at the first error.
 #![allow(clippy::unwrap_used)]
 
 use std::io;

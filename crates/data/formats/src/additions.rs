@@ -1,6 +1,6 @@
 //! Values that punctual adds to the JSON files of other tools under the key `punctual`, because
-//! those formats have no key for them. They are only written on request, since strict readers
-//! reject an unknown key. Our importers read them.
+//! those formats have no key for them. They are only written on request, because strict readers
+//! reject unknown keys. Our own importers read them.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub struct Additions<'a> {
 struct ThreadAdditions<'a> {
     cpu: Option<u32>,
     label: Option<&'a str>,
-    /// Null if the recording is from another tool that did not record it. This also applies to the
-    /// other counts of the sample accounting.
+    /// Null if the recording is from another tool that did not record this count. The same applies
+    /// to the other counts of the sample accounting.
     expected: Option<u64>,
     missed: Option<u64>,
     early: u64,
@@ -44,7 +44,8 @@ struct ThreadAdditions<'a> {
 }
 
 impl<'a> Additions<'a> {
-    /// Returns the additions for a file with `limit` rows of 1 µs, if it has such rows.
+    /// Returns the additions for a file; `limit` is its number of rows of 1 µs, if it has such
+    /// rows.
     pub fn new(recording: &'a Recording, limit: Option<usize>) -> Self {
         Self {
             recording: recording.id.to_string(),

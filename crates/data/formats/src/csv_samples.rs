@@ -7,8 +7,8 @@
 //! | `expected_ns` | due time, on CLOCK_MONOTONIC |
 //! | `latency_ns` | latency; negative if early |
 //!
-//! For an imported recording whose source lacks the times of samples, the third column is the cycle
-//! number, `cycle`.
+//! If the recording was imported from a source without the times of samples, the third column is
+//! `cycle`, the cycle number.
 //!
 //! The threads follow one after another, each with its samples in the order of measurement.
 
@@ -41,8 +41,8 @@ fn write_thread(export: &Export<'_>, thread: u32, out: &mut dyn Write) -> Result
         .cpu_of(thread)
         .map_or(String::new(), |cpu| cpu.to_string());
     let mut read = 0;
-    // The source passes errors of the callback through, so errors of the output are kept apart from
-    // those of reading.
+    // The source passes errors of the callback through, so errors of the output must be kept apart
+    // from read errors.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {
         read += chunk.len() as u64;

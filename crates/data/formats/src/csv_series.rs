@@ -56,7 +56,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// A row from a damaged file may count more early samples than samples.
+/// A row from a damaged file may count more early samples than samples in total.
 fn mean(row: &IntervalRow) -> Option<Nanos> {
     (row.count >= row.early).then(|| row.mean()).flatten()
 }

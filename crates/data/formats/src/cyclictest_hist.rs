@@ -1,20 +1,20 @@
 //! `cyclictest-hist`: the histogram text of `cyclictest -q -h`, which scripts pass to gnuplot after
 //! `grep -v -e "^#" -e "^$"`.
 //!
-//! A row is `%06d ` with the microseconds, then a column `%06d` for each thread, separated by tabs.
-//! All rows are written, then `# Total:`, as in rt-tests 2.4. With
+//! Each row is `%06d ` with the microseconds, followed by a column `%06d` for each thread,
+//! separated by tabs. All rows are written, followed by `# Total:`, as in rt-tests 2.4. With
 //! [`sparse_rows`](crate::ExportOptions::sparse_rows), only the filled rows are written, as in
 //! rt-tests 2.10. The comment lines, their widths (`%05d`) and the empty line at the end match the
-//! original. Facts from rt-tests' `src/cyclictest/cyclictest.c` (`print_hist`),
-//! `src/lib/histogram.c` and from its output. Differences:
+//! original. This is based on rt-tests' `src/cyclictest/cyclictest.c` (`print_hist`), its
+//! `src/lib/histogram.c` and its output. Differences:
 //!
-//! - Early samples (negative latency) are in no row and no overflow.
+//! - Early samples (negative latency) are neither in a row nor among the overflows.
 //! - The mean is computed from the exact sum in ns and rounded down.
 //! - From 1 ms on, a row contains the samples of its bucket (10 µs wide up to 10 ms, and so on).
-//! - A histogram has no cycle numbers of overflows. If every sample of the thread was kept, they
-//!   are taken from the samples, and at most as many are listed as there are rows, as in the
-//!   original. Otherwise none is listed, and the line of the thread contains their number as in the
-//!   original: `# 00024 others`.
+//! - A histogram does not contain the cycle numbers of overflows. If every sample of the thread was
+//!   kept, they are taken from the samples; as in the original, at most as many are listed as there
+//!   are rows. Otherwise, none is listed, and the line of the thread contains the number of
+//!   overflows, in the form of the original: `# 00024 others`.
 
 use std::io::Write;
 
@@ -58,8 +58,8 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(text.write(out)?)
 }
 
-/// Returns the cycle numbers of a thread's overflows that the file of another tool listed. Empty if
-/// that file had another number of rows.
+/// Returns the cycle numbers of a thread's overflows as listed in another tool's file. Empty if
+/// that file had a different number of rows.
 fn imported_cycles(export: &Export<'_>, place: usize, limit: usize) -> Vec<u64> {
     let rows = export.recording.threads[place].histogram.unplaced_from();
     let mut tables = export.recording.tables.iter();
@@ -109,7 +109,7 @@ fn overflow_cycles(
             Ok(())
         })
         .map_err(FormatError::Samples)?;
-    // If a sample was dropped on its way to the store, all numbers after it are shifted and
+    // If a sample was dropped on its way to the store, all later cycle numbers are shifted and
     // therefore unknown.
     let thread = &export.recording.threads[place];
     let complete = cycle == thread.histogram.count() && seen == overflows;

@@ -2,15 +2,16 @@
 //! 2.10 with `-h`.
 //!
 //! The keys, their order (including the misspelt `"cmdline:"` and `"rt_test_version:"`), the
-//! indentation and the two decimals of `avg` match the original. Facts from rt-tests'
-//! `src/lib/rt-utils.c` (`rt_write_json`), `src/cyclictest/cyclictest.c` (`write_stats`),
-//! `src/lib/histogram.c` and from its output. Differences:
+//! indentation and the two decimals of `avg` match the original. This is based on rt-tests'
+//! `src/lib/rt-utils.c` (`rt_write_json`), `src/cyclictest/cyclictest.c` (`write_stats`) and
+//! `src/lib/histogram.c`, and on its output. Differences:
 //!
 //! - It is valid JSON for any command line; the original does not escape anything.
 //! - `cycles` counts the samples described by the rows, `min`, `max` and `avg`. Early samples are
-//!   excluded; they are under `punctual`. Microseconds are whole and rounded down, as in the
-//!   original. `avg` is computed from the exact sum, so it is up to 1 µs above the original's mean
-//!   of rounded-down values, but never above `max`. All of these are 0 without samples.
+//!   excluded; they are counted under the key `punctual`. Microseconds are whole and rounded down,
+//!   as in the original. `avg` is computed from the exact sum, so it is up to 1 µs above the
+//!   original's mean of rounded-down values, but never above `max`. Without samples, all of these
+//!   are 0.
 //! - From 1 ms on, a histogram row contains the samples of its bucket (10 µs wide up to 10 ms, and
 //!   so on).
 //! - The times are in UTC. `return_code` is the exit code of the measurement: 0, 1 (not finished),
@@ -18,9 +19,10 @@
 //! - A fact that could not be read is `"unknown"`, or null for `realtime`. `node` is the NUMA node
 //!   if the machine has only one, otherwise -1, as in the original for a thread that is not bound
 //!   to a node.
-//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end:
-//!   values that the format has no key for (missed, early, overflow and warm-up counts, percentiles
-//!   in ns, the ID of the recording). Readers that reject unknown keys need a file without it.
+//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end.
+//!   It contains values for which the format has no key (missed, early, overflow and warm-up
+//!   counts, percentiles in ns, the ID of the recording). Readers that reject unknown keys need a
+//!   file without it.
 
 use std::io::Write;
 use std::time::Duration;
@@ -74,7 +76,7 @@ fn filled_rows<S: Serializer>(micros: &Micros, serializer: S) -> Result<S::Ok, S
     serializer.collect_map(&micros.rows)
 }
 
-/// Returns the file after its head.
+/// Returns the part of the file that follows its head.
 fn body<'a>(export: &Export<'a>, limit: usize) -> JsonThreads<'a, Thread> {
     let recording = export.recording;
     let node = match recording.host.processor.numa_nodes.get() {
@@ -112,13 +114,13 @@ fn date(recording: &Recording, after: Option<Duration>) -> String {
         return UNKNOWN.to_owned();
     };
     let moment = recording.started;
-    // The addition fails only if the recording was tampered with: its end is then after the year
+    // The addition fails only if the recording was tampered with, so that its end is after the year
     // 9999.
     let moment = moment.saturating_add(after).unwrap_or(moment);
     moment.strftime("%a, %d %b %Y %H:%M:%S %z").to_string()
 }
 
-/// Returns the exit code of the measurement, as far as the recording contains it.
+/// Returns the exit code of the measurement, as far as it can be told from the recording.
 fn return_code(recording: &Recording) -> i32 {
     match (recording.completion, recording.verdict.outcome) {
         (Completion::Stopped, _) => 130,

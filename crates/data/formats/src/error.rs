@@ -1,4 +1,4 @@
-//! Errors of writing a recording.
+//! Errors that can occur when a recording is written.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub enum FormatError {
         /// The valid names.
         known: Vec<&'static str>,
     },
-    /// The format needs samples, and none were kept.
+    /// The format needs samples, but none were kept.
     #[error(
         "the format '{format}' needs every sample, but recording {} contains no samples: measure \
          again with --samples",
@@ -27,7 +27,7 @@ pub enum FormatError {
         /// The recording.
         id: RecordingId,
     },
-    /// The recording has more samples than could be read.
+    /// The recording counts more samples than could be read.
     #[error(
         "the samples of recording {} are damaged: {kept} were stored, but {read} could be read",
         id.short()
@@ -48,7 +48,7 @@ pub enum FormatError {
         /// The maximum.
         most: usize,
     },
-    /// More rows than the file of the other tool has.
+    /// More rows were requested than the file of the other tool has.
     #[error(
         "the histogram of imported recording {} ends at {known} µs: cannot write {asked} rows of \
          1 µs",
@@ -71,7 +71,7 @@ pub enum FormatError {
         /// The recording.
         id: RecordingId,
     },
-    /// The imported file has wider rows.
+    /// The rows of the imported file are wider than 1 µs.
     #[error(
         "the histogram of imported recording {} has rows of {row}: cannot write rows of 1 µs",
         id.short()

@@ -21,11 +21,12 @@ pub struct Format {
     /// Whether it consists of rows of 1 µs, whose number is an option
     /// ([`ExportOptions::histogram_us`]).
     pub micro_rows: bool,
-    /// Writes a recording. It makes many small writes: pass a buffered writer, and flush it
+    /// Writes a recording. It makes many small writes, so pass a buffered writer and flush it
     /// afterwards.
     ///
     /// # Errors
-    /// Returns any failure to write the whole file; discard the bytes written so far.
+    /// Returns an error if the whole file cannot be written. In that case, discard the bytes
+    /// written so far.
     pub write: fn(&Export<'_>, &mut dyn Write) -> Result<(), FormatError>,
 }
 
@@ -54,7 +55,7 @@ impl<'a> Export<'a> {
         self.recording.threads.get(thread as usize)?.cpu
     }
 
-    /// Returns the number of samples kept, for a format that needs them.
+    /// Returns the number of samples that were kept, for formats that need samples.
     ///
     /// # Errors
     /// Returns [`FormatError::NeedsSamples`] if none were kept.
@@ -81,7 +82,7 @@ impl<'a> Export<'a> {
     /// Compares the number of samples read with the number kept.
     ///
     /// # Errors
-    /// Returns [`FormatError::SamplesMissing`] if some are missing.
+    /// Returns [`FormatError::SamplesMissing`] if any are missing.
     pub(crate) fn check_read(&self, kept: u64, read: u64) -> Result<(), FormatError> {
         let id = self.recording.id;
         if read < kept {
@@ -97,7 +98,7 @@ impl<'a> Export<'a> {
 pub struct ExportOptions {
     /// `cyclictest-hist`: omit rows without a sample, as cyclictest 2.10 does.
     pub sparse_rows: bool,
-    /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers reject it.
+    /// `cyclictest-json`, `rt-dataset`: add the key `punctual`. Strict readers reject this key.
     pub extra_key: bool,
     /// Formats with [`micro_rows`](Format::micro_rows): number of rows of 1 µs, from 1 to
     /// [`MAX_ROWS`](crate::MAX_ROWS), like cyclictest's `-h`. Latencies of at least this number of

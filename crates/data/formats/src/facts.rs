@@ -1,8 +1,8 @@
-//! Facts in formats without a value for unknown facts.
+//! Facts in formats that have no value for unknown facts.
 
 use punctual_model::Fact;
 
-/// Text for an unknown fact, under keys that programs rely on. Importers read it as unknown.
+/// Text for an unknown fact under keys that programs rely on. Importers read this text as unknown.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Returns the text, or [`UNKNOWN`].

@@ -1,14 +1,16 @@
-//! `hgrm`: the percentile distribution of HdrHistogram, as its plotter and wrk2's scripts read it.
+//! `hgrm`: the percentile distribution of HdrHistogram, as read by its plotter and by wrk2's
+//! scripts.
 //!
-//! Facts from HdrHistogram's `AbstractHistogram.outputPercentileDistribution` and
-//! `PercentileIterator`: a line for each of five steps per half of the remaining distance to 100%,
-//! with the value, the share of samples up to it, their number, and the inverse of the rest; then a
-//! line for 100%, and the mean, standard deviation, maximum and count.
+//! This is based on HdrHistogram's `AbstractHistogram.outputPercentileDistribution` and
+//! `PercentileIterator`. Each half of the remaining distance to 100% is divided into five steps,
+//! with a line for each: the value, the share of samples up to it, their number, and the inverse of
+//! the remaining share. These lines are followed by a line for 100%, and by the mean, standard
+//! deviation, maximum and count.
 //!
 //! The file is the histogram of all threads together. Values are in µs. Early samples count as 0.
-//! Samples without a bucket only count in the total: the lines end before them. The line with
-//! HdrHistogram's own layout (`Buckets`, `SubBuckets`) is omitted, because this histogram has
-//! another one.
+//! Samples without a bucket only count in the total, and the lines end before them. The line with
+//! HdrHistogram's own layout (`Buckets`, `SubBuckets`) is omitted, because this histogram has a
+//! different layout.
 
 use std::io::Write;
 
@@ -47,7 +49,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         counted += count;
         moments.add(lower as f64 + (width - 1) as f64 / 2.0, count);
         let share = counted as f64 / total as f64;
-        // The largest latency of the bucket, as HdrHistogram writes it.
+        // The largest latency of the bucket, which is the value that HdrHistogram writes.
         let value = all.max().map_or(lower, |max| max.0.min(lower + width - 1));
         while counted < total && share >= level {
             let rest = 1.0 / (1.0 - level);
@@ -78,7 +80,8 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Sums for the standard deviation, relative to the first value, so that they stay precise.
+/// Sums for computing the standard deviation. They are relative to the first value, so that they
+/// stay precise.
 #[derive(Default)]
 struct Moments {
     first: Option<f64>,
@@ -150,7 +153,7 @@ mod tests {
         }
     }
 
-    /// The value of such a sample is unknown, so no line states the largest one.
+    /// The value of a sample beyond the range is unknown, so no line states the largest value.
     #[test]
     fn sample_beyond_range_ends_the_lines() {
         let mut recording = testing::recording(1, 3);

@@ -4,17 +4,17 @@
 //! JSON and histogram text, CSV, and our own JSON), and importing recordings from the files of
 //! other tools.
 //!
-//! **Knows:** the model, and the exact layout of each format: keys, widths, tabs, order. A value
-//! that a format cannot represent is omitted, or written under our own key. Unknown values are
-//! never invented.
+//! **Knows:** the model, and the exact layout of each format, such as keys, widths, tabs and order.
+//! A value that a format cannot represent is omitted, or written under our own key. Unknown values
+//! are never invented.
 //!
 //! **Must not know:** the destination of the bytes (a file, a terminal, a socket: it writes to
-//! [`std::io::Write`]), the storage of recordings and samples (it takes them as values and by
-//! [`SampleSource`], and passes samples to a [`SampleSink`]), and Linux.
+//! [`std::io::Write`]), how recordings and samples are stored (it receives recordings as values and
+//! samples from a [`SampleSource`], and passes samples to a [`SampleSink`]), and Linux.
 //!
-//! A format is one file with its documentation, writer and tests, and one line in [`FORMATS`]. A
-//! source is one file with its documentation, reader and tests, and one line in [`IMPORTS`]. Help,
-//! completion and documentation are derived from these entries.
+//! Each output format has one file, with its documentation, writer and tests, and one entry in
+//! [`FORMATS`]. Each source format has one file, with its documentation, reader and tests, and one
+//! entry in [`IMPORTS`]. Help, completion and documentation are derived from these entries.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -54,11 +54,11 @@ pub use rt_tests::{
 };
 pub use samples::{NoSamples, SampleSource};
 
-/// Table in a recording imported from cyclictest's histogram text: the cycles beyond its rows that
-/// the file lists, with a row for each thread.
+/// Name of a table in recordings imported from cyclictest's histogram text. It contains the cycles
+/// beyond the rows that are listed in the file, with a row for each thread.
 pub const OVERFLOW_CYCLES: &str = "overflow_cycles";
 
-/// All formats, in the order of listing.
+/// All formats, in the order in which they are listed.
 pub const FORMATS: &[Format] = &[
     json::FORMAT,
     cyclictest_json::FORMAT,

@@ -9,10 +9,11 @@ use crate::{ExportOptions, FormatError};
 /// Maximum number of rows: 1 s, the maximum of cyclictest's `-h` (`HIST_MAX` in its source).
 pub const MAX_ROWS: usize = 1_000_000;
 
-/// Latencies of one thread by whole microseconds. Contains the numbers of [`Histogram::micros`]
-/// without empty rows, because a million rows for each of many CPUs would take gigabytes.
+/// Latencies of one thread, counted by whole microseconds. Contains the numbers of
+/// [`Histogram::micros`] without empty rows, because a million rows for each of many CPUs would
+/// take gigabytes.
 pub(crate) struct Micros {
-    /// Filled rows: whole microseconds and samples.
+    /// Filled rows: whole microseconds, and the number of samples.
     pub(crate) rows: BTreeMap<u64, u64>,
     /// Overflows: samples at or above the end of the last row, and samples whose latency another
     /// tool did not record.
@@ -36,13 +37,13 @@ impl Micros {
     }
 }
 
-/// Returns the number of rows of the histograms: the requested number, or else the next multiple of
-/// 100 that covers the largest latency of all threads, but never more than in the tool that counted
-/// them.
+/// Returns the number of rows of the histograms: the requested number, or, by default, the next
+/// multiple of 100 that covers the largest latency of all threads. It is never more than the tool
+/// that counted the samples had.
 ///
 /// # Errors
 /// Returns [`FormatError::Rows`] for 0 and for more than [`MAX_ROWS`], [`FormatError::RowsUnknown`]
-/// for more than are known, and [`FormatError::WideRows`] if they are wider.
+/// for more rows than are known, and [`FormatError::WideRows`] if the known rows are wider.
 pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usize, FormatError> {
     let histograms = || recording.threads.iter().map(|thread| &thread.histogram);
     let id = recording.id;
@@ -88,9 +89,9 @@ pub(crate) fn bucket_of(latency: Nanos) -> Nanos {
     Nanos(latency.0 - latency.0 % width)
 }
 
-/// Returns the mean in microseconds, from the exact sum in nanoseconds, limited to the maximum in
-/// whole microseconds: for latencies from 37.2 to 37.8 µs this is 37. Returns 0 without samples,
-/// like the tools of rt-tests, and if the mean is unknown.
+/// Returns the mean in microseconds, computed from the exact sum in nanoseconds, but at most the
+/// maximum in whole microseconds. For latencies from 37.2 to 37.8 µs, this is 37. Returns 0 without
+/// samples, like the tools of rt-tests, and if the mean is unknown.
 pub fn mean_us(histogram: &Histogram) -> f64 {
     match (histogram.mean(), histogram.count()) {
         (None, _) => 0.0,

@@ -9,9 +9,9 @@
 //! | `latency_ns` | int64 | latency; negative if early |
 //!
 //! The threads follow one after another, each with its samples in the order of measurement. The
-//! file's metadata contain the recording, the program, the start and the host
-//! (`punctual.recording`, `punctual.program`, `punctual.started`, `punctual.hostname`). Compressed
-//! with Snappy, which every reader supports.
+//! file's metadata contains the recording, the program, the start and the host
+//! (`punctual.recording`, `punctual.program`, `punctual.started`, `punctual.hostname`). The file is
+//! compressed with Snappy, which every reader supports.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ pub(crate) const FORMAT: Format = Format {
     write,
 };
 
-/// Rows per group: held in memory at once, 24 bytes each.
+/// Number of rows per group. They are all in memory at the same time, with 24 bytes each.
 const GROUP: usize = 256 * 1024;
 
 pub(super) fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
@@ -73,8 +73,8 @@ fn write_thread(
         group.clear();
         Ok(spool.drain(out)?)
     };
-    // The source passes errors of the callback through, so errors of the output are kept apart from
-    // those of reading.
+    // The source passes errors of the callback through, so errors of the output must be kept apart
+    // from read errors.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {
         read += chunk.len() as u64;
@@ -171,8 +171,8 @@ fn properties(recording: &Recording) -> WriterProperties {
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::SNAPPY)
         .set_key_value_metadata(Some(about.collect()));
-    // Due times increase almost evenly, and latencies are close to each other: differences are
-    // small numbers, while a dictionary would not save anything.
+    // Due times increase almost evenly, and latencies are close to each other, so their differences
+    // are small numbers. A dictionary would not save anything.
     for name in ["expected_ns", "latency_ns"] {
         let path = ColumnPath::from(name);
         builder = builder
@@ -183,7 +183,7 @@ fn properties(recording: &Recording) -> WriterProperties {
 }
 
 /// Output buffer for the library, which requires a writer that can be sent to another thread. The
-/// actual writer may not be. The buffer is drained after each row group.
+/// actual writer might not allow that. The buffer is drained after each row group.
 #[derive(Clone, Default)]
 struct Spool(Arc<Mutex<Vec<u8>>>);
 
@@ -208,7 +208,7 @@ impl Write for Spool {
     }
 }
 
-/// The library fails only if its output fails, and ours is memory.
+/// The library fails only if its output fails, but this output is memory.
 impl From<ParquetError> for FormatError {
     fn from(error: ParquetError) -> Self {
         Self::Output(io::Error::other(error))
@@ -260,7 +260,7 @@ mod tests {
         let all = vec![samples(300_001), samples(3)];
         let recording = recording_with(300_004);
         let bytes = parquet(&recording, &CollectedSamples(all.clone())).unwrap();
-        // Each sample takes differences of a few bits, instead of two numbers of eight bytes.
+        // Each sample takes up two differences of a few bits instead of two numbers of eight bytes.
         assert!(bytes.len() < 300_004 * 5, "{}", bytes.len());
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = reader.metadata().file_metadata();

@@ -1,23 +1,24 @@
 //! `rt-dataset`: the RT Dataset 1.0 of OSADL, a JSON file for sharing latency data of PREEMPT_RT
 //! systems, which OSADL's `plot-rtdataset.py` plots.
 //!
-//! Facts from the format's page and scripts (github.com/osadl/Latencyplot: README.md,
+//! This is based on the format's page and scripts (github.com/osadl/Latencyplot: README.md,
 //! src/mk-rtdataset.py, src/plot-rtdataset.py, examples): `latency.cores` is an array of columns.
 //! The first contains the lower edges of the latency classes, and each further one the samples of a
-//! core. Classes follow each other without a gap. `granularity` is the text `microseconds`.
+//! core. Classes follow one another without gaps. `granularity` is the text `microseconds`.
 //! `maxima` shows what is beyond the last class. Our values:
 //!
 //! - The classes are rows of 1 µs. Samples at or above the last one are in no column, and the key
 //!   `punctual` contains their number. From 1 ms on, a row contains the samples of its bucket (10
 //!   µs wide up to 10 ms, and so on).
-//! - `condition.cycles` is the number of samples of the thread with the most samples; the
-//!   original's is the number requested from each thread of cyclictest.
-//! - `condition.cyclictest` is our command line of the measurement. `condition.load` is `idle` or
-//!   the names of the loads: their intensity in the terms of the format is unknown.
+//! - `condition.cycles` is the number of samples of the thread with the most samples; in the
+//!   original, it is the number of cycles requested from each thread of cyclictest.
+//! - `condition.cyclictest` is the command line with which punctual made the measurement.
+//!   `condition.load` is `idle` or the names of the loads, because their intensity in the terms of
+//!   the format is unknown.
 //! - An unknown text is `"unknown"`, because programs rely on these keys; `interval` is null.
 //!   `patches` and `config` are omitted, and so is `clock` if unknown.
-//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end:
-//!   values that the format has no key for.
+//! - With [`extra_key`](crate::ExportOptions::extra_key), the key `punctual` is added at the end.
+//!   It contains values for which the format has no key.
 
 use std::io::Write;
 
@@ -52,7 +53,7 @@ fn write_dated(
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), FormatError> {
-    // Four spaces, like the original.
+    // Indentation of four spaces, as in the original.
     let layout = PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut *out, layout);
     Dataset::new(export, limit, now).serialize(&mut serializer)?;
@@ -99,7 +100,7 @@ struct Processor<'a> {
     vendor: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    /// Frequency in MHz, as a text.
+    /// Frequency in MHz, as text.
     #[serde(skip_serializing_if = "Option::is_none")]
     clock: Option<String>,
 }
@@ -231,7 +232,7 @@ impl Serialize for Column<'_> {
     }
 }
 
-/// Returns the upper end of the frequency range, if it is known and the same for all CPUs.
+/// Returns the upper end of the frequency range, if it is known and is the same for all CPUs.
 fn clock_mhz(recording: &Recording) -> Option<String> {
     let mut khz = (recording.host.cpus.iter()).map(|cpu| cpu.frequency_max_khz.get().copied());
     let first = khz.next()??;
@@ -239,7 +240,7 @@ fn clock_mhz(recording: &Recording) -> Option<String> {
         .then(|| (first / 1_000).to_string())
 }
 
-/// Formats a time as in ISO 8601, in UTC, to the second.
+/// Formats a time according to ISO 8601, in UTC, to the second.
 fn iso(moment: Timestamp) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string()
 }

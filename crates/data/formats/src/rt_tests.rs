@@ -1,9 +1,9 @@
-//! Formats shared by the tools of rt-tests, as values: the histogram text and the head of their
-//! JSON files. The values come from the format, or from the program that replaces the tool.
+//! Formats shared by the tools of rt-tests, namely the histogram text and the head of their JSON
+//! files. The values to write are supplied by an export format, or by the program that replaces the
+//! tool.
 //!
-//! Facts from rt-tests 2.10: `src/lib/histogram.c`, `src/lib/rt-utils.c`
-//! (`rt_write_json`), `print_hist` of `src/cyclictest/cyclictest.c`, and from
-//! its output.
+//! This is based on `src/lib/histogram.c`, `src/lib/rt-utils.c` (`rt_write_json`) and `print_hist`
+//! in `src/cyclictest/cyclictest.c` of rt-tests 2.10, and on its output.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ use crate::FormatError;
 use crate::additions::Additions;
 use crate::facts::or_unknown;
 
-/// The version of rt-tests that writes such files; programs that read them check it.
+/// The version of rt-tests that writes such files. Programs that read the files check it.
 pub const RT_TESTS_VERSION: &str = "2.10";
 
-/// One thread in a histogram text; figures in the unit of the rows.
+/// One thread in a histogram text. Its figures are in the unit of the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramColumn {
-    /// Filled rows: value and samples.
+    /// Filled rows: the value, and the number of samples.
     pub rows: BTreeMap<u64, u64>,
     /// Samples at or above the end of the last row.
     pub overflows: u64,
@@ -39,15 +39,15 @@ pub struct HistogramColumn {
 
 impl HistogramColumn {
     /// Returns the column of a thread, in rows of `unit`. The cycle numbers are unknown. The column
-    /// is exact if no row of the histogram is wider than `unit`; otherwise a row contains the
-    /// samples of the wider one. An imported sample of unknown latency is an overflow, and a figure
+    /// is exact if no row of the histogram is wider than `unit`; otherwise, a row contains the
+    /// samples of the wider row. An imported sample of unknown latency is an overflow, and a figure
     /// that the other tool did not record is 0.
     pub fn new(thread: &ThreadRecord, unit: Nanos, limit: usize) -> Self {
         let histogram = &thread.histogram;
         let unit = unit.0.max(1);
         let whole = |time: Option<Nanos>| time.map_or(0, |time| time.0 / unit);
-        // The original rounds the mean down, unlike the mean in nanoseconds, which is rounded to
-        // the nearest.
+        // The original rounds the mean down. In contrast, the mean in nanoseconds is rounded to the
+        // nearest number.
         let mean = (histogram.sum().0 / unit).checked_div(histogram.count());
         let mut column = Self {
             overflows: histogram.overflow().saturating_add(histogram.unplaced()),
@@ -71,12 +71,12 @@ impl HistogramColumn {
 
 /// The text of `cyclictest -h`.
 ///
-/// Contains all rows and `# Total:` below them, like rt-tests 2.4 and older, because scripts read
+/// Contains all rows, with `# Total:` below them, like rt-tests 2.4 and older, because scripts read
 /// until that line and draw steps from row to row. rt-tests 2.10 omits empty rows and that line
 /// ([`sparse_rows`](Self::sparse_rows)).
 ///
-/// A row is `%06d ` with the value, then a column `%06d` for each thread, separated by tabs. The
-/// comment lines, their widths (`%05d`) and the empty line at the end match the original.
+/// Each row is `%06d ` with the value, followed by a column `%06d` for each thread, separated by
+/// tabs. The comment lines, their widths (`%05d`) and the empty line at the end match the original.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistogramText {
     /// Maximum number of rows.
@@ -85,9 +85,9 @@ pub struct HistogramText {
     pub columns: Vec<HistogramColumn>,
     /// Whether to omit rows without a sample, and `# Total:`.
     pub sparse_rows: bool,
-    /// Whether sums have a separate column (`-H`).
+    /// Whether there is a separate column for sums (`-H`).
     pub sum: bool,
-    /// SMIs of each thread's CPU; empty if they were not counted.
+    /// Number of SMIs of each thread's CPU; empty if they were not counted.
     pub smis: Vec<u64>,
 }
 
@@ -128,7 +128,7 @@ impl HistogramText {
         writeln!(out)
     }
 
-    /// Writes all rows, or those with a sample of any thread.
+    /// Writes all rows, or only those with samples of any thread.
     fn write_rows(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut filled: Vec<u64> = (self.columns.iter())
             .flat_map(|column| column.rows.keys().copied())
@@ -183,7 +183,8 @@ impl HistogramColumn {
             write!(out, "{blank}{cycle:05}")?;
         }
         let others = self.overflows.saturating_sub(known.len() as u64);
-        // If the list has as many cycles as there are rows, "00000 others" follows.
+        // If the list contains exactly as many cycles as there are rows, it is followed by "00000
+        // others".
         if others > 0 || known.len() == limit {
             write!(out, " # {others:05} others")?;
         }
@@ -206,7 +207,7 @@ fn summary(
     writeln!(out)
 }
 
-/// A number with a given number of decimals, for files that do not use two decimals.
+/// A number with the given number of decimals, for files that do not use two decimals.
 #[derive(Clone, Debug)]
 pub struct Decimals(pub f64, pub usize);
 
@@ -254,13 +255,13 @@ struct File<'a, B> {
     body: B,
 }
 
-/// The rest of a file with threads, in the order of its keys: the threads by number, and the
-/// additions of punctual.
+/// The rest of a file that has threads, in the order of its keys: the threads by number, and
+/// punctual's additions.
 #[derive(Debug, Serialize)]
 pub struct JsonThreads<'a, T> {
     num_threads: usize,
-    /// 1 if the figures are nanoseconds, 0 if they are microseconds: the originals write their
-    /// switch here, not a resolution.
+    /// 1 if the figures are nanoseconds, 0 if they are microseconds: the original tools write the
+    /// value of their switch under this key, not a resolution.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolution_in_ns: Option<u8>,
     thread: BTreeMap<usize, T>,
@@ -269,7 +270,8 @@ pub struct JsonThreads<'a, T> {
 }
 
 impl<'a, T> JsonThreads<'a, T> {
-    /// Creates it from these threads, in order, and the key `punctual` if requested.
+    /// Creates the rest of a file from these threads, in order, and the content of the key
+    /// `punctual` if requested.
     pub fn new(threads: impl IntoIterator<Item = T>, punctual: Option<Additions<'a>>) -> Self {
         let thread: BTreeMap<usize, T> = threads.into_iter().enumerate().collect();
         Self {
@@ -301,8 +303,8 @@ struct SystemInfo<'a> {
 }
 
 /// Writes a file of rt-tests: the head, then the keys of `body`, in the layout of the original (two
-/// spaces, two decimals). The JSON is valid for any command line; the original does not escape
-/// anything.
+/// spaces, two decimals). Unlike in the original, which does not escape anything, the JSON is valid
+/// for any command line.
 ///
 /// # Errors
 /// Returns the errors of `out`.
@@ -332,13 +334,13 @@ pub fn write_rt_tests_json<B: Serialize>(
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Layout::default());
     file.serialize(&mut serializer)?;
-    // Control characters are escaped: the file may be a terminal, and the command line may contain
-    // any text.
+    // Control characters are escaped, because the file may be a terminal and the command line may
+    // contain any text.
     writeln!(out, "{}", escape_json(&String::from_utf8_lossy(&bytes)))?;
     Ok(())
 }
 
-/// The layout of rt-tests' files: two spaces, two decimals, and an empty object closed on a
+/// The layout of rt-tests' files: two spaces, two decimals, and the end of an empty object on a
 /// separate line.
 #[derive(Default)]
 struct Layout {

@@ -8,11 +8,11 @@ use punctual_model::Sample;
 pub trait SampleSource {
     /// Passes the samples of thread `thread` (an index into
     /// [`threads`](punctual_model::Recording::threads)) to `chunk`, in the order of measurement.
-    /// Passes one chunk at a time, so that a run of hours need not fit into memory. A thread
-    /// without samples is not an error.
+    /// Passes one chunk at a time, so that a run of several hours does not have to fit into memory.
+    /// A thread without samples is not an error.
     ///
     /// # Errors
-    /// Returns the errors of reading and those of `chunk`.
+    /// Returns any error that occurs while reading, and any error of `chunk`.
     fn for_each(
         &self,
         thread: u32,

@@ -1,4 +1,4 @@
-//! The texts and table cells of a comparison, shared by all output formats.
+//! Texts and table cells of a comparison, shared by all output formats.
 
 use punctual_model::{SignedNanos, grouped};
 use punctual_stats::{
@@ -31,7 +31,8 @@ pub(crate) fn rows(channel: &Channel) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns one side on one line: ID or runs, label, what was measured, when, and for how long.
+/// Returns a one-line description of one side: its ID or runs, its label, what was measured, when,
+/// and for how long.
 pub(crate) fn side(side: &Side) -> String {
     let short = |id: &String| id[id.len().saturating_sub(8)..].to_owned();
     let mut parts = match side.runs.as_slice() {
@@ -59,7 +60,7 @@ pub(crate) fn side(side: &Side) -> String {
     parts.join(", ")
 }
 
-/// Returns why a run is too short for some figures, and which length would be enough.
+/// Returns why a run is too short for some figures, and how long a run would have to be for them.
 pub(crate) fn shortfall(one: &Shortfall) -> String {
     let figures = if one.figures.is_empty() {
         String::new()
@@ -112,7 +113,7 @@ pub(crate) fn method(comparison: &Comparison) -> String {
     }
 }
 
-/// Returns a difference such as `interval: 1.00 ms -> 200 µs`. Of long lists of words, only the
+/// Returns a difference such as `interval: 1.00 ms -> 200 µs`. For long lists of words, only the
 /// words that differ are shown.
 pub(crate) fn difference(one: &Difference) -> String {
     let (a, b) = (&one.baseline, &one.candidate);
@@ -141,7 +142,8 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
 }
 
-/// Returns whether a rate is worth a row: it has a threshold, or a count above zero.
+/// Returns whether a rate deserves a row, which is the case if it has a threshold or a count above
+/// zero.
 pub(crate) fn is_shown(rate: &Rate) -> bool {
     let some = |side: Option<RateOfSide>| side.is_some_and(|side| side.count > 0);
     rate.from_ns.is_some() || some(rate.baseline) || some(rate.candidate)
@@ -225,7 +227,7 @@ fn signed(ns: SignedNanos) -> String {
     }
 }
 
-/// Formats a rate with three digits, which are enough here.
+/// Formats a rate with three significant digits, which is enough for this table.
 fn per_million(value: f64) -> String {
     match value {
         value if value >= 99.95 => grouped(value.round() as u64),

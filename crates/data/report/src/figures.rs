@@ -19,7 +19,7 @@ pub(crate) use warnings::warnings;
 pub use words::bytes;
 pub(crate) use words::{count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall};
 
-/// The percentiles of the tables, as heading and quantile.
+/// The percentiles shown in tables, each with its heading and its quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [
     ("p50", 0.5),
     ("p99", 0.99),
@@ -63,8 +63,8 @@ impl ThreadFigures {
         }
     }
 
-    /// Returns the table row: samples recorded, missed periods, early samples if the table has that
-    /// column, then the latencies in ascending order.
+    /// Returns the table row: samples recorded, missed periods, early samples (if the table has
+    /// that column), then the latencies in ascending order.
     pub(crate) fn cells(&self, early: bool) -> Vec<String> {
         let mut cells = vec![
             self.title.clone(),
@@ -88,8 +88,8 @@ impl ThreadFigures {
     }
 }
 
-/// Returns one row per thread. A row for all threads follows if there are several and all measure
-/// the same kind of latency.
+/// Returns one row per thread. If there are several threads and all of them measure the same kind
+/// of latency, a row for all threads follows.
 pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     let threads = recording.threads.iter();
     let mut rows: Vec<_> = threads
@@ -215,7 +215,7 @@ pub(crate) fn observer(recording: &Recording) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns a load such as `command 'make -j8'`. Parameters other than the load's main one follow as
+/// Returns a load such as `command 'make -j8'`. Any parameters besides the main one follow as
 /// `key=value`.
 pub(crate) fn load_text(load: &LoadRecord) -> String {
     let mut text = load.name.clone();
@@ -274,7 +274,7 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
 }
 
 /// Returns the sign of the verdict: ✓ for met or held, ✗ for exceeded or broken, ? for open, and
-/// nothing without a requirement.
+/// nothing if there is no requirement.
 pub(crate) const fn outcome_sign(outcome: Outcome) -> &'static str {
     if outcome.is_good() {
         "✓"
@@ -295,7 +295,8 @@ pub(crate) fn outcome_word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Returns where a top sample was measured, and whether the user had suspended the run then.
+/// Returns where a top sample was measured, and whether the user had suspended the run at that
+/// time.
 pub(crate) fn thread_and_cpu(recording: &Recording, sample: &TopSample) -> String {
     let place = thread_label(recording, sample.thread, sample.cpu);
     if sample.is_suspended(&recording.suspensions) {
@@ -311,15 +312,15 @@ pub(crate) fn thread_label(recording: &Recording, thread: u32, cpu: Option<u32>)
         .threads
         .get(thread as usize)
         .map_or_else(|| "?".to_owned(), |thread| thread.title());
-    // A title that already names a CPU names this CPU.
+    // If the title already names a CPU, it is this one.
     match (cpu, title.contains("CPU ")) {
         (Some(cpu), false) => format!("{title}, CPU {cpu}"),
         _ => title,
     }
 }
 
-/// Returns whether the recording counts missed periods. Observed threads have no periods, and not
-/// all files of other tools record missed ones.
+/// Returns whether the recording counts missed periods. Observed threads have no periods, and some
+/// other tools do not record missed periods in their files.
 fn has_periods(recording: &Recording) -> bool {
     recording.knows(Unknown::Missed) && !recording.probe.is_observed()
 }

@@ -20,7 +20,7 @@ pub(crate) struct Interference {
     pub(crate) cpus: CpuSet,
     pub(crate) interrupts: Vec<Source>,
     pub(crate) softirqs: Vec<Source>,
-    /// Control groups with a CPU quota in force, and how often each was throttled.
+    /// Control groups with an effective CPU quota, and how often each was throttled.
     pub(crate) quotas: Vec<Source>,
     /// Sums over the CPUs with readable counters; `None` if no CPU has one.
     pub(crate) steal: Option<Nanos>,
@@ -30,7 +30,7 @@ pub(crate) struct Interference {
     context_switches: Option<u64>,
 }
 
-/// Returns the interference on the measured CPUs by source, the most frequent first.
+/// Returns the interference on the measured CPUs by source, beginning with the most frequent one.
 pub(crate) fn interference_in(recording: &Recording) -> Interference {
     let interference = &recording.interference;
     let seconds = interference.duration_ns.as_secs_f64();
@@ -117,7 +117,7 @@ pub(crate) fn others(found: &Interference) -> Vec<String> {
     list
 }
 
-/// Formats a rate per second with three digits: `1,004/s`, `0.28/s`.
+/// Formats a rate per second with three significant digits: `1,004/s`, `0.28/s`.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
         r if r >= 100.0 => format!("{}/s", grouped(r.round() as u64)),

@@ -1,4 +1,4 @@
-//! Shows recordings, comparisons, audits and other results to people and programs.
+//! Presents recordings, comparisons, audits and other results to people and programs.
 //!
 //! **For:** building a [`document`] of each result as plain data, and rendering it as text for a
 //! terminal ([`text`]), Markdown ([`markdown`]), or one self-contained HTML page ([`html`]). Also
@@ -11,7 +11,7 @@
 //! **Must not know:** files, terminals, the store, Linux. Each function takes values and returns a
 //! `String` or bytes; the caller decides where they go.
 //!
-//! A recording may come from another machine, and its texts are not trusted. Each renderer removes
+//! A recording may come from another machine, so its texts are not trusted. Each renderer removes
 //! control characters from every text and escapes it for the output format.
 //!
 //! **Percentiles** are shown only if there are enough samples. A percentile with the fraction
@@ -43,7 +43,7 @@ pub use outlier_timeline::OutlierTimeline;
 pub use outliers_text::outliers_text;
 pub use wrap::wrap;
 
-/// Errors of making a report.
+/// Errors that can occur when a report is made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// There is nothing to show.
@@ -104,7 +104,7 @@ pub enum ReportError {
          {threads}"
     )]
     NoSuchThread {
-        /// The requested thread.
+        /// Index of the requested thread.
         thread: usize,
         /// The number of threads.
         threads: usize,

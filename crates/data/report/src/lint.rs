@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use crate::audit::{sarif_level as level, sarif_run};
 use crate::sanitize::sanitize;
 
-/// Returns one SARIF run. Each violation is a result with its call site as the stack. Rules that
-/// are unknown or clean are results as well (`kind`).
+/// Returns one SARIF run. Each violation is a result with its call site as the stack. Unknown rules
+/// and clean rules are included as results as well (`kind`).
 pub fn sarif(report: &LintReport) -> Value {
     let rules: Vec<Value> = report.rules.iter().map(rule).collect();
     let results: Vec<Value> = (report.rules.iter().enumerate())
@@ -90,7 +90,7 @@ fn message(rule: &RuleResult, found: &Violation) -> String {
     )
 }
 
-/// Returns the location of a function in a binary, which has no source line.
+/// Returns the location of a function in a binary. Such a location has no source line.
 fn location(frame: &Frame) -> Value {
     let mut location = json!({
         "logicalLocations": [{"fullyQualifiedName": sanitize(&frame.text()), "kind": "function"}],

@@ -1,4 +1,4 @@
-//! One explained outlier with the events around it, the common source of its text and its plot.
+//! One explained outlier with the events around it. Both its text and its plot are made from this.
 
 use punctual_model::{
     Delay, EventKind, Nanos, Outlier, Recording, RecordingId, Segment, ShareKind, SignedNanos,
@@ -18,20 +18,20 @@ pub struct OutlierTimeline {
     pub window: Window,
     /// The segments of the latency, each with its cause.
     pub segments: Vec<Segment>,
-    /// For a job, the activity of each thread involved, beginning with the job's thread. Empty for
-    /// other outliers.
+    /// For a job, the activity of each thread involved, beginning with the job's own thread. Empty
+    /// for outliers that are not jobs.
     pub activity: Vec<ThreadActivity>,
-    /// Whether times are those of a trace that another tool recorded, whose date is unknown.
+    /// Whether the times are from another tool's trace, so that the date is unknown.
     pub in_trace: bool,
 }
 
 /// The names for the two ends of an outlier.
 pub(crate) struct Ends {
-    /// Name of the expected time: in a plot, and in a line of text.
+    /// Name of the expected time: first the name for a plot, then the name for a line of text.
     pub(crate) from: (&'static str, &'static str),
-    /// Name of the actual time, likewise.
+    /// Name of the actual time, in the same two forms.
     pub(crate) to: (&'static str, &'static str),
-    /// The words that follow the length, such as "late".
+    /// The words that follow the duration, such as "late".
     pub(crate) length: &'static str,
 }
 
@@ -107,7 +107,7 @@ impl OutlierTimeline {
         )
     }
 
-    /// Returns when the thread should have reacted: the date, or the time as the trace shows it.
+    /// Returns when the thread should have reacted: as a date, or as the time shown in the trace.
     pub(crate) fn time(&self) -> String {
         if self.in_trace {
             format!("at {}", figures::trace_time(self.outlier.monotonic_ns))

@@ -1,4 +1,4 @@
-//! The outliers of a recording as a text file of a bundle.
+//! The outliers of a recording, as a text file for a bundle.
 
 use crate::document;
 use crate::outlier_timeline::OutlierTimeline;

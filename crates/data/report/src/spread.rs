@@ -4,9 +4,9 @@ use punctual_model::Nanos;
 
 /// Lower edges of the bins in a decade, in tenths.
 const COARSE: &[u64] = &[10, 20, 50];
-/// Lower edges of finer bins, in nearly equal ratios.
+/// Lower edges of the finer bins, which have nearly equal ratios.
 const FINE: &[u64] = &[10, 12, 15, 20, 25, 30, 40, 50, 60, 80];
-/// With more decades than this, the bins are coarse.
+/// If there are more decades than this, the bins are coarse.
 const FINE_UP_TO: usize = 5;
 /// The number of decades that a histogram covers.
 const DECADES: usize = 12;
@@ -50,8 +50,8 @@ impl Spread {
         }
     }
 
-    /// Returns the labels of the axis, each at the start of its decade. A label wider than its
-    /// decade also takes the space of the next one.
+    /// Returns the labels of the axis, each at the start of its decade. A label that is wider than
+    /// its decade also takes up the space of the next decade.
     pub(super) fn scale(&self) -> String {
         let mut text = String::new();
         for decade in 0..self.decades {
@@ -67,8 +67,8 @@ impl Spread {
     }
 
     /// Draws a block for each bin. Its height is the logarithm of the count, so that a single
-    /// sample is visible among a million others. Values outside the axis count in the first or last
-    /// bin.
+    /// sample is visible among a million others. Values outside the axis are counted in the first
+    /// or last bin.
     pub(super) fn picture(&self, rows: impl Iterator<Item = (Nanos, u64)>) -> String {
         let mut counts = vec![0u64; self.decades * self.steps.len()];
         for (value, count) in rows {

@@ -3,7 +3,8 @@
 use crate::sanitize::width;
 
 /// Breaks `text` at spaces into lines of at most `columns`. A number stays with its unit. A word
-/// longer than a line stays whole on its own line, because names and paths must be copied whole.
+/// that is longer than a line is kept whole on a line of its own, because names and paths must be
+/// copied as a whole.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;

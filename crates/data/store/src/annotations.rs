@@ -135,8 +135,8 @@ impl Store {
         CHANGE.insert(self, mark.id, mark)
     }
 
-    /// Returns all decisions on change points of one series or of all, oldest first. For each
-    /// change, the last decision counts.
+    /// Returns all decisions on change points of one series or of all series, oldest first. If a
+    /// change point has several decisions, the last one counts.
     ///
     /// # Errors
     /// [`StoreError::Damaged`], or any error while reading.

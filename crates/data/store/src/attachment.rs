@@ -1,4 +1,4 @@
-//! Attachments of a recording: stored by its writer, read from the store.
+//! Attachments of a recording: its writer stores them, and the store reads them back.
 
 use punctual_model::{Outlier, RecordingId, Window};
 
@@ -23,7 +23,8 @@ impl Writer {
         self.attach(WINDOW, outlier.number, &about, &body)
     }
 
-    /// Removes everything that is attached to an outlier, because a larger outlier has replaced it.
+    /// Removes everything that is attached to an outlier, because a larger outlier has taken its
+    /// place.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -34,7 +35,8 @@ impl Writer {
         })
     }
 
-    /// Attaches data; `about` is JSON. Replaces an attachment of the same kind and number.
+    /// Attaches data to the recording, with a description in JSON (`about`). Replaces an existing
+    /// attachment of the same kind and number.
     ///
     /// # Errors
     /// [`StoreError::NoSuch`] if the recording was deleted, or any error while writing.
@@ -56,7 +58,7 @@ impl Writer {
 }
 
 impl Store {
-    /// Lists the attachments of a recording, by kind and number.
+    /// Lists the attachments of a recording, ordered by kind and number.
     ///
     /// # Errors
     /// [`StoreError::NoSuch`], or any error while reading.
@@ -88,8 +90,8 @@ impl Store {
         })
     }
 
-    /// Reads the events around an explained outlier, with the analysis; `None` if they are not
-    /// stored.
+    /// Reads the events around an explained outlier, together with the analysis. Returns `None` if
+    /// they are not stored.
     ///
     /// # Errors
     /// Same as [`attachment`](Self::attachment).
@@ -116,7 +118,7 @@ impl Store {
                 let what = format!("trace window {number} contains invalid values: {error}");
                 self.link.context.damaged_in(id, &what)
             })?;
-        // Limit the number of events here too, because processing them takes time.
+        // The number of events is limited here too, because processing them takes time.
         Ok(Some((outlier, window.shortened())))
     }
 }

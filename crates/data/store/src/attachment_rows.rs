@@ -12,7 +12,7 @@ use crate::error::Context;
 pub const WINDOW: &str = "window";
 
 /// Maximum uncompressed size of an attachment. A session stores at most 4 MiB at once, but a few
-/// bytes of zstd data may claim any size.
+/// bytes of zstd data may claim to contain any amount of data.
 const LONGEST: u64 = 64 << 20;
 
 /// Maximum size of a window as JSON: 4,000 events take about 1 MiB. In memory, a window takes
@@ -41,8 +41,8 @@ fn longest(kind: &str) -> u64 {
     }
 }
 
-/// Unpacks an attachment of `length` bytes. Returns `None` if `packed` does not contain exactly
-/// that, or if the length exceeds the maximum for its kind.
+/// Unpacks an attachment of `length` bytes. Returns `None` if `packed` does not unpack to exactly
+/// that length, or if the length exceeds the maximum for its kind.
 pub fn unpack_attachment(kind: &str, length: u64, packed: &[u8]) -> Option<Vec<u8>> {
     if length > longest(kind) {
         return None;
@@ -159,14 +159,14 @@ impl Row {
         self.crc == i64::from(crc)
     }
 
-    /// Returns the content; `None` if the row was changed.
+    /// Returns the content, or `None` if the row is damaged.
     pub(crate) fn unpack(&self, key: i64, kind: &str, number: u64) -> Option<Vec<u8>> {
         self.fits(key, kind, number)
             .then(|| unpack_attachment(kind, self.length, &self.body))?
     }
 }
 
-/// Lists the attachments of a recording, by kind and number.
+/// Lists the attachments of a recording, ordered by kind and number.
 pub(crate) fn attached(connection: &Connection, key: i64) -> rusqlite::Result<Vec<Attached>> {
     connection
         .prepare_cached(
@@ -192,7 +192,8 @@ pub(crate) fn remove(connection: &Connection, key: i64, number: u64) -> rusqlite
         .map(drop)
 }
 
-/// Returns the analysis of each outlier with stored events, by number; `None` if a row was changed.
+/// Returns the analysis of each outlier with stored events, ordered by number. Returns `None` if a
+/// row is damaged.
 pub(crate) fn outliers(
     connection: &Connection,
     key: i64,

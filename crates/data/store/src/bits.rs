@@ -2,8 +2,8 @@
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 
-/// An unsigned number, stored as the signed one with the same bits: SQLite has no unsigned
-/// integers, and no value may be lost.
+/// An unsigned number, stored as the signed number with the same bits, because SQLite has no
+/// unsigned integers and no value may be lost.
 #[derive(Clone, Copy)]
 pub(crate) struct Bits(pub(crate) u64);
 
@@ -27,8 +27,8 @@ impl Crc {
     /// Starts the checksum of a row in `table` that belongs to the recording with the key
     /// `recording`. A row that a damaged index assigns to another recording will not match.
     pub(crate) fn new(table: &str, recording: i64) -> Self {
-        // Hashed in one go at the end: many short updates take several times as long, and a list
-        // has thousands of rows.
+        // The columns are hashed in one go at the end, because many short updates take several
+        // times as long, and a list has thousands of rows.
         Self(Vec::with_capacity(512))
             .text(table)
             .number(recording.cast_unsigned())

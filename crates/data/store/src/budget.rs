@@ -1,5 +1,5 @@
-//! Limit on the work that a store may cause. Pages of a damaged or hostile file may form cycles,
-//! and SQLite would follow them forever.
+//! Limit on the amount of work that a store file may cause. Pages of a damaged or hostile file may
+//! form cycles, and SQLite would follow them forever.
 
 use std::fs;
 use std::path::{Path, PathBuf};

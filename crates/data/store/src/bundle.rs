@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{Lease, Store, StoreError};
 
-/// Compression level: fast, with most of the possible compression.
+/// Compression level: fast, but with most of the possible compression.
 const LEVEL: i32 = 6;
 
-/// Who may read the files of a bundle when it is unpacked.
+/// Who may read the files of a bundle after it has been unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// Their owner.
@@ -29,10 +29,10 @@ impl Readers {
     }
 }
 
-/// An archive (`.tar.zst`) while it is written.
+/// An archive (`.tar.zst`) while it is being written.
 pub struct Bundle<W: Write> {
     archive: tar::Builder<zstd::Encoder<'static, W>>,
-    /// The recording on one line.
+    /// Description of the recording on one line.
     title: String,
     folder: String,
     readers: Readers,
@@ -42,9 +42,9 @@ pub struct Bundle<W: Write> {
 }
 
 impl<W: Write> Bundle<W> {
-    /// Begins a bundle with the recording as JSON, the recording as a store with its samples and
-    /// attachments, and the facts of its machine. Without a store, the bundle has neither samples
-    /// nor attachments.
+    /// Begins a bundle that contains the recording as JSON, a store with only this recording and
+    /// its samples and attachments, and the facts of its machine. Without a store, the bundle has
+    /// neither samples nor attachments.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read, or if the copy or `to` cannot be written.
@@ -159,8 +159,8 @@ fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, Store
         }
     }
     match recording.completion {
-        // A running recording continues. The copy has its current state, and is marked as
-        // interrupted.
+        // A running recording simply continues. The copy contains its current state and is marked
+        // as interrupted.
         Completion::Running => {
             let stopped = Recording {
                 completion: Completion::Interrupted,

@@ -85,8 +85,8 @@ impl Store {
         })
     }
 
-    /// Reads everything and verifies the checksums. Returns one line for each problem; an empty list
-    /// means that the store is intact.
+    /// Reads everything and verifies the checksums. Returns one line for each problem. An empty
+    /// list means that the store is intact.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read at all.
@@ -157,8 +157,8 @@ impl Store {
             path: to.to_owned(),
             reason: error.to_string(),
         };
-        // Only the owner may read measurements: create the file with its mode first; SQLite fills
-        // it.
+        // Only the owner may read measurements, so create the file with the right mode before
+        // SQLite fills it.
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode(0o600);
         options.open(to).map_err(cannot)?;
@@ -178,8 +178,8 @@ impl Store {
         copied.map(drop)
     }
 
-    /// Removes dictionaries, and facts and audits without a recording, and returns all free pages
-    /// to the file system. Returns by how many bytes the file shrank.
+    /// Removes all dictionaries, and the facts and audits that belong to no recording, and returns
+    /// all free pages to the file system. Returns the number of bytes by which the file shrank.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -191,7 +191,7 @@ impl Store {
                        (SELECT facts FROM recording WHERE facts IS NOT NULL
                         UNION SELECT audit FROM recording WHERE audit IS NOT NULL)";
             let removed = connection.execute(sql, []).and_then(|_| {
-                // The first statement removed the dictionaries.
+                // The statement above has removed the dictionaries.
                 let sql = "DELETE FROM plan_state WHERE name = ?1";
                 connection.execute(sql, [DICTIONARIES])
             });

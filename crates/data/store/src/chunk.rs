@@ -1,8 +1,8 @@
 //! Samples in compressed chunks.
 //!
-//! A chunk consists of two streams: when the thread should have woken up, and how late it did. The
-//! first takes almost no space, because a periodic schedule has constant differences. The size of
-//! the second depends on its noise.
+//! A chunk consists of two streams: the times at which the thread should have woken up, and how
+//! late it woke up each time. The first takes almost no space, because a periodic schedule has
+//! constant differences. The size of the second depends on its noise.
 
 use pco::data_types::Number;
 use pco::errors::PcoError;
@@ -13,16 +13,17 @@ use rusqlite::{Connection, Row, params};
 
 use crate::bits::{Bits, Crc};
 
-/// Samples in a full chunk: larger chunks do not compress better, and chunks are decompressed one
-/// at a time.
+/// Number of samples in a full chunk. Larger chunks do not compress better, and chunks are
+/// decompressed one at a time.
 pub(crate) const FULL: usize = 65_536;
 
-/// How a chunk is compressed. The format is the same.
+/// How a chunk is compressed. The format is the same either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// As small as possible: measured samples arrive slowly and are kept for years.
+    /// As small as possible, because measured samples arrive slowly and are kept for years.
     Small,
-    /// Less than half the time for a size 10% larger: the user waits while a file is imported.
+    /// Takes less than half the time, but the result is 10% larger. For imports, because the user
+    /// waits for them.
     Quick,
 }
 
@@ -35,8 +36,8 @@ impl Packing {
                 let config = config.with_compression_level(8);
                 [config.clone(), config]
             }
-            // Skips the search for the best settings: times and cycle numbers rise evenly, and a
-            // latency does not depend on the previous one.
+            // Skips the search for the best settings, because times and cycle numbers rise evenly,
+            // and a latency does not depend on the previous one.
             Self::Quick => {
                 let config = config
                     .with_compression_level(QUICK_LEVEL)
@@ -180,7 +181,7 @@ fn numbers<T: Number>(stream: &[u8], count: usize) -> Option<Vec<T>> {
 pub(crate) struct Tail {
     /// Samples that are not yet in a full chunk.
     pending: Vec<Sample>,
-    /// Number of these that are in small chunks.
+    /// Number of these samples that are already in small chunks.
     written: usize,
     /// Sequence number of the first small chunk, or of the next full one.
     first: u64,
@@ -188,7 +189,7 @@ pub(crate) struct Tail {
     next: u64,
 }
 
-/// Changes made by a write; they take effect after the commit.
+/// Changes made by a write, which take effect after the commit.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     done: usize,
@@ -208,7 +209,7 @@ pub(crate) struct Written {
 pub(crate) enum Extent {
     /// Only full chunks.
     Full,
-    /// Everything; the remainder as a small chunk.
+    /// Everything, with the remainder as a small chunk.
     All,
     /// Everything, as final chunks.
     Final,

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use crate::StoreError;
 
-/// Returns the path of the store without `--store`.
+/// Returns the path of the store that is used without `--store`.
 ///
-/// This is `$XDG_DATA_HOME/punctual/punctual.db` if the variable is set, else
-/// `/var/lib/punctual/punctual.db` for root and `$HOME/.local/share/punctual/punctual.db` for
-/// others. A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification requires.
+/// This is `$XDG_DATA_HOME/punctual/punctual.db` if the variable is set; otherwise, it is
+/// `/var/lib/punctual/punctual.db` for root and `$HOME/.local/share/punctual/punctual.db` for other
+/// users. A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification requires.
 ///
 /// # Errors
-/// [`StoreError::NoPlace`] without either variable.
+/// [`StoreError::NoPlace`] if neither variable is set.
 pub fn default_path(
     euid_is_root: bool,
     env: &dyn Fn(&str) -> Option<OsString>,

@@ -1,4 +1,4 @@
-//! Rows of table `recording`: the data for lists, and the state of the writer.
+//! Rows of the table `recording`, which contain the data for lists and the state of the writer.
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
@@ -10,7 +10,7 @@ use crate::bits::{Bits, Crc};
 use crate::error::Context;
 
 /// The process that writes a recording, so that others can check whether it is alive. The store
-/// only keeps this data; the caller checks processes.
+/// only keeps this data. Checking the process is up to the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     /// Process ID.
@@ -20,8 +20,8 @@ pub struct Lease {
     pub process_start: u64,
     /// Boot of the process (/proc/sys/kernel/random/boot_id).
     pub boot_id: String,
-    /// Namespaces of these numbers, in the caller's format. They are stored in the lease file, not
-    /// in the store.
+    /// Namespaces in which these numbers are valid, in the caller's format. They are stored in the
+    /// lease file, not in the store.
     pub namespaces: Option<String>,
 }
 
@@ -32,17 +32,17 @@ pub struct Summary {
     pub id: RecordingId,
     /// Name given by the user.
     pub label: Option<String>,
-    /// Probe that measured.
+    /// Probe that made the measurement.
     pub probe: String,
     /// Summary of the measurement in one line.
     pub headline: String,
     /// Start time.
     pub started: Timestamp,
-    /// Duration, so far if it is still running.
+    /// Duration. If the recording is still running, the duration so far.
     pub duration_ns: Nanos,
     /// Whether the recording was completed.
     pub completion: Completion,
-    /// Whether the requirement was met; [`Outcome::NotDecidable`] while it runs.
+    /// Whether the requirement was met; [`Outcome::NotDecidable`] while the recording is running.
     pub outcome: Outcome,
     /// Number of samples of all threads.
     pub recorded: u64,
@@ -50,7 +50,7 @@ pub struct Summary {
     pub missed: u64,
     /// Largest latency of all threads; `None` without samples.
     pub max_ns: Option<Nanos>,
-    /// 99th percentile of all samples; `None` without samples and while the recording runs.
+    /// 99th percentile of all samples; `None` without samples, or while the recording is running.
     pub p99_ns: Option<Nanos>,
     /// The machine's fingerprint.
     pub fingerprint: String,
@@ -60,11 +60,11 @@ pub struct Summary {
     pub samples: bool,
     /// Origin of the recording; `None` if punctual measured it.
     pub origin: Option<Origin>,
-    /// Process that writes it, while it runs.
+    /// Process that is writing the recording, as long as it is running.
     pub lease: Option<Lease>,
 }
 
-/// A row of table `recording`.
+/// A row of the table `recording`.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) summary: Summary,
@@ -80,7 +80,7 @@ pub(crate) struct Entry {
     pub(crate) sample_bytes: u64,
 }
 
-/// A row of table `recording` whose checksum does not match.
+/// A row of the table `recording` whose checksum does not match.
 #[derive(Debug, thiserror::Error)]
 #[error("recording {id}: its entry in the list was changed")]
 pub(crate) struct ChangedLine {
@@ -138,8 +138,8 @@ pub(crate) fn id_text(id: RecordingId) -> String {
     id.0.simple().to_string()
 }
 
-/// Checks that the recording has not been deleted. That can happen if a sweep takes this writer for
-/// dead.
+/// Checks that the recording has not been deleted. It can be deleted if a sweep mistakes this
+/// writer for dead.
 pub(crate) fn still_there(
     connection: &Connection,
     context: &Context,
@@ -170,8 +170,8 @@ pub(crate) fn remove(
         .map_err(|error| context.on(error))
 }
 
-/// Returns a wall-clock time in nanoseconds since 1970. Values outside the years 1678 to 2262
-/// saturate; the head contains the exact time.
+/// Returns a wall-clock time in nanoseconds since 1970. Times outside the years 1678 to 2262
+/// saturate, but the head contains the exact time.
 pub(crate) fn started_ns(started: Timestamp) -> i64 {
     started
         .as_nanosecond()
@@ -227,7 +227,7 @@ impl Entry {
     fn crc(&self) -> u32 {
         let s = &self.summary;
         let lease = s.lease.as_ref();
-        // The checksum contains the ID instead of the key.
+        // The checksum covers the ID instead of the key.
         Crc::new("recording", 0)
             .text(&id_text(s.id))
             .maybe_blob(s.label.as_deref().map(str::as_bytes))
@@ -271,7 +271,8 @@ impl Entry {
         let completion: String = row.get(6)?;
         let outcome: String = row.get(7)?;
         let parsed = (
-            // Rejects other spellings of the same number: they are not what was written.
+            // Rejects other spellings of the same ID, because the program would not have written
+            // them.
             Uuid::try_parse(&id)
                 .ok()
                 .filter(|uuid| uuid.simple().to_string() == id),
@@ -358,8 +359,8 @@ impl Entry {
         }
     }
 
-    /// Writes the row; without `key`, inserts a new one. Returns the number of rows written: zero
-    /// if another process deleted it.
+    /// Writes the row, or inserts a new one if `key` is `None`. Returns the number of rows written,
+    /// which is zero if another process has deleted the row.
     pub(crate) fn write(
         &self,
         connection: &Connection,

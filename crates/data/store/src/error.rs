@@ -30,7 +30,7 @@ pub enum StoreError {
     Folder {
         /// The store.
         path: PathBuf,
-        /// Error of the system.
+        /// Error reported by the system.
         source: std::io::Error,
     },
     /// The file exists but cannot be opened.
@@ -38,7 +38,7 @@ pub enum StoreError {
     CannotOpen {
         /// The store.
         path: PathBuf,
-        /// Error of the system.
+        /// Error reported by the system.
         reason: String,
     },
     /// The file is not a store.
@@ -46,7 +46,7 @@ pub enum StoreError {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// Actual kind of file, as far as known.
+        /// Actual kind of the file, if it can be recognized.
         what: String,
     },
     /// A later version of the program wrote the store.
@@ -90,7 +90,7 @@ pub enum StoreError {
         /// Kind of damage.
         detail: String,
     },
-    /// Another process holds the lock for too long.
+    /// Another process has held the lock for too long.
     #[error(
         "the store {path} is locked by another process (waited {waited_s} s): try again when that \
          process has finished"
@@ -106,7 +106,7 @@ pub enum StoreError {
     Sqlite {
         /// The store.
         path: PathBuf,
-        /// Error of SQLite.
+        /// Error reported by SQLite.
         source: rusqlite::Error,
     },
     /// The database of a fleet cannot be reached, or reports another error.
@@ -114,7 +114,7 @@ pub enum StoreError {
     Database {
         /// Name of the database, without user and password.
         name: String,
-        /// Error of the database or the system.
+        /// Error reported by the database or the system.
         reason: String,
     },
     /// The input cannot be an ID.
@@ -166,7 +166,7 @@ pub enum StoreError {
     StillRunning {
         /// ID of the recording.
         id: RecordingId,
-        /// Process that writes it.
+        /// Process that is writing it.
         pid: u32,
     },
     /// A recording was passed as final, but its completion is still 'running'.
@@ -188,7 +188,7 @@ pub enum StoreError {
         /// Number of threads.
         threads: usize,
     },
-    /// The number of threads differs from the start of the recording.
+    /// The number of threads differs from the number at the start of the recording.
     #[error("recording {id} began with {begun} measuring threads but now has {now}")]
     OtherThreads {
         /// ID of the recording.
@@ -203,7 +203,7 @@ pub enum StoreError {
     LongText {
         /// The store.
         path: PathBuf,
-        /// Recording or note.
+        /// The entry, such as a recording or a note.
         what: String,
         /// Name of the text, and its limit.
         source: punctual_model::TooLongText,
@@ -233,7 +233,7 @@ pub enum StoreError {
         /// Schema of this program.
         known: i64,
     },
-    /// A bundle could not be written, or the copy of the store that it contains.
+    /// A bundle, or the copy of the store that it contains, could not be written.
     #[error("the bundle cannot be written: {0}")]
     Bundle(#[source] std::io::Error),
     /// A part is too long to be read back.
@@ -254,7 +254,7 @@ pub enum StoreError {
     Io {
         /// The store.
         path: PathBuf,
-        /// Error of SQLite.
+        /// Error reported by SQLite.
         reason: String,
     },
     /// A backup could not be written.
@@ -262,10 +262,10 @@ pub enum StoreError {
     Backup {
         /// Path of the backup.
         path: PathBuf,
-        /// Error of the system or SQLite.
+        /// Error reported by the system or by SQLite.
         reason: String,
     },
-    /// The store was written while it was read without a lock.
+    /// The store was written to while it was being read without a lock.
     #[error(
         "the store {path} was changed while it was read, so the data that was read may be inconsistent: try again"
     )]
@@ -284,7 +284,7 @@ pub enum StoreError {
         /// The epoch.
         epoch: u32,
     },
-    /// The compressor rejects the samples; not known to happen.
+    /// The compressor rejects the samples. This is not known to happen.
     #[error("samples could not be compressed: {reason}")]
     Compress {
         /// Error of the compressor.
@@ -326,7 +326,8 @@ fn some(candidates: &[RecordingId]) -> String {
     parts.join(", ")
 }
 
-/// Converts SQLite's errors into ours. Contains the path, and how long to wait for locks.
+/// Converts SQLite's errors into ours. Contains the path, and how long the connection waits for
+/// locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) path: PathBuf,
@@ -410,7 +411,7 @@ impl Context {
     pub(crate) fn damaged(&self, detail: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             path: self.path.clone(),
-            // SQLite quotes statements with several lines.
+            // SQLite quotes statements, which have several lines.
             detail: detail
                 .into()
                 .split_whitespace()
@@ -434,7 +435,7 @@ fn is_full(path: &Path) -> bool {
 }
 
 /// Returns why an existing file cannot be opened, because SQLite does not report the reason. Does
-/// not open the file; see `look`.
+/// not open the file, for the reason given at `look`.
 fn why_not(path: &Path) -> String {
     match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),

@@ -1,4 +1,4 @@
-//! Experiments in the store: their JSON, and the recordings that are their blocks.
+//! Experiments in the store: their JSON, and the recordings that belong to them as blocks.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use crate::select::Selector;
 use crate::store::on_a_full_disk;
 use crate::{Lease, Store, StoreError, facts, lease, pack, texts};
 
-/// Held by the process that runs an experiment, and released on drop.
+/// Lease held by the process that is running an experiment, and released on drop.
 #[derive(Debug)]
 pub struct ExperimentLease {
     _held: Option<Held>,
@@ -137,7 +137,7 @@ impl Store {
     /// Adds the verdict of the experiment to a finished recording.
     ///
     /// # Errors
-    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] for one that still runs, or any error while
+    /// [`StoreError::NoSuch`], [`StoreError::NotFinal`] if it is still running, or any error while
     /// reading or writing.
     pub fn put_judgement(&self, id: RecordingId, judgement: &Judgement) -> Result<(), StoreError> {
         self.link.write(|connection, context| {

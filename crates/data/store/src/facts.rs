@@ -1,5 +1,5 @@
-//! Machine facts and audits, stored once for all recordings with equal ones. The facts of a machine
-//! with many CPUs take more space than its histograms.
+//! Machine facts and audits, stored only once if several recordings have equal ones. The facts of a
+//! machine with many CPUs take more space than its histograms.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ const KEPT: usize = 16;
 /// Maximum size of facts as JSON: those of 8,192 CPUs take about 10 MiB.
 const LONGEST: u64 = 64 << 20;
 
-/// Facts are written rarely.
+/// A slower level, because facts are rarely written.
 const LEVEL: i32 = 9;
 
 /// Keys of the facts and the audit in a head.
@@ -56,7 +56,7 @@ pub(crate) fn take_out(head: &str) -> String {
     }
 }
 
-/// Stores the facts and the audit of a recording, unless equal ones exist.
+/// Stores the facts and the audit of a recording unless equal ones are already stored.
 pub(crate) fn insert(
     connection: &Connection,
     key: i64,
@@ -76,7 +76,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Stores a text under its hash, unless it exists.
+/// Stores a text under its hash, unless it already exists.
 pub(crate) fn put_json(connection: &Connection, hash: &str, json: &str) -> rusqlite::Result<()> {
     let there = connection
         .prepare_cached("SELECT 1 FROM facts WHERE hash = ?1")?

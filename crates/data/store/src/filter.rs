@@ -24,7 +24,7 @@ pub struct Filter {
     pub completion: Option<Completion>,
     /// Excludes blocks of experiments.
     pub without_blocks: bool,
-    /// Maximum number of recordings; the newest are kept.
+    /// Maximum number of recordings; the newest ones are listed.
     pub limit: Option<usize>,
 }
 
@@ -65,8 +65,8 @@ impl Filter {
             }
         }
         if let Some(completion) = self.completion {
-            // A literal instead of a parameter, because the index of running recordings requires
-            // this text.
+            // This is a literal instead of a parameter, because SQLite uses the index of running
+            // recordings only for exactly this text.
             each.push(format!("completion = '{}'", completion.name()));
         }
         if self.without_blocks {
@@ -78,7 +78,7 @@ impl Filter {
             format!("WHERE {}", each.join(" AND "))
         };
         if let Some(limit) = self.limit {
-            // Sort only a few columns.
+            // The inner query sorts only a few columns.
             clause = format!(
                 "WHERE key IN (SELECT key FROM recording {clause} ORDER BY started_ns DESC, id DESC \
                  LIMIT ?)"

@@ -22,8 +22,8 @@ fn file_of(store: &Path, id: RecordingId) -> PathBuf {
     folder_of(store).join(id.to_string())
 }
 
-/// Creates the folder, for the users of the store. Without the folder, a writer is identified only
-/// by its process.
+/// Creates the folder, with permissions for the users of the store. Without the folder, a writer is
+/// identified only by its process.
 pub(crate) fn make_folder(store: &Path) {
     let path = folder_of(store);
     if path.exists() || folder::make(&path, 0o700).is_err() {
@@ -45,8 +45,8 @@ pub(crate) fn take(store: &Path, id: RecordingId, lease: &Lease) -> Option<Held>
     Held::take(&file_of(store, id), note).ok()
 }
 
-/// Returns whether a writer is alive. Without a lease, calls `alive` to check the process. Unknown
-/// counts as alive.
+/// Returns whether a writer is alive. Without a lease, calls `alive` to check the process. If that
+/// is unknown, the writer counts as alive.
 pub(crate) fn lives(
     store: &Path,
     id: RecordingId,

@@ -1,13 +1,13 @@
 //! Stores recordings and finds them again.
 //!
-//! **For:** one SQLite file, or PostgreSQL for a fleet, that stores a recording while it is made,
-//! shows it afterwards, and keeps it for years. A program that is killed loses at most its last
-//! interval, two programs may write at the same time, and damage to a file is detected.
+//! **For:** one SQLite file, or PostgreSQL for a fleet, that stores a recording while it is being
+//! made, shows it afterwards, and keeps it for years. A program that is killed loses at most its
+//! last interval, two programs may write at the same time, and damage to a file is detected.
 //!
 //! **Knows:** SQLite, PostgreSQL, the parts of a recording, how samples are compressed.
 //!
-//! **Must not know:** /proc (if no lock shows whether a writer is alive, the caller is asked, see
-//! [`Lease`]), terminals, measuring threads: a commit waits for the disk, so it must run on a
+//! **Must not know:** /proc (if no lock shows whether a writer is alive, the caller is asked; see
+//! [`Lease`]), terminals, measuring threads. A commit waits for the disk, so it must run on a
 //! thread of normal priority.
 //!
 //! # Durability
@@ -25,8 +25,8 @@
 //! mismatch is reported as an error and never shown as a result.
 //!
 //! # Permissions
-//! The file and its companion files are created with mode 0600. While a recording is made, its
-//! writer holds a lock on a separate file in the folder `STORE.leases`.
+//! The file and its companion files are created with mode 0600. While a recording is being made,
+//! its writer holds a lock on a separate file in the folder `STORE.leases`.
 //!
 //! # Layers
 //! Row modules (`parts`, `pack`, `facts`, `runs`, `load` and others) only use a connection and

@@ -1,4 +1,4 @@
-//! Rejected input: texts that are too long.
+//! Tests of rejected input: texts that are too long.
 
 use punctual_model::{LONGEST_NOTE, MOST_NOTES, Note, RecordingId};
 

@@ -13,8 +13,8 @@ use crate::error::Context;
 use crate::parts::{Progress, commit_interval, read_head, read_progress, read_rows, read_threads};
 use crate::{StoreError, facts, pack};
 
-/// Loads a recording. The caller holds a transaction, so that all parts are consistent.
-/// `presumed_dead`: its writer is known to be dead.
+/// Loads a recording. The caller holds a transaction, so that all parts are consistent. Set
+/// `presumed_dead` if the writer of the recording is known to be dead.
 pub(crate) fn load(
     connection: &Connection,
     context: &Context,
@@ -73,8 +73,8 @@ pub(crate) fn load(
     Ok(recording)
 }
 
-/// Returns the head, the threads, and whether they were packed at the end of the recording. The
-/// threads of a running recording have no histograms.
+/// Returns the head, the threads, and whether they were already packed, as happens at the end of a
+/// recording. The threads of a running recording have no histograms.
 fn head_and_threads(
     connection: &Connection,
     context: &Context,
@@ -116,7 +116,8 @@ fn check_chunks(
     }
 }
 
-/// Fills in the fields that are normally set at the end of a run, using data written while it ran.
+/// Fills in the fields that are normally set at the end of a run, using the data that was written
+/// while it ran.
 fn rebuild(recording: &mut Recording, entry: &Entry, progress: Progress) {
     recording.duration_ns = entry.summary.duration_ns;
     recording.series.dropped = progress.dropped;

@@ -26,7 +26,7 @@ pub struct Merged {
     pub annotations: u64,
     /// Number of experiments.
     pub experiments: u64,
-    /// What was not taken in.
+    /// Entries that were left out.
     #[serde(flatten)]
     pub refused: LeftOut,
 }
@@ -34,7 +34,7 @@ pub struct Merged {
 impl Store {
     /// Adds all data of `other` that this store does not have. A repeated merge duplicates nothing,
     /// and continues a merge that was killed. Entries with a text that exceeds its limit are left
-    /// out and counted. `lease` is that of this process.
+    /// out and counted. `lease` is the lease of this process.
     ///
     /// # Errors
     /// [`StoreError::SeriesDiffers`] before anything is merged, or any error while reading or
@@ -71,7 +71,8 @@ impl Store {
                     merged.recordings += 1;
                 }
             }
-            // If the program is killed before this step, the next merge joins the series.
+            // If the program is killed before this step, the next merge adds the recording to its
+            // series.
             if summary.completion != Completion::Running {
                 self.join_as_in(other, summary.id)?;
             }
@@ -154,7 +155,7 @@ impl Store {
             let epochs = other.read(plan::epochs)?;
             if let Some((_, epoch)) = epochs.iter().find(|(known, _)| *known == key) {
                 match self.join_series(id, epoch) {
-                    // The series is counted when it is refused itself, not here.
+                    // A refused series is not counted here, but where the series itself is refused.
                     Err(StoreError::LongText { .. }) => {}
                     other => other?,
                 }

@@ -38,9 +38,9 @@ pub(crate) struct Link {
     at_rest: Option<Stamp>,
 }
 
-/// Identity, size and times of the file of a store, to detect writes to it. A writer first
-/// writes to the log, which a reader without a lock ignores. Only when the log is copied back to
-/// the file can such a reader see a mixture.
+/// Identity, size and times of a store's file, used to detect writes to it. A writer first writes
+/// to the log, which a reader without a lock ignores. Only when the log is copied back to the file
+/// can such a reader see a mixture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp {
     identity: (u64, u64),
@@ -50,8 +50,8 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// Returns the stamp of the file. Waits first until a later write would get a later time:
-    /// the kernel's clock for files advances in ticks of at most 10 ms.
+    /// Returns the stamp of the file. First waits until any later write is sure to get a later
+    /// time, because the kernel's clock for files advances in ticks of at most 10 ms.
     fn settled(path: &Path) -> Option<Self> {
         let deadline = Instant::now() + TICK;
         loop {
@@ -117,14 +117,14 @@ impl Link {
         let opened = Self::connect(&path, &path, flags, busy)
             .and_then(|link| Ok((is_made(&link.connection, &link.context)?, link)));
         let (is_made, link) = match opened {
-            // The store is at rest in a read-only folder. A missing -wal file shows that nothing
-            // writes to it, so it can be opened as immutable.
+            // The store is at rest in a read-only folder. A missing -wal file shows that nothing is
+            // writing to it, so it can be opened as immutable.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly { .. })
                 if !sidecar(&path, "-wal").exists() =>
             {
                 Self::at_rest(&path, flags, busy)?
             }
-            // There is no space for the shared memory file, which a writing program would have
+            // There is no space for the shared memory file, which any writing program would have
             // created. The log is empty, so the store's file contains everything.
             Err(StoreError::DiskFull { .. }) if has_empty_log(&path) => {
                 Self::at_rest(&path, flags, busy)?
@@ -153,8 +153,9 @@ impl Link {
         }
     }
 
-    /// Opens a store that no program writes, without a lock. Also returns whether it has tables.
-    /// [`check_at_rest`](Self::check_at_rest) reports whether a program wrote after all.
+    /// Opens a store that no program is writing to, without a lock. Also returns whether it has
+    /// tables. [`check_at_rest`](Self::check_at_rest) later reports whether a program wrote to it
+    /// after all.
     fn at_rest(path: &Path, flags: OpenFlags, busy: Duration) -> Result<(bool, Self), StoreError> {
         let uri = immutable_uri(path);
         let flags = flags | OpenFlags::SQLITE_OPEN_URI;
@@ -182,7 +183,7 @@ impl Link {
             connection.busy_timeout(busy)?;
             connection.set_prepared_statement_cache_capacity(32);
             connection.pragma_update(None, "foreign_keys", true)?;
-            // Detect damage, and treat a foreign file as mere data.
+            // These settings detect damage, and treat a foreign file as mere data.
             connection.pragma_update(None, "cell_size_check", true)?;
             connection.pragma_update(None, "trusted_schema", false)?;
             // Our stores have no views or triggers. If a file has some, do not run them.
@@ -206,17 +207,17 @@ impl Link {
         self.budget.begin();
     }
 
-    /// Creates the tables in a new file. Does not write to a file that has them.
+    /// Creates the tables in a new file. Does not write to a file that already has them.
     fn prepare(&mut self) -> Result<(), StoreError> {
         {
-            // Read in one transaction, because another process may be creating the tables.
+            // This reads in one transaction, because another process may be creating the tables.
             let moment = self.connection.unchecked_transaction();
             let moment = moment.map_err(|error| self.context.on(error))?;
             if is_made(&moment, &self.context)? {
                 return check_objects(&moment, &self.context);
             }
         }
-        // Must precede the first table: allows deletes to free space.
+        // This must be set before the first table is created. It allows deletes to free space.
         self.connection
             .pragma_update(None, "auto_vacuum", "incremental")
             .map_err(|error| self.context.on(error))?;
@@ -259,7 +260,7 @@ impl Link {
         let _ = self.connection.release_memory();
     }
 
-    /// Runs a statement to completion, because some do part of their work for each row.
+    /// Runs a statement to completion, because some statements do part of their work for each row.
     pub(crate) fn run(&self, sql: &str) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([])?;
@@ -392,8 +393,8 @@ mod tests {
         let (_, link) = Link::at_rest(&path, flags, BUSY).unwrap();
         let store = Store::new(link);
         assert_eq!(store.list().unwrap().len(), 1);
-        // The data is written to the log, and copied back to the file when the writer closes the
-        // store.
+        // The data is first written to the log, and copied back to the file when the writer closes
+        // the store.
         add(2);
         let error = store.list().unwrap_err();
         assert!(matches!(error, StoreError::Changed { .. }), "{error}");

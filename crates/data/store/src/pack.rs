@@ -8,7 +8,7 @@ use crate::bits::{Bits, Crc};
 use crate::parts::{read_head, thread_json, write_head};
 use crate::planes::{self, Planes};
 
-/// Maximum size of a head with its threads: those of 8,192 CPUs take about 40 MiB.
+/// Maximum size of a head with its threads: with 8,192 CPUs, they take about 40 MiB.
 const LONGEST: u64 = 256 << 20;
 
 /// Level 9 would save another 2%.
@@ -27,8 +27,8 @@ fn crc_of(recording: i64, length: u64, body: &[u8]) -> u32 {
     crc.blob(body).end()
 }
 
-/// Encodes head, threads and accounts, then the planes of their histograms. The length precedes
-/// each part.
+/// Encodes the head, the threads and their accounts, then the planes of their histograms. The
+/// length precedes each part.
 fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut push = |part: &[u8]| {
@@ -81,7 +81,7 @@ fn decode(mut body: &[u8]) -> Option<Unpacked> {
     body.is_empty().then_some(Unpacked { head, threads })
 }
 
-/// Writes head and threads. Replaces the rows of the running recording.
+/// Writes the head and the threads. Replaces the rows of the running recording.
 pub(crate) fn write(
     connection: &Connection,
     key: i64,
@@ -104,8 +104,8 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Reads the packed content of a recording. Returns `None` if its head and threads are rows, and
-/// `Some(None)` if it was changed.
+/// Reads the packed content of a recording. Returns `None` if its head and threads are still stored
+/// as rows, and `Some(None)` if the packed content is damaged.
 pub(crate) fn read(
     connection: &Connection,
     key: i64,

@@ -103,13 +103,13 @@ pub fn commit_interval(row_length: Nanos) -> Nanos {
     row_length.clamp(Nanos::from_secs(1), Nanos::from_secs(10))
 }
 
-/// Lateness of the missed periods of a thread so far.
+/// Lateness of the periods that a thread has missed so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Periods that a wake-up has ended, if known.
+    /// Missed periods that have since ended with a wake-up, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_histogram: Option<Box<Histogram>>,
-    /// Periods without a wake-up so far; they are included in the account.
+    /// Periods that have no wake-up yet. They are already included in the account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenPeriods>,
 }
@@ -288,8 +288,8 @@ pub(crate) fn write_accounting(
     Ok(())
 }
 
-/// Reads the threads of a running recording in order, without their histograms; `None` if anything
-/// does not match.
+/// Reads the threads of a running recording in order, without their histograms; `None` if a
+/// checksum or a count does not match.
 pub(crate) fn read_threads(
     connection: &Connection,
     recording: i64,

@@ -9,7 +9,7 @@ use crate::entry::{id_text, started_ns, time};
 use crate::error::Context;
 use crate::{Store, StoreError, runs, texts};
 
-/// Number of runs that are read at once.
+/// Number of runs read at once.
 const RUNS_AT_ONCE: usize = 256;
 
 const COLUMNS: &str = "key, machine, host, name, epoch, definition, begun_ns, crc";
@@ -25,7 +25,7 @@ fn crc_of(epoch: &SeriesEpoch) -> u32 {
         .end()
 }
 
-/// Reads an epoch from a row, with its key; `None` if it was changed.
+/// Reads an epoch from a row, with its key. Returns `None` if the row is damaged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<(i64, SeriesEpoch)>> {
     let epoch = SeriesEpoch {
         machine: row.get(1)?,
@@ -39,7 +39,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Option<(i64, SeriesEpoch)>> {
     Ok(fits.then_some((row.get(0)?, epoch)))
 }
 
-/// Returns all epochs with their keys, by name, machine and number.
+/// Returns all epochs with their keys, ordered by name, machine and number.
 pub(crate) fn epochs(
     connection: &Connection,
     context: &Context,
@@ -47,8 +47,8 @@ pub(crate) fn epochs(
     select(connection, context, ("", &[]))
 }
 
-/// Returns the epochs of one series, because a collector has those of many. `machine` limits them
-/// to the machine with this ID or host name, and those without a host name.
+/// Returns the epochs of one series only, because a collector has those of many. `machine` limits
+/// them to epochs of the machine with this ID or host name, and epochs without a host name.
 pub(crate) fn epochs_of(
     connection: &Connection,
     context: &Context,
@@ -114,7 +114,7 @@ pub(crate) fn put_epoch(
 }
 
 impl Store {
-    /// Returns the epochs of all series, by name, machine and number.
+    /// Returns the epochs of all series, ordered by name, machine and number.
     ///
     /// # Errors
     /// [`StoreError::Damaged`], or any error while reading.
@@ -123,8 +123,8 @@ impl Store {
         Ok(all.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
-    /// Returns the epochs of one series. `machine` limits them to the machine with this ID or host
-    /// name, and those without a host name.
+    /// Returns the epochs of one series. `machine` limits them to epochs of the machine with this
+    /// ID or host name, and epochs without a host name.
     ///
     /// # Errors
     /// Same as [`series`](Self::series).
@@ -233,7 +233,7 @@ impl Store {
         definition: &str,
         now: Timestamp,
     ) -> Result<SeriesEpoch, StoreError> {
-        // Usually nothing has changed, and nothing is written.
+        // Usually nothing has changed, so nothing is written.
         let current = |connection: &Connection, context: &Context| {
             let all = epochs_of(connection, context, name, Some(machine))?.into_iter();
             let own = all.map(|(_, epoch)| epoch);

@@ -1,8 +1,8 @@
 //! Histograms of threads, arranged so that they compress well.
 //!
 //! Counts of neighbouring buckets are similar, so their differences are small. The lowest byte of a
-//! difference is noise, and the rest is mostly zero: each is stored in a separate plane. The
-//! distances between buckets, mostly one, are in a third plane.
+//! difference is noise, and the rest is mostly zero, so these two are stored in separate planes.
+//! The distances between buckets, which are mostly one, are in a third plane.
 
 use punctual_model::{push_varint, take_varint};
 
@@ -10,9 +10,9 @@ use punctual_model::{push_varint, take_varint};
 pub(crate) struct Planes {
     /// Number of values in each histogram.
     pub(crate) lengths: Vec<u8>,
-    /// Values at even positions: distances.
+    /// Values at even positions, which are the distances.
     pub(crate) distances: Vec<u8>,
-    /// Lowest bytes of the differences between values at odd positions: counts.
+    /// Lowest bytes of the differences between values at odd positions, which are the counts.
     pub(crate) low: Vec<u8>,
     /// Remaining bytes of these differences.
     pub(crate) high: Vec<u8>,

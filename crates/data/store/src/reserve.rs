@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::sidecar::sidecar;
 
-/// Reserved space in bytes: a delete needs space in the log before it frees any.
+/// Reserved space in bytes. A delete needs space in the log before it frees any.
 const RESERVE: usize = 4 << 20;
 
 fn reserve_path(path: &Path) -> PathBuf {
@@ -35,7 +35,8 @@ pub(crate) fn keep_reserve(path: &Path) {
             .create_new(true)
             .mode(0o600)
             .open(&path)?;
-        // A sparse file would not reserve blocks. Some file systems cannot allocate them unwritten.
+        // A sparse file would not reserve any blocks. Some file systems cannot allocate blocks
+        // without writing to them.
         match fallocate(&file, FallocateFlags::empty(), 0, RESERVE as u64) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.write_all(&vec![0xa5; RESERVE]),
@@ -43,12 +44,12 @@ pub(crate) fn keep_reserve(path: &Path) {
         }
     };
     if write().is_err() {
-        // A partial reserve would only take space that others need.
+        // An incomplete reserve would only use up space that others need.
         let _ = fs::remove_file(&path);
     }
 }
 
-/// Whether the reserve would take at most half of the free space: recordings need the rest.
+/// Whether the reserve would take at most half of the free space, because recordings need the rest.
 fn has_room(path: &Path) -> bool {
     let folder = path.parent().unwrap_or(path);
     statvfs(folder)

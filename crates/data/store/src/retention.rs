@@ -12,8 +12,8 @@ use crate::reserve::{give_up_reserve, keep_reserve};
 use crate::schema::pragma;
 use crate::{Store, StoreError, pack};
 
-/// Limits for recordings that belong to a series; `None` removes nothing. Histograms, counters and
-/// facts are kept. Recordings that a user made by hand are never changed.
+/// Limits for recordings that belong to a series. A limit of `None` removes nothing. Histograms,
+/// counters and facts are kept. Recordings that a user made by hand are never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionLimits {
     /// Removes samples of recordings that began before this time.
@@ -25,7 +25,7 @@ pub struct RetentionLimits {
     /// Maximum size of the store in bytes. Above it, the oldest recordings lose data first: all
     /// samples before any traces, and all traces before any rows.
     pub size: Option<u64>,
-    /// Later recordings than this one are only reduced because of the size.
+    /// Recordings stored after this one lose data only because of the size limit.
     pub last: Option<Entered>,
     /// The present time. A recording counts as no older than the recordings that were stored before
     /// it. Recordings with a later start time are ignored.
@@ -50,7 +50,7 @@ pub struct Aged {
     pub traces: u64,
     /// Number of recordings that lost their rows.
     pub rows: u64,
-    /// Whether the store still exceeds its maximum size; the remaining data is never removed.
+    /// Whether the store still exceeds its maximum size; its remaining data is never removed.
     pub too_large: bool,
 }
 
@@ -92,7 +92,7 @@ impl Part {
 
 impl Store {
     /// Removes data that exceeds the age limits, then data that exceeds the size limit, one
-    /// recording at a time. Also works on a full disk if it has been called before.
+    /// recording at a time. It also works on a full disk, provided that it has been called before.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -157,8 +157,9 @@ impl Store {
         })
     }
 
-    /// Returns the last recording that was stored before all those that began between `before` and
-    /// `now`. Later recordings cannot be older, even if the clock was wrong when they began.
+    /// Returns the last recording that was stored before every recording that began between
+    /// `before` and `now`. Recordings stored after that cannot be older, even if the clock was
+    /// wrong when they began.
     fn last_before(
         &self,
         before: Timestamp,
@@ -246,7 +247,7 @@ impl Store {
         })
     }
 
-    /// Reserves space on the disk, if there is any.
+    /// Reserves space on the disk if enough is available.
     fn reserve(&self) {
         if !self.link.read_only {
             keep_reserve(self.path());

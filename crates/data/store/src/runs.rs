@@ -12,7 +12,7 @@ use crate::entry::{COLUMNS, ChangedLine, Entry};
 use crate::error::Context;
 use crate::load::load;
 
-/// Data before the buckets in the body.
+/// Data that precedes the buckets in the body.
 #[derive(Serialize, Deserialize)]
 struct Head {
     program: String,
@@ -23,7 +23,8 @@ fn crc_of(recording: i64, body: &[u8]) -> u32 {
     Crc::new("run", recording).blob(body).end()
 }
 
-/// Encodes length and JSON of the head, then length and content of each group's buckets.
+/// Encodes the length and the JSON of the head, then the length and the content of each group's
+/// buckets.
 pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     let head = Head {
         program: program.to_owned(),
@@ -99,14 +100,15 @@ fn is_in_series(connection: &Connection, key: i64) -> rusqlite::Result<bool> {
         .exists([key])
 }
 
-/// Reads the run of a recording; `None` if it was deleted meanwhile.
+/// Reads the run of a recording; `None` if it was deleted in the meantime.
 pub(crate) fn read(
     connection: &Connection,
     context: &Context,
     key: i64,
 ) -> Result<Option<SeriesRun>, StoreError> {
     let on = |error| context.on(error);
-    // Two machines of a fleet may have the same host name.
+    // The delivering machine is preferred, because two machines of a fleet may have the same host
+    // name.
     let sql = format!(
         "SELECT {COLUMNS}, facts, series, coalesce((SELECT machine FROM collected \
          WHERE recording = key), host) FROM recording WHERE key = ?1"

@@ -51,7 +51,8 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
     }
 }
 
-/// Type and name of each database object, with its SQL statement; indexes of constraints have none.
+/// Type and name of each database object, with its SQL statement. Indexes of constraints have no
+/// statement.
 type Objects = BTreeMap<(String, String), Option<String>>;
 
 /// Rejects a store that contains anything but our tables. A view instead of a table, a trigger or a

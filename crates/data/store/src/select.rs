@@ -7,13 +7,13 @@ use uuid::Uuid;
 use crate::filter::WITHOUT_BLOCKS;
 use crate::{Store, StoreError};
 
-/// Minimum number of digits, because shorter input matches by accident.
+/// Minimum number of digits, because shorter input would often match by accident.
 const FEWEST: usize = 4;
 
 /// Parsed input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Selector {
-    /// `last` or `last~N`: the Nth before the newest.
+    /// `last` or `last~N`: the Nth recording before the newest.
     Last(u32),
     /// Hexadecimal digits, in lower case and without hyphens.
     Digits(String),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the path of a store's companion file with this suffix: SQLite's own (`-wal`, `-shm`), or
-/// our leases.
+/// Returns the path of a store's companion file with this suffix: one of SQLite's own (`-wal`,
+/// `-shm`), or that of our leases.
 pub(crate) fn sidecar(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);

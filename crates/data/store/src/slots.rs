@@ -1,4 +1,4 @@
-//! Slots: each due time of a series, and its result.
+//! Slots: the due times of a series, with their results.
 
 use jiff::Timestamp;
 use punctual_model::{Completion, RecordingId, SeriesEpoch, Slot, SlotCause, SlotState};
@@ -23,7 +23,7 @@ pub struct SlotFilter {
     pub since: Option<Timestamp>,
     /// Only slots in this state.
     pub state: Option<SlotState>,
-    /// Maximum number of slots; the newest are kept.
+    /// Maximum number of slots; the newest ones are listed.
     pub limit: Option<usize>,
 }
 
@@ -44,7 +44,7 @@ const SELECT: &str = "SELECT plan_series.machine, plan_series.name, plan_series.
     cause, state, reason, recording, slot.crc
     FROM slot JOIN plan_series ON plan_series.key = slot.series";
 
-/// Reads a slot from a row; `None` if it was changed.
+/// Reads a slot from a row; `None` if the row is damaged.
 fn read(row: &Row<'_>) -> rusqlite::Result<Option<Slot>> {
     let (cause, state): (String, String) = (row.get(4)?, row.get(5)?);
     let recording: Option<String> = row.get(7)?;
@@ -124,8 +124,8 @@ pub(crate) fn write(
 }
 
 impl Store {
-    /// Adds a slot, unless one with the same series, epoch and due time exists. Returns whether it
-    /// is new.
+    /// Adds a slot unless one with the same series, epoch and due time already exists. Returns
+    /// whether it is new.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -135,8 +135,8 @@ impl Store {
     }
 
     /// Same as [`add_slot`](Self::add_slot), but also stores `value` under `name` for this machine
-    /// in the same transaction. Otherwise, a program that is killed between the two would repeat
-    /// the slot.
+    /// in the same transaction. With two transactions, a program that is killed between them would
+    /// repeat the slot.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -291,7 +291,7 @@ impl Store {
                     SlotState::Interrupted,
                     Some("the service was stopped".to_owned()),
                 ),
-                // Its writer is alive: another program is measuring it.
+                // The writer is alive, so another program is still measuring this recording.
                 Some(Completion::Running) => continue,
                 Some(Completion::Interrupted) => (SlotState::Interrupted, Some(KILLED.to_owned())),
                 None => {

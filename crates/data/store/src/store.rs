@@ -41,8 +41,8 @@ impl Store {
         Link::open(path, busy).map(Self::new)
     }
 
-    /// Opens the store like [`open`](Self::open), but to delete from it: on a full disk, it uses
-    /// the disk space reserved for that.
+    /// Opens the store like [`open`](Self::open), but in order to delete from it: on a full disk,
+    /// the disk space reserved for deletes is used.
     ///
     /// # Errors
     /// Same as [`open`](Self::open).
@@ -81,7 +81,8 @@ impl Store {
         self.presumed_dead.borrow().contains(&id)
     }
 
-    /// Runs `work` on a consistent snapshot: changes that others commit meanwhile are invisible.
+    /// Runs `work` on a consistent snapshot: changes that others commit in the meantime are
+    /// invisible.
     pub(crate) fn read<T, E: From<StoreError>>(
         &self,
         work: impl FnOnce(&Connection, &Context) -> Result<T, E>,
@@ -129,12 +130,12 @@ impl Store {
         })
     }
 
-    /// Loads a recording with its intervals. Each part is verified with its checksum and the number
-    /// of its rows.
+    /// Loads a recording with its intervals. Each part is verified by its checksum and its number
+    /// of rows.
     ///
     /// An interrupted or running recording contains the data written so far. Its histograms are the
-    /// sums of the intervals, the accounts are adjusted to them, the verdict is based on them, and
-    /// a warning names the missing data.
+    /// sums of the intervals, the accounts are adjusted to them, the verdict is based on those
+    /// accounts, and a warning names the missing data.
     ///
     /// # Errors
     /// [`StoreError::NoSuch`], [`StoreError::Damaged`], or any error while reading.
@@ -199,7 +200,7 @@ impl Store {
         Ok(swept)
     }
 
-    /// Marks a recording as interrupted, if it is unchanged since `seen`. Removes an incomplete
+    /// Marks a recording as interrupted if it has not changed since `seen`. Removes an incomplete
     /// import, because its source file still exists.
     fn interrupt(&self, seen: &Summary) -> Result<bool, StoreError> {
         self.link.write(|connection, context| {
@@ -217,8 +218,8 @@ impl Store {
             }
             match load(connection, context, seen.id, true) {
                 Ok(recording) => entry.summary = Summary::from_recording(&recording),
-                // The recording is damaged; loading it will report that. Here it only stops
-                // running.
+                // The recording is damaged; loading it will report that. Here, it is only marked as
+                // no longer running.
                 Err(StoreError::Damaged { .. } | StoreError::Recording { .. }) => {
                     entry.summary.completion = Completion::Interrupted;
                     entry.summary.lease = None;
@@ -232,8 +233,8 @@ impl Store {
         })
     }
 
-    /// Begins a recording: stores the data known at the start, as running and without latencies,
-    /// for the writer described by `lease`. Once this returns, the data survives a power cut.
+    /// Begins a recording for the writer described by `lease`. Stores the data known at the start,
+    /// marked as running and without latencies. Once this returns, the data survives a power cut.
     ///
     /// # Errors
     /// [`StoreError::Exists`], or any error while writing.
@@ -244,7 +245,7 @@ impl Store {
             });
         }
         let writer = Writer::begin(Link::open(self.path(), self.link.busy)?, recording, lease)?;
-        // Pages cached by this connection are rarely used while the other one writes.
+        // Pages cached by this connection are rarely used while the writer's connection is in use.
         self.link.release();
         Ok(writer)
     }
@@ -325,8 +326,8 @@ fn entries(
         return Err(context.damaged("a recording is listed twice"));
     }
     if filter.shows_all() {
-        // The index of IDs reveals a page that lost rows. Not count(*), which is a single step
-        // however long it takes.
+        // The index of IDs reveals whether a page has lost rows. The query does not use count(*),
+        // which counts as a single step no matter how long it takes.
         let sql = format!(
             "SELECT count(id) FROM recording INDEXED BY sqlite_autoindex_recording_1 {condition}"
         );

@@ -1,32 +1,32 @@
 //! Tables of a store.
 
-/// Number of this schema. Each change of [`TABLES`] increments it. A program only reads and writes
-/// its own schema.
+/// Version number of this schema. It is incremented with each change to [`TABLES`]. A program only
+/// reads and writes stores with its own version.
 pub(crate) const SCHEMA: i64 = 13;
 
 /// SQL that creates the tables in an empty file.
 ///
-/// * `recording` has the data of a list in small rows that are read in one go, including the lease
-///   of the writer while it runs. `origin` is the origin of an imported recording, as JSON.
-///   `experiment` is the experiment of a block; the checksum does not cover it. `facts` and `audit`
-///   are hashes of rows in `facts`.
+/// * `recording` has the data of a list in small rows that are read in one go. As long as a
+///   recording is running, this includes the lease of its writer. `origin` is the origin of an
+///   imported recording, as JSON. `experiment` is the experiment of a block; the checksum does not
+///   cover it. `facts` and `audit` are hashes of rows in `facts`.
 /// * `head` is the rest of a recording as JSON, without threads and rows.
 /// * `progress` replaces parts of the head while the recording runs.
 /// * `thread` is a measuring thread while the recording runs; its histogram is the sum of the rows.
-/// * `pack` replaces head and threads of a completed recording; both are compressed together.
+/// * `pack` replaces the head and threads of a completed recording; both are compressed together.
 /// * `series` is one interval of one thread.
 /// * `chunk` is a sequence of samples in two compressed streams.
 /// * `attachment` is data that belongs to a recording but is not part of its JSON, such as the
-///   events around each explained outlier. `about` is JSON, `body` is compressed (zstd), `length`
-///   is its uncompressed size.
-/// * `experiment` is an experiment as JSON. There are few, so that the table fits on one page.
-/// * `facts` is the facts of a machine, or an audit, as JSON, stored once for all recordings with
-///   equal ones. `hash` is the hash of the content.
+///   events around each explained outlier. `about` is JSON, `body` is compressed (zstd), and
+///   `length` is the uncompressed size of the body.
+/// * `experiment` is an experiment as JSON. There are few of them, so the table fits on one page.
+/// * `facts` is the facts of a machine, or an audit, as JSON, stored only once if several
+///   recordings have equal ones. `hash` is the hash of the content.
 /// * `plan_series` is an epoch of a series of a plan. `slot` is a due time of an epoch, with its
 ///   result. `run` contains the data of a recording in a series that a trend needs.
 /// * `wake_window` is a window of all wake-ups, from continuous monitoring.
-/// * `plan_state` is persistent state of a service: the last boot and kernel of a series.
-/// * `note` and `change_mark` are written by users, as JSON; there are few.
+/// * `plan_state` is persistent state of a service, such as the last boot and kernel of a series.
+/// * `note` and `change_mark` are written by users, as JSON; there are few of them.
 /// * `collected` names the machine that delivered a recording, and the hash of the delivery.
 /// * `machine` is a line of the overview, updated with each delivery, so that ten thousand machines
 ///   can be shown without reading their recordings. `due` is the sum of the histograms of all
@@ -36,13 +36,13 @@ pub(crate) const SCHEMA: i64 = 13;
 ///   token, as reported by the machine; null until the token is used.
 /// * `destination` and `delivery` are used by a machine that delivers. A finished recording without
 ///   a row in `delivery` is due. No separate row marks it as due, so it cannot be lost between two
-///   transactions. `reason` is the reason of a refusal.
+///   transactions. `reason` is the reason for a refusal.
 ///
 /// All tables are rowid tables: rows with large blobs are slow in WITHOUT ROWID tables
 /// (sqlite.org/withoutrowid.html). Unsigned 64-bit numbers are stored as the signed ones with the
 /// same bits. `crc` is the CRC-32 of the row's other columns, because SQLite does not checksum the
-/// content of the file. Indexes allow listing the newest recordings and finding killed runs without
-/// reading ten years of data.
+/// content of the file. Thanks to indexes, the newest recordings can be listed and killed runs can
+/// be found without reading ten years of data.
 pub(crate) const TABLES: &str = "
 CREATE TABLE facts (
     hash TEXT NOT NULL PRIMARY KEY,

@@ -117,7 +117,7 @@ fn store_locked_too_long_is_named() {
     let error = writer.commit(&Batch::default()).unwrap_err();
     assert!(matches!(error, StoreError::Locked { .. }), "{error}");
     assert!(error.to_string().contains("punctual.db is locked"));
-    // It does not block readers.
+    // The lock does not block readers.
     assert_eq!(store.list().unwrap().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
     writer.commit(&Batch::default()).unwrap();
@@ -189,7 +189,7 @@ fn sample_takes_under_1_6_bytes() {
     let recording = recording(1);
     let mut writer = store.begin(&recording, &lease()).unwrap();
     // Lognormal around 4.5 µs with a spread of 500 ns; at 1 ns resolution, its entropy alone is
-    // 1.38 bytes. A period is missed occasionally.
+    // 1.38 bytes. Occasionally, a period is missed.
     let mut state = 7;
     let mut expected = 86_400_000_000_000;
     let count = 5 * FULL as u64 + 12_345;
@@ -358,7 +358,7 @@ fn oversized_attachment_is_not_decompressed() {
     );
 }
 
-/// SQLite reports both in the same way when it extends a WAL index.
+/// SQLite reports an I/O error and a full disk in the same way when it extends a WAL index.
 #[test]
 fn io_error_is_not_full_disk() {
     let (_folder, path) = store_path();

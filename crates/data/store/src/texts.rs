@@ -1,5 +1,5 @@
-//! Limits of texts: one check for every kind of store, and what a merge or a copy does with
-//! a row that fails it.
+//! Limits on texts: a check shared by all kinds of store, and the handling of entries that fail it
+//! in a merge or a copy.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -41,13 +41,13 @@ pub(crate) fn check_note(
     }
 }
 
-/// The entries of another store that were not taken in, because a text is too long or a
-/// quota is full. They stay in the other store.
+/// Entries of another store that were left out, because a text is too long or a quota is full. They
+/// stay in the other store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LeftOut {
-    /// How many.
+    /// Number of these entries.
     pub left_out: u64,
-    /// Why the first was; `None`: none was.
+    /// Reason why the first of them was left out; `None` if there are none.
     pub left_out_why: Option<String>,
 }
 

@@ -11,11 +11,11 @@ use crate::bits::{Bits, Crc};
 use crate::entry::started_ns;
 use crate::{Store, StoreError, texts};
 
-/// Maximum size of a window as JSON, in bytes: 2,000 buckets and some waits. A longer one cannot be
-/// read back.
+/// Maximum size of a window as JSON, in bytes. It is enough for 2,000 buckets and some waits. A
+/// larger window could not be read back.
 pub const LONGEST_WAKE_WINDOW: u64 = 1 << 20;
 
-/// A window has a few kilobytes, once every few minutes.
+/// A slower level, because a window has only a few kilobytes and is written once every few minutes.
 const LEVEL: i32 = 9;
 
 /// Packs a window for a table. Returns the length of its JSON, and the compressed JSON.
@@ -45,7 +45,7 @@ thread_local! {
     static PACKER: RefCell<Option<(i32, Compressor<'static>)>> = const { RefCell::new(None) };
 }
 
-/// Unpacks the result of [`pack`]; `None` if it was changed.
+/// Unpacks the result of [`pack`]; `None` if the data is damaged.
 pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
     let json = zstd::bulk::decompress(body, length.min(LONGEST_WAKE_WINDOW) as usize).ok()?;
     serde_json::from_slice(&json).ok()
@@ -60,8 +60,8 @@ pub(crate) fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32
         .end()
 }
 
-/// Reads a window from a row with machine, start, length, body and checksum; `None` if it was
-/// changed.
+/// Reads a window from a row with its machine, start, length, body and checksum. Returns `None` if
+/// the row is damaged.
 pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeWindow>> {
     let (machine, start): (String, i64) = (row.get(0)?, row.get(1)?);
     let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
@@ -94,8 +94,8 @@ impl Packed {
 }
 
 impl Store {
-    /// Stores a window, unless one with the same machine and start exists. Returns whether it is
-    /// new.
+    /// Stores a window unless one with the same machine and start already exists. Returns whether
+    /// it is new.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -109,7 +109,7 @@ impl Store {
     /// delivery.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written; then nothing is stored.
+    /// Returns an error if the store cannot be written. In that case, nothing is stored.
     pub(crate) fn add_wake_windows(
         &self,
         deliveries: &[Vec<WakeWindow>],
@@ -140,8 +140,7 @@ impl Store {
         })
     }
 
-    /// Returns the windows of a machine that began at `since` or later, oldest first, at most
-    /// `most`.
+    /// Returns at most `most` windows of a machine that began at `since` or later, oldest first.
     ///
     /// # Errors
     /// [`StoreError::Damaged`], or any error while reading.

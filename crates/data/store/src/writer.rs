@@ -1,4 +1,4 @@
-//! Writes a recording while it is made.
+//! Writes a recording while it is being made.
 
 use punctual_files::lease::Lease as Held;
 use punctual_model::{
@@ -17,15 +17,15 @@ use crate::parts::{
 };
 use crate::{StoreError, facts, lease, pack, runs, texts};
 
-/// Data measured since the last commit. All of it becomes visible to others at once.
+/// Data measured since the last commit. It becomes visible to others all at once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Duration of the measurement so far.
     pub elapsed: Nanos,
-    /// Intervals. An interval with the same thread and start as an earlier one replaces it: an open
-    /// interval is written again as it grows.
+    /// Intervals. An interval with the same thread and start as an earlier one replaces it, because
+    /// an open interval is written again as it grows.
     pub rows: Vec<IntervalRow>,
-    /// Account of each thread so far, by index; if empty, unchanged.
+    /// Account of each thread so far, by index. If this is empty, the accounts are unchanged.
     pub accounting: Vec<Accounting>,
     /// Lateness of each thread's missed periods, by index; empty if unknown.
     pub lateness: Vec<Lateness>,
@@ -33,15 +33,15 @@ pub struct Batch {
     pub suspensions: Vec<Suspension>,
     /// Largest samples so far, in descending order; replaces the earlier ones.
     pub top_samples: Vec<TopSample>,
-    /// Number of samples so far that are in no interval ([`punctual_model::Series`]).
+    /// Number of samples so far that do not belong to any interval ([`punctual_model::Series`]).
     pub dropped: u64,
-    /// Warnings; known ones are not repeated.
+    /// Warnings. Those that are already stored are not added again.
     pub warnings: Vec<String>,
 }
 
-/// Writes one recording while it is made. Has a separate connection and can move to another thread.
-/// If it is dropped without [`finish`](Self::finish), the recording remains running until a sweep
-/// finds it.
+/// Writes one recording while it is being made. Has a separate connection and can move to another
+/// thread. If it is dropped without [`finish`](Self::finish), the recording remains running until a
+/// sweep finds it.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) link: Link,
@@ -95,7 +95,7 @@ impl Writer {
             samples: 0,
             sample_bytes: 0,
         };
-        // Take the lease before the recording becomes visible to others.
+        // The lease must be taken before the recording becomes visible to others.
         let held = lease::take(&link.context.path, recording.id, lease);
         synchronous(&link, Durability::PowerCut)?;
         let head = head_json(recording, recording.samples);
@@ -141,8 +141,8 @@ impl Writer {
         })
     }
 
-    /// Raises the number of threads to at least this, because files of other tools only reveal
-    /// their threads as they are read.
+    /// Raises the number of threads to at least this number, because files of other tools only
+    /// reveal their threads while they are being read.
     pub fn grow(&mut self, threads: usize) {
         if self.tails.len() < threads {
             self.tails.resize_with(threads, Tail::default);
@@ -213,9 +213,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds samples of one thread, in the order of measurement. Every 65,536 samples are compressed
-    /// and written; the next commit writes the rest. Until then, a sample takes 16 bytes of memory.
-    /// For an import with many threads, all samples are written once there are a million.
+    /// Adds samples of one thread, in the order of measurement. Each time 65,536 samples are
+    /// available, they are compressed and written; the next commit writes the rest. Until then, a
+    /// sample takes 16 bytes of memory. In an import with many threads, all buffered samples are
+    /// written once there are a million of them.
     ///
     /// After an error, the samples are still buffered, and the next call writes them: do not pass
     /// them again.
@@ -279,7 +280,8 @@ impl Writer {
     /// # Errors
     /// [`StoreError::NotFinal`] if it is still running, [`StoreError::OtherThreads`],
     /// [`StoreError::NoSuch`] if it is another recording or was deleted, or any error while
-    /// writing. Committed data is kept, and is found as interrupted after this process has ended.
+    /// writing. Committed data is kept, and is found as an interrupted recording after this process
+    /// has ended.
     pub fn finish(self, recording: &Recording) -> Result<(), StoreError> {
         self.check_final(recording)?;
         synchronous(&self.link, Durability::PowerCut)?;
@@ -326,8 +328,8 @@ impl Writer {
     /// Removes the recording from the store.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written. In that case, a later sweep removes the
-    /// recording if it was imported, and marks it as interrupted if it was measured.
+    /// Returns an error if the store cannot be written. In that case, a later sweep removes an
+    /// imported recording, and marks a measured one as interrupted.
     pub fn abandon(self) -> Result<(), StoreError> {
         let (key, id) = (self.key, self.id());
         self.link.write(|connection, context| {
@@ -453,7 +455,7 @@ fn write_entry(
     written.map(drop).map_err(|error| context.on(error))
 }
 
-/// Events that a commit survives.
+/// Events that committed data survives.
 #[derive(Clone, Copy)]
 enum Durability {
     /// The program is killed. The kernel has the pages, and writes them out later (`synchronous =

@@ -1,6 +1,6 @@
 //! Several processes, killed processes, full disks and read-only file systems.
 //!
-//! The processes run this test binary again; [`child`] selects the role from the environment.
+//! The child processes run this test binary again; [`child`] selects the role from the environment.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
 mod common;
@@ -81,7 +81,7 @@ fn run_until_killed(path: &Path) {
 
 #[test]
 fn killed_run_keeps_all_commits() {
-    // Killed early, in the middle of small chunks, and after a full chunk.
+    // The child is killed early, in the middle of small chunks, and after a full chunk.
     for enough in [0, 17, 80] {
         let (_folder, path) = store_path();
         let mut child = child_command("run until killed", &path)
@@ -117,7 +117,7 @@ fn killed_run_keeps_all_commits() {
         let id = store.find("last").unwrap();
         let loaded = store.load(id).unwrap();
         assert_eq!(loaded.completion, Completion::Interrupted);
-        // A commit may have been made but not reported.
+        // The last commit may have been made without having been reported.
         let seconds = loaded.duration_ns.0 / 1_000_000_000;
         assert!(seconds == said || seconds == said + 1, "{seconds}, {said}");
         let source = recording(2, 20);
@@ -250,7 +250,7 @@ fn fill_the_disk(path: &Path) {
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert!(error.to_string().contains("punctual.db"), "{error}");
     drop(writer);
-    // Fill the remaining space, so that not even an empty file can be created.
+    // Fills the remaining space, so that not even an empty file can be created.
     let _ = std::fs::write(path.with_extension("rest"), vec![0; 2_000_000]);
     assert_eq!(store.load(kept.id).unwrap(), kept);
     assert_eq!(
@@ -361,7 +361,7 @@ fn deliver_on_a_full_disk(path: &Path) {
     }
     let count = || store.slots(&SlotFilter::default()).unwrap().len() as u64;
     assert_eq!(count(), added);
-    // If an answer cannot be stored, the recording is due again; reading still works.
+    // If the collector's answer cannot be stored, the recording remains due. Reading still works.
     let answered = store.mark_delivered(&to, kept.id, Some(&"refused ".repeat(20_000)));
     full(answered.unwrap_err());
     assert_eq!(store.due(&to, 9).unwrap(), [kept.id]);

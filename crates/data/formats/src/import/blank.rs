@@ -9,11 +9,11 @@ use punctual_model::{
 
 use super::Source;
 
-/// The unit of most tools: whole microseconds.
+/// The unit that most tools use: whole microseconds.
 pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
 
-/// Maximum number of threads that are read. None of these tools starts more, and with 73 KB per
-/// histogram they fit into memory.
+/// Maximum number of threads that are read. None of these tools starts more threads, and with 73 KB
+/// per histogram, this many fit into memory.
 pub(crate) const THREADS: usize = 2_048;
 
 /// Returns a recording with a known origin and all other values unknown. `format` is the name of
@@ -38,7 +38,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            // Without samples, there are no times that could be unknown.
+            // As long as there are no samples, there are no times that could be unknown.
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| *unknown != Unknown::Times)
                 .collect(),
@@ -70,7 +70,7 @@ pub(crate) fn fact_of<T>(source: &Source<'_>, value: T) -> Fact<T> {
 }
 
 /// Creates a thread with only a histogram. Its sample accounting contains the number of recorded
-/// samples. Without a CPU it is labelled `thread N`, because it may have been pinned.
+/// samples. Without a CPU, the thread is labelled `thread N`, because it may have been pinned.
 pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> ThreadRecord {
     let recorded = histogram.recorded();
     ThreadRecord {
@@ -87,8 +87,8 @@ pub(crate) fn thread(place: usize, cpu: Option<u32>, histogram: Histogram) -> Th
     }
 }
 
-/// Completes a recording: computes the verdict from the threads, and removes values known for all
-/// threads from [`Origin::unknown`].
+/// Completes a recording: computes the verdict from the threads, and removes the values that are
+/// known for all threads from [`Origin::unknown`].
 pub(crate) fn finish(mut recording: Recording) -> Recording {
     recording.verdict = recording.judge();
     let all = |known: fn(&ThreadRecord) -> bool| {

@@ -13,11 +13,11 @@ pub(crate) struct Counted {
     pub(crate) unit: Nanos,
     /// Width of its rows.
     pub(crate) row: Nanos,
-    /// Its rows: lower edge in ns, and samples.
+    /// Its rows: the lower edge in ns, and the number of samples.
     pub(crate) rows: BTreeMap<u64, u64>,
-    /// Samples in no row.
+    /// Number of samples that are in no row.
     pub(crate) beyond: u64,
-    /// Lower bound of the latency of samples in no row.
+    /// Lower bound of the latency of the samples that are in no row.
     pub(crate) from: Nanos,
     /// The smallest latency, if given.
     pub(crate) min: Option<Nanos>,
@@ -46,8 +46,8 @@ impl Counted {
             .ok_or(Malformed::SamplesTooManyInRows)
     }
 
-    /// Returns the end of the last filled row. It is the lower bound of samples in no row, if the
-    /// tool gives no other bound.
+    /// Returns the end of the last filled row. This is the lower bound for samples that are in no
+    /// row, unless the tool states another bound.
     pub(crate) fn end(&self) -> Nanos {
         let last = self.rows.last_key_value();
         last.map_or(Nanos::ZERO, |(lower, _)| {
@@ -58,7 +58,7 @@ impl Counted {
     /// Builds the histogram.
     ///
     /// # Errors
-    /// Returns a description of the contradiction.
+    /// Returns a description of the contradiction, if there is one.
     pub(crate) fn histogram(&self) -> Result<Histogram, Malformed> {
         let total = self.total()?;
         let mut histogram = Histogram::imported(self.unit, self.row);
@@ -70,8 +70,8 @@ impl Counted {
             histogram.add_row(Nanos(*lower), *count);
         }
         histogram.add_unplaced(self.beyond, self.from);
-        // If each sample is in a row of one unit, the rows give the exact sum, unlike a mean with
-        // few digits.
+        // If each sample is in a row that is one unit wide, the sum computed from the rows is
+        // exact, unlike a sum computed from a mean with few digits.
         let exact = self.beyond == 0 && self.row == self.unit;
         let mean = self.mean.filter(|_| !exact);
         let sum = mean.map(|mean| Nanos((mean * total as f64) as u64));
@@ -83,7 +83,7 @@ impl Counted {
     fn check(&self) -> Result<(), Malformed> {
         let first = self.rows.first_key_value().map(|(lower, _)| *lower);
         let last = self.rows.last_key_value().map(|(lower, _)| *lower);
-        // From 1 ms on, files written by punctual have rows as wide as its buckets.
+        // In files written by punctual, rows from 1 ms on are as wide as its buckets.
         let end = |lower: u64| lower.saturating_add(self.row.0.max(bucket_width(lower)));
         let beyond = (self.beyond > 0).then_some(self.from.0);
         if let Some(Nanos(min)) = self.min {
@@ -111,7 +111,7 @@ impl Counted {
         // `max`.
         let max = (self.max).map_or(f64::INFINITY, |max| max.0 as f64 + self.unit.0 as f64);
         if let Some(mean) = self.mean
-            // A mean rounded down to its unit may be below the row of the minimum.
+            // A mean that is rounded down to its unit may be below the row of the minimum.
             && !(min - self.unit.0 as f64..=max).contains(&mean)
         {
             return Err(Malformed::MeanOutside(Nanos(mean as u64)));
@@ -120,8 +120,8 @@ impl Counted {
     }
 }
 
-/// Returns the width of the histogram bucket of punctual that begins at `lower`, from 1 µs on: a
-/// bucket keeps three significant digits.
+/// Returns the width of the histogram bucket of punctual that begins at `lower`, for `lower` from 1
+/// µs on. A bucket keeps three significant digits.
 fn bucket_width(lower: u64) -> u64 {
     let digits = lower.checked_ilog10().unwrap_or(0);
     10u64.pow(digits.saturating_sub(2))

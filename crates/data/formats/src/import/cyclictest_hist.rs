@@ -1,9 +1,9 @@
 //! `cyclictest-hist`: the histogram text of cyclictest's `-h` and `-H`, from its output or its
 //! `--histfile`.
 //!
-//! Facts from rt-tests' `src/cyclictest/cyclictest.c` and `src/lib/histogram.c` and from their
+//! This is based on rt-tests' `src/cyclictest/cyclictest.c` and `src/lib/histogram.c`, and on their
 //! output. With `-H` and more than one thread, rows and most lines below them have an extra column
-//! with the sum (the maximum for `Max`).
+//! with the sum (or the maximum, for `Max`).
 
 use punctual_model::{Cell, Histogram, Nanos, Recording, Table};
 
@@ -49,7 +49,7 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| line.as_bytes() == TITLE)
 }
 
-/// Maximum number of rows from 1 ms on, over all threads, that are kept individually.
+/// Maximum number of rows from 1 ms on that are kept individually, over all threads.
 const FINE_ROWS: u64 = 4_000_000;
 
 /// State while reading the lines of a file.
@@ -60,7 +60,7 @@ struct Text {
     /// The unit of the rows, known after the first filled row.
     unit: Option<FileUnit>,
     histograms: Vec<Histogram>,
-    /// Columns of the rows, including the sum of `-H`.
+    /// Number of columns of the rows, including the sum column of `-H`.
     columns: Option<usize>,
     /// Sum of each column.
     sums: Vec<u64>,
@@ -129,7 +129,8 @@ impl Text {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
                 "" => Ok(()),
-                // The line of overflows is the last one that every file has. Words may follow it.
+                // The line of overflows is the last one that every file has. It may be followed by
+                // words that do not belong to the file.
                 _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
                 _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
                 _ => self.row(line),
@@ -264,7 +265,7 @@ impl Text {
         if columns != threads && !with_sum {
             return Err(Malformed::Columns { columns, threads });
         }
-        // For one thread, rt-tests 2.10 prints the sum in the rows and not below them.
+        // For one thread, rt-tests 2.10 prints the sum in the rows but not below them.
         let all = threads + usize::from(with_sum && threads > 1);
         for (name, line, wanted) in [
             ("Avg Latencies", &self.avg, threads),
@@ -291,7 +292,7 @@ impl Text {
             _ => {}
         }
         if self.unit.is_none() {
-            // Either all samples are beyond the rows, or there are none.
+            // Either all samples are beyond the rows, or there are no samples.
             let counted = [&self.overflows, &self.total].into_iter().flatten();
             let has = |place: usize| counted.clone().any(|line| line.get(place) > Some(&0));
             let of_threads = (0..).zip(min).filter(|(place, _)| has(*place));
@@ -325,8 +326,8 @@ impl Text {
         Ok(())
     }
 
-    /// Returns whether the file lacks rows: no row of the thread is filled, but its overflows
-    /// cannot be all of its samples.
+    /// Returns whether rows are missing from the file, because no row of the thread is filled
+    /// although its overflows cannot be all of its samples.
     fn lacks_rows(&self, place: usize) -> bool {
         let figure = |line: &Option<Vec<u64>>| {
             let figure = line.as_ref().and_then(|line| line.get(place));
@@ -340,12 +341,12 @@ impl Text {
         let listed = self.cycles.get(place).map(|(listed, _)| listed);
         let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
         // If all samples are overflows, their cycle numbers are below `samples`, and the mean is at
-        // least that of one maximum and of minima for the rest.
+        // least the mean of one maximum and, for all other samples, minima.
         listed.is_some_and(|listed| listed.iter().any(beyond))
             || (avg + 1) * samples <= max + (samples - 1) * min
     }
 
-    /// Counts the totals of a file without rows: the latency of each sample is unknown.
+    /// Counts the totals of a file without rows, in which the latency of each sample is unknown.
     fn count_without_rows(&mut self) {
         let totals = self.total.iter().flatten();
         for (histogram, total) in self.histograms.iter_mut().zip(totals) {
@@ -404,8 +405,8 @@ impl Text {
             return Err(Malformed::MaximumInRows { overflows, max });
         }
         let too_large = |name, value| Malformed::FigureTooLarge { name, value };
-        // If the mean of the rows agrees with the printed mean, the rows are more exact, because
-        // the printed mean is rounded down.
+        // If the mean of the rows agrees with the printed mean, the mean of the rows is more exact,
+        // because the printed mean is rounded down.
         let exact_mean = if overflows == 0 && rows_mean == Some(avg) {
             None
         } else {
@@ -494,7 +495,7 @@ mod tests {
             said.contains("rows of the histogram and the line 'Total' are missing"),
             "{said}"
         );
-        // These overflows cannot be all samples either: cycle 4711 is one of them.
+        // These overflows cannot be all of the samples either, because cycle 4711 is one of them.
         let some = none
             .replace("Overflows: 00000 00000", "Overflows: 00001 00000")
             .replace("Thread 0:", "Thread 0: 04711");

@@ -51,8 +51,8 @@ fn recognise(head: &Head<'_>) -> bool {
     found || is_nonsense(head)
 }
 
-/// Returns whether a file contains thread lines with invalid figures. They are recognised, so that
-/// the file is rejected with the reason.
+/// Returns whether a file contains thread lines with invalid figures. Such files are recognised so
+/// that they can be rejected with a reason.
 fn is_nonsense(head: &Head<'_>) -> bool {
     head.lines().any(|line| {
         let line = plain(line.as_bytes());
@@ -63,7 +63,7 @@ fn is_nonsense(head: &Head<'_>) -> bool {
     })
 }
 
-/// Maximum number of spikes kept: more than cyclictest lists.
+/// Maximum number of spikes that are kept. This is more than cyclictest lists.
 const SPIKES: usize = 65_536;
 
 /// A sample above the limit of `--spike`.
@@ -189,8 +189,9 @@ impl Lines {
         Ok(())
     }
 
-    /// Returns the unit of the figures: from the column widths, otherwise as given by the user,
-    /// otherwise microseconds if the figures are too small for a wake-up in nanoseconds.
+    /// Returns the unit of the figures. It is derived from the column widths if possible.
+    /// Otherwise, it is the unit given by the user, or microseconds if the figures are too small
+    /// for a wake-up in nanoseconds.
     fn unit(&self, given: Option<Nanos>) -> Result<Nanos, Malformed> {
         let by_width = self
             .nanos

@@ -1,5 +1,5 @@
 //! `cyclictest-samples`: every sample, as printed by cyclictest and signaltest with `-v` ([`Row`]).
-//! With `--smi`, the number of system management interrupts follows.
+//! With `--smi`, each line also ends with the number of system management interrupts.
 
 use std::collections::BTreeMap;
 
@@ -53,12 +53,12 @@ fn recognise(head: &Head<'_>) -> bool {
 /// Samples per batch of one thread.
 const BATCH: usize = 1_024;
 
-/// State of one thread during reading.
+/// State of one thread while the file is being read.
 struct Channel {
     number: u64,
     tally: Tally,
     next: u64,
-    /// Number of cycles without a line.
+    /// Number of cycles for which there is no line.
     gaps: u64,
     batch: Vec<Sample>,
 }
@@ -73,10 +73,10 @@ struct Channels {
     indexes: Vec<Option<usize>>,
     interval_us: Option<u64>,
     smis: u64,
-    /// CPU of each thread that the file names.
+    /// CPU of each thread, if the file names it.
     cpus: BTreeMap<u64, u32>,
     words: WordsBelow,
-    /// Number of cycles of all threads when the last words below the figures began.
+    /// Number of cycles of all threads at the point where the last words below the figures began.
     above_words: Option<u64>,
     break_value: Option<u64>,
 }
@@ -108,7 +108,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
         }
         source.consume_lines(at, lines);
         if let Some(failure) = failure {
-            // The location is the line that failed.
+            // The location of the error is the line that failed.
             source.consume_lines(0, 1);
             return Err(failure.at(source));
         }
@@ -129,7 +129,7 @@ fn read(source: &mut Source<'_>, sink: &mut dyn SampleSink) -> Result<Recording,
     channels.recording(source, sink)
 }
 
-/// Returns the smallest latency of these lines, and the first interval that they state.
+/// Returns the smallest latency of these lines, and the first interval stated in them.
 fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
     let (mut least, mut interval_us) = (None::<u64>, None);
     for line in head.split(|byte| *byte == b'\n') {
@@ -145,7 +145,7 @@ fn smallest(head: &[u8]) -> (Option<u64>, Option<u64>) {
 
 /// Reason why a line was rejected.
 enum Failure {
-    /// Boxed: samples are read by the million, and at most one is rejected.
+    /// Boxed, because samples are read by the million and at most one is rejected.
     Bad(Box<Malformed>),
     Sink(std::io::Error),
 }
@@ -231,7 +231,7 @@ impl Channels {
         Ok(place)
     }
 
-    /// Handles a line that is not a regular one.
+    /// Handles an irregular line.
     #[cold]
     fn other(
         &mut self,
@@ -308,9 +308,9 @@ impl Channels {
         Ok(())
     }
 
-    /// Keeps the sample that stopped the run. Sample lines, unlike thread lines, lack the thread ID
-    /// given in the line `# Break thread:`. Returns the number of the thread created for it, if
-    /// any, and a warning.
+    /// Keeps the sample that stopped the run. Unlike thread lines, sample lines do not contain the
+    /// thread ID stated in the line `# Break thread:`. Returns the number of the thread created for
+    /// it, if any, and a warning.
     fn stopping_sample(
         &mut self,
         value: u64,

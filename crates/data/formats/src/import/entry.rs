@@ -15,13 +15,13 @@ pub struct Import {
     pub name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
-    /// Description of the imported content, missing values and rejected files: a few paragraphs for
-    /// the documentation.
+    /// A few paragraphs for the documentation about the imported content, missing values and
+    /// rejected files.
     pub documentation: &'static str,
     /// Whether the file contains every sample.
     pub has_samples: bool,
-    /// Whether the file always contains the unit of its figures; otherwise [`Source::with_unit`]
-    /// sets it.
+    /// Whether the file always contains the unit of its figures. If not, [`Source::with_unit`] sets
+    /// the unit.
     pub unit_known: bool,
     /// Returns whether a file with this beginning has this format. Exactly one entry may match a
     /// file; a test tries each entry on all fixtures.
@@ -29,14 +29,15 @@ pub struct Import {
     /// Reads the whole file.
     ///
     /// # Errors
-    /// Returns any violation of the format, with its location; discard the samples that the sink
-    /// has received so far.
+    /// Returns an error for any violation of the format, with its location. In that case, discard
+    /// the samples that the sink has received so far.
     pub read: fn(&mut Source<'_>, &mut dyn SampleSink) -> Result<Recording, ImportError>,
 }
 
 impl Import {
-    /// Returns the provisional recording of a file during reading: it has this format and no
-    /// threads. The result of [`read`](Self::read) replaces all of it except its ID.
+    /// Returns the provisional recording of a file that is still being read. It has this format and
+    /// no threads. Everything except its ID is later replaced by the result of
+    /// [`read`](Self::read).
     pub fn begun(&self, source: &Source<'_>) -> Recording {
         blank(source, self.name, self.name, "timer")
     }

@@ -1,10 +1,10 @@
-//! Errors of reading a file.
+//! Errors that can occur when a file is read.
 
 use std::fmt;
 use std::io;
 
-/// Reason why a file was not read. Each message begins with the file name and, if known, the
-/// location.
+/// Reason why a file was not read. Each message begins with the file name and the location, if
+/// known.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// An unknown format name.
@@ -86,7 +86,7 @@ pub enum Location {
     Byte(u64),
 }
 
-/// Formats as `:12` like compilers, as ` at byte 280`, or as nothing.
+/// Formats as `:12` like compilers, as ` at byte 280`, or as an empty text.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -46,7 +46,7 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
 ];
 
-/// Returns the kind of a file with this beginning, if it is known and cannot be imported.
+/// Returns the kind of a file with this beginning, if it is a known kind that cannot be imported.
 pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     if begins.trim_ascii().is_empty() {
         return Some("is empty");

@@ -5,7 +5,7 @@
 pub struct Head<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Whether these are all bytes of the file.
+    /// Whether these are all the bytes of the file.
     pub whole: bool,
 }
 
@@ -30,7 +30,8 @@ impl<'a> Head<'a> {
         self.bytes.trim_ascii_start().first() == Some(&byte)
     }
 
-    /// Returns whether it is a JSON object with all of these keys somewhere in its first bytes.
+    /// Returns whether the file is a JSON object with all of these keys somewhere in its first
+    /// bytes.
     pub fn is_json_with(&self, keys: &[&str]) -> bool {
         self.begins_with(b'{')
             && keys.iter().all(|key| {

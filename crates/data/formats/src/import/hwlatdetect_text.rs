@@ -1,9 +1,9 @@
 //! `hwlatdetect-text`: the terminal output of hwlatdetect.
 //!
-//! Facts from rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10): parameters, then
-//! `Max Latency:` (`Below threshold` without a sample), `Samples recorded:`, and a line for each
-//! sample (`ts: 1581527483.343962693, inner:11, outer:12`), since 2.5 with `cpu:`, later with
-//! `count:`. With --watch, these lines precede the summary.
+//! This is based on rt-tests' `src/hwlatdetect/hwlatdetect.py` (2.4 and 2.10). The file contains
+//! parameters, then `Max Latency:` (`Below threshold` if there is no sample), `Samples recorded:`,
+//! and a line for each sample (`ts: 1581527483.343962693, inner:11, outer:12`), with `cpu:` since
+//! 2.5, and later also with `count:`. With --watch, these lines precede the summary.
 
 use punctual_model::{Nanos, Recording, Unknown};
 
@@ -46,7 +46,7 @@ struct Text {
     samples: Vec<u64>,
 }
 
-/// Maximum number of samples: a run of weeks lists fewer.
+/// Maximum number of samples. Even a run of several weeks lists fewer.
 const MOST: usize = 4_000_000;
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {

@@ -1,9 +1,9 @@
 //! `jitterdebugger-json`: jitterdebugger's `results.json`.
 //!
-//! Facts from jitterdebugger's `jitterdebugger.c` (`dump_stats`, `worker`, `start_measuring`) and
-//! from its output. Its histogram has a row for each unit up to 1 ms, and silently drops later
-//! samples; `count`, `min`, `max` and `avg` (two decimals) cover all samples. The keys below `cpu`
-//! are thread numbers: they are CPUs only if there is a thread for each CPU.
+//! This is based on jitterdebugger's `jitterdebugger.c` (`dump_stats`, `worker`, `start_measuring`)
+//! and on its output. Its histogram has a row for each unit up to 1 ms, and silently drops samples
+//! beyond that; `count`, `min`, `max` and `avg` (two decimals) cover all samples. The keys below
+//! `cpu` are thread numbers. They are CPU numbers only if there is a thread for each CPU.
 
 use punctual_model::{CpuSet, Nanos, Recording};
 
@@ -34,7 +34,8 @@ or other events.",
 const ROWS_END: Nanos = Nanos(1_000_000);
 
 fn recognise(head: &Head<'_>) -> bool {
-    // A recording of punctual also contains these keys, so its own keys must be absent.
+    // A recording of punctual also contains these keys, so keys that only punctual writes must be
+    // absent.
     head.is_json_with(&["version", "cpu", "histogram", "count"])
         && !["\"thread\"", "\"schema\""]
             .iter()
@@ -150,8 +151,8 @@ mod tests {
         assert_eq!(second.quantile(0.9999), second.max());
         assert_eq!(second.quantile(0.9995), None);
         assert_eq!(second.mean(), Some(Nanos(15_360)));
-        // The sum is computed from the rows if they contain all samples, otherwise from the mean
-        // with its two decimals.
+        // The sum is computed from the rows if they contain all samples, otherwise from the mean,
+        // which has two decimals.
         assert_eq!(first.sum(), Nanos::from_micros(43_449));
         assert_eq!(recording.threads[1].cpu, Some(1));
         let release = recording.host.kernel.release.get().unwrap();

@@ -1,8 +1,9 @@
 //! `jitterdebugger-lines`: the output of jitterdebugger with `-v`.
 //!
-//! `T: 0 ( 1611) A: 0 C:    593411 Min:         2 Avg:    3.04 Max:        57` for each thread, ten
-//! times a second, overwriting the previous lines (`__display_stats` in `jitterdebugger.c`). A
-//! thread runs on the CPU of `A:`; figures are whole microseconds.
+//! `T: 0 ( 1611) A: 0 C:    593411 Min:         2 Avg:    3.04 Max:        57` is printed for each
+//! thread, ten times a second, overwriting the previous lines (`__display_stats` in
+//! `jitterdebugger.c`). A thread runs on the CPU stated after `A:`. The figures are whole
+//! microseconds.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +138,7 @@ impl Line {
             samples,
             min: latency("Min", min.trim())?,
             mean: match samples {
-                // Without samples, jitterdebugger prints the result of zero divided by zero.
+                // Without samples, jitterdebugger prints the result of a division of zero by zero.
                 0 => 0,
                 _ => hundredths(mean.trim())?,
             },

@@ -56,7 +56,7 @@ fn record(bytes: &[u8; RECORD]) -> Option<SampleRecord> {
     };
     let thread = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     let (seconds, nanos) = (number(4), number(12));
-    // A negative latency is written in two's complement.
+    // Negative latencies are written in two's complement.
     let latency_us = number(20).cast_signed();
     if thread as usize >= THREADS
         || seconds >= LATEST_S
@@ -80,7 +80,7 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Option<SampleRecord>> + '_ {
     whole.iter().map(record)
 }
 
-/// The file has no signature: it is recognised if all of its first records are valid.
+/// The file has no signature, so it is recognised if all of its first records are valid.
 fn recognise(head: &Head<'_>) -> bool {
     let first = &head.bytes[..head.bytes.len().min(64 * RECORD)];
     first.len() >= RECORD && records(first).all(|record| record.is_some())
@@ -89,7 +89,7 @@ fn recognise(head: &Head<'_>) -> bool {
 /// Samples per batch of one thread.
 const BATCH: usize = 1_024;
 
-/// State of one thread while reading.
+/// State of one thread while the file is being read.
 struct Channel {
     number: u32,
     tally: Tally,

@@ -1,5 +1,5 @@
 //! The prefix that a log adds to each line of a program's output: the time (GitHub, LAVA, ts(1)),
-//! the time since boot (the kernel's log), or time, host and program (the journal, syslog).
+//! the time since boot (the kernel's log), or the time, host and program (the journal, syslog).
 
 /// Returns the rest of a line after such a prefix and a space; `None` if it has no prefix.
 pub(crate) fn without_prefix(line: &[u8]) -> Option<&[u8]> {
@@ -86,7 +86,7 @@ fn digits(text: &[u8], many: std::ops::RangeInclusive<usize>) -> Option<&[u8]> {
     many.contains(&found).then(|| &text[found..])
 }
 
-/// Returns the rest after a space, or the end.
+/// Returns the rest after a space, or an empty rest at the end.
 fn blank(text: &[u8]) -> Option<&[u8]> {
     match text {
         [] => Some(text),

@@ -4,14 +4,15 @@ use punctual_model::Nanos;
 
 use super::head::shown;
 
-/// A problem in a file. Text of the file is shortened as in all messages ([`shown`]).
+/// A problem in a file. Any text quoted from the file is shortened in the same way as in all
+/// messages ([`shown`]).
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// A problem in a part of the file: a thread, a CPU.
+    /// A problem in one part of the file, such as a thread or a CPU.
     #[error("{part}: {why}")]
     In { part: String, why: Box<Self> },
 
-    // Lines.
+    // Problems with lines.
     #[error("\"{0}\" is not a line that these tools print")]
     Foreign(String),
     #[error("\"{0}\" is not a line that cyclictest writes below the histogram")]
@@ -53,7 +54,7 @@ pub(crate) enum Malformed {
     #[error("oslat stopped at its trace threshold and printed no figures")]
     StoppedAtThreshold,
 
-    // A second run, or another format, in the same file.
+    // Problems with a second run or another format in the same file.
     #[error("a second histogram begins here: split the file into one file for each run")]
     SecondHistogram,
     #[error("a second summary begins here: split the file")]
@@ -94,7 +95,7 @@ pub(crate) enum Malformed {
     )]
     OtherWidth,
 
-    // Values.
+    // Problems with values.
     #[error("'{0}' is not a count")]
     NotACount(String),
     #[error("'{0}' is not a time")]
@@ -161,7 +162,7 @@ pub(crate) enum Malformed {
     #[error("the first column does not contain a CPU number")]
     FirstColumnNotACpu,
 
-    // Figures that contradict each other.
+    // Problems with figures that contradict each other.
     #[error("the minimum, {min}, is not in the first filled row, {row}")]
     MinimumBesideRows { min: Nanos, row: Nanos },
     #[error("the maximum, {max}, is not in the last filled row, {row}")]
@@ -205,7 +206,7 @@ pub(crate) enum Malformed {
     #[error("single noise, noise of a period, noise and runtime are not in increasing order")]
     NoiseNotIncreasing,
 
-    // Rows, columns and parts that are duplicate, out of order, or too many.
+    // Problems with rows, columns and parts that are duplicate, out of order, or too many.
     #[error("more than {most} {what}")]
     TooMany { most: usize, what: &'static str },
     #[error("there are more than {0} cores")]
@@ -267,7 +268,7 @@ pub(crate) enum Malformed {
     #[error("the line 'Core:' lists no CPU, too many CPUs, or a CPU twice")]
     CoreLine,
 
-    // XML.
+    // Problems with XML.
     #[error("not well-formed XML: {0}")]
     NotWellFormed(#[source] quick_xml::Error),
     #[error("a bad attribute: {0}")]
@@ -306,7 +307,7 @@ pub(crate) enum Malformed {
 }
 
 impl Malformed {
-    /// Adds the part of the file that contains the problem.
+    /// Adds the name of the part of the file that contains the problem.
     pub(crate) fn within(self, part: impl Into<String>) -> Self {
         Self::In {
             part: part.into(),
@@ -324,7 +325,7 @@ impl Malformed {
 mod tests {
     use super::*;
 
-    /// All messages that contain no value. Users and their scripts rely on their text.
+    /// All messages that contain no value. Users and their scripts rely on the wording.
     #[test]
     fn fixed_messages_stay_as_they_are() {
         let messages = [

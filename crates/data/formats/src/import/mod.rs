@@ -1,11 +1,12 @@
 //! Imports recordings from the files of other tools.
 //!
-//! A source is one file here, with its documentation, recognition, reader and tests, and one line
-//! in [`IMPORTS`]. A reader goes through its [`Source`] once, in memory that does not grow with the
-//! file, and returns a complete recording. If the file contains samples, it passes them to a
-//! [`SampleSink`] on the way. Only the end of the file shows that everything is valid: a caller
-//! that stores the samples begins a recording with [`Import::begun`] when the first samples arrive,
-//! and deletes it if the reader fails.
+//! Each source format has one file in this folder, with its documentation, detection, reader and
+//! tests, and one entry in [`IMPORTS`]. A reader goes through its [`Source`] once, using memory
+//! that does not grow with the file, and returns a complete recording. If the file contains
+//! samples, the reader passes them to a [`SampleSink`] on the way. Only at the end of the file is
+//! it clear that everything is valid. Therefore, a caller that stores the samples begins a
+//! recording with [`Import::begun`] when the first samples arrive, and deletes it if the reader
+//! fails.
 
 mod blank;
 mod counted;
@@ -56,7 +57,7 @@ pub use source::{Line, Source};
 use malformed::Malformed;
 use pasted::Pasted;
 
-/// All sources, in the order of listing.
+/// All sources, in the order in which they are listed.
 pub const IMPORTS: &[Import] = &[
     json::IMPORT,
     cyclictest_hist::IMPORT,
@@ -95,7 +96,7 @@ fn names<'a>(imports: impl Iterator<Item = &'a Import>) -> Vec<&'static str> {
 }
 
 impl<'a> Source<'a> {
-    /// Reads `input`; messages call it `name`.
+    /// Reads `input`, which is called `name` in messages.
     pub fn new(name: impl Into<String>, input: impl std::io::Read + 'a) -> Self {
         Self::with_recogniser(name.into(), Box::new(input), is_recognised)
     }
@@ -116,8 +117,8 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
         let file = file.to_owned();
         return Err(ImportError::Foreign { file, what });
     }
-    // Formats are recognised from the stripped text: without quotation marks, indentation and words
-    // above the header.
+    // Formats are recognised from the stripped text, which is the text without quotation marks,
+    // indentation and words above the header.
     let bare = Pasted::from_head(head, is_recognised).map(|pasted| pasted.head(head));
     let bare = bare
         .as_deref()

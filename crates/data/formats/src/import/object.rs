@@ -1,4 +1,4 @@
-//! JSON files: parsed as a whole, with typed access to keys.
+//! JSON files, which are parsed as a whole, with typed access to their keys.
 
 use punctual_model::Nanos;
 use serde_json::{Map, Value};
@@ -66,7 +66,7 @@ impl<'a, 's> Object<'a, 's> {
         (self.source).bad_at(Location::Whole, format!("'{place}' {reason}"))
     }
 
-    /// Returns a value; null counts as absent.
+    /// Returns a value. A null counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }

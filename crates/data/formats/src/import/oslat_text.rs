@@ -1,16 +1,17 @@
 //! `oslat-text`: the terminal output of oslat.
 //!
-//! Facts from rt-tests' `src/oslat/oslat.c` (2.4 and 2.10) and from its output:
+//! This is based on rt-tests' `src/oslat/oslat.c` (2.4 and 2.10) and on its output:
 //!
-//! - One line per figure: ` NAME:` with leading spaces, then a tab and a value for each CPU, then
-//!   the unit: `Core`, `Counter Freq` (older: `CPU Freq`), a line for each bucket
-//!   (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min`, `Duration`. `...` replaces the
-//!   buckets that `-z` omits.
-//! - A bucket is named after its upper end, in µs. The last one also contains longer iterations.
+//! - There is one line per figure: ` NAME:` with leading spaces, then a tab and a value for each
+//!   CPU, then the unit. The names are `Core`, `Counter Freq` (older: `CPU Freq`), one for each
+//!   bucket (`    012 (us):`), `Minimum`, `Average`, `Maximum`, `Max-Min` and `Duration`. `...`
+//!   replaces the buckets that `-z` omits.
+//! - A bucket is named after its upper end, in µs. The last one also contains all longer
+//!   iterations.
 //! - Up to 2.4, oslat rounds up: an iteration of 0.3 µs counts as 1 µs, in bucket 1, and `Minimum`
 //!   is 1. 2.5 and 2.6 also round up, but the bucket is 2. From 2.7 on, it rounds down: the
 //!   iteration counts as 0 µs, in bucket 1, and `Minimum` is 0.
-//! - With a `-W` that is not a multiple of 1000, names and figures have three decimals.
+//! - With a `-W` that is not a multiple of 1000, the names and figures have three decimals.
 
 use punctual_model::{CpuSet, Nanos, Policy, Recording, Scheduling, Unknown};
 
@@ -44,13 +45,13 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| line.trim().starts_with("oslat V "))
 }
 
-/// State while reading; values are in the order of the CPUs.
+/// State while the file is being read. Values are in the order of the CPUs.
 #[derive(Default)]
 struct Text {
     scheduling: Option<Scheduling>,
     duration: Option<Nanos>,
     cpus: Vec<u32>,
-    /// Upper end of each bucket in ns, and its iterations.
+    /// Upper end of each bucket in ns, and the number of its iterations.
     buckets: Vec<(u64, Vec<u64>)>,
     /// Whether figures have decimals.
     fine: bool,
@@ -66,7 +67,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     recording.map_err(|reason| source.bad_at(Location::Whole, reason))
 }
 
-/// Parses a time in ns: whole µs, or with three decimals.
+/// Parses a time in µs, which is a whole number or has three decimals, and returns it in ns.
 fn time(text: &str) -> Result<u64, Malformed> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "000"));
     let ns = |text: &str| count(text).map_err(|_| Malformed::NotATime(shown(text.as_bytes())));
@@ -84,7 +85,7 @@ impl Text {
             return Err(Malformed::StoppedAtThreshold);
         }
         let Some((name, values)) = line.split_once(':') else {
-            // `...`, the version, and progress messages of oslat.
+            // This is `...`, the version, or a progress message of oslat.
             return Ok(());
         };
         let (name, values) = (name.trim(), values.trim());
@@ -183,7 +184,8 @@ impl Text {
             .map(|(upper, turns)| (*upper, turns[place]))
             .filter(|(_, turns)| *turns > 0)
             .collect();
-        // If figures are rounded down, they are below the names of their buckets.
+        // If the figures are rounded down, they are below the upper ends after which their buckets
+        // are named.
         let uppers = self.buckets.iter().map(|(upper, _)| *upper);
         let width = uppers.clone().zip(uppers.skip(1)).map(|(a, b)| b - a).min();
         let width = width.unwrap_or(unit);
@@ -215,7 +217,7 @@ impl Text {
     }
 }
 
-/// Maximum number of buckets that are read, above the limit of oslat, which is 1024.
+/// Maximum number of buckets that are read. It is above oslat's own limit of 1024.
 const MOST_BUCKETS: usize = 65_536;
 
 /// Parses ` 0 1 5`.
@@ -286,7 +288,7 @@ mod tests {
         assert_eq!(histogram.quantile(0.5), Some(Nanos::from_micros(1)));
     }
 
-    /// oslat 2.6, captured from a console with the following prompt.
+    /// Output of oslat 2.6, captured from a console together with the prompt that followed.
     #[test]
     fn buckets_one_above_their_turns_are_read() {
         const NEXT: &str = include_str!("../../tests/fixtures/oslat-2.6.txt");

@@ -1,5 +1,5 @@
-//! Text copied from mails, reports and documentation: quoted, indented, below a shell prompt or
-//! other words, or from a log with a time before each line.
+//! Text copied from mails, reports and documentation. It may be quoted, indented, preceded by a
+//! shell prompt or other words, or taken from a log with a time before each line.
 
 use super::head::Head;
 use super::log_prefix::without_prefix;
@@ -14,7 +14,7 @@ pub(crate) struct Pasted {
     markers: Markers,
 }
 
-/// The marks around each line. Each variant includes the previous ones.
+/// What to strip from around each line. Each variant includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Markers {
     /// Indentation and quotation marks.
@@ -86,7 +86,7 @@ impl Pasted {
         }
     }
 
-    /// Returns a head after stripping; lines keep their numbers.
+    /// Returns a head after stripping. The lines keep their numbers.
     pub(crate) fn head(&self, head: &Head<'_>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(head.bytes.len());
         for (number, line) in (1..).zip(head.lines()) {

@@ -1,8 +1,8 @@
 //! `pmqtest-lines`: the lines that pmqtest, ptsematest, svsematest and sigwaittest print for each
 //! pair of threads, during the run or at its end.
 //!
-//! `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876` and
-//! `#1 -> #0, Min    3, Cur    4, Avg    4, Max   37`; only pmqtest has `TO`.
+//! These are lines such as `#0: ID2351, P80, CPU0, I1000; #1: ID2352, P80, CPU0, TO 0, Cycles 4876`
+//! and `#1 -> #0, Min    3, Cur    4, Avg    4, Max   37`. Only pmqtest prints `TO`.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn recognise(head: &Head<'_>) -> bool {
 /// A pair of threads.
 #[derive(Clone, Debug, Default)]
 struct Pair {
-    /// The thread IDs of sender and receiver.
+    /// The thread IDs of the sender and the receiver.
     ids: [u64; 2],
     from_cpu: Option<u32>,
     cpu: Option<u32>,
@@ -49,7 +49,7 @@ struct Pair {
     interval_us: u64,
     timeouts: Option<u64>,
     cycles: u64,
-    /// Minimum, mean, maximum.
+    /// Minimum, mean and maximum.
     figures: Option<(u64, u64, u64)>,
 }
 

@@ -111,7 +111,7 @@ fn read_host(
     Ok(())
 }
 
-/// Reads load, interval and command line, and the CPUs that the command line names.
+/// Reads the load, the interval and the command line, and the CPUs named in the command line.
 fn read_condition(
     file: &Object<'_, '_>,
     recording: &mut Recording,
@@ -252,7 +252,8 @@ fn counts(object: &Object<'_, '_>, key: &str, list: &Value) -> Result<Vec<u64>, 
     numbers.ok_or_else(|| object.bad(key, "contains a value that is not a count"))
 }
 
-/// Returns the width of adjacent classes, given by their lower edges in whole microseconds.
+/// Returns the width of adjacent classes. They are given by their lower edges in whole
+/// microseconds.
 fn width(edges: &[u64]) -> Option<Nanos> {
     let (first, last) = (edges.first()?, edges.last()?);
     let width = match edges {

@@ -51,7 +51,7 @@ pub(crate) fn head(
     Ok(recording)
 }
 
-/// Reads `start_time` and `end_time`, in the format of RFC 2822, to the second.
+/// Reads `start_time` and `end_time`, in the format of RFC 2822, accurate to the second.
 fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportError> {
     let mut time = |key: &str| -> Result<Option<Timestamp>, ImportError> {
         let Some(text) = file.maybe_text(key)?.filter(|text| *text != UNKNOWN) else {
@@ -59,7 +59,7 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
         };
         let time = Timestamp::strptime("%a, %d %b %Y %H:%M:%S %z", text).ok();
         if time.is_none() {
-            // strftime(3) writes the names of days in the user's language.
+            // strftime(3) writes the names of the days in the user's language.
             recording
                 .warnings
                 .push(format!("'{key}' is not an RFC 2822 date"));
@@ -81,8 +81,8 @@ fn times(file: &Object<'_, '_>, recording: &mut Recording) -> Result<(), ImportE
     Ok(())
 }
 
-/// Reads the key `punctual` of a file that punctual wrote: figures in nanoseconds, and the complete
-/// sample accounting.
+/// Reads the key `punctual` of a file that punctual wrote: it contains figures in nanoseconds, and
+/// the complete sample accounting.
 pub(crate) fn additions(
     file: &Object<'_, '_>,
     recording: &mut Recording,
@@ -144,7 +144,7 @@ pub(crate) fn additions(
     Ok(())
 }
 
-/// Reads figures in nanoseconds, if they agree with those of the file.
+/// Reads the figures in nanoseconds, provided that they agree with those of the file.
 fn precise(
     object: &Object<'_, '_>,
     histogram: &mut Histogram,
@@ -163,9 +163,9 @@ fn precise(
     let within = given.filter(|fine| histogram.min().is_some_and(|row| in_first_row(fine, row)));
     let min = fits(given, histogram.min()).or(within);
     let max = fits(maybe("max_ns")?, histogram.max());
-    // The mean of the file has few digits, and is missing if samples are in no row. The sum of
-    // punctual is more exact. It is used if it agrees within the rounding of the rows (1 µs, from 1
-    // ms on one percent).
+    // The mean of the file has few digits, and is missing if samples are in no row. The sum stored
+    // by punctual is more exact. It is used if it agrees to within the rounding of the rows (1 µs,
+    // or one percent from 1 ms on).
     let near = |sum: &Nanos| {
         let fine = sum.0.checked_div(histogram.count());
         let coarse = histogram.mean();

@@ -1,9 +1,10 @@
 //! `rt-tests-json`: the `--json` output of the tools of rt-tests.
 //!
-//! A common head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`), and below `thread` the
-//! figures of each tool: cyclictest, signaltest and cyclicdeadline write `cycles`, `min`, `max`,
-//! `avg` and optionally a `histogram`; pmqtest, ptsematest, svsematest and sigwaittest write a
-//! `sender` and a `receiver`; oslat writes a `histogram` whose last row contains everything longer.
+//! A file has a common head (`rt_write_json` in rt-tests' `src/lib/rt-utils.c`). The figures of
+//! each tool are below `thread`: cyclictest, signaltest and cyclicdeadline write `cycles`, `min`,
+//! `max`, `avg` and optionally a `histogram`; pmqtest, ptsematest, svsematest and sigwaittest write
+//! a `sender` and a `receiver`; oslat writes a `histogram` whose last row also contains everything
+//! longer.
 
 use punctual_model::{
     CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, ThreadRecord, Unknown,
@@ -40,18 +41,18 @@ fn recognise(head: &Head<'_>) -> bool {
     head.is_json_with(&["file_version", "rt_test_version:"])
 }
 
-/// Kind of figures that a file has for each thread.
+/// The kind of figures that a file contains for each thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// cyclictest and similar tools.
+    /// Figures of cyclictest and similar tools.
     Cycles,
-    /// oslat.
+    /// Figures of oslat.
     Oslat,
     /// A sender and a receiver.
     Pair,
 }
 
-/// The tools: name, equivalent probe of punctual, content of their threads.
+/// The tools: the name, the equivalent probe of punctual, and the content of the threads.
 const TOOLS: &[(&str, &str, Kind)] = &[
     ("cyclictest", "timer", Kind::Cycles),
     ("signaltest", "signal", Kind::Cycles),
@@ -85,8 +86,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
     let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
-    // The tools write the value of their switch for nanoseconds here, not a resolution: 1 means
-    // figures in ns.
+    // What the tools write under this key is not a resolution, but the value of their switch for
+    // nanoseconds: 1 means that the figures are in ns.
     let unit = match file.maybe_count("resolution_in_ns")? {
         Some(1) => Nanos(1),
         _ => MICROSECOND,
@@ -103,7 +104,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         recording.threads.push(thread);
     }
     if kind == Kind::Cycles {
-        // All threads have the same number of rows, at least up to the highest of any thread.
+        // All threads have the same number of rows, which reach at least up to the highest row of
+        // any thread.
         let from = |thread: &ThreadRecord| thread.histogram.unplaced_from();
         if let Some(from) = recording.threads.iter().filter_map(from).max() {
             let threads = recording.threads.iter_mut();
@@ -121,8 +123,8 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     Ok(recording)
 }
 
-/// Determines the tool that wrote the file: from its command line if the threads match that tool,
-/// otherwise from the threads.
+/// Determines the tool that wrote the file, from its command line if the threads match that tool,
+/// and otherwise from the threads alone.
 fn tool(
     file: &Object<'_, '_>,
     thread: &Object<'_, '_>,
@@ -145,7 +147,7 @@ fn tool(
         let name = word.rsplit('/').next().unwrap_or(word);
         TOOLS.iter().find(|(known, ..)| *known == name)
     });
-    // The tool may be the third word: `punctual compat cyclictest`.
+    // The tool may be the third word, as in `punctual compat cyclictest`.
     let named = words.by_ref().take(3).flatten().next();
     let usual = TOOLS.iter().find(|(_, _, of)| *of == kind);
     match (named.filter(|(.., of)| *of == kind), usual, kind) {
@@ -156,9 +158,9 @@ fn tool(
     }
 }
 
-/// Forgets the CPUs of all threads but the first, if all threads have the same CPU: up to 2.4,
-/// signaltest writes the CPU of the first thread for each thread. Returns whether all CPUs are
-/// known.
+/// If all threads have the same CPU, forgets the CPUs of all threads but the first, because
+/// signaltest up to 2.4 writes the CPU of the first thread for every thread. Returns whether all
+/// CPUs are known.
 fn forget_copied_cpus(threads: &mut [ThreadRecord]) -> bool {
     let first = threads[0].cpu;
     if threads.iter().any(|thread| thread.cpu != first) {
@@ -228,7 +230,7 @@ fn figures(
         None => None,
         Some(mean) => {
             let ns = (mean * unit.0 as f64).round();
-            // Computed in 128 bits, because a value that does not fit is not a valid mean.
+            // This is computed in 128 bits. A value that does not fit is not a valid mean.
             let sum = (ns as u128).checked_mul(u128::from(histogram.count()));
             let sum = sum.and_then(|sum| u64::try_from(sum).ok());
             let bad = || object.bad("avg", &format!("is {mean}, out of range"));
@@ -270,7 +272,7 @@ fn oslat(object: &Object<'_, '_>, place: usize) -> Result<ThreadRecord, ImportEr
     Ok(thread(place, cpu(object)?, histogram))
 }
 
-/// Reads a sender with its receiver, which measures.
+/// Reads a sender with its receiver. The receiver is the one that measures.
 fn pair(
     object: &Object<'_, '_>,
     place: usize,

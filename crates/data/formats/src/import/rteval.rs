@@ -1,14 +1,14 @@
 //! `rteval-xml`: the `summary.xml` of rteval.
 //!
-//! Facts from rteval's source (3.x): `rteval/rtevalReport.py` (`run_info`), `rteval/sysinfo/*.py`
-//! (`SystemInfo`), `rteval/modules/__init__.py` (`timestamps`), `rteval/modules/loads/__init__.py`
-//! (`loads`), and `rteval/modules/measurement/cyclictest.py` and `timerlat.py`, which run
-//! `cyclictest -q -m -u -h N` and `rtla timerlat hist -u -E N --no-summary` and keep only the rows
-//! of their output:
+//! This is based on rteval's source (3.x): `rteval/rtevalReport.py` (`run_info`),
+//! `rteval/sysinfo/*.py` (`SystemInfo`), `rteval/modules/__init__.py` (`timestamps`),
+//! `rteval/modules/loads/__init__.py` (`loads`), and `rteval/modules/measurement/cyclictest.py` and
+//! `timerlat.py`, which run `cyclictest -q -m -u -h N` and `rtla timerlat hist -u -E N
+//! --no-summary` and keep only the rows of their output:
 //!
 //! - `samples`, `mean` and similar figures are computed from the rows; samples beyond the rows are
-//!   in none of them. `maximum` is the last filled row. In later versions, for cyclictest, it is
-//!   the value of its line `Max Latencies`.
+//!   not included in any of them. `maximum` is the last filled row. In later versions, for
+//!   cyclictest, it is the value in cyclictest's line `Max Latencies`.
 //! - If the maximum is beyond the rows, later versions keep no figures at all. For timerlat, this
 //!   also happens if tracing was stopped at a threshold.
 //! - timerlat's interrupt, thread and user-space latencies are added up into one histogram.
@@ -77,7 +77,7 @@ enum Tool {
     Timerlat,
 }
 
-/// State while reading.
+/// State while the file is being read.
 struct Reading {
     file: String,
     recording: Recording,
@@ -107,7 +107,7 @@ struct Core {
 }
 
 impl Reading {
-    /// Handles the end of an element, which is the last of the open ones.
+    /// Handles the end of an element, which is the last one of those that are open.
     fn element(&mut self, open: &[Element]) -> Result<(), Malformed> {
         let path: Vec<&str> = open.iter().map(|element| element.name.as_str()).collect();
         let Some(last) = open.last() else {
@@ -254,7 +254,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Reads one figure of `statistics`; the others follow from the rows.
+    /// Reads one figure of `statistics`. The remaining figures follow from the rows.
     fn figure(&mut self, name: &str, element: &Element) -> Result<(), Malformed> {
         let text = element.text.trim();
         if element.attribute("unit").is_some_and(|unit| unit != "us") {
@@ -321,12 +321,13 @@ impl Reading {
             self.recording.threads.push(thread);
         }
         self.warn(tool, beyond);
-        // The file lists the loads, so a file without any means a run without loads.
+        // The file lists the loads, so if it contains none, the run had no loads.
         learn(&mut self.recording, &[Unknown::Load]);
         Ok(finish(self.recording))
     }
 
-    /// Sets start and duration of the tool's run; if they are missing, those of the whole run stay.
+    /// Sets the start and the duration of the tool's run. If these are missing, those of the whole
+    /// run are kept.
     fn times(&mut self) {
         let (Some(start), stop) = self.interval else {
             return;
@@ -390,7 +391,7 @@ impl Reading {
     }
 }
 
-/// Returns the thread of a core, and whether samples are beyond the rows, which end at `end`.
+/// Returns the thread of a core, and whether there are samples beyond the rows, which end at `end`.
 fn core_thread(
     place: usize,
     core: Core,
@@ -411,7 +412,7 @@ fn core_thread(
     if lost {
         counted.beyond = 1;
         counted.from = counted.end().max(end.unwrap_or(Nanos::ZERO));
-        // The maximum would be within the rows, but no row is filled there.
+        // The maximum would be within the rows, but the row that would contain it is empty.
         if counted.max.is_some_and(|max| max < counted.from) {
             return Err(Malformed::MaximumInNoBucket);
         }
@@ -493,7 +494,7 @@ mod tests {
         assert_eq!(origin.tool, "cyclictest by rteval 3.9");
     }
 
-    /// A real file: rteval 3.8 with cyclictest.
+    /// A real file, written by rteval 3.8 with cyclictest.
     #[test]
     fn what_rteval_wrote_comes_in() {
         let text = include_str!("../../tests/fixtures/rteval-summary.xml");
@@ -524,7 +525,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let with = |from: &str, to: &str| {
             assert!(CYCLICTEST.contains(from), "{from}");
-            // Replaces the text in the figures of the cores if it occurs there.
+            // Replaces the text in the figures of the cores, if it occurs there.
             let cores = CYCLICTEST.find("<core").unwrap();
             let place = CYCLICTEST[cores..].find(from).map(|place| cores + place);
             let place = place.unwrap_or_else(|| CYCLICTEST.find(from).unwrap());

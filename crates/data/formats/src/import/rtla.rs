@@ -1,19 +1,20 @@
-//! `rtla-timerlat-hist` and `rtla-osnoise-hist`: the histograms printed by rtla of the kernel's
-//! `tools/tracing/rtla`.
+//! `rtla-timerlat-hist` and `rtla-osnoise-hist`: the histograms printed by rtla, which is in the
+//! kernel's `tools/tracing/rtla`.
 //!
-//! Facts from rtla's `src/timerlat_hist.c`, `src/osnoise_hist.c` and
-//! `src/osnoise.c` (6.1 and 6.18) and from their output:
+//! This is based on rtla's `src/timerlat_hist.c`, `src/osnoise_hist.c` and `src/osnoise.c` (6.1 and
+//! 6.18), and on their output:
 //!
-//! - A header (`# RTLA …`, time unit, duration, `Index` with a column for each kind and CPU), the
-//!   rows with samples, `over:`, and without `--no-summary` also `count:`, `min:`, `avg:`, `max:`;
-//!   `-` without samples. Later versions repeat these for all CPUs, below `ALL:`.
+//! - The file consists of a header (`# RTLA …`, the time unit, the duration, and `Index` with a
+//!   column for each kind and CPU), the rows with samples, `over:`, and, without `--no-summary`,
+//!   `count:`, `min:`, `avg:` and `max:`. A figure without samples is `-`. Later versions repeat
+//!   these figures for all CPUs together, below `ALL:`.
 //! - A row begins with its lower edge. The width of the rows (`-b`) and their number (`-E`) are not
 //!   printed.
-//! - timerlat has a column for the interrupt handler (`IRQ`), the thread (`Thr`), and with `-u` or
-//!   `-U` for the return to user space (`Usr`). Each is the time since the timer was due, so each
-//!   includes the previous one.
-//! - osnoise counts in a kernel histogram with the same row width, so its min, avg and max are also
-//!   rounded down to that width.
+//! - timerlat has a column for the interrupt handler (`IRQ`), one for the thread (`Thr`) and, with
+//!   `-u` or `-U`, one for the return to user space (`Usr`). Each is the time since the timer was
+//!   due, so each includes the previous one.
+//! - osnoise counts in the kernel, in a histogram with the same row width, so its min, avg and max
+//!   are also rounded down to that width.
 //! - The end contains `… hit stop tracing` and the number of lost trace events.
 
 use std::collections::BTreeSet;
@@ -98,7 +99,7 @@ const KIND_OSNOISE: Kind = Kind {
     coarse: true,
 };
 
-/// Names of the lines after the rows, in order.
+/// Names of the lines that follow the rows, in order.
 const SUMMARY: [&str; 5] = ["over", "count", "min", "avg", "max"];
 
 /// One column of the file.
@@ -110,7 +111,7 @@ struct Column {
     count: Option<u64>,
 }
 
-/// Content of the file.
+/// The content of the file.
 struct Table {
     unit: Nanos,
     duration: Option<Nanos>,
@@ -153,7 +154,7 @@ fn read(
             "the line '{missing}:' is missing: the file is truncated"
         )));
     }
-    // The rest of the file repeats the columns. Only two notes in it are used.
+    // The rest of the file repeats the columns. Of that part, only two notes are used.
     while let Some(line) = source.next_line()? {
         let text = line.text();
         if text.trim_end() == kind.title || text.starts_with("Index ") {
@@ -173,7 +174,7 @@ fn read(
     Ok(finish(recording))
 }
 
-/// Returns the text of the next line. A last line without a newline was truncated.
+/// Returns the text of the next line. If the last line has no newline, it was truncated.
 fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     let Some(line) = source.next_line()? else {
         return Ok(None);
@@ -186,7 +187,7 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     }
 }
 
-/// Reads a note outside the histogram. Returns whether the line was one.
+/// Reads a note outside the histogram. Returns whether the line was such a note.
 fn note(text: &str, recording: &mut Recording) -> bool {
     if text.contains("hit stop tracing") {
         recording.completion = Completion::Break;
@@ -216,7 +217,7 @@ fn find_title(
     )))
 }
 
-/// Reads from below the title to the line `Index`.
+/// Reads the lines from below the title down to the line `Index`.
 fn read_header(source: &mut Source<'_>, kind: &Kind) -> Result<Table, ImportError> {
     let (mut unit, mut duration) = (None, None);
     while let Some(line) = whole_line(source)? {
@@ -369,8 +370,8 @@ fn read_summary(
         match expected {
             "over" => column.counted.beyond = count(figure, source)?,
             "count" => column.count = Some(count(figure, source)?),
-            // A column without samples has no other figures. It contains `-`, or in older versions
-            // the largest possible number.
+            // A column without samples has no other figures. Instead, it contains `-` or, in older
+            // versions, the largest possible number.
             _ if column.count == Some(0) => {}
             "min" => column.counted.min = Some(time(figure, table.unit, source)?),
             "avg" => {
@@ -396,7 +397,7 @@ fn set_width(table: &mut Table, kind: &Kind, recording: &mut Recording) {
     let mut width = edges.fold(0, greatest_common_divisor);
     if width == 0 {
         // The only row begins at 0, so its width is unknown. It must contain the largest latency of
-        // the columns without samples beyond it.
+        // those columns that have no samples beyond the row.
         let within = table
             .columns
             .iter()

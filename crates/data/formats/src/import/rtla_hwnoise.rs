@@ -1,9 +1,10 @@
 //! `rtla-hwnoise`: the summary printed by `rtla hwnoise`.
 //!
-//! Facts from rtla's `src/osnoise_top.c` (6.1 to 6.18): a title, `duration:` and the time unit, the
-//! column names, and a row for each CPU: periods, runtime, noise, available share in %, the largest
-//! noise of a period, the largest single noise, and the counts of hardware noise and NMIs. All
-//! times are whole µs. Live output clears the screen and prints everything again.
+//! This is based on rtla's `src/osnoise_top.c` (6.1 to 6.18). The summary has a title, `duration:`
+//! and the time unit, the column names, and a row for each CPU: periods, runtime, noise, available
+//! share in %, the largest noise in a period, the largest single noise, and the counts of hardware
+//! noise and NMIs. All times are whole µs. Live output clears the screen and prints everything
+//! again.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ fn recognise(head: &Head<'_>) -> bool {
     head.lines().any(|line| bare(&line) == TITLE)
 }
 
-/// Live output clears the screen with this before each table.
+/// Live output uses this to clear the screen before each table.
 pub(super) const CLEARED: &str = "\u{1b}c";
 
 /// Returns a line without the colours and screen clearing of live output.
@@ -95,7 +96,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
                     None => Ok(()),
                 })
             }
-            // Notes of rtla on lost events and on a stop.
+            // These are rtla's notes on lost events and on a stop.
             _ => {
                 if text.contains("events missed") {
                     recording.warnings.push(format!("rtla: {text}"));

@@ -1,11 +1,11 @@
 //! `rtla-timerlat-top`: the table printed by `rtla timerlat top`.
 //!
-//! Facts from rtla's `src/timerlat_top.c` (6.1 to 6.18): a title, the duration and the time unit,
-//! the column names, and a row for each CPU: the number of interrupts, then current, minimum, mean
-//! and maximum latency of the interrupt handler, of the thread, and with `-u` or `-U` of the return
-//! to user space; `-` without samples. The row `ALL` (since 6.8) contains the number of all
-//! interrupts with six digits and an exponent. Live output clears the screen and prints everything
-//! again.
+//! This is based on rtla's `src/timerlat_top.c` (6.1 to 6.18). The table has a title, the duration
+//! and the time unit, the column names, and a row for each CPU. A row contains the number of
+//! interrupts, then the current, minimum, mean and maximum latency of the interrupt handler, of the
+//! thread and, with `-u` or `-U`, of the return to user space. A figure without samples is `-`. The
+//! row `ALL` (since 6.8) contains the number of all interrupts with six digits and an exponent.
+//! Live output clears the screen and prints everything again.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ struct Row {
     groups: Vec<Option<Figures>>,
 }
 
-/// State while reading the tables.
+/// State while the tables are being read.
 #[derive(Default)]
 struct Tables {
     /// Unit and number of groups of the current table.
@@ -186,7 +186,7 @@ impl Tables {
         }
     }
 
-    /// Checks `#119999 e1 | …`: the number of all interrupts, and its exponent.
+    /// Checks `#119999 e1 | …`: the number of all interrupts, with its exponent.
     fn check_all(&self, text: &str) -> Result<(), Malformed> {
         let head = text.split('|').next().unwrap_or_default();
         let mut words = head.split_whitespace();
@@ -207,7 +207,8 @@ impl Tables {
     }
 }
 
-/// Parses `        0         0         1        88`: current, minimum, mean, maximum.
+/// Parses `        0         0         1        88`: the current, minimum, mean and maximum
+/// latency.
 fn figures(text: &str) -> Result<Option<Figures>, Malformed> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, min, avg, max] = words[..] else {

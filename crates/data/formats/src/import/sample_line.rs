@@ -1,7 +1,7 @@
 //! A line with one sample, as printed by cyclictest and signaltest with `-v`:
-//! `       0:      17:       8`, which is thread, cycle, latency (`print_stat` in rt-tests'
-//! `src/cyclictest/cyclictest.c`). These files are large, so `line` reads a regular line eight
-//! columns at a time.
+//! `       0:      17:       8`, which is the thread, the cycle and the latency (`print_stat` in
+//! rt-tests' `src/cyclictest/cyclictest.c`). These files are large, so `line` reads regular lines
+//! eight columns at a time.
 
 /// One line.
 #[derive(Clone, Copy)]
@@ -13,7 +13,8 @@ pub(crate) struct Row {
     pub(crate) length: usize,
 }
 
-/// Length of a line in the format `%8d:%8lu:%8ld`, as long as no number has more than eight digits.
+/// Length of a line in the format `%8d:%8lu:%8ld`, provided that no number has more than eight
+/// digits.
 const LINE: usize = 8 + 1 + 8 + 1 + 8 + 1;
 
 /// Reads such a line at the beginning of `bytes`. Returns `None` for any other line.
@@ -23,8 +24,8 @@ pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     let (thread, is_thread) = columns(line, 0);
     let (cycle, is_cycle) = columns(line, 9);
     let (latency, is_latency) = columns(line, 18);
-    // Operators without short-circuiting give a single branch per line, which is almost always
-    // taken.
+    // With operators that do not short-circuit, there is only a single branch per line, which is
+    // almost always taken.
     let good = is_thread
         & is_cycle
         & is_latency
@@ -39,17 +40,17 @@ pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     })
 }
 
-/// Reads the number in the eight columns from `at` on, and checks that they hold one: spaces, then
-/// at least one digit, up to the last column. Processes all eight bytes at once, in a word whose
-/// lowest byte is the first column.
+/// Reads the number in the eight columns from `at` on, and checks that they contain one, which is
+/// spaces and then at least one digit, up to the last column. Processes all eight bytes at once, in
+/// a word whose lowest byte is the first column.
 #[inline(always)]
 fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&line[at..at + 8]);
     let word = u64::from_le_bytes(bytes);
-    // Digits are 0x30 to 0x39, a space is 0x20: bit 4 separates them, and the low half of the byte
-    // is the value of either.
+    // Digits are 0x30 to 0x39, and a space is 0x20. Bit 4 distinguishes them, and in both cases,
+    // the low half of the byte is the value.
     let digits = (word >> 4) & EACH;
     let values = word & (0x0f * EACH);
     let good = (word & (0xe0 * EACH) == 0x20 * EACH)
@@ -58,7 +59,8 @@ fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
         // No digit precedes a space, and the last column is a digit.
         & ((digits << 8) & !digits == 0)
         & (digits >> 56 == 1);
-    // Combine neighbours: eight digits to four pairs, to two groups of four, to one number.
+    // Combines neighbours: eight digits into four pairs, these into two groups of four, and these
+    // into one number.
     let pairs = (values * 10 + (values >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     let number = (fours * 10_000 + (fours >> 32)) & 0xffff_ffff;
@@ -84,7 +86,7 @@ pub(crate) fn number(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
 }
 
 /// Reads a regular line at the beginning of `bytes`, without the addition of `--smi`. Returns
-/// `None` if it is another line, or does not end here.
+/// `None` if it is some other line, or continues after the figures.
 #[inline(always)]
 pub(crate) fn sample(bytes: &[u8]) -> Option<Row> {
     let (thread, at) = number(bytes, 0)?;

@@ -4,7 +4,7 @@ use std::io;
 
 use punctual_model::Sample;
 
-/// Receives the samples of a file as they are read: the counterpart of
+/// Receives the samples of a file as they are read. This is the counterpart of
 /// [`SampleSource`](crate::SampleSource).
 pub trait SampleSink {
     /// Receives samples of thread `thread` (an index into
@@ -12,7 +12,7 @@ pub trait SampleSink {
     /// thousand at a time.
     ///
     /// # Errors
-    /// Returns the errors of writing; the reader then stops.
+    /// Returns an error if the samples cannot be written. The reader then stops.
     fn take(&mut self, thread: u32, samples: &[Sample]) -> io::Result<()>;
 }
 

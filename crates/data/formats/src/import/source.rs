@@ -1,4 +1,4 @@
-//! A file during reading.
+//! A file that is being read.
 
 use std::fmt;
 use std::io::{Cursor, ErrorKind, Read};
@@ -16,11 +16,12 @@ const BLOCK: usize = 256 * 1024;
 /// Maximum length of a line. A histogram row of 8192 CPUs takes less than 100 KiB.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// Maximum size of a file that is read as a whole: JSON files contain histograms, not samples.
+/// Maximum size of a file that is read as a whole. JSON files are small, because they contain
+/// histograms instead of samples.
 const WHOLE: usize = 64 * 1024 * 1024;
 
-/// A file during reading: buffered, in memory that does not grow with the file, with the location
-/// for messages.
+/// A file that is being read. It is buffered in memory that does not grow with the file, and it
+/// keeps track of the location for messages.
 pub struct Source<'a> {
     name: String,
     input: Box<dyn Read + 'a>,
@@ -31,13 +32,13 @@ pub struct Source<'a> {
     end: usize,
     /// Whether the input has ended.
     ended: bool,
-    /// Whether the first bytes were examined.
+    /// Whether the first bytes have been examined.
     begun: bool,
-    /// Bytes before the buffer.
+    /// Number of bytes before the buffer.
     before: u64,
     /// Number of lines returned.
     line: u64,
-    /// Parts to strip from each line; `None` if not examined yet.
+    /// Parts to strip from each line; `None` if this has not been determined yet.
     pasted: Option<Option<Pasted>>,
     /// The unit given by the user, for files without one.
     unit: Option<Nanos>,
@@ -92,7 +93,7 @@ impl<'a> Source<'a> {
         Ok(match pasted {
             Some(pasted) => pasted.head(&head),
             None => {
-                // The last line may be incomplete, and its rest may contain other figures.
+                // The last line may be incomplete, and the missing rest may contain other figures.
                 let last = head.bytes.iter().rposition(|byte| *byte == b'\n');
                 let end = last.map_or(0, |last| last + 1);
                 head.bytes[..if head.whole { head.bytes.len() } else { end }].to_vec()
@@ -105,7 +106,7 @@ impl<'a> Source<'a> {
         self.unit
     }
 
-    /// Returns the whole input. Call this at the beginning, or after [`head`](Self::head).
+    /// Returns the whole input. Must be called at the beginning, or after [`head`](Self::head).
     pub fn into_input(self) -> Box<dyn Read + 'a> {
         let mut read = self.buffer;
         read.truncate(self.end);
@@ -122,12 +123,12 @@ impl<'a> Source<'a> {
         self.before + self.start as u64
     }
 
-    /// Returns the number of lines consumed, which is the number of the last one.
+    /// Returns the number of lines consumed, which is also the number of the last one.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// Returns the first bytes without consuming them. Call this at the beginning.
+    /// Returns the first bytes without consuming them. Must be called at the beginning.
     ///
     /// # Errors
     /// Returns [`ImportError::Read`] if reading fails.
@@ -145,8 +146,8 @@ impl<'a> Source<'a> {
     /// Passes each line to `take`, without white space at its ends.
     ///
     /// # Errors
-    /// Returns the errors of [`next_line`](Self::next_line), those of `take` with the line number,
-    /// and an error for a truncated last line.
+    /// Returns any error of [`next_line`](Self::next_line), any error of `take` (with the line
+    /// number), and an error for a truncated last line.
     pub(crate) fn whole_lines(
         &mut self,
         mut take: impl FnMut(&str) -> Result<(), Malformed>,
@@ -163,11 +164,12 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Returns the next line without its end (`\n` or `\r\n`), and whether it had one; `None` at
-    /// the end of the file. A last line without an end may be truncated; the reader must decide.
+    /// Returns the next line without its end (`\n` or `\r\n`), and whether it had one. Returns
+    /// `None` at the end of the file. A last line without an end may be truncated; it is up to the
+    /// reader to decide.
     ///
     /// # Errors
-    /// Returns [`ImportError::Read`] if reading fails, and an error for a line above 1 MiB.
+    /// Returns [`ImportError::Read`] if reading fails, and an error for a line longer than 1 MiB.
     #[inline]
     pub fn next_line(&mut self) -> Result<Option<Line<'_>>, ImportError> {
         let pasted = self.pasted()?;
@@ -226,9 +228,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns the buffered part of the file, at least `least` bytes unless the file ends earlier;
-    /// empty at the end. For records of fixed size. Call [`consume`](Self::consume) with the number
-    /// of bytes used.
+    /// Returns the buffered part of the file: at least `least` bytes unless the file ends earlier,
+    /// and nothing at the end. This is meant for records of fixed size. Afterwards, call
+    /// [`consume`](Self::consume) with the number of bytes used.
     ///
     /// # Errors
     /// Returns [`ImportError::Read`] if reading fails.
@@ -247,7 +249,8 @@ impl<'a> Source<'a> {
         self.start = (self.start + bytes).min(self.end);
     }
 
-    /// Consumes `lines` whole lines with `bytes` bytes of the result of [`block`](Self::block).
+    /// Consumes `lines` whole lines, which are `bytes` bytes of the result of
+    /// [`block`](Self::block).
     #[inline]
     pub fn consume_lines(&mut self, bytes: usize, lines: u64) {
         self.consume(bytes);
@@ -257,7 +260,7 @@ impl<'a> Source<'a> {
     /// Returns the rest of the file, for formats that are read as a whole.
     ///
     /// # Errors
-    /// Returns [`ImportError::Read`] if reading fails, and an error for more than 64 MiB.
+    /// Returns [`ImportError::Read`] if reading fails, and an error if there are more than 64 MiB.
     pub fn rest(&mut self) -> Result<Vec<u8>, ImportError> {
         let mut rest = self.buffer[self.start..self.end].to_vec();
         self.start = self.end;
@@ -358,8 +361,8 @@ fn plain_text(line: &str) -> &str {
     std::str::from_utf8(plain(line.as_bytes())).unwrap_or(line.trim())
 }
 
-/// Makes a reason fit for a terminal, because it may quote the file: no control characters, and at
-/// most a few lines.
+/// Makes a reason suitable for a terminal, because it may quote the file. The result has no control
+/// characters, and at most a few lines.
 fn fit_for_a_terminal(reason: &str) -> String {
     const MOST: usize = 400;
     let mut fit = String::with_capacity(reason.len().min(MOST));
@@ -382,7 +385,7 @@ fn fit_for_a_terminal(reason: &str) -> String {
 pub struct Line<'a> {
     /// The line without its end.
     pub bytes: &'a [u8],
-    /// Whether it had an end.
+    /// Whether it had a line end.
     pub complete: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The sample that stopped a run (cyclictest's -b). Some tools print it, but do not count it in
-//! their figures.
+//! The sample that stopped a run (cyclictest's -b). Some tools print this sample, but do not
+//! include it in their figures.
 
 use punctual_model::{Completion, Histogram, Nanos, Recording};
 
@@ -8,9 +8,10 @@ use super::blank::thread;
 /// Label of a thread that has only such a sample.
 pub(crate) const STOPPED: &str = "thread that stopped the run";
 
-/// Ends the recording at a sample with this latency. The file may name its thread. If the latency
-/// is above the maximum of that thread (of all threads, if none is named), the figures of the file
-/// lack it, and it is added: to that thread, to the only thread, or as an additional thread.
+/// Ends the recording at a sample with this latency. The file may name the thread of the sample. If
+/// the latency is above the maximum of that thread (or of all threads, if none is named), the
+/// figures of the file do not include the sample, so it is added: to that thread, to the only
+/// thread, or as an additional thread.
 pub(crate) fn stopped_by(recording: &mut Recording, latency: Nanos, named: Option<usize>) {
     recording.completion = Completion::Break;
     let holds = |histogram: &Histogram| histogram.max().is_some_and(|max| max >= latency);
@@ -81,7 +82,7 @@ mod tests {
         ];
         assert_eq!(maxima(&recording), expected);
         assert_eq!(recording.completion, Completion::Break);
-        // If a figure of this thread already contains the sample, it is not added.
+        // If the figures of this thread already include the sample, it is not added.
         let held = LINES.replace("value: 52", "value: 30");
         let recording = read_text(&cyclictest_lines::IMPORT, &held).unwrap();
         assert_eq!(

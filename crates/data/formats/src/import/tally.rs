@@ -2,8 +2,8 @@
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
 
-/// Latencies below this have separate rows. From 1 ms (1 µs) on, histogram buckets are wider than
-/// that.
+/// Each latency below this number has a row of its own. From 1 ms (or 1 µs) on, histogram buckets
+/// are wider than such a row.
 const ROWS: usize = 1_000;
 
 /// Counts latencies of whole microseconds or nanoseconds. Counting a common latency costs one
@@ -27,7 +27,7 @@ impl Tally {
     /// Counts one latency within the range of a histogram.
     #[inline(always)]
     pub(crate) fn record(&mut self, latency: i64) {
-        // A negative latency is beyond all rows.
+        // A negative latency is outside all rows.
         match self.rows.get_mut(latency.cast_unsigned() as usize) {
             Some(row) => *row += 1,
             None => {
@@ -37,7 +37,7 @@ impl Tally {
         }
     }
 
-    /// Returns whether this latency or a longer one was counted.
+    /// Returns whether this latency or a longer one has been counted.
     pub(crate) fn reaches(&self, latency: u64) -> bool {
         let from = usize::try_from(latency).unwrap_or(ROWS).min(ROWS);
         let most = self.histogram.max();

@@ -17,7 +17,7 @@ pub(crate) fn read_text(import: &Import, text: &str) -> Result<Recording, Import
 
 /// Returns the reason why a reader rejects a file with this content.
 pub(crate) fn refused(import: &Import, bytes: &[u8]) -> String {
-    // Not `unwrap_err`, which would print the whole recording.
+    // This does not use `unwrap_err`, which would print the whole recording.
     let error = read_bytes(import, bytes).err();
     error.map_or_else(|| "taken".to_owned(), |error| error.to_string())
 }

@@ -39,8 +39,9 @@ fn sequence(line: &[u8]) -> usize {
     }
 }
 
-/// Returns whether a line is one that the tools of rt-tests write besides their figures: an empty
-/// line, a comment, a warning, the policy and load above live lines, cyclictest's notes on CPUs.
+/// Returns whether a line is one that the tools of rt-tests write in addition to their figures: an
+/// empty line, a comment, a warning, the policy and load above live lines, or one of cyclictest's
+/// notes on CPUs.
 pub(crate) fn is_other_line(line: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 9] = [
         b"# ",
@@ -56,7 +57,7 @@ pub(crate) fn is_other_line(line: &[u8]) -> bool {
     line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Words below the figures: for example a reply in a mail, a shell prompt, or further lines of a
+/// Words below the figures, for example a reply in a mail, a shell prompt, or further lines of a
 /// log.
 #[derive(Debug, Default)]
 pub(crate) struct WordsBelow(Option<String>);
@@ -86,8 +87,8 @@ impl WordsBelow {
     }
 }
 
-/// Returns whether a line can only be words. A damaged line of figures begins with a digit or names
-/// figures.
+/// Returns whether a line can only consist of words. A damaged line of figures begins with a digit
+/// or names figures.
 pub(crate) fn is_words(line: &[u8]) -> bool {
     const OF_FIGURES: [&str; 13] = [
         "Min:",
@@ -115,8 +116,8 @@ pub(crate) fn is_words(line: &[u8]) -> bool {
         && !OF_FIGURES.iter().any(|figure| text.contains(figure))
 }
 
-/// Returns whether the last line of a file, which has no end, is words or a shell prompt and not a
-/// truncated line of the tool: it contains no name with a figure.
+/// Returns whether the last line of a file, which has no end, consists of words or a shell prompt
+/// and is not a truncated line of the tool, because it contains no name with a figure.
 pub(crate) fn is_prompt(line: &[u8]) -> bool {
     let line = plain(line);
     let named = line
@@ -161,7 +162,7 @@ pub(crate) fn latency(name: &'static str, text: &str) -> Result<u64, Malformed> 
     })
 }
 
-/// Checks whether minimum, mean and maximum can belong to one run.
+/// Checks whether the minimum, mean and maximum can belong to one run.
 pub(crate) fn in_order(min: u64, avg: u64, max: u64) -> Result<(), Malformed> {
     if min <= avg && avg <= max {
         Ok(())

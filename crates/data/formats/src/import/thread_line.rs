@@ -3,7 +3,7 @@
 //! `T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112`; signaltest
 //! omits `I:`, cyclicdeadline omits `P:`. `Min` has 7 columns, `Act` and `Avg` have 5 columns for
 //! microseconds and 8 for nanoseconds (`print_stat` in each tool's source). cyclictest before 2009,
-//! and that of Xenomai 2.6, only use microseconds, with 8 columns for everything from `I` on.
+//! and that of Xenomai 2.6, use only microseconds, with 8 columns for everything from `I` onwards.
 
 use punctual_model::{Histogram, Nanos};
 
@@ -23,7 +23,7 @@ pub(crate) struct ThreadLine {
     avg: u64,
     max: u64,
     pub(crate) smis: Option<u64>,
-    /// Whether it is in nanoseconds, if the columns show it.
+    /// Whether the line is in nanoseconds, if this can be seen from the columns.
     pub(crate) nanos: Option<bool>,
     /// Whether the last figure fills its column.
     pub(crate) whole: bool,
@@ -111,7 +111,8 @@ impl ThreadLine {
         }
     }
 
-    /// Returns the interval if every latency, read as microseconds, is at least as long.
+    /// Returns the interval if every latency would be at least as long as the interval if it were
+    /// in microseconds.
     pub(crate) fn always_late(&self) -> Option<u64> {
         let least = self.least()?;
         self.interval_us.filter(|interval| least >= *interval)

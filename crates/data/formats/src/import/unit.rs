@@ -1,5 +1,5 @@
 //! The unit of a file that does not name it, microseconds or nanoseconds: with `-N`, cyclictest
-//! prints figures in ns in the same way as figures in µs.
+//! prints figures in ns in exactly the same form as figures in µs.
 
 use punctual_model::{Nanos, Recording};
 
@@ -8,10 +8,10 @@ use super::blank::MICROSECOND;
 /// One nanosecond.
 pub(crate) const NANOSECOND: Nanos = Nanos(1);
 
-/// Lower bound of a wake-up latency, in ns. A smaller minimum must be in µs.
+/// Lower bound of a wake-up latency, in ns. A minimum smaller than this must be in µs.
 pub(crate) const TOO_SHORT_NS: u64 = 100;
 
-/// Upper bound of a run's minimum, in µs. From this value on, a minimum must be in ns.
+/// Upper bound of a run's minimum, in µs. A minimum of this value or more must be in ns.
 const TOO_LATE_US: u64 = 1_000;
 
 /// The unit of a file's figures, and a warning if it is assumed.
@@ -24,9 +24,9 @@ pub(crate) struct FileUnit {
 }
 
 impl FileUnit {
-    /// Returns the unit `given` by the user, or else the unit that the smallest figure of the file
-    /// allows. If the file contains the interval, a minimum of at least one interval counts as ns,
-    /// because no thread always wakes later than its interval.
+    /// Returns the unit `given` by the user, or, failing that, the unit suggested by the smallest
+    /// figure of the file. If the file contains the interval, a minimum of at least one interval
+    /// counts as ns, because no thread always wakes later than its interval.
     pub(crate) fn new(given: Option<Nanos>, least: Option<u64>, interval_us: Option<u64>) -> Self {
         let (one, said) = match (given, least) {
             (Some(unit), _) => (unit, None),

@@ -1,10 +1,10 @@
 //! `xenomai-latency`: the output of Xenomai's `latency` and EVL's `latmus`.
 //!
-//! Facts from Xenomai's `testsuite/latency/latency.c` (2.6 and 3) and libevl's `latmus.c`: `RTT|`
-//! contains the time since the start and the period, `RTD|` the figures of one second and the best
-//! and worst so far, `RTS|` those of the whole run and its duration. Latencies are microseconds
-//! with three decimals, and may be negative, because the timer is programmed ahead by the
-//! calibrated latency. One second contains as many samples as periods.
+//! This is based on Xenomai's `testsuite/latency/latency.c` (2.6 and 3) and libevl's `latmus.c`.
+//! `RTT|` contains the time since the start and the period, `RTD|` the figures of one second and
+//! the best and worst figures so far, and `RTS|` the figures of the whole run and its duration.
+//! Latencies are microseconds with three decimals, and may be negative, because the timer is
+//! programmed ahead by the calibrated latency. One second contains as many samples as periods.
 
 use punctual_model::{Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
 
@@ -40,7 +40,7 @@ fn recognise(head: &Head<'_>) -> bool {
     })
 }
 
-/// Minimum, mean and maximum latency in ns, and overruns.
+/// Minimum, mean and maximum latency in ns, and number of overruns.
 #[derive(Clone, Copy)]
 struct Figures {
     min: i64,
@@ -50,13 +50,13 @@ struct Figures {
     switches: u64,
 }
 
-/// State while reading the file.
+/// State while the file is being read.
 #[derive(Default)]
 struct Text {
     period_us: Option<u64>,
     mode: Option<String>,
     priority: Option<u8>,
-    /// Seconds since the start, at the last `RTT|`.
+    /// Number of seconds from the start to the last `RTT|`.
     at_s: u64,
     /// Number of `RTD|` lines, and the sum of their means.
     seconds: u64,

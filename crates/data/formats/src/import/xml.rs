@@ -7,16 +7,16 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 
 use super::{ImportError, Location, Malformed, Source};
 
-/// Maximum nesting depth; files of this kind have about ten levels.
+/// Maximum nesting depth. Files of this kind have only about ten levels.
 const DEEPEST: usize = 64;
 
-/// An element that is open or just ends.
+/// An element that is open or is just ending.
 #[derive(Debug)]
 pub(crate) struct Element {
     /// Its name.
     pub(crate) name: String,
     attributes: Vec<(String, String)>,
-    /// Its text, without that of nested elements.
+    /// Its text, without the text of nested elements.
     pub(crate) text: String,
 }
 
@@ -29,8 +29,8 @@ impl Element {
 }
 
 /// Reads an XML file, and calls `ended` at the end of each element with all open elements: the
-/// outermost is the first, and the element that ends is the last. An error of `ended` is returned
-/// with its line.
+/// outermost is the first, and the element that ends is the last. An error returned by `ended` is
+/// passed on with its line.
 ///
 /// # Errors
 /// Returns an error for a file that is not well-formed, is truncated, or is nested deeper than 64,
@@ -44,7 +44,7 @@ pub(crate) fn walk(
         let place = Location::Line(line_at(&bytes, error.valid_up_to() as u64));
         source.bad_at(place, "is not UTF-8, which this XML format requires")
     })?;
-    // A byte order mark is not text.
+    // A byte order mark does not count as text.
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     let (mut open, mut roots): (Vec<Element>, _) = (Vec::new(), 0);
     loop {

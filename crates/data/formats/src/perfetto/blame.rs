@@ -1,4 +1,4 @@
-//! Outliers as slices, with their causes inside.
+//! Outliers as slices, with their causes as nested slices.
 
 use std::io::{self, Write};
 
@@ -7,8 +7,8 @@ use punctual_model::{Nanos, Outlier, Segment, Share, Window};
 use super::PerfettoWriter;
 use super::message::{DebugAnnotation, TrackDescriptor, TrackEvent, Type, Value};
 
-/// Number of the track that contains the tracks of the late threads, which have the numbers after
-/// it.
+/// Number of the track that contains the tracks of the late threads, which have the numbers that
+/// follow.
 const REACTIONS: u64 = 1;
 
 /// The tracks of late threads.
@@ -23,7 +23,7 @@ struct Lane {
 }
 
 impl<W: Write> PerfettoWriter<W> {
-    /// Writes an outlier with its causes. `window` is `None` if the outlier's events are not kept.
+    /// Writes an outlier with its causes. `window` is `None` if the outlier's events were not kept.
     /// `stated` is the text in a trace that states the latency. Outliers must be written in the
     /// order of their start.
     ///
@@ -57,7 +57,7 @@ impl<W: Write> PerfettoWriter<W> {
         };
         let about = about(outlier, stated);
         self.track_event(from, begin("outlier", outlier.blame.sentence(), about))?;
-        // The spans of a damaged window may overlap.
+        // In a damaged window, the spans may overlap.
         let segments = window.filter(|window| window.segments_fit());
         for segment in segments.map_or(&[][..], |window| &window.segments) {
             let cause = of_segment(segment, &outlier.blame.shares);
@@ -68,8 +68,8 @@ impl<W: Write> PerfettoWriter<W> {
         self.track_event(to, end())
     }
 
-    /// Returns the track of an outlier: that of its thread, or another one if an outlier of the
-    /// thread overlaps.
+    /// Returns the track of an outlier. This is the track of its thread, or another one if it
+    /// overlaps with another outlier of the thread.
     fn lane(&mut self, outlier: &Outlier, from: Nanos, to: Nanos) -> io::Result<u64> {
         let victim = &outlier.blame.victim;
         let fits = |lane: &Lane| lane.tid == victim.tid && lane.end <= from;

@@ -1,25 +1,26 @@
-//! The events of one CPU, kept so that Perfetto shows no thread and no handler as running while it
-//! is unknown what ran.
+//! The events of one CPU, kept in such a way that Perfetto does not show any thread or handler as
+//! running while it is unknown what was running.
 
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
 use super::event::{self, Handler};
 use super::message::{Event, FtraceEvent};
 
-/// ID of the thread that is shown while events are missing. There is one for each CPU: they count
-/// down from this number, which the kernel never assigns.
+/// ID of the thread that is shown while events are missing. There is one such ID for each CPU. They
+/// count down from this number, which the kernel never assigns.
 const NOT_RECORDED: u32 = i32::MAX as u32;
 
-/// A bit of `prev_state` that no kernel sets, so that Perfetto shows the state as unknown.
+/// A bit of `prev_state` that no kernel sets. It makes Perfetto show the state as unknown.
 const UNKNOWN_STATE: u32 = 0x8000;
 
-/// `EXIT_DEAD`: state of the thread `(not recorded)` when events are recorded again.
+/// `EXIT_DEAD`: the state given to the thread `(not recorded)` when events are being recorded
+/// again.
 const ENDED: u32 = 0x10;
 
-/// Maximum number of open handlers. More can only come from a damaged trace.
+/// Maximum number of open handlers. There can be more only in a damaged trace.
 const HANDLERS: usize = 64;
 
-/// The events of one CPU, and what runs on it.
+/// The events of one CPU, and what is running on it.
 #[derive(Debug)]
 pub(super) struct Cpu {
     number: u32,
@@ -30,7 +31,7 @@ pub(super) struct Cpu {
     /// Time of the last event.
     last: Nanos,
     handlers: Vec<Handler>,
-    /// Events that are not written yet.
+    /// Events that have not been written yet.
     pub(super) events: Vec<FtraceEvent>,
     /// Whether events were lost before these.
     pub(super) lost: bool,
@@ -50,9 +51,9 @@ impl Cpu {
     }
 
     /// Adds an event. All earlier events of the CPU must have been added; if the event contradicts
-    /// them, some are missing. `name` is the name of the thread that wrote the event.
+    /// them, some must be missing. `name` is the name of the thread that wrote the event.
     pub(super) fn add(&mut self, event: &TraceEvent, name: Comm) {
-        // Events that the recorder added may name any thread.
+        // Events added by the recorder may name any thread.
         if !event.is_accounting() {
             if self.current.is_some_and(|task| task.pid != event.pid) {
                 self.interrupt();

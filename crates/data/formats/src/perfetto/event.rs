@@ -12,7 +12,7 @@ use super::message::{
 /// `PWR_EVENT_EXIT` of the kernel: the CPU leaves its idle state.
 const IDLE_EXIT: u32 = u32::MAX;
 
-/// The number of softirqs that Perfetto has names for.
+/// The number of softirqs for which Perfetto has names.
 const SOFTIRQS: u32 = 10;
 
 /// A handler that runs on top of a thread.
@@ -24,7 +24,7 @@ pub(super) enum Handler {
     Hrtimer(u64),
 }
 
-/// Returns the event in Perfetto's form, or `None` if Perfetto does not show such an event.
+/// Returns the event in Perfetto's form, or `None` if Perfetto does not show such events.
 pub(super) fn ftrace(kind: &EventKind) -> Option<Event> {
     switching(kind)
         .or_else(|| interrupting(kind))
@@ -157,8 +157,8 @@ fn interrupting(kind: &EventKind) -> Option<Event> {
         EventKind::VectorEntry {
             vector: Vector::LocalTimer,
         } => Event::LocalTimerEntry(LocalTimer {}),
-        // Perfetto does not show other vectors. It shows interrupts by their name, so write them as
-        // such.
+        // Perfetto does not show other vectors, but it shows interrupts by their name, so the
+        // vectors are written as interrupts.
         EventKind::VectorEntry { vector } => Event::IrqHandlerEntry(IrqHandlerEntry {
             irq: 0,
             name: vector.name().to_owned(),

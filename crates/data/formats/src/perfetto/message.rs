@@ -1,8 +1,8 @@
-//! The messages of Perfetto's format that are written, with the names and numbers of
+//! Those messages of Perfetto's format that are written, with the names and numbers from
 //! `protos/perfetto/trace` (<https://github.com/google/perfetto>, v59). Perfetto calls names that
 //! are written once and then referred to by a number *interned*.
 
-/// A trace file. Several concatenated files are also one file.
+/// A trace file. Several concatenated files are also a valid file.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Trace {
     #[prost(message, repeated, tag = "1")]
@@ -162,7 +162,7 @@ pub(super) struct FtraceEvent {
     pub(super) event: Option<Event>,
 }
 
-/// Kinds of events. Kinds with the same fields share a message type here.
+/// Kinds of events. In this program, kinds with the same fields share a message type.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(super) enum Event {
     #[prost(message, tag = "3")]

@@ -7,9 +7,10 @@
 //! | Irq, SoftIrq, Hrtimer | handlers. Vectors of x86 are interrupts without a number |
 //! | `Other events`, a track for each CPU | events that Perfetto does not show otherwise, and marks |
 //!
-//! If events are missing, a thread named `(not recorded)` takes the CPU, open handlers end, and the
-//! state of the thread that ran becomes unknown. Otherwise Perfetto would show that thread as running
-//! until the next event. Threads have no process, because the kernel's events do not name it.
+//! While events are missing, a thread named `(not recorded)` occupies the CPU, open handlers end,
+//! and the state of the thread that was running becomes unknown. Otherwise Perfetto would show that
+//! thread as running until the next event. Threads have no process, because the kernel's events do
+//! not name it.
 
 mod blame;
 mod cpu;
@@ -36,7 +37,7 @@ use message::{
 /// ID of the packet sequence. There is only one, because all packets come from one writer.
 const SEQUENCE: u32 = 1;
 
-/// `SEQ_INCREMENTAL_STATE_CLEARED`: interned names before this packet are not valid any more.
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: names interned before this packet are no longer valid.
 const CLEARED: u32 = 1;
 
 /// `SEQ_NEEDS_INCREMENTAL_STATE`: the packet refers to interned names.
@@ -48,11 +49,11 @@ const BUNDLE: usize = 512;
 /// Perfetto refuses the file if it contains this CPU or a higher one (`kMaxCpuCount`).
 const CPUS: u32 = 1024;
 
-/// Maximum number of threads whose names are kept. More can only come from a damaged trace.
+/// Maximum number of threads whose names are kept. There can be more only in a damaged trace.
 const THREADS: usize = 1 << 20;
 
-/// Number of the track that contains the tracks of other events. The track of a CPU has this number
-/// plus the number of the CPU.
+/// Number of the track that contains the tracks of other events. The number of a CPU's track is
+/// this number plus the number of the CPU.
 const OTHERS: u64 = 0x1_0000;
 
 /// Facts about the machine, as far as known.
@@ -73,9 +74,9 @@ pub struct PerfettoWriter<W> {
     has_begun: bool,
     cpus: BTreeMap<u32, Cpu>,
     threads: HashMap<u32, Comm>,
-    /// Kernel addresses with names.
+    /// Kernel addresses that have names.
     symbols: HashSet<u64>,
-    /// CPUs with a track of other events.
+    /// CPUs that have a track of other events.
     others: BTreeSet<u32>,
     lanes: Lanes,
 }
@@ -103,7 +104,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.take(event, names, Cpu::add)
     }
 
-    /// Writes an event of a CPU whose other events are unknown. It must not show a thread as
+    /// Writes an event of a CPU whose other events are unknown. The event must not show a thread as
     /// running.
     fn event_alone(&mut self, event: &TraceEvent, names: &impl EventNames) -> io::Result<()> {
         self.take(event, names, |cpu, event, _| cpu.add_alone(event))
@@ -282,10 +283,10 @@ impl<W: Write> PerfettoWriter<W> {
         )
     }
 
-    /// Writes the version of the kernel, which determines the meaning of the bits of a thread's
+    /// Writes the version of the kernel, which determines the meaning of the bits in a thread's
     /// state.
     fn system_info(&mut self, machine: &TracedMachine) -> io::Result<()> {
-        // Without a version, Perfetto would read the states as those of later kernels.
+        // Without a version, Perfetto would interpret the states like those of later kernels.
         const UNKNOWN: &str = "4.14.0 or later, not recorded";
         let utsname = Utsname {
             sysname: "Linux".to_owned(),
@@ -300,8 +301,8 @@ impl<W: Write> PerfettoWriter<W> {
         })
     }
 
-    /// Writes one time on all clocks, so that Perfetto can show the date. Perfetto takes the
-    /// kernel's events to be on CLOCK_BOOTTIME, but those of punctual are on CLOCK_MONOTONIC. The
+    /// Writes the same moment on all clocks, so that Perfetto can show the date. Perfetto assumes
+    /// that the kernel's events are on CLOCK_BOOTTIME, but punctual's are on CLOCK_MONOTONIC. The
     /// two clocks differ after a suspension.
     fn clocks(&mut self, time: Nanos, wall: Timestamp) -> io::Result<()> {
         const REALTIME: u32 = 1;

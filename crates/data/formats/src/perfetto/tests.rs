@@ -1,4 +1,4 @@
-//! Decodes the written file again, and checks its content.
+//! Tests that decode the written file again and check its content.
 
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ fn of_cpu(packets: &[TracePacket], cpu: u32) -> Vec<FtraceEvent> {
     events
 }
 
-/// The threads of a CPU as Perfetto shows them: each with its start. Panics if a switch contradicts
+/// The threads of a CPU as shown by Perfetto, each with its start. Panics if a switch contradicts
 /// the one before it.
 fn shown(packets: &[TracePacket], cpu: u32) -> Vec<(u64, String)> {
     let mut shown: Vec<(u64, String)> = Vec::new();
@@ -161,7 +161,7 @@ fn thread_is_not_shown_where_no_event_is_kept() {
             gap
         ]
     );
-    // The gap lasts from the last event of the first window to the first one of the second.
+    // The gap lasts from the last event of the first window to the first event of the second one.
     assert_eq!((shown[3].0, shown[4].0), (101 * MS + 10, 898 * MS));
     // The waker's CPU has no switches, so nothing is shown as running there.
     let others = of_cpu(&packets, 2);
@@ -215,7 +215,7 @@ fn gaps_and_dropped_middle_of_a_window_are_not_recorded() {
         to: Nanos(100 * MS + 500),
         reason: GapReason::Lost,
     });
-    // Before the gap the last event is the switch to t5; after it t5 switches to t7.
+    // The last event before the gap is the switch to t5. After the gap, t5 switches to t7.
     let shown_gap = shown(&of_windows(&[gap]), 1);
     assert_eq!(names(&shown_gap)[..4], ["t5", "(not recorded)", "t5", "t7"]);
 
@@ -351,7 +351,7 @@ fn outlier(number: u64, window: &mut Window) -> Outlier {
 /// A slice: track, start, end, depth, name, and the annotations.
 type Slice = (u64, u64, u64, usize, String, Vec<DebugAnnotation>);
 
-/// The slices of all tracks. Panics if one does not end or does not nest.
+/// The slices of all tracks. Panics if a slice does not end or is not properly nested.
 fn slices(packets: &[TracePacket]) -> Vec<Slice> {
     let mut events: Vec<_> = packets
         .iter()

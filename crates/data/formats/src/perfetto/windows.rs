@@ -7,8 +7,8 @@ use punctual_model::{Delay, EventKind, Nanos, SliceStart, TraceEvent, Window};
 
 use super::PerfettoWriter;
 
-/// A window contains all events of the late thread's CPUs from this long before the latency. From
-/// earlier times, it contains only the last switch of each CPU and single events of the thread.
+/// A window contains all events of the late thread's CPUs, beginning this long before the latency.
+/// From before that, it contains only the last switch of each CPU and single events of the thread.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
 /// Spans of each CPU without missing events, in order and without overlaps.
@@ -30,7 +30,7 @@ impl<W: Write> PerfettoWriter<W> {
                 (window.events.iter()).map(move |event| (number, window, event))
             })
             .collect();
-        // The sort is stable: events of one CPU with equal times keep their order.
+        // The sort is stable: events of one CPU that have the same time keep their order.
         all.sort_by_key(|(_, _, event)| event.time);
         let mut inside: BTreeMap<u32, usize> = BTreeMap::new();
         for (place, (number, window, event)) in all.iter().enumerate() {
@@ -70,11 +70,11 @@ fn span_of(spans: &Spans, event: &TraceEvent) -> Option<usize> {
         .map(|_| place)
 }
 
-/// Returns for each CPU the spans whose events are complete.
+/// Returns, for each CPU, the spans in which all events are known.
 fn complete<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Spans {
     let mut spans = Spans::new();
     for window in windows {
-        // The window of a job has only the events that concern the job.
+        // The window of a job contains only the events that concern the job.
         if window.delay == Delay::Job {
             continue;
         }
@@ -97,7 +97,7 @@ fn complete<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Spans {
     spans
 }
 
-/// Returns the spans of one CPU of a window whose events are complete.
+/// Returns the spans of a window in which all events of one CPU are known.
 fn of_cpu(window: &Window, cpu: u32) -> Vec<(Nanos, Nanos)> {
     // The middle of a long window is not kept.
     let (first, second) = if window.left_out > 0 {
@@ -128,7 +128,7 @@ fn of_cpu(window: &Window, cpu: u32) -> Vec<(Nanos, Nanos)> {
     spans
 }
 
-/// Removes the inside of a gap from a span. Events at its ends are known.
+/// Removes the interior of a gap from a span. The events at the ends of the gap are known.
 fn without((from, to): (Nanos, Nanos), begin: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
     if end <= from || begin >= to {
         return vec![(from, to)];

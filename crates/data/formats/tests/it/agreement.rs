@@ -1,5 +1,5 @@
-//! The figures in rt-tests' files agree with the recording, and the files stay readable, for any
-//! measurement and any texts.
+//! Tests that for any measurement and any texts, the figures in rt-tests' files agree with the
+//! recording, and the files stay readable.
 
 use proptest::prelude::*;
 use punctual_formats::{Export, ExportOptions, FORMATS, NoSamples};
@@ -28,7 +28,7 @@ fn summary(text: &str, title: &str) -> Vec<u64> {
     figures.map(|figure| figure.parse().unwrap()).collect()
 }
 
-/// Realistic latencies: mostly microseconds, occasionally any value.
+/// Realistic latencies: mostly microseconds, occasionally an arbitrary value.
 fn latencies() -> impl Strategy<Value = Vec<i64>> {
     let latency = prop_oneof![
         8 => 0i64..200_000,
@@ -60,7 +60,7 @@ fn recording_with(threads: &[Vec<i64>]) -> Recording {
     recording
 }
 
-/// Texts that can break files: quotes, backslashes, newlines, control characters and others.
+/// Texts that can break files: quotes, backslashes, newlines, control characters and the like.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\"".to_owned()),

@@ -1,5 +1,5 @@
-//! Formats that are written and read: importing returns everything that the format can represent,
-//! and writing the import produces the same file again.
+//! Formats that are both written and read. Importing returns everything that the format can
+//! represent, and writing the imported recording produces the same file again.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::common::written;
 
-/// The formats with both directions: name for writing, and name of the recognised import.
+/// The formats that support both directions: the name for writing, and the name of the import that
+/// recognises the file.
 const BOTH: [(&str, &str); 3] = [
     ("cyclictest-hist", "cyclictest-hist"),
     ("cyclictest-json", "rt-tests-json"),
@@ -34,7 +35,7 @@ fn read(text: &str, import: &str) -> Recording {
     (found.read)(&mut source, &mut CountSamples::default()).unwrap()
 }
 
-/// Returns rows of 1 µs, as far as they are known.
+/// Returns the rows of 1 µs, as far as they are known.
 fn rows(histogram: &Histogram) -> BTreeMap<u64, u64> {
     let mut rows = BTreeMap::new();
     for (lower, _, count) in histogram.rows() {
@@ -103,13 +104,13 @@ proptest! {
             let text = written(name, &recording, options);
             let back = read(&text, import);
             holds(&recording, &back, limit)?;
-            // Ask for the number of rows that was imported: a text that omits empty rows does not
-            // contain the original number.
+            // Asks for the number of rows that was imported, because a text that omits empty rows
+            // does not contain the original number.
             let known = back.threads.iter().filter_map(|t| t.histogram.unplaced_from()).min();
             let known = known.map(|ns| ns.whole_micros() as usize);
             if known == Some(0) {
-                // All samples were above the rows, so the text has no rows, and none can be written
-                // again.
+                // All samples were above the rows, so the text has no rows, and no rows can be
+                // written again.
                 continue;
             }
             let again = limit.map(|limit| known.map_or(limit, |known| known.min(limit)));
@@ -148,8 +149,8 @@ proptest! {
 }
 
 /// Returns the file without the values that differ after a round trip: its own date, percentiles
-/// (from finer buckets before, from rows of 1 µs after), values that depend on how the run ended,
-/// the parameters of loads, and facts that have no key.
+/// (computed from finer buckets before, and from rows of 1 µs afterwards), values that depend on
+/// how the run ended, the parameters of loads, and facts that have no key.
 fn without_what_differs(text: &str) -> Value {
     const DIFFER: [&str; 6] = ["dataset", "load", "version", "return_code", "node", "clock"];
     fn strip(value: &mut Value) {

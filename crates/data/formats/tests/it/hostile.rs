@@ -1,5 +1,5 @@
 //! Truncated, damaged or malicious files: each is rejected with a reason, or results in a recording
-//! with all invariants.
+//! in which all invariants hold.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn folder(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Shortens a large file of samples, which are all alike.
+/// Shortens a large file of samples, because they are all alike.
 fn shortened(mut bytes: Vec<u8>) -> Vec<u8> {
     const MOST: usize = 28 * 100;
     if bytes.len() > 3 * MOST {
@@ -48,10 +48,10 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
     found
 }
 
-/// Reads a file with one reader and with the recognised one, if any. The reason of an error must be
-/// fit for a terminal.
+/// Reads a file with one reader and with the one that recognises it, if any. The reason given in an
+/// error must be suitable for a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
-    // Writing all formats takes longer than reading, so it is done for one length in 16.
+    // Writing all formats takes longer than reading, so it is done only for one length in 16.
     let thoroughly = bytes.len().is_multiple_of(16);
     let head = Head {
         bytes: &bytes[..bytes.len().min(Head::LENGTH)],
@@ -91,7 +91,7 @@ fn truncated_file_is_refused_or_sound() {
     }
 }
 
-/// Returns the positions of the digits of a text: start and end of each number.
+/// Returns the start and end of each number in a text.
 fn numbers(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut numbers = Vec::new();
     let mut start = None;
@@ -119,7 +119,7 @@ fn extreme_numbers_are_refused_or_sound() {
     let beyond = "18446744073709551616";
     for (_, bytes, import) in fixtures() {
         let numbers = numbers(&bytes);
-        // Try the first numbers, which include all kinds, and the last ones.
+        // Tries the first numbers, which include all kinds, and the last ones.
         let some = numbers.iter().take(14).chain(numbers.iter().rev().take(4));
         for (nth, place) in some.enumerate() {
             for number in [
@@ -236,7 +236,7 @@ fn other_encodings_are_refused() {
     }
 }
 
-/// Some editors begin a UTF-8 text with a byte order mark.
+/// Some editors put a byte order mark at the beginning of UTF-8 text.
 #[test]
 fn a_mark_of_utf8_is_passed_over() {
     for (name, bytes, import) in fixtures() {
@@ -254,7 +254,7 @@ fn a_mark_of_utf8_is_passed_over() {
 }
 
 /// Fuzz targets for data in a store, in the memory of another process, sent to a server, or in a
-/// trace: each with the function that it calls, and with separate seeds.
+/// trace. Each is listed with the function that it calls, and has its own seeds.
 const BLOBS: [(&str, &str); 10] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
     ("program-code", "punctual_fuzz::program(bytes)"),
@@ -312,7 +312,7 @@ enum Change {
     Byte(usize, u8),
     /// Removes a piece.
     Without(usize, usize),
-    /// Repeats a piece.
+    /// Duplicates a piece.
     Twice(usize, usize),
     /// Replaces a number.
     Number(usize, u64),

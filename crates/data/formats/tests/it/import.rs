@@ -1,5 +1,5 @@
-//! Imports of real files of other tools: each is recognised and imported with its figures, and
-//! invalid files are rejected with the location.
+//! Imports of real files of other tools: each file is recognised and imported with its figures, and
+//! invalid files are rejected with the location of the problem.
 
 use std::fs;
 use std::path::PathBuf;

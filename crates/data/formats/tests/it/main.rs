@@ -1,4 +1,4 @@
-//! Files of other tools, read and written, in one program.
+//! Tests that read and write files of other tools, combined into one program.
 
 // Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -1,5 +1,5 @@
-//! Writing and reading returns everything that the format can represent, for each format with both
-//! directions.
+//! Writing and reading returns everything that the format can represent, for each format that
+//! supports both directions.
 
 use std::io;
 
@@ -59,8 +59,8 @@ fn whole_micros(ns: Option<Nanos>) -> u64 {
 }
 
 proptest! {
-    /// Rows, overflows, minimum, mean and maximum are preserved, and writing the import produces
-    /// the same bytes.
+    /// Rows, overflows, minimum, mean and maximum are preserved, and writing the imported recording
+    /// produces the same bytes.
     #[test]
     fn cyclictest_text(threads in threads(5_000_000), options in options()) {
         let before = recording(&threads);
@@ -82,7 +82,7 @@ proptest! {
         let overflowed = |thread: &ThreadRecord| thread.histogram.unplaced_from() == Some(Nanos::ZERO);
         let no_row = |thread: &ThreadRecord| overflowed(thread) || thread.histogram.count() == 0;
         if after.threads.iter().any(overflowed) && after.threads.iter().all(no_row) {
-// All samples overflowed: there are no rows to write.
+// All samples overflowed, so there are no rows to write.
 
 } else {
 prop_assert_eq!(
@@ -232,7 +232,7 @@ proptest! {
         }
     }
 
-    /// A real file with some bytes changed, or truncated, is read or rejected.
+    /// A real file that is truncated or has some bytes changed is either read or rejected.
     #[test]
     fn damaged_files_do_not_panic(
         which in 0usize..FILES.len(),
@@ -252,7 +252,7 @@ proptest! {
             let mut source = Source::new("file", bytes.as_slice());
             let read = (import.read)(&mut source, &mut CountSamples::default());
             if let Ok(recording) = read {
-                // A valid import can be stored.
+                // Any valid import can be stored.
                 let json = serde_json::to_string(&recording).unwrap();
                 prop_assert!(Recording::from_json(&json).is_ok());
             }
@@ -271,7 +271,7 @@ const FILES: &[&[u8]] = &[
     include_bytes!("../fixtures/signaltest-2.4-lines.txt"),
 ];
 
-/// Real files, imported and exported again.
+/// Real files that are imported and exported again.
 #[test]
 fn what_cyclictest_wrote_is_written_again() {
     let rows = |text: &str| -> String {

@@ -1,5 +1,5 @@
-//! The files of rt-tests, byte for byte: a recording with the numbers of a real file of cyclictest
-//! 2.10 is written as that file.
+//! Tests of rt-tests' files, byte for byte: a recording with the numbers of a real file of
+//! cyclictest 2.10 is written as exactly that file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ impl SampleSource for CollectedSamples {
 }
 
 fn written(name: &str, recording: &Recording, samples: &dyn SampleSource, rows: usize) -> String {
-    // The format of the text in 2.10.
+    // The format of the text in version 2.10.
     let options = ExportOptions {
         histogram_us: Some(rows),
         sparse_rows: true,
@@ -82,7 +82,7 @@ fn figures(thread: &Value) -> Figures {
 }
 
 /// Returns the latencies of a thread, in µs: those in its rows, and those at or above `limit`, one
-/// for each remaining cycle, chosen such that maximum and mean match the file.
+/// for each remaining cycle, chosen so that the maximum and the mean match the file.
 fn latencies(figures: &Figures, limit: u64) -> (Vec<u64>, Vec<u64>) {
     let inside: Vec<u64> = (figures.rows.iter())
         .flat_map(|(us, count)| vec![*us; *count as usize])
@@ -123,8 +123,8 @@ fn thread_record(figures: &Figures, latencies_us: impl Iterator<Item = u64>) -> 
     }
 }
 
-/// Returns a recording with the content of the file. Samples beyond `limit` are first placed at the
-/// cycles listed in the text file, and the others after these.
+/// Returns a recording with the content of the file. Samples beyond `limit` are placed at the
+/// cycles listed in the text file first, and any others after these.
 fn recording_of(json: &str, text: &str, limit: u64) -> (Recording, CollectedSamples) {
     let file: Value = serde_json::from_str(json).unwrap();
     let string = |value: &Value| value.as_str().unwrap().to_owned();
@@ -279,7 +279,7 @@ fn thread_without_samples_matches_original_layout() {
     let thread = "    \"0\": {\n      \"histogram\": {\n      },\n      \"cycles\": 0,\n      \"min\": 0,\n      \"max\": 0,\n      \"avg\": 0.00,\n      \"cpu\": -1,\n      \"node\": 0\n    }\n";
     assert!(ours.contains(thread), "{ours}");
     let text = written("cyclictest-hist", &recording, &NoSamples, 100);
-    // The colon is followed by a space, which the original prints before its list.
+    // The colon is followed by a space, because the original prints it before its list.
     assert_eq!(
         text,
         "# Histogram\n\
@@ -338,7 +338,7 @@ fn full_rows_are_all_there() {
     let rows: Vec<&str> = full.lines().filter(|l| !l.starts_with('#')).collect();
     assert_eq!(rows.len(), 201, "200 rows and the empty line");
     assert_eq!(rows[0], "000000 000000\t000000");
-    // Scripts read until this line: the sum of each column.
+    // This line, the sum of each column, is where scripts stop reading.
     let place = full.lines().position(|line| line.starts_with("# Total:"));
     assert_eq!(place, Some(201));
     let sum = |column| -> u64 {

@@ -1,5 +1,5 @@
-//! Invariants of the result of any reader for any file, however hostile. Shared by the tests and
-//! the fuzz targets (`fuzz/`).
+//! Invariants that hold for the result of any reader and any file, even a hostile one. Shared by
+//! the tests and the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 
@@ -26,11 +26,11 @@ impl SampleSink for ByThread {
     }
 }
 
-/// Reads `bytes` with `import`, and checks the invariants of the result. `thoroughly` also checks
-/// the files written from it.
+/// Reads `bytes` with `import`, and checks the invariants of the result. If `thoroughly` is set,
+/// also checks the files written from the result.
 ///
 /// # Panics
-/// If an invariant does not hold.
+/// Panics if an invariant does not hold.
 pub fn read_and_check(
     import: &Import,
     bytes: &[u8],
@@ -57,7 +57,7 @@ pub fn read_and_check(
 
 /// Checks the invariants of a recording.
 fn check(recording: &Recording) {
-    // Our own recordings are imported unchanged, with any content.
+    // Our own recordings are imported unchanged, whatever their content is.
     let Some(origin) = recording
         .origin
         .as_ref()
@@ -89,7 +89,8 @@ fn check_written(recording: &Recording) {
         let export = Export {
             recording,
             samples: &NoSamples,
-            // Use few rows, because a file with two samples could have a million.
+            // Only a few rows are used, because a file with two samples could have a million of
+            // them.
             options: ExportOptions {
                 sparse_rows: false,
                 extra_key: true,

@@ -5,9 +5,9 @@ use punctual_model::{Audit, Finding, FindingState};
 use crate::junit::xml::{self, Case, State, Suite};
 
 /// Returns the audit as JUnit XML, with one test suite per topic and one test case per finding. A
-/// failed finding of severity high or fatal is a failure, as for the exit code. Other problems
-/// pass, with their text as output. Findings that are unknown or do not apply are skipped, with the
-/// reason.
+/// failed finding of severity high or fatal is a failure, in line with the exit code. Other
+/// problems pass, and their text becomes the output of the test case. Findings that are unknown or
+/// do not apply are skipped, with the reason.
 pub fn junit(audit: &Audit) -> String {
     let mut topics: Vec<&str> = audit.findings.iter().map(|f| f.topic.as_str()).collect();
     topics.sort_unstable();

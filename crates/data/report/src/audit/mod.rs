@@ -1,5 +1,5 @@
 //! Audits of a machine in the formats of code scanning (SARIF) and continuous integration (JUnit).
-//! For the form that people read, see [`document`](crate::document::audit).
+//! For output that people read, see [`document`](crate::document::audit).
 
 mod junit;
 mod sarif;
@@ -26,7 +26,8 @@ mod tests {
         text::render(&audit, &TextStyle::default())
     }
 
-    /// Returns an audit with `text` in every text field, since captured facts can contain any text.
+    /// Returns an audit with `text` in every text field, because captured facts can contain
+    /// arbitrary text.
     fn audit_of(text: &str) -> Audit {
         use FindingState::*;
         let states = [Ok, Warn, Fail, Unknown, NotApplicable];

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 use crate::sanitize::sanitize;
 
-/// Returns the audit as one SARIF run: each check is a rule, each finding a result. Findings that
-/// are ok or do not apply are included (`kind`), so that a reader sees everything that was checked.
+/// Returns the audit as one SARIF run. Each check is a rule, and each finding is a result. Findings
+/// that are ok or do not apply are included (`kind`), so that a reader sees everything that was
+/// checked.
 pub fn sarif(audit: &Audit) -> Value {
     let rules: Vec<Value> = audit.findings.iter().map(rule).collect();
     let results: Vec<Value> = audit.findings.iter().enumerate().map(result).collect();
@@ -24,8 +25,8 @@ pub fn sarif(audit: &Audit) -> Value {
     )
 }
 
-/// Returns a SARIF file with one run of this program. `of` names the command and tells the runs of
-/// different commands apart.
+/// Returns a SARIF file with one run of this program. `of` names the command, which distinguishes
+/// the runs of different commands.
 pub(crate) fn run(of: &str, rules: &[Value], properties: &Value, results: &[Value]) -> Value {
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -1,4 +1,4 @@
-//! An audit with the most important findings first, the output of `doctor`.
+//! An audit with the most important findings first, which is the output of `doctor`.
 
 use punctual_model::{Audit, Expectation, Fact, Finding, FindingState, Nanos, Severity, counted};
 
@@ -17,7 +17,7 @@ const FACTS: usize = 3;
 const UNKNOWN: usize = 5;
 
 /// Returns an audit: a summary, failed checks, checks that need attention, and unknown checks. The
-/// other checks follow if all are requested.
+/// remaining checks follow if all are requested.
 pub fn audit(audit: &Audit, detail: AuditDetail) -> Document {
     let all = detail.all;
     let mut document = Document::default();
@@ -78,7 +78,7 @@ fn head(document: &mut Document, audit: &Audit) {
     document.push(Section::new(summary));
 }
 
-/// Returns the latency that a machine like this can reach, and the largest one measured.
+/// Returns the latency that a machine like this can reach, and the largest latency measured.
 fn expectation(expectation: &Expectation) -> String {
     let frequency = expectation.frequency_khz.as_ref().and_then(Fact::get);
     let mut text = match (frequency, expectation.max_ns) {
@@ -163,7 +163,8 @@ fn marked(rows: Vec<Row>) -> Table {
     Table::new(columns, rows)
 }
 
-/// Returns the unknown checks, grouped by reason: one missing right often affects many checks.
+/// Returns the unknown checks, grouped by reason, because a single missing right often affects many
+/// checks.
 fn unknown(audit: &Audit, all: bool) -> Section {
     let mut groups: Vec<(&str, Vec<&Finding>)> = Vec::new();
     let unknown = audit.findings.iter();
@@ -177,7 +178,7 @@ fn unknown(audit: &Audit, all: bool) -> Section {
         return Section::default();
     }
     let rows = groups.into_iter().map(|(why, findings)| {
-        // The most important check comes first; the others repeat the same reason.
+        // The most important check comes first. The others would only repeat the reason.
         let shown = if all { usize::MAX } else { UNKNOWN };
         let mut titles: Vec<String> = findings
             .iter()

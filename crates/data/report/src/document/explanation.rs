@@ -1,4 +1,4 @@
-//! The outliers of a recording, one line each: the first part of `explain`.
+//! The outliers of a recording, one line each. This is the first part of the output of `explain`.
 
 use punctual_model::{Explanation, Outlier, Recording};
 
@@ -6,10 +6,10 @@ use super::table::{Column, Row, Table};
 use super::{Block, Document, Section, findings, foreign_trace};
 use crate::figures;
 
-/// Maximum number of outliers on a terminal, the longest first.
+/// Maximum number of outliers on a terminal. The longest ones come first.
 const WORST: usize = 20;
 
-/// Returns a summary of a recording's outliers: their number, the causes of all of them together,
+/// Returns a summary of a recording's outliers: their number, the combined causes of all of them,
 /// and the longest ones.
 pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let mut document = Document::default();

@@ -160,8 +160,8 @@ fn clock_and_memory(host: &HostFacts) -> Vec<FactRow> {
     ]
 }
 
-/// Groups CPUs with the same facts. Core and siblings always differ, so only the JSON output has
-/// them.
+/// Groups CPUs that have the same facts. The core and the siblings always differ, so they appear
+/// only in the JSON output.
 fn groups(cpus: &[CpuFacts]) -> Vec<(CpuSet, Vec<FactRow>)> {
     let mut groups: Vec<(CpuSet, Vec<FactRow>)> = Vec::new();
     for cpu in cpus {

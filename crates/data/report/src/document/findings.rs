@@ -11,7 +11,7 @@ const ROWS: usize = 40;
 /// Maximum length of a cell on a terminal.
 const CELL: usize = 48;
 
-/// Returns the causes of all outliers together, and those that recur periodically.
+/// Returns the combined causes of all outliers, and the causes that recur periodically.
 pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     let mut shown = Vec::new();
     if !explanation.causes.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     shown
 }
 
-/// Maximum number of causes to show, those with the most time first.
+/// Maximum number of causes to show. Those with the most time come first.
 const CAUSES: usize = 20;
 
 /// Formats a period with as many digits as its tolerance supports: `1.000 s`.
@@ -91,8 +91,8 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
 }
 
 /// Returns all tables of a recording. Cells missing at the end of a row are unknown. Cells beyond
-/// the columns are not shown, since their meaning is unknown. An empty table gets a text, because a
-/// probe that searches for violations and finds none has not failed.
+/// the last column are not shown, because their meaning is unknown. An empty table is replaced by a
+/// text, because a probe that searches for violations and finds none has not failed.
 pub(crate) fn sections(recording: &Recording) -> Vec<Section> {
     let explanation = recording.explanation.iter().flat_map(of_explanation);
     explanation
@@ -129,7 +129,7 @@ fn shown(table: &Table) -> table::Table {
     table::Table::new(columns.collect(), rows.collect())
 }
 
-/// Returns whether all known cells are numbers, and there is at least one.
+/// Returns whether all known cells are numbers, and whether there is at least one.
 fn is_number<'a>(cells: impl Iterator<Item = &'a Cell>) -> bool {
     let mut any = false;
     for cell in cells {

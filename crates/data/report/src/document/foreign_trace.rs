@@ -8,8 +8,8 @@ use crate::figures;
 /// Maximum number of texts that state a latency.
 const STATED: usize = 5;
 
-/// Returns the file, and what is unknown because the file does not show it. `None` if punctual
-/// recorded the events itself.
+/// Returns the file, and what is unknown because the file does not show it. Returns `None` if
+/// punctual recorded the events itself.
 pub(super) fn section(recording: &Recording) -> Option<Section> {
     let explanation = recording.explanation.as_ref()?;
     let trace = explanation.trace.as_ref()?;
@@ -96,7 +96,7 @@ fn clocks(trace: &TraceSummary) -> Option<String> {
     }
 }
 
-/// Returns the events that the explanation needs and the trace does not have.
+/// Returns the events that the explanation needs but the trace does not contain.
 fn needed(explanation: &Explanation, trace: &TraceSummary) -> Vec<&'static str> {
     let vectors = trace.not_shown.contains(&NotShown::Vectors);
     let needed = EVENTS.iter().filter(|spec| {

@@ -1,4 +1,4 @@
-//! The jobs of an application's threads: what releases them, and how long they take.
+//! The jobs of an application's threads, with what releases them and how long they take.
 
 use punctual_model::{
     Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs,
@@ -61,7 +61,8 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// Returns how much of the run jobs were watched for, or `None` if that was all of it.
+/// Returns for how much of the run jobs were watched, or `None` if they were watched for the whole
+/// run.
 fn part_of_time(recording: &Recording, jobs: &Jobs) -> Option<String> {
     let part = watched(recording, jobs.windows.as_ref()?);
     (part < ALL).then(|| percent(part))
@@ -82,8 +83,8 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Returns the release wait and the execution times of each thread. A thread without a release wait
-/// is listed with its waits.
+/// Returns the release wait and the execution times of each thread. For a thread without a release
+/// wait, lists its waits instead.
 pub(super) fn sections(recording: &Recording) -> Vec<Section> {
     let jobs = recording
         .explanation
@@ -350,7 +351,8 @@ mod tests {
         ] {
             assert!(noted.contains(part), "{part}: {noted}");
         }
-        // A single wait, or one that the user requested, is no choice.
+        // A single wait, or one that the user requested, was not chosen automatically, so there is
+        // no note.
         let thread = &mut jobs.threads[0];
         (thread.earlier_releases, thread.not_counted_ns) = (Vec::new(), Nanos::ZERO);
         thread.release.as_mut().unwrap().choice = ReleaseChoice::Requested;

@@ -1,4 +1,4 @@
-//! Many recordings, one line each, the output of `list`.
+//! Many recordings, one line each. This is the output of `list`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::figures;
 pub struct ListRow {
     /// The short ID ([`RecordingId::short`](punctual_model::RecordingId::short)).
     pub id: String,
-    /// The anchor of its document, if it is on the same page.
+    /// The anchor of the recording's document, if that is on the same page.
     pub anchor: Option<String>,
     /// When the measurement began; `None` if an imported file does not contain it.
     pub started: Option<Timestamp>,
@@ -23,15 +23,16 @@ pub struct ListRow {
     pub headline: String,
     /// The duration; `None` if an imported file does not contain it.
     pub duration: Option<Nanos>,
-    /// The samples of all threads.
+    /// The number of samples of all threads.
     pub recorded: u64,
-    /// The missed periods of all threads; `None` if an imported file does not contain them.
+    /// The number of missed periods of all threads; `None` if an imported file does not contain
+    /// them.
     pub missed: Option<u64>,
-    /// The largest latency of any thread; `None` without latencies.
+    /// The largest latency of any thread; `None` if there are no latencies.
     pub max: Option<Nanos>,
     /// Whether and how the run ended.
     pub completion: Completion,
-    /// Whether the requirement was held.
+    /// Whether the requirement was met.
     pub outcome: Outcome,
     /// The name of the machine, if known.
     pub host: Option<String>,
@@ -86,7 +87,8 @@ const LABEL: usize = 64;
 /// machine if the recordings come from several machines.
 ///
 /// If the terminal is too narrow, results and labels are shortened. Then columns are dropped in
-/// this order: samples, duration, missed periods, machine, label. The rest fits 60 columns.
+/// this order: samples, duration, missed periods, machine, label. The remaining columns fit into 60
+/// characters.
 pub fn list(rows: &[ListRow]) -> Document {
     let block = if rows.is_empty() {
         Block::text("no recordings")

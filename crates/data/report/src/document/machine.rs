@@ -8,14 +8,14 @@ use super::table::{Column, Row, Table};
 use super::{Block, Document};
 use crate::figures;
 
-/// One row of `threads`: a thread and its usage, in total or per second.
+/// One row of the output of `threads`: a thread and its usage, in total or per second.
 #[derive(Clone, Debug)]
 pub struct ThreadRow {
     /// The thread.
     pub task: TaskRecord,
     /// Usage since the thread started, or during `over_ns`.
     pub used: TaskUsage,
-    /// The time span of `used`; `None`: since the thread started.
+    /// The time span of `used`, or `None` if it covers the time since the thread started.
     pub over_ns: Option<u64>,
     /// How long threads of this name waited for a CPU after each wake-up in that time. `None` if
     /// the name was not watched or had no wake-up.
@@ -121,18 +121,18 @@ fn a_second(count: u64, over_ns: u64) -> String {
     }
 }
 
-/// One row of `irqs`.
+/// One row of the output of `irqs`.
 #[derive(Clone, Debug)]
 pub struct InterruptRow {
     /// The interrupt.
     pub interrupt: InterruptRecord,
     /// Interrupts per CPU, since boot or during `over_ns`.
     pub counts: Vec<(u32, u64)>,
-    /// The time span of `counts`; `None`: since boot.
+    /// The time span of `counts`, or `None` if it covers the time since boot.
     pub over_ns: Option<u64>,
 }
 
-/// Maximum number of CPU columns, those with the highest counts first.
+/// Maximum number of CPU columns. The CPUs with the highest counts are preferred.
 const MOST_CPUS: usize = 8;
 
 /// Returns interrupts, one line each, with a column for each CPU.
@@ -200,7 +200,7 @@ fn interrupt_row(row: &InterruptRow, cpus: &[u32]) -> Row {
         .iter()
         .map(|handler| format!("{} ({})", handler.comm, handler.scheduling))
         .collect();
-    // Device names are more useful than the chip, whose kind has its own column.
+    // Device names are more useful than the name of the chip, whose kind has its own column.
     let what = match interrupt.devices.len() {
         0 => interrupt.name.clone(),
         1 => interrupt.devices[0].clone(),

@@ -2,11 +2,11 @@
 //!
 //! For each result (a recording, a comparison, an audit, ...), one function in this module returns
 //! a [`Document`]. The renderers ([`text`](crate::text), [`markdown`](crate::markdown),
-//! [`html`](crate::html)) only know documents. Documents contain texts as they were read; each
-//! renderer sanitises and escapes them in its output.
+//! [`html`](crate::html)) only know documents. Documents contain texts exactly as they were read.
+//! Each renderer sanitises and escapes them in its output.
 //!
-//! A terminal shows what fits on a screen, a page (Markdown, HTML) everything that is known.
-//! Sections and columns can be limited to one [`Medium`].
+//! A terminal shows what fits on a screen, whereas a page (Markdown, HTML) shows everything that is
+//! known. Sections and columns can be limited to one [`Medium`].
 
 mod analysis;
 mod audit;
@@ -49,7 +49,7 @@ use crate::plot::Plot;
 /// The content to show for one result.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    /// The title; empty for none.
+    /// The title; empty if there is none.
     pub title: String,
     /// The measuring program, shown before the title on a terminal.
     pub program: Option<String>,
@@ -81,19 +81,19 @@ impl Medium {
     }
 }
 
-/// The meaning of a text, which determines its colour and sign.
+/// The meaning of a text. It determines the colour and the sign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// Neither good nor bad.
     #[default]
     Plain,
-    /// A heading, which readers look for first.
+    /// A heading, which catches the reader's eye first.
     Heading,
     /// Less important, or unknown.
     Faint,
     /// As it should be.
     Good,
-    /// Needs attention, or is not proven.
+    /// Something that needs attention, or is not proven.
     Warning,
     /// Wrong.
     Bad,
@@ -136,9 +136,9 @@ pub enum Block {
 pub struct Answer {
     /// The tone of the answer.
     pub tone: Tone,
-    /// Its sign: `✓`; empty for none.
+    /// The sign, such as `✓`; empty if there is none.
     pub sign: &'static str,
-    /// The answer in one word, for a badge; empty for none.
+    /// The answer in one word, for a badge; empty if there is none.
     pub word: &'static str,
     /// The answer as a sentence.
     pub text: String,
@@ -240,7 +240,7 @@ impl Answer {
 }
 
 impl Block {
-    /// Returns a block of fields, or `None` without fields.
+    /// Returns a block of fields, or `None` if there are none.
     pub fn fields(fields: Vec<Field>) -> Option<Self> {
         (!fields.is_empty()).then_some(Self::Fields(fields))
     }

@@ -1,4 +1,4 @@
-//! One explained outlier over time, the output of `explain`.
+//! One explained outlier over time, which is the output of `explain`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,12 @@ use super::table::{Column, Fold, Row, Table};
 use super::{Block, Document, Medium, Section, Tone};
 use crate::outlier_timeline::OutlierTimeline;
 
-/// Maximum number of events unless all are requested: half from the beginning, half from the end.
+/// Maximum number of events unless all are requested. Half of them are from the beginning, half
+/// from the end.
 const LINES: usize = 60;
 
-/// Events are shown from this fraction of the latency before the expected time. The last event of
-/// each CPU before that is also shown.
+/// Events are shown from one tenth of the latency before the expected time onwards. The last event
+/// of each CPU before that is also shown.
 const LEAD: u64 = 10;
 
 /// Maximum number of kernel stacks.
@@ -27,9 +28,9 @@ const TRACK_WIDTH: u64 = 40;
 /// Length of the longest bar, in characters.
 const BAR: u64 = 24;
 
-/// Returns one outlier: the sentence, the contributions, and its events over time. The victim's
-/// events are marked `>`, requested ones `*`. Below an event is the cause of the time that follows.
-/// With `all`, every stored event is shown.
+/// Returns one outlier: a sentence that explains it, the contributions, and its events over time.
+/// The victim's events are marked `>`, requested events `*`. Below an event is the cause of the
+/// time that follows it. With `all`, every stored event is shown.
 pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let outlier = &timeline.outlier;
     let victim = &timeline.window.victim;
@@ -84,7 +85,7 @@ fn activity(timeline: &OutlierTimeline) -> Vec<Block> {
 }
 
 /// Returns the kernel stacks of an outlier: where a job blocked, what a late timer interrupted, and
-/// where a thread was switched out late. Empty if none was recorded.
+/// where a thread was switched out late. The result is empty if no stack was recorded.
 pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
     let mut blocks = stacks(timeline);
     blocks.extend(late_stacks(timeline));
@@ -165,7 +166,7 @@ fn interrupted_stack(frames: &[u64], window: &Window) -> String {
     }
 }
 
-/// Returns the stack, or a text if its functions have no names.
+/// Returns the stack, or an explanation if its functions have no names.
 fn named(stack: String) -> String {
     if stack.is_empty() || stack.starts_with("0x") {
         "unknown: kernel symbols cannot be read".to_owned()
@@ -174,7 +175,7 @@ fn named(stack: String) -> String {
     }
 }
 
-/// Returns the character for the state that a thread was in for most of a part of the job.
+/// Returns the character for the state in which a thread spent most of this part of the job.
 fn sign(timeline: &OutlierTimeline, thread: &ThreadActivity, cell: u64) -> char {
     let window = &timeline.window;
     let at = |cell: u64| {
@@ -199,7 +200,7 @@ fn shares(timeline: &OutlierTimeline) -> Table {
         Column::right("share"),
         Column::right("").drop(1),
         Column::left("taken by").fold(Fold::Wrap(20)),
-        // A page has a plot instead.
+        // A page shows a plot instead.
         Column::left("").drop(2).only(Medium::Terminal),
     ];
     let rows = timeline.outlier.blame.shares.iter().map(|share| {

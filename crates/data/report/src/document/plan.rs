@@ -1,4 +1,4 @@
-//! A plan and its slots, the output of `monitor`.
+//! A plan and its slots, which are the output of `monitor`.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -16,7 +16,7 @@ pub struct SeriesRow {
     pub measured: String,
     /// The due times, as text.
     pub times: String,
-    /// The next due time; `None` if it runs only after events.
+    /// The next due time; `None` if the series runs only after events.
     pub next: Option<Timestamp>,
     /// The current epoch; `None` before the first measurement.
     pub epoch: Option<u32>,
@@ -68,7 +68,7 @@ pub fn slots(slots: &[Slot], zone: &TimeZone) -> Document {
     Document::from_blocks(vec![Block::Table(Table::new(columns, rows.collect()))])
 }
 
-/// Returns a plan: its series, each with the result of its latest slot. `facts` come first.
+/// Returns a plan: its series, each with the result of its latest slot. The `facts` come first.
 pub fn plan(facts: Vec<Field>, series: &[SeriesRow], zone: &TimeZone) -> Document {
     let mut document = Document::default();
     document.push(Section::new(Block::fields(facts).into_iter().collect()));
@@ -106,7 +106,7 @@ pub fn plan(facts: Vec<Field>, series: &[SeriesRow], zone: &TimeZone) -> Documen
     document
 }
 
-/// Returns the periods of watching all wake-ups, in the given order, with times in
+/// Returns the periods during which all wake-ups were watched, in the given order, with times in
 /// `zone`.
 pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
     if windows.is_empty() {

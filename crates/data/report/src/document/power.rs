@@ -86,7 +86,7 @@ fn frequency(power: &Power, measured: &[u32]) -> String {
     }
 }
 
-/// Returns the sensor that is hottest at the end.
+/// Returns the sensor with the highest temperature at the end.
 fn temperature(power: &Power) -> String {
     let hottest = power
         .temperature

@@ -1,4 +1,4 @@
-//! A recording, the output of `measure`, `show` and `report`.
+//! A recording, which is the output of `measure`, `show` and `report`.
 
 use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, TopSample, grouped};
 
@@ -41,13 +41,13 @@ pub(crate) struct Figures {
 
 /// Returns a recording: headline, warnings, the table of threads, percentiles of samples and of due
 /// periods if periods were missed, histograms, sample accounting, the top samples, the probe's own
-/// tables, interference, the observer's cost, and the verdict with its confidence. Parts that the
-/// probe does not measure are left out.
+/// tables, interference, the observer's cost, and the verdict with its confidence. Anything that
+/// the probe does not measure is left out.
 ///
-/// A terminal gets one screen with the verdict last: of more than 80 threads only the 20 with the
-/// largest maxima, and of each table only the first rows. A page begins with the verdict and shows
-/// every row, how it was measured, and each fact about the machine. A `-` marks a percentile
-/// with too few samples (see the crate documentation).
+/// A terminal shows one screen, with the verdict last. If there are more than 80 threads, it shows
+/// only the 20 with the largest maxima, and of each table, it shows only the first rows. A page
+/// begins with the verdict and shows every row, how it was measured, and each fact about the
+/// machine. A `-` marks a percentile with too few samples (see the crate documentation).
 pub fn recording(recording: &Recording) -> Document {
     with_figures(recording, Figures::default())
 }
@@ -56,7 +56,7 @@ pub fn recording(recording: &Recording) -> Document {
 pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     let mut document = Document {
         title: recording.headline(),
-        // The headline of an imported recording already names the tool.
+        // The headline of an imported recording already names the tool that made it.
         program: (recording.origin.is_none()).then(|| recording.probe.program.clone()),
         anchor: Some(format!("r{}", recording.id)),
         sections: Vec::new(),
@@ -257,7 +257,7 @@ fn percentile_columns() -> impl Iterator<Item = Column> {
     (PERCENTILES.iter().zip(drops)).map(|((name, _), drop)| Column::right(*name).drop(drop))
 }
 
-/// Returns the percentiles of the samples and those used for the verdict.
+/// Returns the percentiles of the samples and the percentiles used for the verdict.
 fn due(recording: &Recording) -> Vec<Block> {
     let rows = figures::due_rows(recording);
     if rows.is_empty() {
@@ -363,7 +363,7 @@ fn explained_cell(sample: &TopSample) -> Cell {
     }
 }
 
-/// Adds the number of outliers and the plotted ones.
+/// Adds the number of outliers, and the plots of those that are plotted.
 fn outliers(document: &mut Document, recording: &Recording, drawn: Vec<Vec<Block>>) {
     let Some(explanation) = &recording.explanation else {
         return;
@@ -385,7 +385,7 @@ fn interference(document: &mut Document, recording: &Recording) {
     ];
     for (what, list) in kinds {
         for (place, source) in list.iter().enumerate() {
-            // The name of a softirq is also its ID.
+            // For softirqs, the name also serves as the ID.
             let name = if source.name == source.id {
                 ""
             } else {

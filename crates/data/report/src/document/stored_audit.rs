@@ -6,8 +6,8 @@ use super::audit::state_mark;
 use super::table::{Cell, Column, Row, Table};
 use super::{Answer, Block, Field, Section, Tone};
 
-/// Returns the findings: a summary, the problems, and the unknown checks by reason. Without an
-/// audit, the section explains that they are unknown.
+/// Returns the findings: a summary, the problems, and the unknown checks by reason. If there was no
+/// audit, the section explains that the findings are unknown.
 pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
     let Some(audit) = audit else {
         let none = "unknown: this recording was made without an audit";
@@ -50,7 +50,8 @@ pub fn stored_audit(audit: Option<&StoredAudit>) -> Section {
     Section::titled("Audit", blocks)
 }
 
-/// Returns the unknown checks, grouped by reason: one missing right often affects many checks.
+/// Returns the unknown checks, grouped by reason, because a single missing right often affects many
+/// checks.
 fn unknown(audit: &StoredAudit) -> Vec<Field> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let all = audit.findings.iter();

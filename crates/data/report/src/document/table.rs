@@ -9,9 +9,10 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows, each with a cell for each column.
     pub rows: Vec<Row>,
-    /// Whether, on a terminal, columns that do not fit continue in a second table below.
+    /// Whether columns that do not fit on a terminal continue in a second table below.
     pub goes_on: bool,
-    /// Singular and plural noun for the rows that a terminal hides; `None` if they are not counted.
+    /// Singular and plural of the noun for the rows that a terminal hides; `None` if they are not
+    /// counted.
     pub further: Option<(&'static str, &'static str)>,
 }
 
@@ -21,9 +22,9 @@ pub enum Fold {
     /// The column is never narrower than its content.
     #[default]
     Whole,
-    /// The cell is cut, to no fewer than this many characters.
+    /// The cell is cut, but never to fewer than this many characters.
     Cut(usize),
-    /// The cell wraps to further lines; the column is at least this wide.
+    /// The cell wraps onto further lines. The column is at least this wide.
     Wrap(usize),
     /// The cell is shown below its row, over the whole width.
     Below,
@@ -36,7 +37,7 @@ pub struct Column {
     pub title: String,
     /// A shorter heading for narrow terminals.
     pub short_title: Option<String>,
-    /// Whether the cells are numbers, which are aligned right.
+    /// Whether the cells are numbers, which are right-aligned.
     pub number: bool,
     /// 0 if a terminal always shows the column. Otherwise, the column with the largest number is
     /// dropped first when the table is too wide.
@@ -45,7 +46,7 @@ pub struct Column {
     pub fold: Fold,
     /// Maximum length of a cell on a terminal.
     pub most: Option<usize>,
-    /// Whether its cells get remaining space before those of other columns.
+    /// Whether the cells of this column get any remaining space before those of other columns.
     pub first: bool,
     /// The media that show the column.
     pub medium: Medium,
@@ -110,7 +111,7 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// Whether the row is shown only on pages.
     pub detail: bool,
-    /// Whether the row sums up the others.
+    /// Whether the row is the total of the others.
     pub total: bool,
     /// The tone of the whole row.
     pub tone: Tone,
@@ -141,9 +142,9 @@ pub struct Cell {
     pub link: Option<String>,
     /// The path of a page with details on the server.
     pub path: Option<String>,
-    /// On a page with a form, the value that this row sends as `id`.
+    /// If the page has a form, the value that the form sends as `id` for this row.
     pub choice: Option<String>,
-    /// A list of details, shown only on pages.
+    /// A list of details. It is shown only on pages.
     pub items: Vec<String>,
 }
 

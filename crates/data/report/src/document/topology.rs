@@ -1,5 +1,5 @@
-//! The structure of a machine (sockets, cores, caches, memory nodes, clocks), and where to run
-//! what.
+//! The structure of a machine (sockets, cores, caches, memory nodes, clocks), with advice on where
+//! to run what.
 
 use punctual_model::{Cache, CpuSet, Fact, MemoryNode, Placement, Topology};
 
@@ -128,9 +128,9 @@ fn nodes(nodes: &[MemoryNode]) -> Table {
     Table::new(columns, rows)
 }
 
-/// Returns where to run what, with reasons.
+/// Returns advice on where to run what, with reasons.
 pub fn placements(places: &[Placement]) -> Document {
-    // The reason is wrapped and not shortened, because it is the answer.
+    // The reason is wrapped instead of shortened, because it is what the user asked for.
     let columns = vec![
         Column::left(""),
         Column::left(""),

@@ -1,4 +1,4 @@
-//! All wake-ups of a machine, the output of `watch`.
+//! All wake-ups of a machine, which is the output of `watch`.
 
 use punctual_model::{
     GroupSeen, LateWakeup, Nanos, OpenWait, ThreadSeen, WaitHistogram, WakeupAxis, WakeupGroup,
@@ -11,7 +11,7 @@ use crate::figures;
 use crate::spread::Spread;
 
 /// Returns figures by the requested axes, and the longest waits, each with the thread that waited
-/// and the one that had the CPU. Shows at most `most` groups, those with the longest waits.
+/// and the one that had the CPU. Shows at most `most` groups, namely those with the longest waits.
 pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     let mut document = Document::default();
     let mut groups = seen.by(axes);
@@ -91,7 +91,8 @@ fn headline(seen: &Wakeups) -> String {
     )
 }
 
-/// Keeps the `most` groups with the longest waits, in their order. Returns how many were removed.
+/// Keeps the `most` groups with the longest waits, without changing their order. Returns how many
+/// were removed.
 fn keep_latest(groups: &mut Vec<WakeupGroup>, most: usize) -> usize {
     if groups.len() <= most {
         return 0;
@@ -128,7 +129,7 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
         Column::right("p99"),
         Column::right("p99.9").drop(4),
         Column::right("max"),
-        // Block characters align only in a terminal's font.
+        // Block characters only line up in the font of a terminal.
         Column::left(Spread::WAITS.scale())
             .drop(1)
             .only(Medium::Terminal),

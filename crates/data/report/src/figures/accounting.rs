@@ -2,7 +2,7 @@
 
 use punctual_model::{Accounting, Recording, Unknown, grouped};
 
-/// Returns the accounting of all threads, as far as it is known.
+/// Returns the accounting of all threads, as far as known.
 pub(crate) fn account_of(recording: &Recording) -> String {
     let account = recording.accounting();
     if recording.knows(Unknown::Missed) {
@@ -16,7 +16,7 @@ pub(crate) fn account_of(recording: &Recording) -> String {
 }
 
 /// Returns `123,003 expected = 120,000 recorded + 3 missed + 3,000 warm-up`, with notes about early
-/// samples and periods missed during warm-up.
+/// samples and about periods missed during the warm-up.
 pub(crate) fn account_text(account: &Accounting) -> String {
     let sign = if account.balances() { "=" } else { "≠" };
     let mut text = format!(
@@ -45,8 +45,8 @@ pub(crate) fn account_text(account: &Accounting) -> String {
     text
 }
 
-/// Returns what is wrong with the accounting, or `None` if it is correct. Each thread must balance,
-/// because the errors of two threads can cancel each other in the sum.
+/// Returns what is wrong with the accounting, or `None` if it is correct. The account of each
+/// thread must balance, because the errors of two threads may cancel each other out in the sum.
 pub(crate) fn account_fault(recording: &Recording) -> Option<&'static str> {
     let mut threads = recording.threads.iter();
     match threads.all(|thread| thread.accounting.balances()) {

@@ -4,7 +4,8 @@ use punctual_model::{Due, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use super::PERCENTILES;
 
-/// If more threads missed periods, only those with the most missed periods are shown.
+/// Maximum number of threads. If more threads missed periods, only those with the most missed
+/// periods are shown.
 const THREADS: usize = 16;
 
 /// One row with the percentiles of either samples or due periods.

@@ -7,21 +7,21 @@ use super::counted;
 /// The default period of CPU quotas: cpu.max, cpu.cfs_period_us (kernel
 /// Documentation/scheduler/sched-bwc.rst).
 const PERIOD: u64 = 100_000_000;
-/// Waits that end closer together belong to one event.
+/// Waits that end less than this time apart belong to one event.
 const ONE_EVENT: u64 = 5_000_000;
-/// Largest deviation of an event from a multiple of the period. Clocks that differ by 20 ppm add 2
-/// µs per period.
+/// Largest deviation of an event from a multiple of the period. If the clocks differ by 20 ppm,
+/// this adds 2 µs per period.
 const TOLERANCE: u64 = 1_000_000;
-/// With fewer events there is no hint. An event is that close to a multiple by chance in 2 of 100
-/// cases.
+/// Minimum number of events for a hint. In 2 of 100 cases, an event is that close to a multiple by
+/// chance.
 const EVENTS: usize = 6;
-/// Shorter latencies are not caused by a quota.
+/// Latencies shorter than this are not caused by a quota.
 const SHORTEST: Nanos = Nanos(1_000_000);
 
 /// Returns a hypothesis if the top samples end at multiples of 100 ms, as they do when a thread
 /// waits for the next period of a CPU quota.
 pub(super) fn hint(recording: &Recording) -> Option<String> {
-    // A slower loop only shows multiples of its interval.
+    // With a slower loop, all times are multiples of the loop's own interval.
     let interval = recording.duration_parameter("interval_ns")?;
     if interval.0 > PERIOD / 10 {
         return None;
@@ -44,7 +44,7 @@ pub(super) fn hint(recording: &Recording) -> Option<String> {
         apart >= PERIOD - TOLERANCE && off <= TOLERANCE.saturating_add(drift).min(PERIOD / 20)
     };
     let steps = ends.windows(2).filter(in_step).count();
-    // One event that is off breaks two steps.
+    // A single event that does not fit breaks two steps.
     (steps * 10 >= (ends.len() - 1) * 8).then(|| {
         format!(
             "{} among the largest samples end at multiples of 100 ms. The cause may be a CPU \

@@ -1,4 +1,5 @@
-//! A text about the late reactions in another tool's trace, and which of them are explained.
+//! A text about the late reactions in another tool's trace: how many there are, and which are
+//! explained.
 
 use punctual_model::{Explanation, TraceSummary, counted, grouped};
 

@@ -1,4 +1,4 @@
-//! The warnings that a report shows first.
+//! The warnings at the beginning of a report.
 
 use punctual_model::{
     Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord,
@@ -70,7 +70,7 @@ fn suspended(suspension: &Suspension) -> String {
     )
 }
 
-/// Returns how a load ended before it was stopped, and the last stderr lines of a load that failed.
+/// Returns how a load ended before it was stopped, and, if it failed, its last lines on stderr.
 fn load_ended(load: &LoadRecord) -> Vec<String> {
     let Some(how) = load.ended_early.as_deref() else {
         return Vec::new();
@@ -89,7 +89,7 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
     texts
 }
 
-/// Returns the number of periods without a wake-up when the run ended.
+/// Returns the number of periods that still had no wake-up when the run ended.
 fn open(recording: &Recording) -> Option<String> {
     let due = recording.all_due();
     let late = due.open_at_least()?;
@@ -100,7 +100,7 @@ fn open(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// Returns the number of samples that another tool counted without their latency.
+/// Returns the number of samples that another tool counted without recording their latency.
 fn unplaced(recording: &Recording) -> Option<String> {
     let of = |thread: &ThreadRecord| thread.histogram.unplaced();
     let count = (recording.threads.iter().map(of)).fold(0, u64::saturating_add);

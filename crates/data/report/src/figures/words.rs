@@ -9,12 +9,12 @@ pub(crate) fn count_or_dash(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), grouped)
 }
 
-/// Returns the text, or `-` without one.
+/// Returns the text, or `-` if there is none.
 pub(crate) fn text_or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
 }
 
-/// Formats a latency, or `-` without one.
+/// Formats a latency, or `-` if there is none.
 pub(crate) fn or_dash(value: Option<Nanos>) -> String {
     value.map_or_else(|| "-".to_owned(), |ns| ns.to_string())
 }
@@ -34,8 +34,8 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Formats the size of something made in whole units, such as a cache or a memory module: `32 KiB`,
-/// `1.2 MiB`, `0`.
+/// Formats a size that is usually a whole number of units, such as that of a cache or a memory
+/// module: `32 KiB`, `1.2 MiB`, `0`.
 pub(crate) fn size(size: u64) -> String {
     match size {
         0 => "0".to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn time_of_day(time: Timestamp) -> String {
     format!("{}.{millis:03}", zoned.strftime("%H:%M:%S"))
 }
 
-/// Formats a time of a trace as other tools do: `1234.567890`, in seconds.
+/// Formats a time in a trace in the same way as other tools: `1234.567890`, in seconds.
 pub(crate) fn trace_time(time: Nanos) -> String {
     let micros = time.0 / 1_000;
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
         assert_eq!(size(0), "0");
         assert_eq!(size(48 << 10), "48 KiB");
-        // Rounded, not truncated: truncation would drop 0.2 MiB here.
+        // The size is rounded, because truncation would drop 0.2 MiB here.
         assert_eq!(size(1_280 << 10), "1.2 MiB");
         assert_eq!(size(64 << 30), "64 GiB");
     }

@@ -20,10 +20,10 @@ pub const STYLE: &str = include_str!("style.css");
 pub struct HtmlOptions {
     /// The title of the page. The default names what was measured.
     pub title: Option<String>,
-    /// How plots are drawn. The page shows their headings above them and ignores `thread`, because
-    /// it shows all threads.
+    /// How plots are drawn. The page itself shows the heading above each plot, and it ignores
+    /// `thread` because it shows all threads.
     pub plot: PlotOptions,
-    /// Explained outliers of these recordings to draw over time, usually the longest of each.
+    /// Explained outliers to draw over time, usually the longest one of each recording.
     pub outliers: Vec<OutlierTimeline>,
     /// The comparison of the recordings, or why they cannot be compared. `None` if no comparison
     /// was requested.
@@ -34,8 +34,8 @@ pub struct HtmlOptions {
 
 /// Returns one page with everything known about each recording
 /// ([`document::recording`](fn@document::recording)) and its plots, beginning with the plot that
-/// suits the probe. Several recordings get a table and plots of all of them first. Bar plots are
-/// made tall enough for all bars.
+/// suits the probe. If there are several recordings, a table and plots of all of them come first.
+/// Bar plots are made tall enough for all bars.
 ///
 /// # Errors
 /// Returns an error if `recordings` is empty, or if a plot cannot be drawn at the given size.
@@ -44,7 +44,7 @@ pub fn render(recordings: &[Recording], options: &HtmlOptions) -> Result<String,
     Ok(page(&title, &documents))
 }
 
-/// Returns the documents that [`render`] shows, and the title of the page.
+/// Returns the documents that [`render`] would show, and the title of the page.
 ///
 /// # Errors
 /// Same as [`render`].
@@ -80,7 +80,7 @@ pub fn documents(
 }
 
 /// Returns an overview of several recordings: a table and plots of all of them, and their
-/// comparison if there is one. It does not show the single recordings.
+/// comparison if there is one. It does not show the individual recordings.
 ///
 /// # Errors
 /// Same as [`render`].
@@ -185,7 +185,8 @@ fn figure(plot: Plot, caption: &str) -> Figure {
     }
 }
 
-/// Returns the options with enough height for each bar; a page may be as long as necessary.
+/// Returns the options with a height that is enough for all bars, because a page may be as long as
+/// necessary.
 fn high_enough(plots: &PlotOptions, recordings: &[&Recording]) -> PlotOptions {
     let most = recordings.iter().map(|r| r.threads.len()).max();
     let each = 16 + 6 * recordings.len();
@@ -261,7 +262,8 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
     })
 }
 
-/// Returns the options for a plot in a page, which shows the heading itself and all threads.
+/// Returns the options for a plot in a page. The page shows the heading itself, and the plot shows
+/// all threads.
 fn plain(plots: &PlotOptions) -> PlotOptions {
     PlotOptions {
         heading: plot::Heading::None,

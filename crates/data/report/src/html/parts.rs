@@ -7,9 +7,9 @@ use crate::sanitize::sanitize;
 
 /// Cells with at most this many characters are not broken into lines.
 const WHOLE: usize = 40;
-/// On a phone, a row with a longer cell is shown as a paragraph.
+/// On a phone, a row that contains a longer cell than this is shown as a paragraph.
 const LONG: usize = 80;
-/// A style that a standalone image needs; a page has it in its style sheet.
+/// A style that a standalone image needs. For a page, it is in the style sheet.
 const INLINE: &str = r#" style="white-space:pre""#;
 /// Tables with at most this many rows are kept on one printed page.
 const SHORT: usize = 16;

@@ -15,9 +15,10 @@ use crate::document;
 use crate::figures;
 use crate::text::{self, TextStyle};
 
-/// Returns one test suite per recording, and one test case per limit: a broken limit is a failure,
-/// an unproven one an error. Without limits there is one test case, `measured`, which is an error
-/// if nothing was recorded. A probe that records only tables passes without samples.
+/// Returns one test suite per recording, with one test case per limit: a broken limit is a failure,
+/// and an unproven limit is an error. Without limits, there is a single test case, `measured`,
+/// which is an error if nothing was recorded. A probe that records only tables passes without
+/// samples.
 ///
 /// Each suite has the ID, the host's fingerprint and the kernel as properties, and the text summary
 /// as its output.

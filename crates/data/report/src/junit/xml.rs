@@ -141,7 +141,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64())
 }
 
-/// The counts of test cases, by attribute.
+/// Returns the counts of test cases, each with the name of its attribute.
 fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> [(&'static str, String); 4] {
     let mut counts = [("tests", 0), ("skipped", 0), ("errors", 0), ("failures", 0)];
     for case in cases {

@@ -1,4 +1,4 @@
-//! Axes: the position of each value, and the labels.
+//! Axes, which determine the position of each value and the labels.
 
 use super::Scale;
 use punctual_model::{Nanos, grouped};
@@ -11,8 +11,8 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// Returns the unit for latencies. Microseconds are customary. Milliseconds are used from 100
-    /// ms on, and seconds from 100 s on, to keep the numbers short.
+    /// Returns the unit for latencies. This is usually microseconds, as is customary. To keep the
+    /// numbers short, it is milliseconds from 100 ms on, and seconds from 100 s on.
     pub(super) fn for_latency(max: Nanos) -> Self {
         match max.0 {
             100_000_000_000.. => Self {
@@ -48,8 +48,9 @@ impl Unit {
         }
     }
 
-    /// Same as [`for_latency`](Self::for_latency), but returns nanoseconds if microseconds would be
-    /// fractions: reading a clock takes some tens of nanoseconds.
+    /// Same as [`for_latency`](Self::for_latency), but returns nanoseconds if the values in
+    /// microseconds would be fractions, because reading a clock takes only some tens of
+    /// nanoseconds.
     pub(super) fn for_costs(min: Nanos, max: Nanos, scale: Scale) -> Self {
         let most = if scale == Scale::Log {
             1_000_000
@@ -72,7 +73,7 @@ impl Unit {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub(super) value: f64,
-    /// `None` for a small tick without a label.
+    /// The label, or `None` for a small tick without a label.
     pub(super) label: Option<Label>,
 }
 
@@ -94,8 +95,8 @@ pub(super) struct Axis {
     pub(super) to: f64,
     pub(super) ticks: Vec<Tick>,
     pub(super) title: String,
-    /// The font size of the labels if the axis is a list of items, which has no ticks and no grid
-    /// lines. `None` for an axis of values.
+    /// The font size of the labels, if the axis is a list of items, which has neither ticks nor
+    /// grid lines. `None` for an axis of values.
     pub(super) list: Option<u32>,
 }
 
@@ -127,8 +128,8 @@ impl Axis {
     }
 
     /// Returns an axis from a round value at or below `min` to one at or above `max`. It is meant
-    /// for colours, because an axis from 0 would hide their differences. The axis spans at least a
-    /// quarter of `min`, so that noise does not look like structure.
+    /// for colours, because the differences between colours would be hard to see on an axis from 0.
+    /// The axis spans at least a quarter of `min`, so that noise does not look like structure.
     pub(super) fn range(min: f64, max: f64, title: String) -> Self {
         let min = min.max(0.0);
         let max = max.max(min * 1.25);
@@ -182,7 +183,7 @@ impl Axis {
     }
 
     /// Returns an axis from 0 to exactly `max`, with ticks at round values. It is meant for time,
-    /// because an empty rest would look like missing data.
+    /// where empty space at the end would look like missing data.
     pub(super) fn span(max: f64, title: String) -> Self {
         let mut axis = Self::linear(max, title);
         axis.high = if max > 0.0 { max } else { 1.0 };
@@ -191,8 +192,8 @@ impl Axis {
         axis
     }
 
-    /// Returns the axis with exactly this end, if one is given and it is above the start of the
-    /// axis.
+    /// Returns the axis with exactly the given end, if there is one and it is above the start of
+    /// the axis.
     pub(super) fn ending(mut self, end: Option<f64>) -> Self {
         if let Some(end) = end.filter(|end| *end > self.low) {
             self.high = end;
@@ -297,7 +298,7 @@ impl Axis {
 pub(super) fn round_up(value: f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     for factor in [1.0, 2.0, 5.0, 10.0] {
-        // The tolerance keeps 10 at 10 in spite of rounding in the logarithm.
+        // Because of the tolerance, 10 stays 10 despite rounding errors in the logarithm.
         if factor * power >= value * (1.0 - 1e-9) {
             return tidy(factor * power);
         }
@@ -320,8 +321,8 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.12e}").parse().unwrap_or(value)
 }
 
-/// Returns ticks with labels at decades and without labels between them. Up to about two decades,
-/// 1, 2 and 5 have labels as well; up to six, the ends have.
+/// Returns ticks with labels at decades and without labels between them. If the axis spans at most
+/// about two decades, 1, 2 and 5 have labels as well; if it spans at most six, both ends have.
 fn log_ticks(low: f64, high: f64) -> Vec<Tick> {
     let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
     let few = (high / low).log10() < 2.2;
@@ -417,7 +418,7 @@ mod tests {
     fn a_range_begins_near_its_least_value() {
         let axis = Axis::range(3.1, 4.6, String::new());
         assert_eq!((axis.low, axis.high), (3.0, 5.0));
-        // Noise of one percent covers a small part of the colours.
+        // A variation of one percent, which is mere noise, covers only a small part of the colours.
         let axis = Axis::range(5.00, 5.05, String::new());
         assert!(axis.at(5.05) < 0.06, "{axis:?}");
         assert_eq!(Axis::range(0.0, 0.0, String::new()).high, 1.0);

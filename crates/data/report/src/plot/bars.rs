@@ -28,7 +28,7 @@ const MAX: Colour = Colour(0xd5, 0x5e, 0x00);
 /// The axis is logarithmic if the largest maximum exceeds the smallest median by more than this
 /// factor.
 const WIDE: u64 = 20;
-/// The minimum height of a group, and of each bar in it; smaller ones are illegible.
+/// The minimum height of a group, and of each bar in it; anything smaller is illegible.
 const GROUP: f64 = 12.0;
 const BAR: f64 = 4.0;
 
@@ -206,7 +206,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
             continue;
         };
         let y = middle + (place as f64 - (count - 1.0) / 2.0) * each;
-        // Bars of several recordings touch; a thin white line separates them.
+        // Bars of different recordings touch each other, so a thin white line separates them.
         let height = if count > 1.0 { each * 0.9 } else { each };
         let at = |latency: Nanos| frame.x.at(unit.scale(latency.0 as f64));
         let fill = FILLS[place % FILLS.len()];
@@ -222,7 +222,7 @@ fn draw_group(frame: &mut Frame, group: &Group, middle: f64, pitch: f64, unit: U
         if let (Some(median), Some(p99)) = (median, p99) {
             whisker(canvas, median, p99, y, (height * 0.3).min(5.0));
         }
-        // A maximum beyond the end of the axis is counted, not drawn.
+        // Maxima beyond the end of the axis are counted instead of drawn.
         let whole = bar.max.map(|max| unit.scale(max.0 as f64)) <= Some(end);
         if let Some(max) = max.filter(|_| whole) {
             canvas.shapes.push(Shape::Dots {

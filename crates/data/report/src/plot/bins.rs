@@ -1,8 +1,8 @@
 //! Histogram bins of equal width on screen, merged from the histogram's buckets.
 //!
 //! The buckets of the histogram widen with each decade, so plotting them directly would make counts
-//! jump tenfold at 10 µs. On a linear axis they are merged into bins of equal width, on a log axis
-//! into 40 bins per decade of nearly equal ratio. Every bin edge is also a bucket edge, so no
+//! jump tenfold at 10 µs. On a linear axis, they are merged into bins of equal width; on a log
+//! axis, into 40 bins of nearly equal ratio per decade. Every bin edge is also a bucket edge, so no
 //! bucket is split between two bins.
 
 use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos};
@@ -11,12 +11,12 @@ use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos};
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     pub(super) edges: Vec<u64>,
-    /// The width of the bins in ns, if it is the same for all.
+    /// The width of the bins in ns, if all have the same width.
     pub(super) width: Option<u64>,
 }
 
-/// The edges of 40 bins per decade, 10^(i/40). They have three digits, the precision of the
-/// histogram.
+/// The edges of the 40 bins in a decade, 10^(i/40), rounded to three digits, which is the precision
+/// of the histogram.
 const STEPS: [u64; 40] = [
     100, 106, 112, 119, 126, 133, 141, 150, 158, 168, 178, 188, 200, 211, 224, 237, 251, 266, 282,
     299, 316, 335, 355, 376, 398, 422, 447, 473, 501, 531, 562, 596, 631, 668, 708, 750, 794, 841,
@@ -24,9 +24,9 @@ const STEPS: [u64; 40] = [
 ];
 
 impl Bins {
-    /// Returns at most about `most` bins of equal width, from 0 to beyond `max` or to the end of the
-    /// histogram's range. No bin is narrower than the histogram's bucket at `max`, or than `row`,
-    /// the row width of an imported histogram.
+    /// Returns at most about `most` bins of equal width, from 0 to beyond `max` or to the end of
+    /// the histogram's range. No bin is narrower than the histogram's bucket at `max`, or narrower
+    /// than `row`, which is the row width of an imported histogram.
     pub(super) fn linear(max: Nanos, most: usize, row: Nanos) -> Self {
         let max = max.min(Nanos(MAX_TRACKABLE_NS));
         let finest = bucket_width(max.0).max(row.0);
@@ -76,7 +76,8 @@ impl Bins {
         }
     }
 
-    /// Counts `rows` (lower edge, count) by bin. Rows beyond an end count in the bin at that end.
+    /// Counts `rows` (lower edge, count) by bin. Rows beyond either end are counted in the
+    /// outermost bin at that end.
     pub(super) fn count_rows(&self, rows: impl Iterator<Item = (u64, u64)>) -> Vec<u64> {
         let mut counts = vec![0u64; self.edges.len().saturating_sub(1)];
         let Some(last) = counts.len().checked_sub(1) else {
@@ -90,9 +91,9 @@ impl Bins {
         counts
     }
 
-    /// Counts the samples of `histogram` by bin. Samples before the first or after the last edge
-    /// count in the bin at that end, so that none is lost. If the axis ends at `x_max` by request,
-    /// samples beyond it are left out.
+    /// Counts the samples of `histogram` by bin. Samples before the first edge or after the last
+    /// one are counted in the outermost bin at that end, so that none is lost. If the axis ends at
+    /// `x_max` by request, samples beyond it are left out.
     pub(super) fn count(&self, histogram: &Histogram, x_max: Option<Nanos>) -> Vec<u64> {
         let bins = self.edges.len().saturating_sub(1);
         let mut counts = vec![0u64; bins];

@@ -1,6 +1,6 @@
-//! The surface of a plot: a few kinds of shapes, in pixels.
+//! The drawing surface of a plot, which consists of a few kinds of shapes, in pixels.
 
-/// An opaque colour. Without transparency, print and screen agree.
+/// An opaque colour. Without transparency, a plot looks the same in print and on a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
 
@@ -32,7 +32,7 @@ impl Stroke {
     }
 }
 
-/// The part of a text that is at the given point.
+/// The part of a text that is placed at the given point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -126,8 +126,9 @@ pub(super) fn corners(((x, y), (width, height)): (Point, Point)) -> [Point; 4] {
     ]
 }
 
-/// Returns the approximate width of `text` at `size` pixels. It uses the widths of DejaVu Sans, the
-/// font of the PNG and one of the widest, so text in other fonts fits as well.
+/// Returns the approximate width of `text` at `size` pixels. It uses the character widths of DejaVu
+/// Sans, which is the font of PNG images. This is one of the widest fonts, so text in other fonts
+/// fits as well.
 pub(super) fn text_width(text: &str, size: u32) -> f64 {
     let thousandths: u32 = text.chars().map(char_width).sum();
     f64::from(thousandths) * f64::from(size) / 1000.0
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn long_text_costs_only_its_visible_part() {
-        // The width of this text in thousandths overflows, so the part that is cut off must not be
-        // measured.
+        // The width of the whole text, in thousandths, would overflow, so the part that is cut off
+        // must not be measured.
         let long = "W".repeat(60_000_000);
         let short = fit(&long, 10, 200.0);
         assert!(short.starts_with('W') && short.chars().count() < 40);

@@ -8,7 +8,7 @@ use super::canvas::{Colour, Stroke};
 use super::{Heading, PlotOptions};
 use crate::figures;
 
-/// With more curves than this, only those with the largest maxima have a colour.
+/// If there are more curves than this, only those with the largest maxima have a colour.
 const NAMED_AT_MOST: usize = 12;
 /// The number of coloured curves in that case.
 const WORST_NAMED: usize = 4;
@@ -36,20 +36,21 @@ pub(super) const LIMIT: Stroke = Stroke {
     dash: &[6.0, 3.0],
 };
 
-/// The curves that do not have a separate colour.
+/// The curves that do not have a colour of their own.
 pub(super) struct Others {
-    /// Their number, what they are, and their largest maximum.
+    /// Text that states how many there are, what they are, and their largest maximum.
     pub(super) title: String,
     pub(super) stroke: Stroke,
     /// Each curve with its maximum, in the order of the recording.
     pub(super) each: Vec<String>,
-    /// Their CPUs, if each curve is one CPU.
+    /// Their CPUs, if each curve stands for one CPU.
     pub(super) cpus: Option<CpuSet>,
 }
 
 /// One curve.
 pub(super) struct Curve {
-    /// `None` for one of many curves without a colour; its name is in [`Others`].
+    /// The name, or `None` for one of the many curves without a colour, whose names are in
+    /// [`Others`].
     pub(super) name: Option<String>,
     pub(super) histogram: Histogram,
     pub(super) stroke: Stroke,
@@ -100,14 +101,14 @@ fn cpu_of(thread: &ThreadRecord) -> Option<u32> {
     thread.cpu.filter(|_| figures::named_by_cpu(thread))
 }
 
-/// Returns a key to rank curves by their maximum. If maxima are equal, the curve with more samples
-/// near it ranks higher.
+/// Returns a key to rank curves by their maximum. If the maxima are equal, p99.9 decides, and then
+/// the mean.
 pub(super) fn badness(histogram: &Histogram) -> impl Ord + use<> {
     (histogram.max(), histogram.quantile(0.999), histogram.mean())
 }
 
-/// Gives each curve its style: a colour for all if there are few, otherwise for those with the
-/// largest maxima. `cpus` has the CPU of each.
+/// Gives each curve its style: if there are few, each has a colour; otherwise, only those with the
+/// largest maxima do. `cpus` contains the CPU of each curve.
 fn styled(
     named: Vec<(String, Histogram)>,
     cpus: Option<&[u32]>,
@@ -180,7 +181,7 @@ pub(super) fn recording_name(
     all: &[&Recording],
     options: &PlotOptions,
 ) -> String {
-    // A single recording gets here if one of its threads was selected.
+    // This also happens for a single recording if one of its threads was selected.
     if let (&[one], Some(thread)) = (all, options.thread) {
         let thread = one.threads.get(thread);
         return thread.map_or_else(String::new, |thread| thread.title());
@@ -209,7 +210,7 @@ fn shown(recording: &Recording, options: &PlotOptions) -> Histogram {
     }
 }
 
-/// Returns the distinct limits on latency, as name and value.
+/// Returns the distinct limits on latency, each with its name and value.
 pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
     let mut list: Vec<(String, Nanos)> = Vec::new();
     for Limit { metric, at_most } in recordings.iter().flat_map(|r| &r.requirement.limits) {

@@ -80,7 +80,7 @@ impl Entry {
         }
     }
 
-    /// Returns the width of the entry, measured from where texts begin.
+    /// Returns the width of the entry, measured from the start of its text.
     fn width(&self) -> f64 {
         match &self.mark {
             Annotation::Columns(texts, each) => texts.len() as f64 * each,
@@ -89,7 +89,7 @@ impl Entry {
     }
 }
 
-/// A plot under construction: the axes with their pixels set, and the canvas.
+/// A plot under construction: the axes, whose pixels are already set, and the canvas.
 pub(super) struct Frame {
     pub(super) canvas: Canvas,
     pub(super) x: Axis,
@@ -98,8 +98,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Lays out the plot. Draws everything behind the curves, and the legend to the right of the
-    /// plot, so that it cannot hide any curve.
+    /// Lays out the plot. Draws everything that is behind the curves, and the legend, which is to
+    /// the right of the plot so that it cannot hide any curve.
     pub(super) fn new(
         (heading, line): (String, String),
         mut x: Axis,
@@ -149,7 +149,7 @@ impl Frame {
         frame
     }
 
-    /// Draws the grid. It is drawn again over a filled area that would hide it.
+    /// Draws the grid. A filled area hides the grid, so it is drawn again on top.
     pub(super) fn grid_lines(&mut self) {
         let grid = Stroke::solid(Colour::GRID, 1.0);
         let mut lines = Vec::new();
@@ -178,7 +178,7 @@ impl Frame {
             if let Some(length) = self.x.mark(tick) {
                 lines.push(vec![(x, bottom), (x, bottom + length)]);
             }
-            // Labels that would touch the previous one are left out.
+            // A label that would touch the previous one is left out.
             let size = self.x.size();
             let half = label_width(&tick.label, size) / 2.0;
             if let Some(label) = tick.label.clone().filter(|_| x - half > free_from) {
@@ -292,8 +292,8 @@ impl Frame {
         }
     }
 
-    /// Draws vertical lines, each with its name near the upper end, on a side and in a row with
-    /// enough space.
+    /// Draws vertical lines, each with its name near the upper end, on whichever side and in
+    /// whichever row has enough space.
     pub(super) fn verticals(&mut self, lines: &[(f64, &str)], stroke: Stroke) {
         let lines: Vec<_> = lines.iter().map(|(x, name)| (*x, *name, stroke)).collect();
         self.verticals_of(&lines);
@@ -315,7 +315,7 @@ impl Frame {
         }
     }
 
-    /// Keeps names away from a line that is already drawn.
+    /// Keeps names away from a line that has already been drawn.
     pub(super) fn keep_clear(&mut self, from: Point, to: Point) {
         self.room.take_line(from, to);
     }

@@ -128,7 +128,8 @@ pub(super) fn check(
             return Err(ReportError::BelowAll { x_max, first });
         }
     }
-    // If there are several recordings, one without samples is named in the legend.
+    // It is enough if one recording can be shown. Any others without samples are only named in the
+    // legend.
     if recordings
         .iter()
         .any(|recording| kind.shows(recording, options.thread))

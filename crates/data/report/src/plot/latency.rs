@@ -10,8 +10,8 @@ use super::frame::{Frame, inner_height};
 use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
 
-/// A limit that exceeds the maximum by more than this factor (linear, log) is listed but not drawn,
-/// because the curves would become too small.
+/// A limit that exceeds the maximum by more than this factor (linear, log) is only listed and not
+/// drawn, because the curves would otherwise become too small.
 const LIMIT_IN_SIGHT: (u64, u64) = (2, 20);
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
@@ -53,7 +53,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         frame.canvas.lines(steps, curve.stroke);
     }
     for (curve, counts) in curves.list.iter().zip(&counts) {
-        // Draw the maximum only if it is within the axis.
+        // The maximum is drawn only if it is within the axis.
         let whole = curve.histogram.max() <= Some(end);
         if curve.name.is_some() && whole {
             let colour = curve.stroke.colour;
@@ -70,7 +70,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
 
 /// Returns the largest latency that the plot shows.
 fn last_drawn(all: &Histogram, options: &PlotOptions) -> Nanos {
-    // Samples beyond the range of the histogram are drawn at its end. The legend has the true
+    // Samples beyond the range of the histogram are drawn at its end. The legend shows the true
     // maximum.
     let max = all.max().unwrap_or_default().min(Nanos(MAX_TRACKABLE_NS));
     // If the rows of another tool end before its maximum, the plot ends there as well.
@@ -142,7 +142,8 @@ pub(super) fn mark_limits(
 }
 
 /// Returns the scale. It is linear, as is customary, unless the tail would compress the other
-/// samples: if the maximum is far above p99, or most samples are in the first hundredth.
+/// samples, which happens if the maximum is far above p99 or if most samples are in the first
+/// hundredth of the axis.
 fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
     if asked != Scale::Auto {
         return asked;
@@ -192,7 +193,7 @@ fn short(width: Nanos) -> String {
 }
 
 /// Returns the stepped outline of the non-empty bins. Empty bins have no line, because the floor
-/// means zero.
+/// already means zero.
 fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Point>> {
     let floor = frame.y.from;
     let x = |edge: u64| frame.x.at(unit.scale(edge as f64));
@@ -210,8 +211,8 @@ fn steps(frame: &Frame, bins: &Bins, counts: &[u64], unit: Unit) -> Vec<Vec<Poin
             open = true;
         }
         if let Some(line) = lines.last_mut() {
-            // A step of the same height extends the line. Otherwise, it goes up or down, then
-            // along.
+            // If the step has the same height as the previous one, it extends the line. Otherwise,
+            // the line goes up or down first, and then along.
             match line.last().copied() {
                 Some((_, height)) if height == y && line.len() > 1 => {
                     line.pop();

@@ -11,8 +11,8 @@ use super::frame::{ABOVE, AXIS, BODY, Frame, SMALL, label_width};
 use super::{CellFigure, Plot, PlotOptions, Scale};
 
 /// Viridis (van der Walt and Smith, 2015, CC0), reversed, in steps of an eighth. Its lightness
-/// changes evenly, so colour-blind readers and greyscale prints show the same order, and more ink
-/// means more latency.
+/// changes evenly, so the order of the colours is the same for colour-blind readers and in
+/// greyscale print, and more ink means more latency.
 const MAP: [Colour; 9] = [
     Colour(0xfd, 0xe7, 0x25),
     Colour(0xad, 0xdc, 0x30),
@@ -156,7 +156,7 @@ fn lay_out(frame: &mut Frame, colours: &Axis, count: usize) -> Point {
     (width, height)
 }
 
-/// Keeps only every second, fourth … name if names would touch.
+/// Keeps only every second (or fourth, and so on) name if names would touch.
 fn thin_out(frame: &mut Frame, (width, height): Point) {
     let widest = frame
         .x
@@ -233,8 +233,8 @@ pub(super) fn colour_bar(frame: &mut Frame, mut colours: Axis, options: &PlotOpt
     let left = frame.x.to.round() + 24.0;
     let each = (bottom - top) / LEVELS as f64;
     for step in 0..LEVELS {
-        // Each step extends to the top and the next one covers it, so that no seam is visible at
-        // any plot size.
+        // Each step extends to the top, and the next step covers part of it, so that no seam is
+        // visible at any plot size.
         let height = (each * (LEVELS - step) as f64).round();
         let cell = ((left, top), (16.0, height));
         frame.canvas.cells(vec![cell], colour(step));
@@ -305,7 +305,7 @@ fn luminance(Colour(r, g, b): Colour) -> f64 {
 
 /// Returns black or white, whichever is more legible on this background.
 fn ink(ground: Colour) -> Colour {
-    // At this luminance, both have the same contrast.
+    // At this luminance, black and white have the same contrast.
     if luminance(ground) > 0.179 {
         Colour::BLACK
     } else {

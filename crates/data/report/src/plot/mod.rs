@@ -2,8 +2,8 @@
 //! CPUs, and bars by mechanism or kind.
 //!
 //! Plots are made for print: dark lines on white, axis titles with units, and colours that
-//! colour-blind readers can distinguish. A plot is drawn once, on a canvas with few kinds of
-//! shapes, and SVG and PNG are two encodings of that canvas. An SVG has no embedded font (the
+//! colour-blind readers can distinguish. A plot is drawn once, on a canvas that supports only a few
+//! kinds of shapes. SVG and PNG are two encodings of that canvas. An SVG has no embedded font (the
 //! viewer's sans-serif font is used) and takes some tens of kilobytes. A PNG includes its text as
 //! pixels and needs no font on the machine.
 //!
@@ -54,7 +54,7 @@ pub struct PlotOptions {
     /// The scale of the latency axis.
     pub latency_scale: Scale,
     /// The end of the x-axis: a latency, or the time since the start in a timeline. Values beyond
-    /// it are counted, not drawn. With `None`, the axis ends where the data ends.
+    /// it are counted but not drawn. With `None`, the axis ends where the data ends.
     pub x_max: Option<Nanos>,
     /// The thread to show, as an index into `threads`, or `None` for all. A plot of several
     /// recordings shows this thread of each.
@@ -80,7 +80,7 @@ pub enum Heading {
     /// The measurement on the first line, the machine and the number of samples below it.
     #[default]
     Auto,
-    /// No text, for a plot with a caption, such as in a paper.
+    /// No text. This is meant for plots that have a caption, for example in a paper.
     None,
     /// A text given by the caller.
     Text(String),
@@ -89,8 +89,8 @@ pub enum Heading {
 /// The scale of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Chosen by the data. The latency plot is linear unless the maximum is more than 10 times p99
-    /// or 100 times the median. The percentile plot is logarithmic. Latency over time is
+    /// Chosen according to the data. The latency plot is linear unless the maximum is more than 10
+    /// times p99 or 100 times the median. The percentile plot is logarithmic. Latency over time is
     /// logarithmic if the maximum is more than 5 times the median, bars if the largest maximum is
     /// more than 20 times the smallest median, and the colours of a heat map if the largest value
     /// is more than 10 times the smallest. The axis title of a logarithmic scale says so.
@@ -132,7 +132,7 @@ impl CellFigure {
             .map_or("median", |(_, name)| name)
     }
 
-    /// Returns the beginning of a heading.
+    /// Returns the name of the figure as the beginning of a heading.
     const fn title(self) -> &'static str {
         match self {
             Self::Median => "Median",
@@ -142,7 +142,7 @@ impl CellFigure {
         }
     }
 
-    /// Returns the quantile, or `None` for the maximum, which is exact.
+    /// Returns the quantile, or `None` for the maximum, which is not estimated but exact.
     const fn quantile(self) -> Option<f64> {
         match self {
             Self::Median => Some(0.5),
@@ -240,8 +240,8 @@ pub fn matrix_of(
 }
 
 /// Draws a horizontal bar for each thread by its label. The bar ends at the median, a line extends
-/// to p99 (from 100 samples on), and a dot marks the maximum. The bars of several recordings are
-/// grouped by label.
+/// to p99 (if there are at least 100 samples), and a dot marks the maximum. The bars of several
+/// recordings are grouped by label.
 ///
 /// A limit on the latency is a vertical line. If there is not enough space for all labels, the plot
 /// shows those with the largest maxima and a note.
@@ -254,8 +254,8 @@ pub fn bars(recordings: &[&Recording], options: &PlotOptions) -> Result<Plot, Re
 }
 
 /// Draws one explained outlier over time: its causes, its thread, each CPU involved, and the
-/// contributions. The plot is as high as necessary; the height, scale and thread of the options do
-/// not apply.
+/// contributions. The plot is as high as necessary; the height, scale and thread given in the
+/// options are ignored.
 ///
 /// # Errors
 /// Returns an error if the plot cannot be drawn at this width.
@@ -271,7 +271,7 @@ pub fn outlier(
 }
 
 /// Draws the plot that suits the recording's probe: the latency plot, the heat map, or bars. If the
-/// options select one thread, it is the latency plot, since there is nothing to compare.
+/// options select one thread, the latency plot is drawn, because there is nothing to compare.
 ///
 /// # Errors
 /// Returns an error if the recording has no threads and thus no latencies. Otherwise same as

@@ -310,7 +310,7 @@ fn after(timeline: &OutlierTimeline) -> Nanos {
     window.actual + Nanos((window.latency().0 as f64 * AROUND) as u64)
 }
 
-/// Returns the requested events. Each is a mark with a text that extends up to the next one.
+/// Returns the requested events. Each is a mark with a text, which has space up to the next mark.
 fn requested(timeline: &OutlierTimeline) -> Vec<Block> {
     let events = timeline.window.events.iter();
     let (from, end) = (timeline.window.expected, after(timeline));
@@ -402,7 +402,8 @@ fn cpu_blocks(timeline: &OutlierTimeline, cpu: u32) -> (Vec<Block>, Vec<Block>) 
         }
     }
     put(current, end);
-    // Inner handlers ended first. They are drawn last, over the outer ones.
+    // Inner handlers end first, so they come first here. They must be drawn last, over the outer
+    // ones.
     handlers.sort_by_key(|block: &Block| block.from);
     (merged(running), handlers)
 }

@@ -36,7 +36,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let legend = legend(&curves, inner_height(&headings, options), options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     for curve in &curves.list {
-        // Background curves are numerous and can be less exact.
+        // Background curves are numerous, so they may be less exact.
         let tolerance = if curve.name.is_some() { 0.4 } else { 2.0 };
         let line = line(&frame, &curve.histogram, unit, tolerance);
         if let (Some(at), true) = (line.last().copied(), curve.name.is_some()) {
@@ -63,7 +63,7 @@ pub(super) fn mark_limits(frame: &mut Frame, limits: &[(String, Nanos)], unit: U
     frame.horizontals(&lines, LIMIT);
 }
 
-/// Returns the quantile with `above` of `count` samples above it, in nines.
+/// Returns, in nines, the quantile that has `above` of `count` samples above it.
 fn nines(above: u64, count: u64) -> f64 {
     -(above.max(1) as f64 / count.max(1) as f64).log10()
 }
@@ -80,11 +80,12 @@ fn line(frame: &Frame, histogram: &Histogram, unit: Unit, tolerance: f64) -> Vec
     let mut below = 0;
     let unplaced_from = histogram.unplaced_from().unwrap_or(Nanos(u64::MAX));
     for (lower, width, in_bucket) in histogram.rows() {
-        // The order of the remaining samples is unknown.
+        // How the remaining samples are distributed is unknown.
         if lower >= unplaced_from.0 {
             break;
         }
-        // Not `clamp`, which panics: an imported recording may have a minimum above the maximum.
+        // `clamp` would panic here, because an imported recording may have a minimum above its
+        // maximum.
         let upper = lower.saturating_add(width - 1).max(min.0).min(max.0);
         let y = frame.y.at(unit.scale(upper as f64));
         let left = frame.x.at(nines(count.saturating_sub(below), count));

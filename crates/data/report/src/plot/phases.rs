@@ -1,4 +1,4 @@
-//! The phases of a run, measured one after the other, in its time series.
+//! The phases of a run, which were measured one after the other, as found in its time series.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ pub(super) struct PhaseSpan {
 /// Returns the phases of a run. Empty if there is only one.
 ///
 /// Each phase has separate threads, whose labels begin with its name (`cpu+disk: CPU 0`), and
-/// separate rows in the series, which follow one another. Labels that merely look like phases
-/// overlap in time.
+/// separate rows in the series, which follow one another. If labels merely look like those of
+/// phases, their threads overlap in time.
 pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
     let interval = recording.series.interval_ns;
     let mut spans: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
@@ -45,7 +45,7 @@ pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
             to,
         });
     }
-    // An interval may contain the end of one phase and the start of the next.
+    // A single interval may contain both the end of one phase and the start of the next.
     let overlap = |a: &PhaseSpan, b: &PhaseSpan| a.to > Nanos(b.from.0.saturating_add(interval.0));
     let follow = stretches.windows(2).all(|two| !overlap(&two[0], &two[1]));
     if stretches.len() < 2 || !follow {

@@ -122,7 +122,7 @@ impl Page<'_> {
             x: 0.0,
         };
         for character in text.chars() {
-            // Glyph 0 is the box for an unknown character.
+            // Glyph 0 is the box that represents an unknown character.
             let glyph = self.face.glyph_index(character).unwrap_or_default();
             self.face.outline_glyph(glyph, &mut glyphs);
             glyphs.x += f32::from(self.face.glyph_hor_advance(glyph).unwrap_or_default());

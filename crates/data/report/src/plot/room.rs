@@ -53,7 +53,7 @@ impl Room {
     }
 
     /// Returns the first position within `plot` that overlaps no name and no line. If there is
-    /// none, returns the first that overlaps no name, or else the last position.
+    /// none, returns the first position that overlaps no name, or, failing that, the last position.
     pub(super) fn place(&mut self, places: &[Rect], plot: &Rect) -> usize {
         let free = |list: &[Rect], place: &Rect| !list.iter().any(|taken| taken.meets(place));
         let inside = |place: &&Rect| place.is_within(plot) && free(&self.names, place);

@@ -8,7 +8,7 @@ use super::frame::{Annotation, Entry, Frame};
 use super::{Heading, Plot, PlotOptions};
 use crate::ReportError;
 
-/// Minimum length of the axis, so that its ticks are whole slots.
+/// Minimum length of the axis, which ensures that its ticks are whole slots.
 const FEWEST: u64 = 10;
 
 /// Draws a bar for each block of an experiment: late slots upwards, blocks in measuring order from

@@ -114,8 +114,8 @@ fn push_text(out: &mut String, shape: &Shape) {
     out.push_str("</text>\n");
 }
 
-/// Appends a path such as `M10 20.5h3v-4`: absolute at the start, then relative. Points are
-/// rounded, not moves, so that errors do not accumulate.
+/// Appends a path such as `M10 20.5h3v-4`: absolute at the start, then relative. The points are
+/// rounded rather than the moves, so that errors do not accumulate.
 fn push_path(out: &mut String, points: &[Point]) {
     let mut points = points
         .iter()

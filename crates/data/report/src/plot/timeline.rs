@@ -178,7 +178,8 @@ fn legend(recording: &Recording, steps: &[Step], largest: &[(Nanos, Nanos)]) -> 
     entries
 }
 
-/// Returns the scale, which is logarithmic if the maximum would push all other values to the floor.
+/// Returns the scale, which is logarithmic if the maximum would otherwise push all other values
+/// down to the floor.
 fn chosen_scale(steps: &[Step], max: Nanos, asked: Scale) -> Scale {
     if asked != Scale::Auto {
         return asked;
@@ -216,7 +217,7 @@ fn steps(recording: &Recording, options: &PlotOptions) -> Vec<Step> {
         for row in group {
             merged.add_interval(row);
         }
-        // The step spans the time of its rows. It need not be a multiple of the merged interval.
+        // The step spans the time of its rows, which need not be a multiple of the merged interval.
         let start = group.first().map_or(Nanos::ZERO, |row| row.start_ns);
         let end = group.last().map_or(Nanos::ZERO, |row| row.start_ns) + Nanos(interval);
         steps.push(Step {

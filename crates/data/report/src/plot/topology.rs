@@ -57,7 +57,7 @@ pub fn topology(all: &Topology) -> String {
 fn lines_of(all: &Topology) -> Vec<Line> {
     let mut lines = Vec::<Line>::new();
     for place in &all.cpus {
-        // Once per core: at its first CPU.
+        // Each core is added once, at its first CPU.
         if place.siblings.iter().next() != Some(place.cpu) {
             continue;
         }
@@ -125,7 +125,7 @@ fn draw_cpu(canvas: &mut Canvas, all: &Topology, cpu: u32, at: Point) {
 }
 
 /// Returns the levels of data and unified caches, in ascending order. Instruction caches are left
-/// out, because they do not show which cores share data.
+/// out, because they do not indicate which cores share data.
 fn levels(caches: &[Cache]) -> Vec<u32> {
     let mut levels: Vec<u32> = caches
         .iter()

@@ -1,4 +1,4 @@
-//! A table that shortens cells and drops columns before it breaks lines.
+//! Layout of a table. Cells are shortened and columns are dropped before lines are broken.
 
 use super::{TextStyle, Tone};
 use crate::document::{Column, Fold, Row, Table};
@@ -49,11 +49,11 @@ pub(super) fn lines(table: &Table, columns: usize, style: TextStyle) -> Vec<Stri
     out
 }
 
-/// The cell widths of a table that arrives in pages.
+/// The cell widths of a table that is supplied page by page.
 #[derive(Debug, Default)]
 pub(super) struct Widths {
     whole: Vec<usize>,
-    /// Widths with the short texts, for narrow terminals.
+    /// Widths if the short texts for narrow terminals are used.
     short: Vec<usize>,
     /// Whether the column has a cell with content.
     says: Vec<bool>,
@@ -76,7 +76,7 @@ impl Widths {
         }
     }
 
-    /// Returns the heading and the rows of a page, with columns as wide as on all pages.
+    /// Returns the heading and the rows of a page, with the same column widths on every page.
     pub(super) fn lines(
         &self,
         page: &Table,
@@ -88,7 +88,7 @@ impl Widths {
         (grid.heading(columns, style), body)
     }
 
-    /// Returns the layout of a page, with columns as wide as on all pages.
+    /// Returns the layout of a page, with the same column widths on every page.
     fn table_layout<'a>(&self, page: &'a Table, columns: usize) -> TextLayout<'a> {
         let with = |short: bool, widths: &Vec<usize>| {
             let mut grid = TextLayout::new(page, short);
@@ -241,7 +241,7 @@ impl<'a> TextLayout<'a> {
                 None => break,
             };
         }
-        // Give the remaining width back to the shortened cells.
+        // Gives the remaining width back to the shortened cells.
         let mut order = shown.clone();
         order.sort_by_key(|at| !self.columns[*at].first);
         for at in order {
@@ -279,7 +279,7 @@ impl<'a> TextLayout<'a> {
         lines.map(|line| style.paint(Tone::Faint, &line)).collect()
     }
 
-    /// Returns all lines. With `below`, they include the texts below each row.
+    /// Returns all lines. If `below` is set, these include the texts below each row.
     fn print(&self, table: &Table, columns: usize, style: TextStyle, below: bool) -> Vec<String> {
         let mut out = Vec::from_iter(self.heading(columns, style));
         out.extend(self.body(table, columns, style, below));
@@ -424,7 +424,7 @@ mod tests {
                 "1       30"
             ]
         );
-        // Each group has a second column, however narrow the terminal is.
+        // Each group has a second column, no matter how narrow the terminal is.
         assert_eq!(at(1, &table).len(), 3 * 3 + 2);
     }
 

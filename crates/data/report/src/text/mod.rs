@@ -81,8 +81,8 @@ pub fn render(document: &Document, style: &TextStyle) -> String {
     page.out
 }
 
-/// A table that is too long for memory: it is rendered page by page. It does not continue in a
-/// second block and does not count the hidden rows.
+/// A table that is too long for memory, so it is rendered page by page. It neither continues in a
+/// second block nor counts the hidden rows.
 #[derive(Debug)]
 pub struct LongTable {
     style: TextStyle,

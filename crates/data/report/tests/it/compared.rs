@@ -82,7 +82,7 @@ fn as_text() {
     insta::assert_snapshot!("measured_differently", text);
 }
 
-/// The runs of a side are listed together, and a note about too few runs comes first.
+/// The runs of each side are listed together, and a note that there are too few runs comes first.
 #[test]
 fn of_several_runs() {
     let baseline = testing::recording(1, 3);

@@ -87,8 +87,8 @@ fn check(text: &str) {
                 let (names, _) = common::parse_xml(out);
                 assert_eq!(names, common::parse_xml(benign).0, "{out}");
             }
-            // There is as much markup as with harmless text. The number of axis labels in a plot
-            // depends on the text, so plots are checked separately.
+            // The amount of markup is the same as with harmless text. The number of axis labels in
+            // a plot depends on the text, so plots are checked separately.
             "html" => {
                 let ((out, plots), (benign, _)) = (parted(out), parted(benign));
                 // A table whose titles are all empty has no head.

@@ -166,7 +166,7 @@ fn markdown_of_a_run() {
 #[test]
 fn user_stop_is_reported_and_sample_marked() {
     let mut recording = testing::recording(2, 3);
-    // The second sample is after the stop.
+    // The second sample is later than the stop.
     recording.top_samples.truncate(2);
     let largest = &mut recording.top_samples[0];
     largest.latency_ns = Nanos::from_millis(1_010);
@@ -399,7 +399,7 @@ fn of_many_cpus_the_largest_are_named() {
         .svg();
     assert!(svg.contains(">CPU 13  max 777 µs<"), "{svg}");
     assert!(svg.contains(">16 other CPUs  max ≤ 150 µs<"), "{svg}");
-    // The others are small and grey.
+    // The other bars are small and grey.
     let other = "font-size=\"11\" fill=\"#555555\">CPU 0  max";
     assert!(svg.contains(other), "{svg}");
 }

@@ -1,4 +1,4 @@
-//! Documents in each output format, in one program.
+//! Tests of documents in each output format, combined into one program.
 
 // Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]

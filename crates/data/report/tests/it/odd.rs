@@ -1,4 +1,4 @@
-//! Unusual recordings, which no output format may fail on.
+//! Unusual recordings. No output format may fail on any of them.
 
 use crate::common::{self, samples};
 use jiff::Timestamp;
@@ -456,7 +456,7 @@ fn threads_measuring_differently_have_no_sum() {
             let (_, text) = texts.iter().find(|(form, _)| *form == wanted).unwrap();
             text.lines().filter(|line| line.starts_with(begin)).count()
         };
-        // In the text for terminals, the table and the histogram.
+        // In text for terminals, these are the table and the histogram.
         (with("markdown", "| all |"), with("text 80", "all "))
     };
     assert_eq!(lines(&recording), (1, 2));

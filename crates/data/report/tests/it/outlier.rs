@@ -250,7 +250,8 @@ fn nonsense_does_no_harm() {
     }
 }
 
-/// Returns the same with stacks, and with an event requested by the user among many others.
+/// Returns the same outlier with stacks, and with one event requested by the user among many
+/// others.
 fn with_more() -> (Recording, OutlierTimeline) {
     let (recording, mut timeline) = told();
     let window = &mut timeline.window;

@@ -2,8 +2,8 @@
 //! years`.
 //!
 //! Series run twice a day on a machine with many CPUs. The kernel changes every other month, and
-//! the maximum latency is lower with every second kernel. Bucket counts vary like random counts, so
-//! that threads compress like measured ones.
+//! the maximum latency is lower with every second kernel. Bucket counts vary at random, so that the
+//! threads compress about as well as measured ones.
 
 #![allow(clippy::print_stdout)]
 
@@ -62,12 +62,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for number in 0..wanted.series {
         epochs.push(epoch(&store, number, Timestamp::from_second(first)?)?);
     }
-    // One thread generates recordings, and this one stores them.
+    // Another thread generates the recordings, and this one stores them.
     let (made, taken) = sync_channel(8);
     std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
         let (wanted, epochs) = (&wanted, &epochs);
         scope.spawn(move || make_up(wanted, (first, epochs.len()), &made));
-        // Dropped with this closure, which ends the thread after an error.
+        // Moved into this closure so that it is dropped when the closure returns, which ends the
+        // other thread after an error.
         let taken = taken;
         let mut windows_of = Random(0x2545_f491_4f6c_dd1d);
         for day in 0..wanted.days {
@@ -157,12 +158,12 @@ fn insert(
     writer.finish(recording)
 }
 
-/// Parts of generated recordings.
+/// Parts from which recordings are generated.
 struct Parts {
     /// A recording with all facts.
     whole: Recording,
     shape: Shape,
-    /// Counts of threads; each run uses a selection.
+    /// Bucket counts from which each run selects those of its threads.
     counts: Vec<Vec<u64>>,
 }
 
@@ -192,7 +193,7 @@ fn recording(
     recording.label = None;
     recording.started = due;
     recording.duration_ns = Nanos(wanted.periods * 1_000_000);
-    // Retention has removed the rows.
+    // As if retention had already removed the rows.
     recording.series.rows.clear();
     let kernel = day / 60;
     let release = format!("6.12.{kernel}-rt-amd64");

@@ -16,13 +16,13 @@ use crate::{SlotFilter, StoreError};
 const PAGE: usize = 500;
 /// Number of windows that are read at once.
 const WINDOWS: usize = 1_000;
-/// The reason why an entry is not quarantined.
+/// Reason given for not quarantining an entry.
 const FULL: &str = "the machine's quota for quarantined deliveries is full";
 
 /// Provenance of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Provenance {
-    /// Machine that delivered it, or its host name.
+    /// Machine that delivered the recording. If it was not delivered, its host name.
     pub machine: String,
     /// SHA-256 of the delivery; `None` if it was not delivered.
     pub sha256: Option<String>,
@@ -39,8 +39,8 @@ pub struct Copied {
     pub recordings: u64,
     /// Number of recordings that already existed.
     pub known: u64,
-    /// Number of recordings whose ID exists with different content; that is kept, and this one was
-    /// quarantined if the quota of its machine allows it.
+    /// Number of recordings whose ID already exists with different content. The existing content is
+    /// kept, and the other content was quarantined if the quota of its machine allowed it.
     pub conflicts: u64,
     /// Number of recordings whose samples were not copied.
     pub samples: u64,
@@ -142,7 +142,7 @@ fn windows(
         loop {
             let page = from.windows(&machine, since, WINDOWS)?;
             copied.windows += match to.add_windows(&page) {
-                // An entry was refused: copy the windows of the page one by one.
+                // An entry was refused, so copy the windows of the page one by one.
                 Err(why) if why.is_refusal() => each_window(to, &page, copied)?,
                 other => other?,
             };
@@ -186,7 +186,7 @@ fn copy_sidecar(
         let Some(epoch) = epochs.iter().find(own) else {
             continue;
         };
-        // Named like the recordings of the series: by the machine's name.
+        // The machine has the same name as in the recordings of the series.
         let machine = epoch.host.clone().unwrap_or_else(|| epoch.machine.clone());
         let epoch = SeriesEpoch {
             machine: machine.clone(),
@@ -205,7 +205,7 @@ fn copy_sidecar(
     let there = to.notes()?;
     let machines = from.machines()?;
     for mut note in from.notes()? {
-        // A machine's own store does not name the machine in notes about a time.
+        // In a machine's own store, a note about a time does not name the machine.
         if let ([only], None, None) = (&machines[..], note.recording, &note.machine) {
             note.machine = Some(only.name.clone());
         }

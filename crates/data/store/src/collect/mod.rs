@@ -1,5 +1,5 @@
 //! Data that a collector stores in addition to recordings: who delivered them, refused deliveries,
-//! tokens and the audit log. There is one trait, and one file for each backend.
+//! tokens and the audit log. There is one trait, with one file for each backend.
 
 mod copy;
 mod insert;
@@ -38,13 +38,13 @@ pub const MOST_ASIDE: u64 = 100;
 /// Maximum total size of the quarantined bodies of a machine, in bytes.
 pub const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
-/// Recordings of many machines. Its functions block on the disk or a database: an asynchronous
+/// Recordings of many machines. Its functions block on the disk or a database, so an asynchronous
 /// caller must run them on separate threads.
 pub trait Collection: SeriesStore + TextStore + Send + Sync {
-    /// Returns its name for messages: a path, or the name of a database.
+    /// Returns the name of the collection for messages: a path, or the name of a database.
     fn name(&self) -> String;
 
-    /// Checks whether it can be read now.
+    /// Checks whether the collection can currently be read.
     ///
     /// # Errors
     /// Returns the reason if it cannot be read.
@@ -59,7 +59,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Finds the recording for the user's input; see [`Store::find`](crate::Store::find).
     ///
     /// # Errors
-    /// Returns an error if none or several match, or any error while reading.
+    /// Returns an error if no recording or more than one matches, or any error while reading.
     fn find(&self, selector: &str) -> Result<RecordingId, StoreError>;
 
     /// Loads a recording, with the name of its machine.
@@ -75,8 +75,8 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be read.
     fn machines(&self) -> Result<Vec<Machine>, StoreError>;
 
-    /// Returns the total of each machine's recordings. It never decreases while the server runs,
-    /// and is the same after a restart.
+    /// Returns the total of each machine's recordings. A total never decreases while the server
+    /// runs, and is the same after a restart.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -127,7 +127,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
         Ok(Received::Conflict { aside })
     }
 
-    /// Returns quarantined deliveries, newest first, at most `most`.
+    /// Returns at most `most` quarantined deliveries, newest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -157,8 +157,8 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be read.
     fn lacking(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, StoreError>;
 
-    /// Stores wake-up windows, with the name of the delivering machine as their machine. Returns
-    /// the number of new ones, once they survive a power cut.
+    /// Stores wake-up windows under the name of the delivering machine. Returns the number of new
+    /// windows once they survive a power cut.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -171,7 +171,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// [`add_windows`](Self::add_windows). Returns the number of new ones for each delivery.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written; then nothing is stored.
+    /// Returns an error if the store cannot be written. In that case, nothing is stored.
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError>;
 
     /// Returns the machines with windows, by name.
@@ -180,8 +180,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be read.
     fn window_machines(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Returns the windows of a machine that began at `since` or later, oldest first, at most
-    /// `most`.
+    /// Returns at most `most` windows of a machine that began at `since` or later, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -204,8 +203,8 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be written.
     fn remove_token(&self, name: &str) -> Result<bool, StoreError>;
 
-    /// Records that the machine `now` uses the token with this name, if its previous machine was
-    /// `before`; returns `false` if it was not.
+    /// Records that the machine `now` uses the token with this name, provided that the machine
+    /// recorded so far is `before`. Otherwise returns `false`.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -243,14 +242,14 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be written.
     fn log(&self, line: &AuditLine) -> Result<(), StoreError>;
 
-    /// Returns the audit log, newest line first, at most `most` lines.
+    /// Returns at most `most` lines of the audit log, newest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
     fn audit(&self, most: usize) -> Result<Vec<AuditLine>, StoreError>;
 }
 
-/// Returns whether this names a PostgreSQL database instead of a file.
+/// Returns whether this is the name of a PostgreSQL database rather than of a file.
 pub fn is_database(store: &str) -> bool {
     let schemes = ["postgres://", "postgresql://"];
     schemes.iter().any(|scheme| store.starts_with(scheme))
@@ -265,7 +264,7 @@ pub struct Wanted {
     pub probe: Option<String>,
     /// Only recordings with this outcome.
     pub outcome: Option<Outcome>,
-    /// Only recordings after this one in list order.
+    /// Only recordings that come after this one in the list.
     pub after: Option<(Timestamp, RecordingId)>,
     /// Maximum number of recordings.
     pub most: usize,
@@ -283,11 +282,11 @@ pub struct Listed {
 /// A machine that delivers, is enrolled, or was measured in this store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Its name, from its token or its host name.
+    /// Name of the machine, taken from its token or its host name.
     pub name: String,
     /// Number of its recordings.
     pub recordings: u64,
-    /// Last time that one of its recordings was received, or measured in this store; `None` if
+    /// Time when one of its recordings was last received, or last measured in this store; `None` if
     /// never.
     pub last_seen: Option<Timestamp>,
     /// Its newest recording; `None` if there is none.
@@ -299,7 +298,7 @@ pub struct Machine {
 pub struct Total {
     /// Number of recordings.
     pub recordings: u64,
-    /// Latencies of all due periods, as far as known.
+    /// Latencies of all due periods for which the latency is known.
     pub due: Histogram,
     /// Number of missed periods.
     pub missed: u64,
@@ -334,7 +333,7 @@ impl Total {
 pub struct Latest {
     /// ID of the recording.
     pub id: RecordingId,
-    /// Start time; if the machine's clock is wrong by years, the arrival time.
+    /// Start time; if the machine's clock is off by years, the arrival time.
     pub started: Timestamp,
     /// Summary of the measurement in one line.
     pub headline: String,
@@ -369,7 +368,7 @@ impl Latest {
 /// A recording as delivered.
 #[derive(Clone, Debug)]
 pub struct Delivery<'a> {
-    /// Machine that delivers.
+    /// Machine that delivers the recording.
     pub machine: &'a str,
     /// SHA-256 of its JSON, in hexadecimal digits.
     pub sha256: &'a str,
@@ -385,7 +384,8 @@ pub struct Delivery<'a> {
 }
 
 impl Delivery<'_> {
-    /// Checks that its texts are within their limits. Errors name `store`.
+    /// Checks that the texts of the delivery are within their limits. Errors contain `store` as its
+    /// name.
     pub(crate) fn check(&self, store: impl AsRef<Path>) -> Result<(), StoreError> {
         let what = || format!("recording {}", self.recording.id);
         let store = store.as_ref();
@@ -402,9 +402,9 @@ impl Delivery<'_> {
         }
     }
 
-    /// Returns when the recording began, as far as the machine's clock is plausible: a run of 2038
-    /// must not hide all later ones, and one of 1970 is not the oldest. The ID contains the time of
-    /// that clock (RFC 9562, 5.7), including for imported runs.
+    /// Returns when the recording began, or when it arrived if the machine's clock is implausible:
+    /// a run dated 2038 must not hide all later ones, and a run dated 1970 is not really the
+    /// oldest. The ID contains the time of that clock (RFC 9562, 5.7), even for imported runs.
     pub(crate) fn began(&self) -> Timestamp {
         let (started, made_ms) = (self.recording.started, self.recording.id.0.as_u128() >> 80);
         if started > self.received || made_ms < EARLIEST_MS {
@@ -415,7 +415,7 @@ impl Delivery<'_> {
     }
 }
 
-/// Start of 2020, in ms: an older ID comes from a machine whose clock has no battery.
+/// Start of 2020, in ms. An older ID comes from a machine whose clock has no battery.
 const EARLIEST_MS: u128 = 1_577_836_800_000;
 
 /// Result of a delivery.
@@ -427,7 +427,7 @@ pub enum Received {
     Known,
     /// Different content is stored under this ID.
     Conflict {
-        /// Whether the delivery was quarantined: the quota of its machine may be full.
+        /// Whether the delivery was quarantined. It is not if the quota of its machine is full.
         aside: bool,
     },
 }
@@ -435,7 +435,7 @@ pub enum Received {
 /// A delivery that cannot be stored as a recording.
 #[derive(Clone, Debug)]
 pub struct Refused<'a> {
-    /// ID that the recording was meant to have.
+    /// ID that the recording would have had.
     pub id: RecordingId,
     /// Machine that delivered.
     pub machine: &'a str,
@@ -443,7 +443,7 @@ pub struct Refused<'a> {
     pub sha256: &'a str,
     /// Time of arrival.
     pub received: Timestamp,
-    /// Reason of the refusal.
+    /// Reason for the refusal.
     pub reason: &'a str,
     /// Its content.
     pub body: &'a [u8],
@@ -452,7 +452,7 @@ pub struct Refused<'a> {
 /// A quarantined delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// ID that the recording was meant to have.
+    /// ID that the recording would have had.
     pub id: RecordingId,
     /// Machine that delivered.
     pub machine: String,
@@ -460,7 +460,7 @@ pub struct Quarantined {
     pub sha256: String,
     /// Time of arrival.
     pub received: Timestamp,
-    /// Reason of the refusal.
+    /// Reason for the refusal.
     pub reason: String,
     /// Size in bytes.
     pub bytes: u64,
@@ -506,7 +506,8 @@ impl Role {
 /// A token. Only its hash is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Owner of the token. For a machine, also the name of its recordings.
+    /// Owner of the token. If the owner is a machine, this is also the machine name of its
+    /// recordings.
     pub name: String,
     /// Permissions.
     pub role: Role,
@@ -514,8 +515,8 @@ pub struct Token {
     pub sha256: String,
     /// Creation time.
     pub created: Timestamp,
-    /// Machine that has used the token, as reported by the machine; `None` if there was none, or if
-    /// it does not report its name.
+    /// Machine that has used the token, under the name that it reports; `None` if no machine has
+    /// used it, or if the machine does not report its name.
     pub machine: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::entry::{id_text, started_ns};
 use crate::wake_windows::read_row;
 use crate::{Store, StoreError};
 
-/// A collector, with an identity that remains when its URL changes.
+/// A collector, with an identity that stays the same when its URL changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination(String);
 
@@ -20,7 +20,7 @@ pub struct Outbox {
     pub due: u64,
     /// Number of delivered recordings.
     pub delivered: u64,
-    /// Number of refused recordings, which are not retried.
+    /// Number of refused recordings, which are not delivered again.
     pub refused: u64,
 }
 
@@ -28,13 +28,13 @@ pub struct Outbox {
 const DUE: &str = "FROM recording WHERE completion <> 'running' AND experiment IS NULL AND key \
     NOT IN (SELECT recording FROM delivery WHERE destination = ?1)";
 
-/// Returns the key of a destination's state; no machine has such a name.
+/// Returns the key under which the state of a destination is stored. No machine has such a name.
 fn state_of(to: &Destination) -> String {
     format!("destination {}", to.0)
 }
 
 impl Store {
-    /// Returns the destination with this URL. Creates it if there is none.
+    /// Returns the destination with this URL. Creates the destination if there is none.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -58,7 +58,7 @@ impl Store {
         })
     }
 
-    /// Returns recordings to be delivered, oldest first, at most `most`.
+    /// Returns at most `most` recordings that are to be delivered, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -67,7 +67,8 @@ impl Store {
         self.ids(&sql, to, most, 0)
     }
 
-    /// Returns delivered recordings, last delivered first, at most `most` from index `from` on.
+    /// Returns at most `most` delivered recordings, starting at index `from`. The last delivered
+    /// comes first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -110,7 +111,8 @@ impl Store {
         Ok(ids.map(RecordingId).collect())
     }
 
-    /// Marks a recording as delivered, or as refused for this reason; it is not retried.
+    /// Marks a recording as delivered, or as refused for the given reason. It is not delivered
+    /// again.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -133,8 +135,8 @@ impl Store {
         })
     }
 
-    /// Makes recordings due again, if the collector lost them or the reason of a refusal no longer
-    /// applies.
+    /// Makes recordings due again, for use when the collector has lost them or the reason for a
+    /// refusal no longer applies.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -176,7 +178,8 @@ impl Store {
             .collect())
     }
 
-    /// Returns the delivery progress of something, in the caller's format; `None` if there is none.
+    /// Returns the delivery progress stored under `name`, in the caller's format; `None` if there
+    /// is none.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -188,7 +191,7 @@ impl Store {
         self.plan_state(&state_of(to), name)
     }
 
-    /// Stores the delivery progress of something.
+    /// Stores the delivery progress under `name`.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
@@ -201,8 +204,9 @@ impl Store {
         self.set_plan_state(&state_of(to), name, value)
     }
 
-    /// Returns wake-up windows after this position in order of creation, with their positions, at
-    /// most `most`. No window is skipped if the clock was set back. A damaged window is `None`.
+    /// Returns at most `most` wake-up windows after this position, in order of creation and with
+    /// their positions. No window is skipped even if the clock was set back. A damaged window is
+    /// returned as `None`.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.

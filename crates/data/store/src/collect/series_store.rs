@@ -9,14 +9,14 @@ use crate::{Filter, SlotFilter, Store, StoreError, Summary, texts};
 
 /// Series over time, of one or many machines.
 pub trait SeriesStore {
-    /// Returns the epochs of all series, by name, machine and number.
+    /// Returns the epochs of all series, ordered by name, machine and number.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
     fn series(&self) -> Result<Vec<SeriesEpoch>, StoreError>;
 
-    /// Returns the epochs of one series. `host` limits them to the machine with this ID or host
-    /// name, and those without a host name.
+    /// Returns the epochs of one series. `host` limits them to epochs of the machine with this ID
+    /// or host name, and epochs without a host name.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -33,8 +33,8 @@ pub trait SeriesStore {
         since: Option<Timestamp>,
     ) -> Result<Vec<SeriesRun>, StoreError>;
 
-    /// Passes each of these runs to `take`, like [`runs`](Self::runs). A store of one machine reads
-    /// a few hundred at a time to limit memory.
+    /// Passes each run that [`runs`](Self::runs) would return to `take`. The store of a single
+    /// machine reads a few hundred at a time to limit memory.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -85,7 +85,7 @@ pub trait SeriesStore {
     /// Returns an error if the store cannot be written.
     fn put_note(&self, note: &Note) -> Result<(), StoreError>;
 
-    /// Returns all decisions on changes of one series or of all, oldest first.
+    /// Returns all decisions on changes of one series or of all series, oldest first.
     ///
     /// # Errors
     /// Returns an error if the store cannot be read.
@@ -107,7 +107,8 @@ pub trait SeriesStore {
     /// later one is kept.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be written; some slots may have been stored then.
+    /// Returns an error if the store cannot be written. In that case, some of the slots may have
+    /// been stored.
     fn put_slots(&self, slots: &[(SeriesEpoch, Slot)]) -> Result<(), StoreError> {
         slots
             .iter()

@@ -1,4 +1,4 @@
-//! A collection in one SQLite file: the store of one machine, or of a few hundred.
+//! A collection in one SQLite file, which is the store of one machine, or of a few hundred.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -28,11 +28,11 @@ const IDLE: usize = 4;
 pub struct SqliteCollection {
     path: PathBuf,
     idle: Mutex<Vec<Store>>,
-    /// Totals of the recordings measured in this store, as far as they were added up.
+    /// Running totals of the recordings that were measured in this store.
     local: Mutex<LocalTotals>,
 }
 
-/// Sums of the recordings that were not delivered, by machine.
+/// Sums over the recordings that were not delivered, for each machine.
 #[derive(Debug, Default)]
 struct LocalTotals {
     counted: BTreeSet<i64>,
@@ -439,7 +439,7 @@ impl SqliteCollection {
             if local.counted.contains(&key) {
                 continue;
             }
-            // A damaged recording is reported on its page; the others count.
+            // A damaged recording is reported on its own page; only the others are added.
             if let Ok((machine, recording)) = self.load(id_of(&id)) {
                 local.by_machine.entry(machine).or_default().add(&recording);
             }
@@ -481,7 +481,7 @@ pub(crate) fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     })
 }
 
-/// Reverts [`compressed`].
+/// The inverse of [`compressed`].
 pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::decode_all(body).map_err(|error| StoreError::Compress {
         reason: error.to_string(),

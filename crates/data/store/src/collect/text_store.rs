@@ -15,7 +15,7 @@ pub const MOST_DICTIONARIES: u64 = 256;
 /// bytes.
 pub const MOST_DICTIONARY_BYTES: u64 = 256 << 20;
 
-/// The name of the plan state that lists the dictionaries of a machine.
+/// Name of the plan state that lists the dictionaries of a machine.
 pub(crate) const DICTIONARIES: &str = "kept dictionaries";
 
 /// Returns whether a dictionary of `bytes` fits the quota of a machine that has `count`
@@ -26,15 +26,15 @@ pub(super) fn fits(count: u64, kept: u64, bytes: usize) -> bool {
 
 /// Texts by hash.
 pub trait TextStore {
-    /// Stores a text, unless it exists, and returns its [`text_hash`].
+    /// Stores a text unless it already exists, and returns its [`text_hash`].
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.
     fn keep_text(&self, text: &str) -> Result<String, StoreError>;
 
-    /// Stores a dictionary of a machine, unless it exists, and returns its [`text_hash`]. Returns
-    /// `None` if the machine already has [`MOST_DICTIONARIES`] dictionaries, or
-    /// [`MOST_DICTIONARY_BYTES`] of them.
+    /// Stores a dictionary of a machine unless it already exists, and returns its [`text_hash`].
+    /// Returns `None` if the machine already has [`MOST_DICTIONARIES`] dictionaries, or
+    /// dictionaries with a total size of [`MOST_DICTIONARY_BYTES`].
     ///
     /// # Errors
     /// Returns an error if the store cannot be read or written.
@@ -89,8 +89,8 @@ impl TextStore for SqliteCollection {
     }
 }
 
-/// The dictionaries of a machine as one text, with the hash and the size in bytes of one dictionary
-/// per line.
+/// The list of a machine's dictionaries as one text. Each line has the hash of a dictionary and its
+/// size in bytes.
 struct Dictionaries(BTreeMap<String, u64>);
 
 impl Dictionaries {

@@ -399,8 +399,8 @@ fn windows_are_kept_once() {
         assert_eq!(all.windows("a", time(0), 9).unwrap(), windows[..2]);
         assert_eq!(all.windows("a", time(1), 9).unwrap(), windows[1..2]);
         assert_eq!(all.windows("a", time(0), 1).unwrap(), windows[..1]);
-        // Several deliveries at once, with one window in two of them: the new ones of each are
-        // counted.
+        // Several deliveries at once, two of which share a window. The new windows of each delivery
+        // are counted.
         let deliveries = [
             vec![window("a", 0), window("a", 2)],
             vec![],
@@ -485,7 +485,7 @@ fn hostile_data_is_kept_or_quarantined() {
     });
 }
 
-/// Clocks that are wrong by years get no separate partition; all others do.
+/// Recordings from clocks that are off by years get no separate partition; all others do.
 #[test]
 fn each_month_is_a_partition() {
     let Some((cluster, url, name)) = database() else {
@@ -534,7 +534,7 @@ fn each_month_is_a_partition() {
     assert_eq!(all.lacking(&kept.map(|one| one.id)).unwrap(), []);
 }
 
-/// Several collectors on one database that crashes: nothing is lost or duplicated.
+/// Several collectors use one database, which crashes. Nothing is lost or duplicated.
 #[test]
 fn collectors_share_a_database_that_crashes() {
     let cluster = match Cluster::start() {

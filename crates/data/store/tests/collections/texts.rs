@@ -32,7 +32,7 @@ fn texts_are_kept_once_by_their_hash() {
     });
 }
 
-/// Facts that were replaced by those of another hash are not shown as the machine's facts.
+/// Facts that were replaced by facts with another hash are not shown as the machine's facts.
 #[test]
 fn exchanged_facts_do_not_match_hash() {
     let Some((cluster, url, name)) = database() else {

@@ -1,4 +1,4 @@
-//! Causes in a store: read back as data, with the same words, and within their limits.
+//! Causes in a store: they are read back as data, with the same words, and within their limits.
 
 #[path = "../../../../base/model/tests/causes/any.rs"]
 mod any;

@@ -378,7 +378,7 @@ fn a_list_is_filtered_by_the_store() {
         }),
         [3, 2]
     );
-    // The newest of the matching recordings, rather than the matching ones among the newest.
+    // Lists the newest of the matching recordings, not the matching ones among the newest.
     let one = Filter {
         host: text("bench-7"),
         since,

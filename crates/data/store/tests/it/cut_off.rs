@@ -1,4 +1,4 @@
-//! Data of a run that may be killed at any time: the lateness of missed periods, and the
+//! Data of a run that may be killed at any time: the lateness of its missed periods, and its
 //! suspensions.
 
 use crate::common::{at_start, batch, lease, recording, store_path};

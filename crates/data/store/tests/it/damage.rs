@@ -1,5 +1,5 @@
-//! Damaged files: each is reported in one line, nothing panics, no false data is shown, and the
-//! file is left unchanged.
+//! Damaged files: each kind of damage is reported in one line, nothing panics, no false data is
+//! shown, and the file is left unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,8 @@ fn flipped_byte_is_reported_or_harmless() {
     let bench = Bench::new();
     assert!(!bench.is_told(&bench.good, "undamaged"));
     let size = bench.good.len();
-    // The whole file header, then each page header, then a stride that hits every offset in a page.
+    // The whole file header, then each page header, then a stride that eventually hits every offset
+    // in a page.
     let offsets = (0..120)
         .chain(
             (0..size)
@@ -244,7 +245,7 @@ fn removed_or_changed_rows_are_detected() {
     }
 }
 
-/// An endless view instead of a table.
+/// A view that never ends, instead of a table.
 const ENDLESS_VIEW: &str = "ALTER TABLE series RENAME TO hidden;
     CREATE VIEW series AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)
         SELECT x AS key, 1 AS recording, 0 AS thread, x AS start_ns, 1 AS count, 0 AS early,

@@ -151,8 +151,8 @@ fn size_limit_removes_oldest_parts_first() {
     assert_eq!((aged.samples, aged.traces, aged.rows), (1, 0, 0));
     assert_eq!(parts(&store, first.id), (false, true, true));
     assert_eq!(parts(&store, second.id), (true, true, true));
-    // Less than the histograms take: everything that may be removed is removed, and the result
-    // reports that this was not enough.
+    // The limit is smaller than the histograms alone. Everything that may be removed is removed,
+    // and the result reports that this was not enough.
     let aged = store.age(&size(1)).unwrap();
     assert_eq!((aged.samples, aged.traces, aged.rows), (1, 2, 2));
     assert!(aged.too_large);

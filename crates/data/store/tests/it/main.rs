@@ -1,5 +1,5 @@
-//! The store in one process, in one program. Tests with several processes or a database server are
-//! programs of their own.
+//! Tests of the store in a single process, combined into one program. Tests with several processes
+//! or a database server are separate programs.
 
 // Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]

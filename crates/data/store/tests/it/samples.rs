@@ -36,7 +36,7 @@ fn samples_return_ordered_and_counted() {
             writer.samples(1, &part[..100]).unwrap();
         }
         writer.commit(&batch(&recording, second)).unwrap();
-        // Others see everything that was committed immediately.
+        // Others immediately see everything that was committed.
         let so_far = (second as usize * 9_973).min(all.len());
         assert_eq!(read_samples(&store, recording.id, 0), all[..so_far]);
     }
@@ -85,7 +85,7 @@ fn reader_may_stop_amid_samples() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Samples of any value, passed in parts of any size.
+    /// Samples with any values, passed in parts of any size.
     #[test]
     fn samples_of_any_value_read_back(
         parts in prop::collection::vec(

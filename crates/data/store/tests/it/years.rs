@@ -43,8 +43,8 @@ fn runs(store: &Store, since: Option<Timestamp>) -> Vec<SeriesRun> {
     runs
 }
 
-/// Measures as a service does: stores the slot first, and adds the recording to the series while it
-/// runs.
+/// Measures in the same way as a service: stores the slot first, and adds the recording to the
+/// series while it runs.
 fn measured(store: &Store, epoch: &SeriesEpoch, second: i64) -> Recording {
     let mut recording = recording(2, 2);
     recording.started = at(second);
@@ -113,7 +113,7 @@ fn series_runs_match_measurements() {
         ..Filter::default()
     };
     assert_eq!(store.list_by(&filter).unwrap().len(), 3);
-    // A deleted run is in no trend, but its slot still refers to it.
+    // A deleted run is no longer in any trend, but its slot still refers to it.
     store.delete(second.id).unwrap();
     assert_eq!(runs(&store, None).len(), 2);
     let slots = store.slots(&SlotFilter::default()).unwrap();
@@ -206,7 +206,7 @@ fn killed_programs_slots_end_like_recordings() {
     let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     let epoch = series(&store, "{}", 0);
-    // Killed before, during and after the recording.
+    // Programs that were killed before, during and after the recording.
     store
         .add_slot(&epoch, &slot(1, SlotState::Running))
         .unwrap();
@@ -245,7 +245,7 @@ fn killed_programs_slots_end_like_recordings() {
         ]
     );
     assert!(slots[1].reason.as_ref().unwrap().contains("killed"));
-    // Both recordings are runs now.
+    // Both recordings are now runs of the series.
     assert_eq!(runs(&store, None).len(), 2);
     assert!(store.recover_slots("machine").unwrap().is_empty());
 }

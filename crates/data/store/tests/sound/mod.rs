@@ -1,5 +1,5 @@
-//! Invariants of everything that is read from a blob of a store, however hostile. Shared by the
-//! tests and the fuzz targets (`fuzz/`).
+//! Invariants that hold for everything that is read from a blob of a store, even a hostile one.
+//! Shared by the tests and the fuzz targets (`fuzz/`).
 
 #![allow(unreachable_pub)]
 #![allow(clippy::expect_used, reason = "a panic is the report")]
@@ -34,7 +34,7 @@ pub fn chunk(bytes: &[u8]) -> Option<Vec<Sample>> {
 ///
 /// # Panics
 /// Panics if the result does not have the declared length, exceeds the maximum, or is a window that
-/// does not read back.
+/// cannot be read back.
 pub fn attachment(bytes: &[u8]) -> Option<Vec<u8>> {
     let (length, packed) = bytes.split_first_chunk()?;
     let length = u64::from_le_bytes(*length);

@@ -1,4 +1,4 @@
-//! Histograms of rtla, original and damaged.
+//! Tests with original and damaged histograms of rtla.
 
 use super::super::testing::{read_text, refused};
 use super::*;
@@ -47,7 +47,7 @@ fn noise_is_rounded_down_to_a_row() {
     assert_eq!(recording.threads[1].cpu, Some(1));
 }
 
-/// The output of rtla 6.18 with -u, with its ALL block, after a stop.
+/// The output of rtla 6.18 with -u, including its ALL block, after a stop.
 const USER: &str = "\
 # RTLA timerlat histogram
 # Time unit is nanoseconds (ns)

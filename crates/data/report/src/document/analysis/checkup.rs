@@ -7,8 +7,8 @@ use crate::document::table::{Cell, Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 use crate::figures;
 
-/// Returns the verdict, one line per condition, causes with their time and a remedy, findings that
-/// matter, what the verdict is missing, and what to run next.
+/// Returns the verdict, one line per condition, the causes with their time and a remedy, the
+/// relevant findings, what is missing for a verdict, and what to run next.
 pub fn checkup(checkup: &Checkup) -> Document {
     let mut document = Document {
         title: "Check-up".to_owned(),
@@ -45,7 +45,8 @@ pub fn checkup(checkup: &Checkup) -> Document {
     document
 }
 
-/// Returns the machine and date of the measurement, or nothing if the check-up does not have them.
+/// Returns the machine and date of the measurement, or nothing if the check-up does not contain
+/// them.
 pub(super) fn measured_on(on: Option<&MeasuredOn>) -> Vec<Field> {
     on.map_or_else(Vec::new, |on| {
         vec![
@@ -139,7 +140,7 @@ fn findings(checkup: &Checkup) -> Vec<Block> {
     lines.into_iter().chain(more).collect()
 }
 
-/// Returns a line with the number of hidden rows.
+/// Returns a line that states the number of hidden rows.
 fn more(all: usize, one: &str, several: &str) -> Option<Block> {
     let more = all.checked_sub(SHOWN).filter(|more| *more > 0)? as u64;
     Some(Block::faint(format!(
@@ -148,7 +149,7 @@ fn more(all: usize, one: &str, several: &str) -> Option<Block> {
     )))
 }
 
-/// Returns what the verdict is missing, and what to run next.
+/// Returns what is missing for a verdict, and what to run next.
 fn next(checkup: &Checkup) -> Vec<Block> {
     let lacking = lacking(checkup).into_iter();
     let lacking = lacking.map(|why| Field::toned("missing", Tone::Warning, why));
@@ -171,7 +172,7 @@ fn finding_line(finding: &Finding) -> String {
     )
 }
 
-/// Maximum number of causes and findings to show; the others are only counted.
+/// Maximum number of causes and findings to show; any others are only counted.
 const SHOWN: usize = 5;
 
 /// Returns a name such as `loaded (farm)`.
@@ -215,7 +216,7 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
     )
 }
 
-/// Returns the upper bound of episodes a day, rounded up, if there is one.
+/// Returns the upper bound on the number of episodes per day, rounded up, if there is one.
 fn at_most(condition: &Condition) -> Option<String> {
     let number = condition.per_day_at_most?;
     Some(grouped(number.ceil() as u64))
@@ -263,7 +264,7 @@ fn asked_line(checkup: &Checkup) -> String {
     )
 }
 
-/// Returns what is missing for the verdict: first for the whole check-up, then for its conditions.
+/// Returns what is missing for a verdict, first for the whole check-up and then for its conditions.
 /// Conditions with the same reason share a line.
 pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
     let is_said = |why: &str| {
@@ -409,7 +410,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("without sudo  join the group"), "{text}");
-        // Without a reason for the whole check-up, the conditions state theirs.
+        // If there is no reason for the whole check-up, each condition states its own.
         checkup.lacking.clear();
         let both = format!("idle, loaded: {}", Condition::NOT_REAL_TIME);
         assert_eq!(lacking(&checkup), [&both, "idle, loaded: too short"]);
@@ -448,8 +449,8 @@ mod tests {
         assert_eq!(xml.matches("<error").count(), 1, "{xml}");
     }
 
-    /// One fatal finding unrelated to a measured cause comes before many findings that are related.
-    /// The report also shows where and when it was measured.
+    /// One fatal finding that is unrelated to any measured cause comes before many findings that
+    /// are related to one. The report also shows where and when the measurement was made.
     #[test]
     fn the_most_severe_finding_is_always_shown() {
         let mut checkup = checkup();

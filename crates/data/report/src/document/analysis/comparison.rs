@@ -1,4 +1,4 @@
-//! Two recordings compared, the output of `compare`.
+//! A comparison of two recordings, which is the output of `compare`.
 
 use punctual_stats::{Change, Channel, Comparison, Difference};
 
@@ -13,7 +13,7 @@ const NOT_KNOWN: usize = 8;
 /// measured, differences between the machines, and the figures.
 ///
 /// A `-` means that there are too few samples for a figure. The interval of a difference contains
-/// the true value with 95% confidence. Changes hold for all rows together.
+/// the true value with 95% confidence. Statements about changes hold for all rows together.
 pub fn comparison(comparison: &Comparison) -> Document {
     let mut document = Document::default();
     let tone = match comparison.change {

@@ -1,4 +1,4 @@
-//! An experiment: its results as figures and plots.
+//! The results of an experiment, as figures and plots.
 
 use punctual_model::{
     Arm, ArmAction, ArmResult, BootOutcome, Boots, Effect, Experiment, ExperimentState, Guard,
@@ -63,7 +63,7 @@ pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     document
 }
 
-/// Returns the same for a terminal, with the verdict as the first line.
+/// Returns the same document for a terminal, with the verdict as the first line.
 pub fn experiment_text(one: &Experiment) -> Document {
     let verdicts: Vec<String> = one.results.iter().map(|result| line(one, result)).collect();
     let mut document = experiment(one, &[]);
@@ -151,7 +151,7 @@ fn conditions(experiment: &Experiment) -> Table {
     }
 }
 
-/// Returns the guards of all conditions, or `None` without any.
+/// Returns the guards of all conditions, or `None` if there are none.
 fn guards(experiment: &Experiment) -> Option<Table> {
     let row = |result: &ArmResult, guard: &Guard| Row {
         tone: if guard.worse { Tone::Bad } else { Tone::Plain },
@@ -279,7 +279,7 @@ fn plan(experiment: &Experiment) -> Vec<Field> {
     fields
 }
 
-/// Returns how boot entries are chosen, and each boot that does not count.
+/// Returns how boot entries are chosen, and lists each boot that does not count.
 fn boots(boots: &Boots) -> Vec<Field> {
     let how = match &boots.by_hand {
         Some(reason) => format!("chosen by hand ({reason})"),
@@ -306,7 +306,7 @@ fn boots(boots: &Boots) -> Vec<Field> {
         .collect()
 }
 
-/// Returns the state, with the time until the answer, which may be shorter than planned.
+/// Returns the state, with the time left until the answer, which may come earlier than planned.
 fn state(experiment: &Experiment) -> String {
     let wash_out = experiment.plan.wash_out_ns;
     let blocks = experiment.blocks.iter();

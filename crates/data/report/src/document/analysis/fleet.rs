@@ -1,4 +1,4 @@
-//! Machines of a collector and its lists, as the dashboard shows them.
+//! The machines of a collector and its lists, in the form shown on the dashboard.
 
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
@@ -7,22 +7,23 @@ use crate::document::table::{Cell, Column, Row, Table};
 use crate::document::{Block, Document, Field, Section, Tone};
 use crate::figures;
 
-/// The state of a machine. The order is that of the overview, with the most urgent state first.
+/// The state of a machine. The states have the same order as in the overview, with the most urgent
+/// one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MachineState {
-    /// The newest recording broke its requirement.
+    /// The newest recording violated its requirement.
     Broken,
-    /// An open regression: a change for the worse that is not acknowledged.
+    /// There is an open regression, which is a change for the worse that has not been acknowledged.
     Worse,
-    /// No data was received for too long.
+    /// No data has been received for too long.
     Silent,
     /// The newest recording does not prove its requirement, or was interrupted.
     NotProven,
-    /// The machine is enrolled, but no data was ever received.
+    /// The machine is enrolled, but no data has ever been received.
     NeverMeasured,
     /// The newest recording has no requirement, so there is no verdict.
     NotJudged,
-    /// The newest recording held its requirement.
+    /// In the newest recording, the requirement held.
     Held,
 }
 
@@ -64,7 +65,7 @@ impl MachineState {
         }
     }
 
-    /// Returns the tone that the state is shown in.
+    /// Returns the tone in which the state is shown.
     pub const fn tone(self) -> Tone {
         match self {
             Self::Broken | Self::Worse => Tone::Bad,
@@ -80,7 +81,7 @@ impl MachineState {
 pub struct MachineRow {
     /// The name of the machine.
     pub name: String,
-    /// The path of the machine's page on the server.
+    /// Path of the machine's page on the server.
     pub path: String,
     /// The state of the machine.
     pub state: MachineState,
@@ -88,11 +89,11 @@ pub struct MachineRow {
     pub last_seen: Option<Timestamp>,
     /// The number of recordings of the machine.
     pub recordings: u64,
-    /// The newest recording: what was measured, its path, p99 and maximum.
+    /// The newest recording: what was measured, the path of its page, its p99 and its maximum.
     pub latest: Option<(String, String, Option<Nanos>, Option<Nanos>)>,
 }
 
-/// Formats a time for a list, to the minute and in UTC.
+/// Formats a time for a list, accurate to the minute, in UTC.
 fn minutes(time: Option<Timestamp>) -> String {
     time.map_or_else(
         || "never".to_owned(),

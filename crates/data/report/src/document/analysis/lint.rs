@@ -7,7 +7,7 @@ use punctual_model::{
 
 use crate::document::{Answer, Block, Document, Field, Section, Tone};
 
-/// Maximum number of violations of one rule that a terminal shows, and of frames for each.
+/// Maximum number of violations per rule, and of frames per violation, that a terminal shows.
 const SITES: usize = 4;
 const FRAMES: usize = 4;
 

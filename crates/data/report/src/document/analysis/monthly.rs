@@ -11,7 +11,7 @@ use crate::document::table::{Column, Row, Table};
 use crate::document::{Block, Document, Figure, Section};
 use crate::plot::{self, Heading, LongTerm, PlotOptions};
 
-/// Maximum number of causes to show, those with the most time first.
+/// Maximum number of causes to show. Those with the most time come first.
 const CAUSES: usize = 20;
 
 /// The causes of the outliers of many recordings.
@@ -20,7 +20,7 @@ pub struct Causes {
     by_name: BTreeMap<(&'static str, String), (Cause, u64)>,
     /// Number of recordings with explained outliers.
     explained: u64,
-    /// Number of recordings without explained outliers.
+    /// Number of recordings that have no explained outliers.
     not_explained: u64,
 }
 

@@ -21,9 +21,9 @@ const SHOWN: usize = 12;
 /// The levels of a spark line, lowest first.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Returns the verdict, a line per group, change points with the changes on the machine, drifts,
-/// spikes, changed facts, gaps, and notes. `next` is the command to continue with, if there is one
-/// to run.
+/// Returns the verdict, a line per group, change points together with the changes on the machine,
+/// drifts, spikes, changed facts, gaps, and notes. `next` is the command to continue with, if there
+/// is one to run.
 pub fn trend(trend: &Trend, next: Option<String>) -> Document {
     let mut document = Document {
         title: format!("Trend of {}", trend.series),
@@ -117,8 +117,8 @@ fn fields(trend: &Trend, next: Option<String>) -> Vec<Field> {
     fields
 }
 
-/// Returns the shell command that acknowledges the newest open regression, or `None` without one.
-/// Pass `store` if the command must name the store.
+/// Returns the shell command that acknowledges the newest open regression, or `None` if there is
+/// none. Pass `store` if the command must name the store.
 pub fn acknowledge(trend: &Trend, store: Option<&Path>) -> Option<String> {
     let changes = trend.groups.iter().flat_map(|group| &group.changes);
     let open = changes.filter(|change| change.is_open_worsening());
@@ -232,7 +232,7 @@ fn spark(group: &Group, trend: &Trend) -> String {
         known().fold(f64::INFINITY, f64::min),
         known().fold(0.0, f64::max),
     );
-    // Maxima that differ by less than a factor of 1.5 should look alike.
+    // Maxima that differ by a factor of less than 1.5 should look similar.
     let range = (high - low).max(1.5f64.ln());
     let bar = |max: &Option<Nanos>| match max {
         None => '·',
@@ -283,7 +283,7 @@ fn change_table(trend: &Trend) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// Formats a level: the late periods of a typical run, or a latency.
+/// Formats a level, which is the number of late periods in a typical run, or a latency.
 pub(super) fn level(group: &Group, followed: Followed, level: f64) -> String {
     match followed {
         Followed::Tail => format!("{} a run", short(group.a_run(level))),
@@ -300,7 +300,7 @@ fn range(low: f64, high: Option<f64>) -> String {
     format!("{} to {high}", short(low))
 }
 
-/// A ratio has a meaning only if both sides have late periods.
+/// A ratio is only meaningful if both sides have late periods.
 fn ratio(change: &ChangePoint) -> String {
     if change.before > 0.0 && change.after > 0.0 {
         format!("×{}", short(change.ratio))
@@ -338,7 +338,7 @@ pub(super) fn aside(change: &ChangePoint) -> String {
     parts.join("; ")
 }
 
-/// Returns the facts that changed near the change point, the nearest first.
+/// Returns the facts that changed near the change point, beginning with the nearest one.
 fn causes(change: &ChangePoint) -> String {
     match (change.facts_within_runs, change.facts.as_slice()) {
         (None, _) => {

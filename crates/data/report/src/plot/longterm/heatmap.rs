@@ -1,4 +1,4 @@
-//! A heat map: time by latency, with the number of periods as colour.
+//! A heat map of latency over time, with the number of periods as colour.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const BESIDE: (f64, f64) = (96.0, 74.0);
 /// Width of a bin in pixels.
 const BIN: f64 = 3.0;
 /// A run is drawn 1.5 times as wide as the typical distance to the next one. A longer time without
-/// a run is a gap.
+/// a run shows as a gap.
 const WIDE: f64 = 1.5;
 const BARS: Colour = Colour(0x3b, 0x52, 0x8b);
 
@@ -35,7 +35,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let x = times::axis((first, last), (options.width / 90) as usize);
     let headings = of.headings("Latency over time", options);
     let mut frame = Frame::new(headings, x, y, &[], options);
-    // Make space to the right of the map, and erase the grid there.
+    // Makes space to the right of the map, and erases the grid there.
     let right = frame.x.to - BESIDE.0 - BESIDE.1;
     let rest = (
         (right, frame.y.to - 2.0),

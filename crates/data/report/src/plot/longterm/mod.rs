@@ -28,7 +28,7 @@ pub struct LongTerm<'a> {
     pub notes: &'a [Note],
     /// Slots that did not run.
     pub holes: &'a [Hole],
-    /// When facts of the machine changed.
+    /// The times when facts of the machine changed.
     pub facts: &'a [FactChange],
 }
 
@@ -135,7 +135,7 @@ fn check(of: &LongTerm<'_>, options: &PlotOptions) -> Result<(), ReportError> {
     }
 }
 
-/// The number of periods of each run by latency bin, for a plot drawn by other code.
+/// The number of periods of each run by latency bin, for plots that are drawn by other code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
     /// Edges of the bins in ns, in ascending order, 40 per decade. Bin `i` ends at edge `i + 1`.
@@ -156,8 +156,9 @@ pub fn cells(of: &LongTerm<'_>) -> Cells {
 }
 
 /// Draws the long-term surface in the style of OSADL's farm: latency from left to right, the runs
-/// from back (oldest) to front, and the number of periods upwards on a log scale. Nearer runs hide
-/// those behind them. The largest latency of all, and each run that stands out, are marked on top.
+/// from back (oldest) to front, and the number of periods upwards on a log scale. Runs nearer to
+/// the front hide those behind them. The largest latency of all runs, and each run that stands out,
+/// are marked on top.
 ///
 /// # Errors
 /// Returns an error if no run has latencies, or if the plot cannot be drawn at this size.

@@ -1,4 +1,5 @@
-//! A surface plot of many runs: latency by run by number of periods, seen from the front.
+//! A surface plot of many runs, seen from the front. Its three dimensions are the latency, the run
+//! and the number of periods.
 
 use jiff::Timestamp;
 use punctual_model::Nanos;
@@ -14,7 +15,7 @@ use super::super::{Plot, PlotOptions, Scale};
 use super::{LongTerm, times};
 use crate::figures::wall;
 
-/// If there are more runs, adjacent ones are drawn together.
+/// If there are more runs than this, adjacent ones are drawn as one.
 const SLICES: usize = 240;
 /// Width of a bin in pixels.
 const BIN: f64 = 3.0;
@@ -39,7 +40,7 @@ struct Slice {
 struct Scene {
     /// Latency, along the front edge.
     x: Axis,
-    /// Counts, from the floor upwards, in pixels.
+    /// Counts: height above the floor, in pixels.
     z: Axis,
     bottom: f64,
     shift: Point,
@@ -148,7 +149,7 @@ fn slices(of: &LongTerm<'_>, bins: &Bins) -> Vec<Slice> {
     of.runs.chunks(together).map(slice).collect()
 }
 
-/// Draws the floor and the grid on the back walls, which the surface covers.
+/// Draws the floor and the grid on the back walls. The surface is drawn over them.
 fn walls(canvas: &mut Canvas, scene: &Scene) {
     let grid = Stroke::solid(Colour::GRID, 1.0);
     let (left, right) = (scene.x.from, scene.x.to);
@@ -263,7 +264,7 @@ fn axes(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     dates(canvas, scene, slices);
 }
 
-/// Draws the ticks of the latency axis, as far as there is space.
+/// Draws the ticks of the latency axis, wherever there is enough space.
 fn latencies(canvas: &mut Canvas, scene: &Scene) {
     let mut free = f64::NEG_INFINITY;
     for tick in &scene.x.ticks {
@@ -310,7 +311,7 @@ fn power(canvas: &mut Canvas, at: Point, value: f64) {
     );
 }
 
-/// Draws the dates of some runs along the right edge. All runs have the same distance.
+/// Draws the dates of some runs along the right edge. All runs are the same distance apart.
 fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
         return;
@@ -344,7 +345,7 @@ fn dates(canvas: &mut Canvas, scene: &Scene, slices: &[Slice]) {
     }
 }
 
-/// Returns the date, with the time of day if all runs are from at most two days.
+/// Returns the date, with the time of day if all runs are within two days.
 fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
     let (first, last) = of.span();
     let digits = if times::seconds(first, last) < 2.0 * times::DAY {
@@ -355,8 +356,8 @@ fn when(of: &LongTerm<'_>, started: Timestamp) -> String {
     wall(started, 0).chars().take(digits).collect()
 }
 
-/// Draws marks for the maximum of all runs and for each run that stands out. They are on top of the
-/// surface, so that none is hidden.
+/// Draws marks for the maximum of all runs and for each run that stands out. The marks are on top
+/// of the surface, so that none of them is hidden.
 fn marks(canvas: &mut Canvas, scene: &Scene, of: &LongTerm<'_>, unit: Unit) {
     let together = of.runs.len().div_ceil(SLICES).max(1);
     let largest = (0..of.runs.len()).max_by_key(|place| of.runs[*place].max);

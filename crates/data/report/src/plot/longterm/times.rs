@@ -7,7 +7,7 @@ use jiff::{Timestamp, ToSpan};
 use super::super::Scale;
 use super::super::axis::{Axis, Label, Tick};
 
-/// Distances between ticks in minutes. Longer distances are days, then months.
+/// Distances between ticks in minutes. Longer distances are in days, and then in months.
 const MINUTES: [f64; 11] = [
     1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 180.0, 360.0, 720.0,
 ];

@@ -91,7 +91,7 @@ fn lines(frame: &Frame, of: &LongTerm<'_>, unit: Unit, figure: Figure) -> Vec<Ve
         let point = (frame.x.at(at), frame.y.at(unit.scale(value.0 as f64)));
         match lines.last_mut().filter(|_| at - last <= usual * APART) {
             Some(line) => line.push(point),
-            // A single run is drawn as a short dash.
+            // Each line begins with a short dash, so that even a single run is visible.
             None => lines.push(vec![(point.0 - 1.0, point.1), point]),
         }
         last = at;
@@ -164,7 +164,7 @@ fn marks(frame: &mut Frame, of: &LongTerm<'_>, unit: Unit) {
     notes(frame, of, (first, last));
 }
 
-/// Draws the notes for this time span at the upper end.
+/// Draws the notes of this time span at the upper end of the plot.
 pub(super) fn notes(
     frame: &mut Frame,
     of: &LongTerm<'_>,
@@ -208,7 +208,7 @@ fn changes(frame: &mut Frame, of: &LongTerm<'_>) {
     frame.verticals_of(&lines);
 }
 
-/// Returns facts that changed at a time without a drawn change point.
+/// Returns the facts that changed at a time for which no change point is drawn.
 fn facts_apart<'a>(of: &'a LongTerm<'_>) -> Vec<&'a FactChange> {
     let changes = &of.group.changes;
     let is_apart = |fact: &&FactChange| !changes.iter().any(|change| change.at == fact.at);
@@ -218,7 +218,8 @@ fn facts_apart<'a>(of: &'a LongTerm<'_>) -> Vec<&'a FactChange> {
 /// Maximum length of a line's name.
 const LONGEST: usize = 34;
 
-/// Returns the fact that changed exactly there, or else the size of the change.
+/// Returns the fact that changed exactly at this change point. If there is none, returns the size
+/// of the change.
 fn name(change: &ChangePoint) -> String {
     let size = format!(
         "{} ×{}",

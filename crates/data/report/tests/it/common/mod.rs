@@ -51,7 +51,8 @@ pub(crate) fn page(recording: &Recording) -> String {
     html::render(&twice, &HtmlOptions::default()).unwrap()
 }
 
-/// Returns all plots of one recording, with each kind of axis. Empty plots are rejected.
+/// Returns all plots of one recording, with each kind of axis. Checks that plots are rejected only
+/// if they would be empty.
 pub(crate) fn plots(recording: &Recording) -> Vec<Plot> {
     type Draw = fn(&[&Recording], &PlotOptions) -> Result<Plot, ReportError>;
     let draws: [(Kind, Draw); 5] = [
@@ -124,8 +125,8 @@ pub(crate) fn histogram(latencies: &[i64]) -> Histogram {
     histogram
 }
 
-/// Gives a thread of a recording these latencies, and updates its accounting and its one row of the
-/// series.
+/// Gives a thread of a recording these latencies, and updates its accounting and the single row of
+/// its series.
 pub(crate) fn measure(recording: &mut Recording, thread: usize, latencies: &[i64]) {
     let samples = histogram(latencies);
     let record = &mut recording.threads[thread];

@@ -183,7 +183,7 @@ pub(crate) fn tables_only(cpus: u32) -> Recording {
     recording
 }
 
-/// Returns a run with limits close together, two of them almost at the maximum.
+/// Returns a run whose limits are close together, with two of them almost at the maximum.
 pub(crate) fn close_limits() -> Recording {
     let mut recording = testing::recording(2, 20);
     let limit = |metric, at_most| Limit { metric, at_most };

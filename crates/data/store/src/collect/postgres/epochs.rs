@@ -12,7 +12,7 @@ pub(super) const EPOCHS: &str =
     "SELECT machine, host, name, epoch, definition, begun_ns FROM plan_series";
 
 /// Returns the key of an epoch. Writes the epoch if it does not exist. If an epoch with the same
-/// number has another definition (the machine was reinstalled), it gets the next number.
+/// number has another definition (the machine was reinstalled), the new one gets the next number.
 pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, postgres::Error> {
     let (machine, name) = (plain(&epoch.machine), plain(&epoch.name));
     let definition = plain(&epoch.definition);
@@ -40,7 +40,7 @@ pub(super) fn put_epoch(link: &mut Link, epoch: &SeriesEpoch) -> Result<i64, pos
         if let Some(row) = row {
             return row.try_get(0);
         }
-        // Another collector has just written an epoch, which may be the same.
+        // Another collector has just written an epoch, which may be the same one.
         if let Some(row) = link.row(find, &[&name, &machine, &definition])? {
             return row.try_get(0);
         }

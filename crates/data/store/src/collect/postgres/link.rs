@@ -1,4 +1,5 @@
-//! Connections to a database: created, kept while idle, and recreated after a restart.
+//! Connections to a database. They are created when needed, kept while idle, and recreated after
+//! the database has restarted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,10 +17,10 @@ use crate::StoreError;
 const IDLE: usize = 16;
 /// Time limit for making a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection counts as dead if the database's machine does not respond for this long.
+/// A connection counts as dead if the machine of the database has not responded for this long.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Settings of each connection. An acknowledged delivery survives a power cut: weaker settings of
-/// the database are raised.
+/// Settings of each connection. They override weaker settings of the database, so that an
+/// acknowledged delivery survives a power cut.
 const SETTINGS: &str = "SET statement_timeout = '60s'; SET lock_timeout = '20s'; \
     SET client_min_messages = warning; \
     SELECT set_config('synchronous_commit', 'on', false) \
@@ -99,7 +100,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Prepares connections to the database at `url`; none is made yet.
+    /// Prepares connections to the database at `url`, but does not connect yet.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let unusable = |reason: String| StoreError::Database {
             name: "of --store".to_owned(),
@@ -147,8 +148,8 @@ impl Pool {
     }
 
     /// Runs `work` on a connection. If an idle connection is found dead (the database was
-    /// restarted), `work` runs again on a new one. So it must be idempotent, as all statements here
-    /// are.
+    /// restarted), `work` runs again on a new one. Therefore `work` must be idempotent, as all
+    /// statements of this backend are.
     pub(super) fn with_link<T>(
         &self,
         work: impl Fn(&mut Link) -> Result<T, postgres::Error>,

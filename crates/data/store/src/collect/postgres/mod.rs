@@ -1,4 +1,4 @@
-//! A collection in PostgreSQL: for a fleet, and for several concurrent collectors.
+//! A collection in PostgreSQL, for a fleet or for several concurrent collectors.
 
 mod epochs;
 mod link;
@@ -55,7 +55,7 @@ impl PostgresCollection {
     /// its tables if they do not exist.
     ///
     /// # Errors
-    /// [`StoreError::Database`]: it cannot be reached, or its tables are of another program.
+    /// [`StoreError::Database`]: it cannot be reached, or its tables belong to another program.
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let one = Self {
             pool: Pool::new(url)?,
@@ -99,7 +99,7 @@ impl PostgresCollection {
         )))
     }
 
-    /// Creates the partition of a month, once.
+    /// Creates the partition of a month if it has not been created yet.
     fn need_month(&self, table: Table, month: Option<Month>) -> Result<(), StoreError> {
         let known = || self.months.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(month) = month else {
@@ -240,7 +240,7 @@ impl Collection for PostgresCollection {
                 .chain(enrolled)
                 .collect::<Result<Vec<_>, _>>()
         })?;
-        // The sort order of the database depends on its locale.
+        // Sort by name here, because the sort order of the database depends on its locale.
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }

@@ -15,7 +15,7 @@ pub(super) struct Month {
     month: i8,
 }
 
-/// No recording of punctual is older, but a clock that was reset shows 1970.
+/// No recording made by punctual is older than this, but a clock that was reset shows 1970.
 const FIRST: Month = Month {
     year: 2020,
     month: 1,
@@ -43,8 +43,8 @@ impl Month {
         }
     }
 
-    /// Returns whether the month has a separate partition at `now`, so that clocks that are wrong
-    /// by years do not create partitions.
+    /// Returns whether the month has a separate partition at the time `now`. Implausible months
+    /// have none, so that clocks that are off by years do not create partitions.
     fn is_usual(self, now: Timestamp) -> bool {
         (FIRST..=Self::from_time(now).next()).contains(&self)
     }

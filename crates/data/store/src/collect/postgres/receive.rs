@@ -16,10 +16,10 @@ use crate::facts::hash_of;
 use crate::runs;
 use crate::{StoreError, Summary};
 
-/// A fast level: compressing deliveries takes CPU time of all collectors.
+/// A fast level, because every collector spends CPU time on compressing deliveries.
 const LEVEL: i32 = 3;
-/// Keys in a recording: the facts; the samples, which stay on the machine; the audit, which is
-/// replaced by the hash of its text.
+/// Keys in the JSON of a recording: the facts, the samples (which stay on the machine), and the
+/// audit (which is replaced by the hash of its text).
 const HOST: &str = "host";
 const SAMPLES: &str = "samples";
 const AUDIT: &str = "audit";
@@ -85,7 +85,7 @@ impl<'a> Incoming<'a> {
         })
     }
 
-    /// Writes the delivery and updates its machine, in the caller's transaction.
+    /// Writes the delivery and updates the entry of its machine, within the caller's transaction.
     pub(super) fn receive(&self, link: &mut Link) -> Result<Received, postgres::Error> {
         for (hash, text) in &self.texts {
             texts::insert(link, hash, text)?;
@@ -150,7 +150,7 @@ impl<'a> Incoming<'a> {
         )
     }
 
-    /// Adds a recording to its series if it was delivered without one before.
+    /// Adds a recording to its series if it was previously delivered without one.
     fn join(&self, link: &mut Link, series: i64) -> Result<(), postgres::Error> {
         let sql = "UPDATE recording SET series = $2, run = $3 WHERE id = $1 AND series IS NULL";
         link.run(sql, &[&self.summary.id.0, &series, &self.run])
@@ -230,7 +230,7 @@ pub(super) enum OpenError {
     /// Its checksum does not match.
     #[error("recording {0} was changed")]
     Changed(RecordingId),
-    /// A part of it cannot be read.
+    /// A part of the recording cannot be read.
     #[error("recording {id}: {source}")]
     Part {
         /// ID of the recording.
@@ -246,7 +246,7 @@ pub(super) enum OpenError {
     Audit(#[from] StoreError),
 }
 
-/// Reason why a part of a recording cannot be read.
+/// Reason why a part of a recording cannot be read. Each variant names the part.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PartError {
     /// The compressed body.

@@ -153,7 +153,7 @@ pub(super) fn of_filter(filter: &Filter) -> Conditions {
     all
 }
 
-/// Reads a machine from a row of the overview.
+/// Reads a machine from a row of the machine overview.
 pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
     let id: Uuid = row.try_get(3)?;
     Ok(Machine {

@@ -1,10 +1,10 @@
 //! Tables of a collection in PostgreSQL.
 
-/// Number of these tables. Each change of [`TABLES`] increments it. A program only reads and writes
-/// its own tables.
+/// Version number of these tables. It is incremented with each change to [`TABLES`]. A program only
+/// reads and writes tables of its own version.
 pub(super) const VERSION: i32 = 5;
 
-/// Number of the advisory lock that collectors take while they change tables.
+/// Number of the advisory lock that a collector holds while it changes tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
 
 /// SQL that creates the tables.

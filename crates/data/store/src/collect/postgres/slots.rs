@@ -10,7 +10,8 @@ use super::link::Link;
 use super::rows::{plain, time_at};
 use crate::entry::started_ns;
 
-/// Reads a slot from a row; `None` if a later program wrote its values.
+/// Reads a slot from a row. Returns `None` if it contains values that only a later version of the
+/// program knows.
 pub(super) fn read(row: &Row) -> Result<Option<Slot>, postgres::Error> {
     let (cause, state): (String, String) = (row.try_get(4)?, row.try_get(5)?);
     let cause = SlotCause::ALL.iter().find(|known| known.name() == cause);
@@ -31,7 +32,7 @@ pub(super) fn read(row: &Row) -> Result<Option<Slot>, postgres::Error> {
 }
 
 /// Writes slots, replacing their earlier states, in the caller's transaction. Uses one statement
-/// for all slots; if a slot occurs several times, the last one is written.
+/// for all slots; if a slot occurs several times, its last state is written.
 pub(super) fn write(link: &mut Link, slots: &[(SeriesEpoch, Slot)]) -> Result<(), postgres::Error> {
     let mut last: BTreeMap<(i64, i64), &Slot> = BTreeMap::new();
     let mut key: Option<(&SeriesEpoch, i64)> = None;

@@ -1,4 +1,4 @@
-//! Texts that several deliveries share, in PostgreSQL: in the table `facts`.
+//! Texts that several deliveries share, stored in the table `facts` in PostgreSQL.
 
 use super::PostgresCollection;
 use super::link::Link;
@@ -6,7 +6,7 @@ use super::rows::{bits, plain};
 use crate::StoreError;
 use crate::collect::text_store::{TextStore, fits, text_hash};
 
-/// Texts are written rarely.
+/// A slower level, because texts are rarely written.
 const LEVEL: i32 = 9;
 
 /// Stores a text under its hash, in the caller's transaction.
@@ -29,7 +29,7 @@ pub(super) struct ChangedText {
     hash: String,
 }
 
-/// Unpacks the text of a row.
+/// Unpacks the text in a row.
 pub(super) fn unpack(hash: &str, body: &[u8]) -> Result<String, ChangedText> {
     let text = zstd::decode_all(body);
     let text = text.ok().and_then(|text| String::from_utf8(text).ok());

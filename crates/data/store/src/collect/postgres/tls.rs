@@ -39,7 +39,7 @@ pub(super) enum TlsError {
     Library(#[from] rustls::Error),
 }
 
-/// A URL without the parameters that the client does not know, and their values.
+/// A URL without the parameters that the client does not know, and the values of those parameters.
 pub(super) struct Address {
     url: String,
     /// PEM file of certificates to trust instead of the system's.
@@ -85,8 +85,8 @@ impl Address {
 
 impl Address {
     /// Returns the client's settings. If the URL does not specify a mode, TLS with a trusted
-    /// certificate is required unless the database is on this machine. Otherwise, a host without
-    /// TLS would receive the password.
+    /// certificate is required unless the database is on this machine. Without this rule, a host
+    /// without TLS would receive the password.
     ///
     /// # Errors
     /// Returns an error if the client does not understand the URL.
@@ -134,8 +134,8 @@ fn decoded(value: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Returns TLS for this database; `None` if there is none, because a socket has no name that a
-/// certificate could contain.
+/// Returns the TLS connector for this database, or `None` if TLS is disabled or all hosts are
+/// sockets, because a socket has no name that a certificate could contain.
 ///
 /// # Errors
 /// Returns an error if the URL requires TLS but no certificates are trusted.

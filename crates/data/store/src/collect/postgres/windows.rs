@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::entry::started_ns;
 use crate::wake_windows::{crc_of, pack, unpack};
 
-/// A fast level: thousands of machines send a window every ten seconds.
+/// A fast level, because thousands of machines send a window every ten seconds.
 const LEVEL: i32 = 1;
 
 /// Windows as arrays, so that one statement writes them all.
@@ -46,7 +46,7 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Returns machine and start of each new window.
+    /// Returns the machine and the start time of each new window.
     pub(super) fn write(&self, link: &mut Link) -> Result<HashSet<(String, i64)>, postgres::Error> {
         let rows = link.rows(
             "INSERT INTO wake_window (machine, start_ns, length, crc, body)
@@ -66,7 +66,8 @@ impl Columns {
     }
 }
 
-/// Returns the windows of a machine since then, oldest first; `None` for each one that was changed.
+/// Returns the windows of a machine that began at `since` or later, oldest first. A damaged window
+/// is returned as `None`.
 pub(super) fn read(
     link: &mut Link,
     machine: &str,
