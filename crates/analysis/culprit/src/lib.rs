@@ -35,8 +35,8 @@
 //!
 //! # Unknown parts stay visible
 //! If events were not recorded ([`punctual_model::Window::missing_events`]) and one of them would
-//! have decided, the share is `unexplained` and names the missing event. The same applies to a CPU
-//! without any events.
+//! have been decisive, the share is `unexplained` and names the missing event. The same applies to
+//! a CPU without any events.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -13,7 +13,7 @@ const TIMER_ABSTIME: u64 = 1;
 const FUTEX_COMMAND: u64 = 0x7f;
 const INHERITING: [u64; 3] = [6, 11, 13];
 
-/// The most frequent wait of each thread. It is taken as the thread's release.
+/// The most frequent wait of each thread. It is assumed to be the thread's release.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
 
