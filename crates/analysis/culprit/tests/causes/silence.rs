@@ -103,8 +103,8 @@ fn user_stack_rules_out_disabled_interrupts() {
     let without = stalled().summary();
     assert!(without.contains(possible), "{without}");
     assert!(!with_stack(&[0xa1, 0xb1]).contains(possible));
-    // If kernel code was interrupted, or if the entry of the interrupt is unknown, the result is the
-    // same as without a stack.
+    // If kernel code was interrupted, or if the entry of the interrupt is unknown, the result is
+    // the same as without a stack.
     assert_eq!(with_stack(&[0xa1, 0xb1, 0xb2]), without);
     assert_eq!(with_stack(&[0xa1]), without);
 }

@@ -15,10 +15,10 @@ pub struct Gpd {
 /// Below this, the shape counts as exponential.
 const FLAT: f64 = 1e-6;
 
-/// The smallest shape in the search. Below it, the likelihood has no maximum.
+/// The smallest shape that is searched. For smaller shapes, the likelihood has no maximum.
 const LEAST_SHAPE: f64 = -0.5;
 
-/// Fits excesses, all above 0. `None` with fewer than ten.
+/// Fits a distribution to excesses, which must all be above 0. `None` if there are fewer than ten.
 pub fn fit(excesses: &[f64]) -> Option<Gpd> {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
     let usable = excesses.len() >= 10 && excesses.iter().all(|x| *x > 0.0 && x.is_finite());
