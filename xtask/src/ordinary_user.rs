@@ -97,7 +97,8 @@ struct User {
 }
 
 impl User {
-    /// Returns a command that runs as this user: the words before the program, then the program.
+    /// Returns a command that runs as this user. It consists of the words before the program and
+    /// the program itself.
     fn command(&self, before: &[&str], path: &Path) -> Result<Command> {
         let mut command = match &self.hidden {
             None => Command::new(&self.setpriv),
@@ -128,7 +129,8 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", &self.home)
             .env("TMPDIR", &self.home)
-            // With this path, insta finds snapshots without cargo. It must not write any.
+            // With this path, insta finds the snapshots without cargo. It must not write any
+            // snapshots.
             .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
             .env("INSTA_UPDATE", "no");
         // Passes on the number of cases of property tests, and their seed.

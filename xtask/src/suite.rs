@@ -30,8 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
     /// Lines of `punctual_testing::skip!`, without the first word.
     pub(crate) skips: Vec<String>,
-    /// Whether the program ended in the way in which the test harness ends, so that all failures
-    /// have a name.
+    /// Whether the program ended as the test harness does, so that the names of all failures are
+    /// known.
     pub(crate) complete: bool,
     pub(crate) took: Duration,
     /// Processes that were still running at its end, and were killed.

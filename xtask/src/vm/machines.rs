@@ -3,11 +3,11 @@
 /// A machine: the way to boot its kernel, and the tests to run.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
-    /// Its purpose.
+    /// Purpose of the machine.
     pub(crate) summary: &'static str,
     /// Kernel arguments in addition to those of every machine.
     pub(crate) kernel_words: &'static str,
-    /// Its CPUs, in the syntax of the emulator.
+    /// CPUs of the machine, in the syntax of the emulator.
     pub(crate) cpus: &'static str,
     /// Commands that its init script runs after everything is mounted.
     pub(crate) prepare: &'static str,

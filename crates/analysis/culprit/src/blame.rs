@@ -121,8 +121,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Builds the share. Of all details of the source, the share gets the one that took the most
-    /// time.
+    /// Builds the share. If the source has several details, the share gets the one that took the
+    /// most time.
     fn share(&self) -> Share {
         let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
         let cause = Cause {

@@ -9,9 +9,9 @@ use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, TaskState, T
 pub struct Late {
     /// The thread.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: Comm,
-    /// Its priority at that time.
+    /// Priority of the thread at that time.
     pub prio: KernelPriority,
     /// CPU on which the thread continued to run.
     pub cpu: u32,
@@ -43,7 +43,7 @@ pub enum Wait {
     TooLong(Late),
 }
 
-/// A wait without an end event: the thread has run in the meantime.
+/// A wait without an end event. The thread has run in the meantime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WithoutEnd {
     /// The thread.
@@ -65,9 +65,9 @@ struct Waiting {
 /// Last switch event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// It was switched in, after waiting since this time.
+    /// The thread was switched in, after it had waited since this time.
     Running(Option<Nanos>),
-    /// It was switched out.
+    /// The thread was switched out.
     Off,
 }
 
@@ -109,7 +109,7 @@ impl LateWakeUps {
         self.seen.clear();
     }
 
-    /// Reports that a thread ran although no switch to it was recorded.
+    /// Records that a thread ran even though no switch to it was recorded.
     pub fn has_run(&mut self, tid: u32) {
         if let Some(waited) = self.waiting.remove(&tid) {
             self.has_no_end(tid, waited);

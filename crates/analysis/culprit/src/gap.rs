@@ -22,9 +22,9 @@ pub(crate) const fn does_nothing(delay: Delay) -> bool {
     matches!(delay, Delay::Timer | Delay::Call | Delay::Step)
 }
 
-/// Returns the cause if the victim has the CPU and no event shows its activity. A short time counts
-/// as the victim's own work. So does the system call of a probe, because it is the work that the
-/// probe measures. The wait for a timer does not count as work.
+/// Returns the cause while the victim is running on the CPU and no event shows its activity. A
+/// short time counts as the victim's own work. So does the system call of a probe, because it is
+/// the work that the probe measures. The wait for a timer does not count as work.
 pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let (scene, window) = (moment.scene, moment.scene.window);
     let victim = &scene.victim;

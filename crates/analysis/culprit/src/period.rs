@@ -74,7 +74,8 @@ struct Fit {
 
 impl Fit {
     fn from_candidate(candidate: u64, times: &[u64]) -> Option<Self> {
-        // Done twice: the first pass gives a more precise period than a single interval does.
+        // This is done twice, because the period from the first pass is more precise than a single
+        // interval.
         let first = Chain::from_candidate(candidate, times);
         let chain = Chain::from_candidate(first.period()?, times);
         let period = chain.period()?;

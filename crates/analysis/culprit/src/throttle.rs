@@ -95,7 +95,8 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     }
 }
 
-/// Names the quota of `group` as the cause if `decided`, else as one of two possible causes.
+/// Names the quota of `group` as the cause if `decided`, and otherwise as one of two possible
+/// causes.
 fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));

@@ -220,9 +220,9 @@ impl LaterEvents {
         (!runs.any(|at| *at > time && *at < next.at)).then_some(next)
     }
 
-    /// Returns the holder of the lock that the victim waits for from `time` on: among the threads
-    /// that inherited its priority, the one that gives it up and wakes the victim. Returns `None`
-    /// if the victim sleeps for another reason.
+    /// Returns the holder of the lock that the victim is waiting for from `time` on. Among the
+    /// threads that inherited the victim's priority, the holder is the one that gives it up and
+    /// wakes the victim. Returns `None` if the victim is asleep for another reason.
     pub(crate) fn holder(&self, chain: &[u32], time: Nanos) -> Option<u32> {
         let waking = self.waking(time)?;
         let gives_up =
@@ -256,8 +256,8 @@ impl LaterEvents {
     }
 }
 
-/// Returns whether the events show that code ran in an interrupt: by their flags, or by the start
-/// of every interrupt.
+/// Returns whether the events show that code ran in an interrupt, either by their flags or because
+/// the start of every interrupt is recorded.
 fn shows_interrupts(window: &Window) -> bool {
     let hidden = |what| window.evidence.not_shown.contains(&what);
     let started = window.has(crate::events::IRQ)

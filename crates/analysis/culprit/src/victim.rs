@@ -260,7 +260,7 @@ impl Thread {
             () if state.is_stopped() || state.is_traced() => State::Stopped,
             () => State::Asleep(match fault {
                 _ if !chain.is_empty() => Why::Lock { chain, first: !due },
-                // From user space, only a system call or a fault leads to a sleep.
+                // A thread in user space can go to sleep only through a system call or a fault.
                 Some(at)
                     if state.is_uninterruptible()
                         && (self.knows_calls || now <= at + FAULT_TIME) =>

@@ -145,7 +145,7 @@ fn judge_runs(
     permuted.arrangements
 }
 
-/// Gives the reason "too few runs" to each figure that is unknown without a reason.
+/// Sets the reason "too few runs" for each figure that is unknown and has no reason yet.
 fn too_few_runs(channels: &mut [Channel]) {
     for channel in channels {
         let quantiles = channel.quantiles.iter_mut().map(|one| &mut one.not_known);

@@ -99,7 +99,7 @@ pub struct Comparison {
 /// One of the two recordings, or several runs of one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// Its ID. For several runs, the ID of the first.
+    /// ID of the recording. For several runs, the ID of the first one.
     pub id: String,
     /// The IDs of all runs, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -203,7 +203,7 @@ pub struct Estimate {
 pub struct Quantile {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Its name: `p99.9`.
+    /// Name of the quantile: `p99.9`.
     pub name: String,
     /// Value of the baseline, or the median of its runs. Null if there are too few samples.
     pub baseline_ns: Option<Nanos>,

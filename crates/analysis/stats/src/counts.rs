@@ -239,7 +239,7 @@ impl Counts {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
-        // Early samples count as equal to each other, and as earlier than all others.
+        // Early samples count as equal to each other, and as earlier than all other samples.
         let mut won = 0.5 * earlier * other.early as f64;
         for (mine, theirs) in self.each.iter().zip(&other.each) {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);

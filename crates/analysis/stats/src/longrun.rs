@@ -17,7 +17,7 @@ use crate::figure::Figure;
 /// Number of waves that are used if there are at least twice as many blocks.
 const WAVES: usize = 8;
 
-/// The smallest number of waves, if there are enough blocks.
+/// The smallest number of waves that is used if there are enough blocks.
 const FEWEST_WAVES: usize = 3;
 
 /// The slowest two waves may exceed the mean of all waves. The variance of the run's mean is taken

@@ -25,7 +25,7 @@ pub(crate) const CHANCE: f64 = 0.05;
 pub(crate) struct Permuted {
     /// The probability that such a difference occurs by chance, for each figure.
     pub(crate) p: Vec<Option<f64>>,
-    /// These p-values, adjusted for all figures.
+    /// The same p-values, adjusted for all figures.
     pub(crate) adjusted: Vec<Option<f64>>,
     /// Number of permutations.
     pub(crate) arrangements: u64,
@@ -156,7 +156,7 @@ pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Optio
 /// Returns the number of sorted differences outside the interval on each side, from the
 /// distribution of the Mann-Whitney count, which is calculated by its recurrence.
 fn left_out(a: usize, b: usize) -> Option<usize> {
-    // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
+    // Calculates, row by row, the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];
     for other in 1..=b {
         for one in 1..=a {

@@ -38,7 +38,7 @@ pub struct Level {
 /// Facts that split the machines in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Separator {
-    /// Their names.
+    /// Names of the facts.
     pub facts: Vec<String>,
     /// The share of the variance of ranks between the values, 0 to 1.
     pub explained: f64,

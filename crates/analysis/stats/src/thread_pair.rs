@@ -312,8 +312,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns a quantile of some counts if the samples support it: at least one is expected above
-    /// it.
+    /// Returns a quantile of some counts if at least one sample is expected above it.
     fn value(&self, counts: &Counts, quantile: f64) -> Option<Nanos> {
         if !is_supported(counts.total(), quantile) {
             return None;

@@ -1,5 +1,5 @@
-//! The chain of wakers: the thread that a thread waited for, the thread that this one waited for,
-//! and so on.
+//! The chain of wakers: the thread that a given thread waited for, the thread that this second one
+//! waited for, and so on.
 
 use punctual_model::Nanos;
 use punctual_model::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};

@@ -11,9 +11,9 @@ use super::release::{Call, CallKind, FoundRelease, SeenWaits, Waits};
 pub struct Job {
     /// The thread.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: Comm,
-    /// Its priority at the last switch.
+    /// Priority of the thread at the last switch.
     pub prio: KernelPriority,
     /// The CPU on which it completed the job.
     pub cpu: u32,
@@ -35,7 +35,7 @@ impl Job {
 /// Statistics of the jobs of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct JobSeen {
-    /// Its release wait; `None` if not found.
+    /// Release wait of the thread; `None` if not found.
     pub release: Option<FoundRelease>,
     /// Places with comparable waits when the release wait was chosen, in descending order of
     /// waiting time. The release wait is one of them.
@@ -454,7 +454,7 @@ impl Learning {
         self.events.push_back(event.clone());
     }
 
-    /// Returns whether there were enough waits in the elapsed time.
+    /// Returns whether there have been enough waits in the time so far.
     fn is_over(&self, now: Nanos) -> bool {
         let (elapsed, count) = (now.saturating_sub(self.since), self.waits.count);
         (elapsed >= Nanos::from_millis(300) && count >= 30)

@@ -224,7 +224,8 @@ proptest::proptest! {
         let (jobs, seen) = jobs(&events);
         for job in &jobs {
             let release = job.release.0 % 1_000_000;
-            // Without its switch, a sleep cannot be told from a return without a wait.
+            // If its switch is missing, a sleep cannot be distinguished from a call that returned
+            // without waiting.
             let at_once = release == 0 && job.response() == Nanos::from_millis(1);
             let right = release == 600_000 && job.response() == Nanos::from_micros(400);
             proptest::prop_assert!(right || at_once, "{job:?}");

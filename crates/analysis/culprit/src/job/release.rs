@@ -30,7 +30,7 @@ pub enum CallKind {
 pub struct FoundRelease {
     /// Place of the wait.
     pub call: Call,
-    /// Number of waits there before it was chosen.
+    /// Number of waits at this place before it was chosen.
     pub seen: u64,
     /// Median interval, if most intervals are close to it.
     pub period: Option<Nanos>,
@@ -130,8 +130,8 @@ impl Waits {
     }
 
     /// Returns the places where the thread may be idle, in descending order of total time. Frequent
-    /// waits for a time or for many events are included even if they are short: a server whose
-    /// clients answer at once may spend more time in waits for locks.
+    /// waits for a time or for many events are included even if they are short, because a server
+    /// whose clients answer immediately may spend more time waiting for locks.
     pub(super) fn candidates(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<SeenWaits> {
         let places = self.fitting(kind);
         let longest = places.first().map_or(0, |(place, _)| place.total.0);

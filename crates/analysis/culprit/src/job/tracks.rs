@@ -285,7 +285,7 @@ impl Tracks {
         }
     }
 
-    /// A signal wakes its receiver, and `signal_generate` follows at once on the same CPU: in
+    /// A signal wakes its receiver, and `signal_generate` follows immediately on the same CPU. In
     /// between, the kernel holds the lock that protects the signals, with interrupts disabled.
     fn note_signal(&mut self, event: &TraceEvent, open: &mut Open) {
         match &event.kind {

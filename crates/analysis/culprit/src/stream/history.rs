@@ -30,7 +30,7 @@ pub(super) struct History {
 struct Cpu {
     /// Time of its last event.
     last: Nanos,
-    /// Its current thread.
+    /// Current thread of the CPU.
     current: Option<u32>,
     gaps: VecDeque<EventGap>,
     /// The last of its switches that have been dropped.

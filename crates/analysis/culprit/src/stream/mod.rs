@@ -84,7 +84,8 @@ pub struct TraceFacts<'a> {
     pub resolution: Nanos,
     /// Whether the architecture may have events of `irq_vectors`.
     pub may_have_vectors: bool,
-    /// Names of kernel addresses: of the start of each function, or of the exact addresses.
+    /// Names of kernel addresses. Each address is either the start of a function or an exact
+    /// address.
     pub symbols: &'a BTreeMap<u64, String>,
     /// Names of system calls.
     pub calls: &'a BTreeMap<i64, String>,
@@ -100,7 +101,7 @@ pub struct LateFound {
     /// Whether the kept reactions are those of real-time threads only.
     pub real_time: bool,
     /// Number of reactions of ordinary threads that were left out because there are real-time
-    /// threads, and the longest of them.
+    /// threads, and the longest of these reactions.
     pub ordinary: (u64, Option<Late>),
     /// The waits of the selected threads.
     pub threads: Vec<ThreadWaits>,
@@ -109,7 +110,8 @@ pub struct LateFound {
     pub other_threads: Option<Histogram>,
     /// Number of waits without an end event.
     pub without_end: u64,
-    /// Number of waits of unknown length: events that may have interrupted them are missing.
+    /// Number of waits whose length is unknown because events that may have interrupted them are
+    /// missing.
     pub incomplete: u64,
     /// Number of events.
     pub events: u64,

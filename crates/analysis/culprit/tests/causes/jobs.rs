@@ -451,7 +451,7 @@ fn user_space_claim_needs_system_calls() {
     assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
 }
 
-/// The thread seems to compute for 900 µs; but a hypervisor had the CPU for 600 of them.
+/// The thread seems to compute for 900 µs, but the CPU was taken by a hypervisor for 600 of them.
 #[test]
 fn stolen_time_is_not_own_work() {
     let stream = job(1_000.0)

@@ -1,4 +1,5 @@
-//! Confirms steps: decides whether a step is significant even if neighbouring runs are correlated.
+//! Confirms steps: decides whether a step is still significant when the correlation of neighbouring
+//! runs is taken into account.
 //!
 //! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
 //! series that have none. A step must therefore also be larger than such wandering can explain. The
@@ -157,7 +158,7 @@ fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
             return 1.0 + 1.0 / (1.0 + statistic);
         }
         let here = (to - from) as f64;
-        // Correct for the number of segments of this length that could contain such a step.
+        // Corrects for the number of segments of this length that could contain such a step.
         (critical::p_of(statistic, to - from, phi) * runs / here).min(1.0)
     });
     each.collect()

@@ -15,7 +15,7 @@ pub struct Drift {
     pub from: usize,
     /// Value at the start of the line: events per million periods, or the figure.
     pub before: f64,
-    /// That value at the end of the line.
+    /// The same value at the end of the line.
     pub after: f64,
     /// Ratio of the end to the start.
     pub ratio: f64,

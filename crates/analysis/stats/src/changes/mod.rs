@@ -168,8 +168,8 @@ pub struct Course {
 }
 
 /// Returns the courses of families of series, which are all judged together. The series of a family
-/// describe one quantity in several ways, such as late periods above several thresholds. Its series
-/// share the error probability of one series (Holm).
+/// describe one quantity in several ways, such as late periods above several thresholds. They share
+/// the error probability of one series (Holm).
 pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
     let judged = (families.iter())
         .filter(|family| family.iter().any(Values::is_enough))

@@ -129,7 +129,7 @@ impl Pairs {
     }
 
     /// Returns the log likelihood ratio of each split by both likelihoods, indexed by the number of
-    /// runs before it. Without `excess` they are equal.
+    /// runs before it. Without `excess`, the two ratios are equal.
     fn ratios(
         &self,
         stride: usize,
@@ -188,7 +188,8 @@ impl Pairs {
         let stride = self.each.len().div_ceil(PLACES).max(1);
         let is_spread = self.is_spread();
         let ratios = |pairs: &Self| pairs.best_of(stride, is_spread).map(|best| best.1);
-        // For a fair test, the observed split uses the same places as the permutations.
+        // To keep the test fair, the observed split is searched at the same places as the splits of
+        // the permutations.
         let seen = ratios(self);
         let mut drawn = vec![seen];
         let mut extreme = [0u64; 2];
@@ -212,8 +213,8 @@ impl Pairs {
         }
     }
 
-    /// Returns the range of the split with about 95% confidence: the places whose likelihood is
-    /// close to that of the best one.
+    /// Returns the range that contains the split with about 95% confidence. It covers the places
+    /// whose likelihood is close to that of the best place.
     pub(super) fn where_about(&self, at: usize) -> (usize, usize) {
         let spread = if self.is_counts {
             dispersion(&self.each[..at], &self.each[at..])

@@ -13,9 +13,9 @@ const RANGES: f64 = 4.5;
 /// Minimum factor above the third quartile, so that none of several nearly equal maxima is a spike.
 const FACTOR: f64 = 1.25;
 
-/// Returns the runs of a segment with more events than the others explain: negative binomial, with
-/// mean and variance of the others. The most extreme run is removed first, so that it does not hide
-/// the next.
+/// Returns the runs of a segment with more events than the other runs can explain. Their
+/// distribution is taken to be negative binomial, with the mean and variance of the other runs. The
+/// most extreme run is removed first, so that it does not hide the next.
 pub(crate) fn spiked_counts(counts: &[(u64, u64)]) -> Vec<usize> {
     let mut rest: Vec<usize> = (0..counts.len()).collect();
     let mut found = Vec::new();

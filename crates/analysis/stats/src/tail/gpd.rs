@@ -4,15 +4,15 @@
 /// A generalised Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpd {
-    /// Its scale, in the unit of the excesses.
+    /// Scale, in the unit of the excesses.
     pub scale: f64,
-    /// Its shape: negative for a tail with an upper end, positive for a heavy tail.
+    /// Shape: negative for a tail with an upper end, positive for a heavy tail.
     pub shape: f64,
     /// The logarithm of the likelihood.
     pub log_likelihood: f64,
 }
 
-/// Below this, the shape counts as exponential.
+/// If the absolute value of the shape is below this, the distribution counts as exponential.
 const FLAT: f64 = 1e-6;
 
 /// The smallest shape that is searched. For smaller shapes, the likelihood has no maximum.

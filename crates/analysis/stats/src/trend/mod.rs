@@ -51,7 +51,7 @@ pub struct TrendQuery {
     /// Only runs of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Only runs from here on.
+    /// Only runs from this time on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Count only the due periods above this latency.
@@ -279,13 +279,13 @@ pub struct NearFact {
 /// A single run that stands out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spike {
-    /// Its index in `runs`.
+    /// Index of that run in `runs`.
     pub run: usize,
     /// The recording.
     pub recording: RecordingId,
-    /// Its start.
+    /// Start of that run.
     pub at: Timestamp,
-    /// Its largest latency.
+    /// Largest latency of that run.
     pub max_ns: Option<Nanos>,
     /// The median maximum of its segment.
     pub usual_max_ns: Option<Nanos>,
@@ -300,7 +300,7 @@ pub struct Spike {
 /// A fact with two values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactDifference {
-    /// Its name: `kernel.command_line`.
+    /// Name of the fact: `kernel.command_line`.
     pub fact: String,
     /// The value before. Null if unknown.
     pub before: Option<String>,
@@ -328,7 +328,7 @@ pub struct FactChange {
 /// A slot that did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hole {
-    /// Its due time.
+    /// Due time of the slot.
     pub due: Timestamp,
     /// Reason why it did not run.
     pub reason: String,

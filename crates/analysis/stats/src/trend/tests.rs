@@ -171,8 +171,8 @@ fn rise_of_rare_lateness_is_found() {
     assert_eq!(calm.verdict, TrendVerdict::NoWorsening, "{}", calm.sentence);
 }
 
-/// Facts near a step at run 40: one changed there, one a run later, one long before, and one was
-/// unknown around it.
+/// Facts near a step at run 40: one fact changed at that run, one a run later and one long before.
+/// Another fact was unknown around that run.
 #[test]
 fn causes_are_listed_by_their_distance() {
     let mut runs = rare(80, 40);

@@ -17,10 +17,10 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    /// Returns the requested threshold. Without one, returns the limit of the requirement, a
-    /// latency that half of the runs exceed, and the steps 1, 2, 5, 10 and so on from the usual p99
-    /// to the largest latency. A rise of rare late periods is visible only above the latencies that
-    /// most runs reach.
+    /// Returns the requested threshold. If none was requested, returns the limit of the
+    /// requirement, a latency that half of the runs exceed, and the steps 1, 2, 5, 10 and so on
+    /// from the usual p99 to the largest latency. A rise of rare late periods is visible only above
+    /// the latencies that most runs reach.
     pub(super) fn new(runs: &[&Run], asked: Option<Nanos>) -> Self {
         if let Some(asked) = asked {
             return Self {

@@ -20,8 +20,8 @@ pub(crate) struct Machine {
     pub(crate) scale: f64,
     /// Number of missed periods per thousand, in every other second.
     pub(crate) missed: u64,
-    /// Bursts: the chance that one begins in a second, the chance that it ends, and the share of
-    /// its samples that are late, by at least 10 µs.
+    /// Parameters of bursts: the probability that one begins in a second, the probability that it
+    /// ends, and the share of its samples that are late by at least 10 µs.
     pub(crate) bursts: (f64, f64, f64),
     /// Spread of a level that changes very slowly, in ns: 95% of it remains in the next second.
     pub(crate) slow: f64,
