@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::paths::{self, program, repository};
 
-/// A target that the program is built for, with the tools that this machine needs for it.
+/// A target for which the program is built, with the tools that this machine needs for the build.
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
     /// The C compiler, which is also the linker. `package` is its Debian package.
@@ -44,8 +44,8 @@ pub(crate) const TARGETS: &[Target] = &[
     },
 ];
 
-/// Tests that run under emulation: the tests of the clocks, whose code depends on the processor,
-/// and the tests of plain data and of the facts of other machines.
+/// Tests that run under emulation: those of the clocks, whose code depends on the processor, those
+/// of plain data, and those of the facts of other machines.
 const TESTS: &[(&str, &[&str])] = &[
     (
         "punctual-rt",
@@ -132,7 +132,8 @@ fn cargo_for(target: &Target) -> Command {
     command
 }
 
-/// Returns variables that name the compilers of a target. Empty if cargo's own choice is right.
+/// Returns variables that name the compilers of a target. Empty if cargo chooses the right ones
+/// itself.
 pub(crate) fn compilers_for(triple: &str) -> Vec<(String, &'static str)> {
     let Some(target) = TARGETS.iter().find(|target| target.triple == triple) else {
         return Vec::new();

@@ -59,7 +59,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(good)
 }
 
-/// Checks for known vulnerabilities in the newest available database.
+/// Checks for known vulnerabilities with the newest available database.
 fn advisories(deny: &Path) -> Result<bool> {
     let output = Command::new(deny)
         .args(["check", "advisories"])
@@ -77,7 +77,8 @@ fn advisories(deny: &Path) -> Result<bool> {
         .output()?;
     let text = String::from_utf8_lossy(&output.stderr);
     print!("{text}");
-    // A finding has a code in brackets. Without one, cargo deny has no copy of the database.
+    // A finding has a code in brackets. If there is no such code, cargo deny has no copy of the
+    // database.
     let found = text.contains("error[");
     if !output.status.success() && !found {
         println!("SKIP advisories: no database is to be had: give one by --database");
@@ -85,7 +86,7 @@ fn advisories(deny: &Path) -> Result<bool> {
     Ok(!found)
 }
 
-/// Checks for known vulnerabilities in a clone of the database.
+/// Checks for known vulnerabilities with a clone of the database.
 fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     let clone = clone();
     let _ = fs::remove_dir_all(&clone);
@@ -94,7 +95,7 @@ fn known_advisories(deny: &Path, database: &Path) -> Result<bool> {
     let mut git = Command::new("git");
     git.args(["clone", "--quiet"]).arg(database).arg(&clone);
     ensure!(git.status()?.success(), "{git:?} failed");
-    // cargo deny uses the time of FETCH_HEAD as the age of the database.
+    // cargo deny determines the age of the database from the time of FETCH_HEAD.
     let mut git = Command::new("git");
     git.args(["fetch", "--quiet"]).current_dir(&clone);
     ensure!(git.status()?.success(), "{git:?} failed");
@@ -121,7 +122,7 @@ fn clone() -> PathBuf {
     paths::target().join("advisories/advisory-db-3157b0e258782691")
 }
 
-/// Returns the configuration with the folder of databases.
+/// Returns the configuration, with the folder of the databases added.
 fn with_database(configuration: &str, folder: &Path) -> Result<String> {
     let title = "[advisories]\n";
     let (before, after) = configuration

@@ -1,5 +1,5 @@
-//! The rules of the gate: which skips are accepted, how many tests must pass, and how many a busy
-//! machine may disturb.
+//! The rules of the gate: which skips are accepted, how many tests must pass, and how many tests
+//! may be disturbed by a busy machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -22,11 +22,11 @@ pub(crate) struct Options {
 }
 
 /// Maximum number of tests that pass only when run again, and maximum number of tests that are
-/// skipped because the machine is not quiet. With more, the gate has no result: the machine is too
-/// busy, or a test is unreliable.
+/// skipped because the machine is not quiet. If there are more, the gate has no result, because the
+/// machine is too busy or a test is unreliable.
 const LIMIT: usize = 3;
 
-/// The reason of `punctual_testing::Lacks` whose number of skipped tests is limited.
+/// The reason of `punctual_testing::Lacks` for which the number of skipped tests is limited.
 const QUIET: &str = "quiet";
 
 /// A test that was skipped, as `punctual_testing::skip!` prints it: `test: reason: details`.
@@ -38,8 +38,8 @@ pub(crate) struct Skip {
 }
 
 impl Skip {
-    /// Parses the text after `SKIP `. If the harness runs one test at a time, it names the thread
-    /// `main`; then `test` is the name of the test.
+    /// Parses the text after `SKIP `. If the harness runs one test at a time, the name of the
+    /// thread is `main`. In that case, `test` is the name of the test.
     pub(crate) fn parse(line: &str, test: &str) -> Self {
         let mut parts = line.splitn(3, ": ").map(str::to_owned);
         let mut next = || parts.next().unwrap_or_default();
@@ -115,16 +115,16 @@ impl Rules {
 
 /// The rules for one command of the gate.
 pub(crate) struct Gate {
-    /// Rules of the list. Without a list, any skip is accepted.
+    /// Rules from the list. If there is no list, any skip is accepted.
     rules: Option<Rules>,
     /// Reasons that are accepted for any test.
     accepted: &'static [&'static str],
-    /// Whether each program in the list with a number of passes must have run.
+    /// Whether each program for which the list contains a number of passes must have run.
     complete: bool,
     disturbed: Option<PathBuf>,
 }
 
-/// Tests that a busy machine disturbed.
+/// Tests that were disturbed by a busy machine.
 #[derive(Default)]
 struct Disturbed {
     rerun: Vec<String>,
@@ -152,7 +152,7 @@ impl Gate {
         })
     }
 
-    /// Returns the rules for a run of all programs: each number of passes is compared.
+    /// Returns the rules for a run of all programs, in which each number of passes is compared.
     pub(crate) fn of_all(self) -> Self {
         Self {
             complete: true,
@@ -342,7 +342,7 @@ mod tests {
         let gate = gate(LIST);
         assert_eq!(wrong(&gate, ran("a/t", 2, &[])), "");
         assert!(wrong(&gate, ran("a/t", 1, &[])).starts_with("too few: a/t has 1"));
-        // A test that skips two parts of itself counts as one skipped test.
+        // A test that skips two of its parts counts as one skipped test.
         let skips = ["one: right: .", "one: right: ."];
         assert_eq!(wrong(&gate, ran("a/t", 3, &skips)), "");
         assert!(wrong(&gate, ran("a/t", 2, &skips)).starts_with("too few: a/t has 1"));

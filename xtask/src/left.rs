@@ -1,5 +1,5 @@
-//! Processes that a test program leaves running. A mark in the environment identifies all of them,
-//! including those in other sessions.
+//! Processes that are still running after a test program has ended. A mark in the environment
+//! identifies all of them, including those in other sessions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 const NAME: &str = "PUNCTUAL_TEST_PROGRAM";
 
-/// Time for killed processes to end.
+/// Time that killed processes get to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The mark of one test program.
@@ -29,13 +29,13 @@ impl CreatedMarker {
         command.env(NAME, &self.0);
     }
 
-    /// Kills all processes that have the mark and do not end within `grace`, until there are none.
-    /// Returns their names. A process of another user may be out of reach.
+    /// Kills all processes that have the mark and do not end within `grace`, until none are left.
+    /// Returns their names. There may be no permission to kill the process of another user.
     pub(crate) fn end_all(&self, grace: Duration) -> Vec<String> {
         let mut names = BTreeMap::new();
         let begun = Instant::now();
-        // The processes may start others meanwhile, and take a moment to end. A process has no
-        // environment during exec, so the list must be empty twice in a row.
+        // In the meantime, the processes may start others, and they take a moment to end. During
+        // exec, a process has no environment, so the list must be empty twice in a row.
         let mut nothing = 0;
         while nothing < 2 && begun.elapsed() < grace + PATIENCE {
             let found = self.found();

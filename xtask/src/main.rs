@@ -1,13 +1,13 @@
 //! Tasks of the project that have no cargo command: `cargo xtask NAME`.
 //!
-//! **For:** `test`, all tests, with failures repeated and skips compared; `vm`, the tests that need
-//! a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment on boots of that machine;
-//! `vm-grub`, the parameters of its boot loader; `ordinary-user`, the tests without any privilege;
-//! `simulate`, the error rates of the statistics; `years`, size and speed of a store of ten years;
-//! `dist`, packages; `cross`, other processors; `deps`, licences and advisories; `msrv`, the oldest
-//! Rust.
+//! **For:** `test`, all tests, where failed tests are repeated and skips are compared with a list;
+//! `vm`, the tests that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment
+//! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
+//! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
+//! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
+//! advisories; `msrv`, the oldest Rust.
 //!
-//! **Knows:** cargo, the emulator, the folders of a distribution's kernels.
+//! **Knows:** cargo, the emulator, the folders in which a distribution stores its kernels.
 //!
 //! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]

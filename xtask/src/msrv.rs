@@ -26,7 +26,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         .output()
         .context("rustup")?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    // rustup runs a toolchain only by its installed name: 1.90.0 does not run as 1.90.
+    // rustup runs a toolchain only by the name with which it was installed: 1.90.0 does not run as
+    // 1.90.
     let Some(toolchain) = listed.lines().find_map(|line| toolchain(line, version)) else {
         bail!("Rust {version} is not installed: rustup toolchain install {version}");
     };

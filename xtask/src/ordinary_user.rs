@@ -1,8 +1,8 @@
 //! Runs the tests as a user without any privileges.
 //!
-//! A gate that runs as root misses problems of newcomers: an extra warning on stderr, a file that
-//! cannot be opened, a priority that is refused. Root therefore also runs the test programs as
-//! `nobody`, with no capabilities and with a separate home.
+//! A gate that runs as root misses problems that newcomers have, such as an extra warning on
+//! stderr, a file that cannot be opened, or a priority that is refused. Root therefore also runs
+//! the test programs as `nobody`, with no capabilities and with a separate home.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -92,12 +92,13 @@ struct User {
     setpriv: PathBuf,
     /// Home and scratch folder.
     home: PathBuf,
-    /// A parent folder of the repository that other users may not enter.
+    /// Parent folder of the repository that other users may not enter, if there is one.
     hidden: Option<PathBuf>,
 }
 
 impl User {
-    /// Returns a command that runs as this user: the words before the program, then the program.
+    /// Returns a command that runs as this user. It consists of the words before the program and
+    /// the program itself.
     fn command(&self, before: &[&str], path: &Path) -> Result<Command> {
         let mut command = match &self.hidden {
             None => Command::new(&self.setpriv),
@@ -128,10 +129,11 @@ impl User {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
             .env("HOME", &self.home)
             .env("TMPDIR", &self.home)
-            // With this path, insta finds snapshots without cargo. It must not write any.
+            // With this path, insta finds the snapshots without cargo. It must not write any
+            // snapshots.
             .env("INSTA_WORKSPACE_ROOT", repository().canonicalize()?)
             .env("INSTA_UPDATE", "no");
-        // Pass on the number of cases in property tests, and their seed.
+        // Passes on the number of cases of property tests, and their seed.
         for name in ["PROPTEST_CASES", "PROPTEST_RNG_SEED"] {
             command.envs(std::env::var_os(name).map(|value| (name, value)));
         }
@@ -140,7 +142,7 @@ impl User {
 }
 
 /// Runs in a separate mount namespace. Makes the repository ($2) available at its path, below a
-/// folder ($1) that other users may enter, and runs the rest.
+/// folder ($1) that other users may enter, and then runs the command in the remaining arguments.
 const REVEAL: &str = "set -e
 here=$(pwd); kept=$(mktemp -d)
 mount --bind \"$2\" \"$kept\"

@@ -32,9 +32,10 @@ pub(crate) fn folder() -> PathBuf {
     target().join("vm")
 }
 
-/// Returns a cargo command without the variables that cargo sets for a program it runs, such as
-/// this one. Some build scripts depend on them (ring's), so builds would otherwise alternate with
-/// those started from a shell and rebuild much.
+/// Returns a cargo command without the variables that cargo sets for the programs that it runs,
+/// such as this one. Some build scripts, such as that of ring, depend on these variables. So if the
+/// variables were kept, much would be rebuilt whenever builds alternate between this task and a
+/// shell.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {

@@ -18,14 +18,15 @@ pub(crate) struct Programs {
     pub(crate) tests: Vec<TestProgram>,
 }
 
-/// Queue of a test program. It determines the programs that may run at the same time.
+/// Queue of a test program. The queue determines which programs may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
     /// The program measures, traces or changes the machine. Such programs run one at a time.
     Machine,
-    /// The program writes files. Several of them run at a time, after those of the machine.
+    /// The program writes files. Several of them run at a time, after the programs that use the
+    /// machine.
     Files,
-    /// The program only computes. It runs at any time, with the remaining CPU time.
+    /// The program only computes. It runs at any time, with the CPU time that is left.
     Beside,
 }
 
@@ -49,19 +50,19 @@ impl TestProgram {
         }
     }
 
-    /// Returns the command that runs it as cargo does, in the folder of its package.
+    /// Returns the command that runs the program as cargo does, in the folder of its package.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
         command
     }
 
-    /// Returns whether it only computes or reads the sources.
+    /// Returns whether the program only computes or reads the sources.
     pub(crate) fn is_pure(&self) -> bool {
         PURE.contains(&self.package()) || PURE.contains(&self.title().as_str())
     }
 
-    /// Returns its queue when running as root.
+    /// Returns the program's queue if the tests run as root.
     pub(crate) fn queue(&self) -> Queue {
         let (package, title) = (self.package(), self.title());
         if self.is_pure() || BESIDE.contains(&package) {
@@ -73,8 +74,8 @@ impl TestProgram {
         }
     }
 
-    /// Returns its queue when running without privileges. More programs then cannot affect others,
-    /// and may run at the same time as them.
+    /// Returns the program's queue if the tests run without privileges. In this case, more programs
+    /// cannot affect others, and may run at the same time.
     pub(crate) fn queue_without_rights(&self) -> Queue {
         match self.queue() {
             Queue::Machine if BESIDE_WITHOUT_RIGHTS.contains(&self.package()) => Queue::Beside,
@@ -83,12 +84,12 @@ impl TestProgram {
         }
     }
 
-    /// Returns whether privileges cannot affect its results.
+    /// Returns whether the program's results are independent of privileges.
     pub(crate) fn needs_no_rights(&self) -> bool {
         self.is_pure() || OF_ITS_OWN.contains(&self.title().as_str())
     }
 
-    /// Returns the name of its crate's folder.
+    /// Returns the name of the folder of the program's crate.
     pub(crate) fn package(&self) -> &str {
         self.folder
             .file_name()
@@ -119,7 +120,8 @@ const OF_ITS_OWN: &[&str] = &["experiment", "experiment/boots", "lake", "lint", 
 /// results, but load on the machine does not.
 const BESIDE: &[&str] = &["experiment", "files", "monitor"];
 
-/// Crates and test files that measure nothing, but whose syncs would delay tests that do.
+/// Crates and test files that measure nothing, but whose syncs would delay tests that do measure
+/// something.
 const SYNCS: &[&str] = &["lake", "serve", "store"];
 
 /// Crates whose tests trace or change the machine if they run as root. Without privileges they use
@@ -127,7 +129,7 @@ const SYNCS: &[&str] = &["lake", "serve", "store"];
 const BESIDE_WITHOUT_RIGHTS: &[&str] = &["trace", "tune"];
 
 /// Builds the test programs of all packages, with the features and profile of the usual test
-/// command, so that its results are not rebuilt.
+/// command, so that nothing that this command has already built is rebuilt.
 ///
 /// # Errors
 /// Fails if the build fails, with cargo's status.
@@ -135,15 +137,16 @@ pub(crate) fn build() -> Result<Programs> {
     built(paths::cargo().args(["test", "--workspace"]))
 }
 
-/// Builds `punctual` and some test programs for another processor: files of `tests` by package,
-/// with `None` for the library's unit tests.
+/// Builds `punctual` and some test programs for another processor. `tests` contains the test files
+/// by package, with `None` for the library's unit tests.
 ///
 /// # Errors
-/// As [`build`].
+/// Fails like [`build`].
 pub(crate) fn build_for(target: &str, tests: &BTreeSet<(&str, Option<&str>)>) -> Result<Programs> {
     let mut command = paths::cargo();
     command.args(["test", "--target", target, "--package", "punctual"]);
-    // cargo builds the binary for any of its tests, but not its unit tests, so name one test.
+    // cargo builds the binary for any of its integration tests, but not for its unit tests, so one
+    // integration test is named.
     command.args(["--test", "poor_kernel"]);
     for (package, file) in tests {
         command.args(["--package", package]);

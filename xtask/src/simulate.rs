@@ -1,4 +1,4 @@
-//! Counts the errors of the statistics on simulated machines: the tables of docs/simulation.md.
+//! Counts the errors of the statistics on simulated machines, for the tables in docs/simulation.md.
 
 use anyhow::{Context, Result};
 use clap::{Args, value_parser};

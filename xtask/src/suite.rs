@@ -13,11 +13,11 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::left::CreatedMarker;
 
-/// Time limit of a test program, far more than any needs. Without it, a hanging program would block
-/// the gate.
+/// Time limit for a test program, which is far more than any of them needs. Without a limit, a
+/// program that hangs would block the gate.
 const LIMIT: Duration = Duration::from_secs(1200);
-/// Time for processes that a test program leaves to end by themselves, such as a server shared
-/// between tests.
+/// Time that processes left by a test program get to end on their own. An example is a server that
+/// is shared between tests.
 const GRACE: Duration = Duration::from_secs(5);
 /// Interval between checks whether a silent program has ended.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,7 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) failed: Vec<String>,
     /// Lines of `punctual_testing::skip!`, without the first word.
     pub(crate) skips: Vec<String>,
-    /// Whether the program ended like the test harness, so that all failures have a name.
+    /// Whether the program ended as the test harness does, so that the names of all failures are
+    /// known.
     pub(crate) complete: bool,
     pub(crate) took: Duration,
     /// Processes that were still running at its end, and were killed.
@@ -50,12 +51,13 @@ pub(crate) enum Screen {
     /// Each line is shown immediately.
     #[default]
     Now,
-    /// Lines are held back, because the output of other programs would be mixed with them.
+    /// Lines are held back, because they would otherwise be mixed with the output of other
+    /// programs.
     Later(Mutex<String>),
 }
 
 impl Screen {
-    /// Creates a screen that holds lines back until [`Screen::show`].
+    /// Creates a screen that holds lines back until [`Screen::show`] is called.
     pub(crate) fn later() -> Screen {
         Screen::Later(Mutex::default())
     }
@@ -81,8 +83,8 @@ impl Screen {
     }
 }
 
-/// Runs a test program, shows its output, and collects its results. Kills processes that it leaves
-/// running and that do not end soon, and the program itself if it hangs.
+/// Runs a test program, shows its output, and collects its results. Kills processes that the
+/// program leaves running if they do not end soon, and the program itself if it hangs.
 ///
 /// # Errors
 /// Fails if the program cannot be started, or its output cannot be read.
@@ -158,7 +160,7 @@ fn results_of(stdout: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> 
 /// Shows all lines, and returns those that report a skip.
 fn skips_of(stderr: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Vec<String> {
     let mut skips = Vec::new();
-    // A read error only ends the search for skips.
+    // A read error only ends the search for skips, so it can be ignored.
     let _ = each_line(stderr, ended, |line| {
         screen.line(line);
         if let Some(why) = line.strip_prefix("SKIP ") {
@@ -168,8 +170,8 @@ fn skips_of(stderr: impl Read + AsFd, ended: &AtomicBool, screen: &Screen) -> Ve
     skips
 }
 
-/// Reads until the end of the stream. If another process keeps it open, reads until it is empty
-/// after the end of the program.
+/// Reads until the end of the stream. If another process keeps the stream open, reads until it is
+/// empty after the program has ended.
 fn each_line(
     mut stream: impl Read + AsFd,
     ended: &AtomicBool,
@@ -179,7 +181,7 @@ fn each_line(
     let mut line = Vec::new();
     let mut chunk = vec![0; 64 << 10];
     loop {
-        // Read the flag before polling, so that poll sees all output from before the exit.
+        // The flag is read before polling, so that poll sees all output from before the exit.
         let is_last = ended.load(Ordering::Acquire);
         if !poll_in(&stream, LOOK)? {
             if is_last {
@@ -205,12 +207,12 @@ fn each_line(
     Ok(())
 }
 
-/// Reads the output of the test harness.
+/// Parser for the output of the test harness.
 #[derive(Default)]
 struct Results {
     passed: usize,
     failed: Vec<String>,
-    /// Whether there was a result, so that the failures have names.
+    /// Whether there was a result line, so that the names of the failed tests are known.
     complete: bool,
     /// Whether the current line is between the last `failures:` and the result.
     listing: bool,
@@ -272,7 +274,7 @@ mod tests {
     fn a_program_that_dies_is_incomplete() {
         assert!(!said("echo 'running 3 tests'; kill -9 $$").complete);
         assert!(!said("echo 'running 3 tests'; exit 1").complete);
-        // The program may also die after its result.
+        // The program may also die after printing its result.
         assert!(!said("echo 'test result: ok. 3 passed; 0 failed'; kill -9 $$").good());
         assert!(said("echo 'test result: ok. 3 passed; 0 failed'").good());
     }
@@ -284,7 +286,7 @@ mod tests {
         assert_eq!(outcome.left.len(), 1, "{outcome:?}");
     }
 
-    /// The process has no mark, so it is not found.
+    /// This process has no mark, so it is not found.
     #[test]
     fn unmarked_output_holder_is_not_awaited() {
         let screen = Screen::later();

@@ -1,8 +1,9 @@
 //! All tests of the workspace, as the gate runs them.
 //!
-//! `cargo test` stops at a failed test, even if the machine was only busy for a moment: many tests
-//! use real threads and real kernel interfaces. Failed tests are therefore repeated alone, and
-//! reported at the end. Skips are compared with a list, and an unexpected skip is a failure.
+//! `cargo test` stops at a failed test, even if the machine was only busy for a moment. This
+//! happens because many tests use real threads and real kernel interfaces. Failed tests are
+//! therefore repeated alone, and reported at the end. Skips are compared with a list, and an
+//! unexpected skip is a failure.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,7 +82,7 @@ impl<'a> Runnable<'a> {
         }
     }
 
-    /// Names the user that runs the program, for the output.
+    /// Sets the name of the user that runs the program, which is shown in the output.
     pub(crate) fn of_user(mut self, user: &'static str) -> Self {
         self.user = user;
         self
@@ -96,7 +97,7 @@ impl<'a> Runnable<'a> {
         suite::run(command, screen)
     }
 
-    /// Runs the program while others run, and shows its output when it has ended.
+    /// Runs the program while others are running, and shows its output when it has ended.
     fn run_and_show(&self) -> Result<Outcome> {
         let screen = Screen::later();
         let outcome = self.run((self.command)()?, &screen)?;
@@ -124,11 +125,11 @@ impl<'a> Queues<'a> {
     }
 
     /// Runs all programs. Tests of the machine mostly sleep, and the programs that only compute use
-    /// the CPU time that they leave.
+    /// the CPU time that is left.
     pub(crate) fn run(&self) -> Result<Summary> {
         let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
             let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
-                // Use the lowest priority of ordinary threads, which child processes inherit.
+                // Uses the lowest priority of ordinary threads, which child processes inherit.
                 rustix::process::nice(19).context("a lower priority")?;
                 self.alone.iter().map(Runnable::run_and_show).collect()
             });
@@ -140,7 +141,7 @@ impl<'a> Queues<'a> {
             let beside = beside.map_err(|_| anyhow!("a thread of xtask panicked"))??;
             Ok((machine, files, beside))
         })?;
-        // Failed tests are repeated alone, so only after all programs have ended.
+        // Failed tests are repeated alone. This is only possible after all programs have ended.
         let mut summary = Summary::default();
         let tests = [&self.machine, &self.files, &self.alone]
             .into_iter()
@@ -179,7 +180,7 @@ fn run_together(programs: &[Runnable<'_>]) -> Result<Vec<Outcome>> {
     Ok(outcomes.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// Returns the command for the examples of the documentation, as a test program.
+/// Returns the command that runs the examples in the documentation, as a test program.
 fn documentation() -> Command {
     let mut command = paths::cargo();
     command
@@ -244,7 +245,7 @@ impl Summary {
         Ok(())
     }
 
-    /// Prints the summary. Returns whether nothing failed, and the gate accepts the rest.
+    /// Prints the summary. Returns whether nothing failed and the gate accepts everything else.
     pub(crate) fn show(mut self, gate: &Gate) -> Result<bool> {
         self.times.sort();
         println!("\nslowest:");
@@ -289,7 +290,7 @@ impl Ran {
     }
 }
 
-/// Returns the first of several runs that is good.
+/// Returns the first good one of several runs.
 fn rerun(mut run: impl FnMut() -> Result<Outcome>) -> Result<Option<Outcome>> {
     for _ in 0..AGAIN {
         let outcome = run()?;

@@ -1,4 +1,5 @@
-//! Creates a store of simulated years, and measures the time and memory that verbs need to read it.
+//! Creates a store of simulated years, and measures the time and memory that the verbs need to read
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ fn measure(program: &Path, store: &Path, arguments: &[&str]) -> Result<Cost> {
         .spawn()
         .with_context(|| program.display().to_string())?;
     let id = Pid::from_raw(child.id().cast_signed()).context("its process")?;
-    // Wait without reaping the process, because its CPU time is read first.
+    // Waits without reaping the process, because its CPU time must be read first.
     let seen = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let mut memory_kb = 0;
     while waitid(WaitId::Pid(id), seen)?.is_none() {

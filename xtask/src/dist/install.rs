@@ -83,7 +83,7 @@ impl Root {
         command.arg("-xf").arg(&fresh).arg("-C").arg(&root);
         ensure!(command.status()?.success(), "{command:?} failed");
         let root = Self(root);
-        // The file systems are read-only, so that the package cannot change this machine.
+        // The file systems are mounted read-only, so that the package cannot change this machine.
         for (name, kind) in [("proc", "proc"), ("sys", "sysfs")] {
             let mut command = Command::new("mount");
             command.args(["-t", kind, "-o", "ro", kind]);
@@ -168,11 +168,11 @@ impl Drop for Root {
     }
 }
 
-/// Unmounts the file systems that this run, or a killed one, has mounted.
+/// Unmounts the file systems that were mounted by this run or by an earlier one that was killed.
 fn unmount(root: &Path) {
     for name in ["proc", "sys"] {
         let place = root.join(name);
-        // If nothing is mounted, the error does not matter.
+        // If nothing is mounted, the error can be ignored.
         let _ = Command::new("umount").arg("-q").arg(place).output();
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Build {
     program: PathBuf,
 }
 
-/// The packagers, which `cargo install` provides. A build for boards needs only the first.
+/// The packagers, which `cargo install` provides. A build for boards needs only the first one.
 const PACKAGERS: [&str; 3] = ["cargo-cyclonedx", "cargo-deb", "cargo-generate-rpm"];
 
 /// Builds the program and packs it.
@@ -169,7 +169,7 @@ impl Build {
         format!("punctual{set}-{}-{}", self.version, self.target)
     }
 
-    /// Writes the tarball. It has all files in a folder with its name.
+    /// Writes the tarball. In it, all files are in a folder with the tarball's name.
     fn tarball(&self, staged: &Path) -> Result<()> {
         let parent = staged.with_file_name("tarball");
         let named = parent.join(self.name());
@@ -182,8 +182,8 @@ impl Build {
         gzip(&path)
     }
 
-    /// Writes the package for Debian and its derivatives. The maintainer is from the variables that
-    /// Debian's own tools read.
+    /// Writes the package for Debian and its derivatives. The maintainer is taken from the
+    /// variables that Debian's own tools read.
     fn deb(&self) -> Result<()> {
         let mut command = self.cargo();
         command
@@ -216,7 +216,7 @@ impl Build {
     }
 
     /// Writes the list of the program's parts with their licences (CycloneDX 1.5). The tool writes
-    /// a list into the folder of each crate, so it works on a copy of the sources.
+    /// a list into the folder of each crate, so it is run on a copy of the sources.
     fn bill(&self) -> Result<()> {
         let copy = self.target_folder.join("packages/bill");
         copy_sources(&copy)?;
@@ -247,7 +247,8 @@ fn epoch() -> Result<String> {
     text_of(Command::new("git").args(["log", "-1", "--format=%ct"]))
 }
 
-/// Writes a tar archive of some files: sorted by name, owned by root, with the time of the commit.
+/// Writes a tar archive of some files. They are sorted by name and owned by root, and have the time
+/// of the commit.
 fn tar(epoch: &str, path: &Path, from: &Path, files: &[&str]) -> Result<()> {
     let status = Command::new("tar")
         .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
@@ -308,7 +309,7 @@ fn copy_sources(folder: &Path) -> Result<()> {
             "--exclude-standard",
         ])
         .output()?;
-    // git lists a deleted file until its deletion is committed, so skip missing files.
+    // git lists a deleted file until its deletion is committed, so missing files are skipped.
     let names = existing(&String::from_utf8(list.stdout)?);
     let status = Command::new("cp")
         .current_dir(repository())

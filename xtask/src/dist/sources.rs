@@ -21,7 +21,7 @@ pub(crate) struct Options {
     build: bool,
 }
 
-/// Targets of this machine's own processor, which are supported in addition to those of `cross`.
+/// Targets for this machine's own processor, which are supported in addition to those of `cross`.
 const NATIVE: [&str; 2] = ["x86_64-unknown-linux-gnu", "x86_64-unknown-linux-musl"];
 
 /// Packs the sources, and checks that cargo needs nothing else.
@@ -53,8 +53,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     try_it(&folder, &packed, &name, options.build)
 }
 
-/// Unpacks the archive, then runs cargo without access to a registry: for the build plan, or for a
-/// build of the program.
+/// Unpacks the archive, then runs cargo without access to a registry: either only for the build
+/// plan, or to build the program.
 fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool> {
     let place = folder.join("unpacked");
     let _ = fs::remove_dir_all(&place);
@@ -91,7 +91,7 @@ fn try_it(folder: &Path, packed: &Path, name: &str, build: bool) -> Result<bool>
 }
 
 /// Removes the sources of crates that no supported target needs, but keeps their manifests for
-/// cargo. The crates for Windows alone are most of the size. Returns the number of crates.
+/// cargo. The crates for Windows alone account for most of the size. Returns the number of crates.
 fn empty_others(vendor: &Path) -> Result<usize> {
     let needed = needed()?;
     let mut emptied = 0;
@@ -136,8 +136,8 @@ fn empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("src"))?;
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::write(folder.join("src/lib.rs"), "")?;
-    // Keep the checksum of the package, which must match Cargo.lock. The list of file checksums is
-    // empty, because the files were replaced.
+    // The checksum of the package is kept, because it must match Cargo.lock. The list of file
+    // checksums is empty, because the files were replaced.
     let kept = serde_json::json!({"files": {}, "package": sums["package"]});
     let path: PathBuf = folder.join(".cargo-checksum.json");
     Ok(fs::write(path, kept.to_string())?)

@@ -68,7 +68,7 @@ fn pages(generator: &Path, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Generates the units of `tune enable` for this package, not enabled.
+/// Generates the units of `tune enable` for this package. They are not enabled.
 fn units(generator: &Path, stage: &Path) -> Result<()> {
     let system = stage.with_file_name("units");
     let _ = fs::remove_dir_all(&system);
@@ -96,8 +96,8 @@ fn units(generator: &Path, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns a program that runs here and can generate the pages: the packed one, or a build for this
-/// processor.
+/// Returns a program that runs here and can generate the pages: the packed program itself, or a
+/// build for this processor.
 fn generator(build: &Build) -> Result<PathBuf> {
     if build.target.starts_with(std::env::consts::ARCH) {
         return Ok(build.program.clone());

@@ -4,7 +4,7 @@ use super::machines::{ARM64, MACHINES, Machine};
 
 /// A processor and its emulator.
 pub(crate) struct Arch {
-    /// Name for `--arch`. For a processor other than this machine's, Debian's name.
+    /// Name for `--arch`. For processors other than this machine's, this is Debian's name.
     pub(crate) name: &'static str,
     pub(super) qemu: &'static str,
     /// The Debian package of the emulator.
@@ -22,7 +22,8 @@ pub(crate) struct Arch {
 }
 
 impl Arch {
-    /// Returns a prefix for its files, so that processors can share a folder.
+    /// Returns a prefix for the names of the processor's files, so that several processors can
+    /// share a folder.
     pub(super) fn prefix(&self) -> String {
         match self.foreign {
             Some(_) => format!("{}-", self.name),
@@ -48,8 +49,9 @@ pub(super) const ARCHES: &[Arch] = &[
         name: "x86_64",
         qemu: "qemu-system-x86_64",
         qemu_package: "qemu-system-x86",
-        // One thread emulates both CPUs. With a thread for each, the emulator may run code that the
-        // other CPU has just rewritten, as the kernel does when it enables an event.
+        // One thread emulates both CPUs. If each CPU had a thread of its own, the emulator might
+        // run a stale copy of code that the other CPU has just rewritten. The kernel rewrites code,
+        // for example, when it enables an event.
         machine: &["-accel", "tcg,thread=single", "-cpu", "max"],
         console: "ttyS0",
         kernel: "linux-image-6.12-rt-amd64",
@@ -60,8 +62,8 @@ pub(super) const ARCHES: &[Arch] = &[
         name: "arm64",
         qemu: "qemu-system-aarch64",
         qemu_package: "qemu-system-arm",
-        // pauth-impdef replaces the architecture's own cipher for signing pointers, which halves
-        // the speed.
+        // pauth-impdef replaces the architecture's own cipher for signing pointers, because that
+        // cipher halves the speed.
         machine: &[
             "-M",
             "virt",

@@ -43,7 +43,7 @@ pub(crate) fn write(
     for suite in machine.suites {
         let program = payload.folder_for(suite)?;
         archive.copy(&build::stripped(parts.arch, program)?, program)?;
-        // The tests of the crate expect their working directory.
+        // The tests of the crate expect their working directory to exist.
         archive.folder(&crate_folder(suite.folder())?)?;
         if suite.package == "punctual-capi" {
             for (program, place) in &payload.kit {
@@ -67,7 +67,8 @@ pub(super) const START: &str = "#!/bin/sh\n\
     mount -t devtmpfs dev /dev\n";
 
 /// Returns the init script of the machine. `PUNCTUAL_VM` tells tests that the task can stall the
-/// machine on request. Few random cases are enough here, because hundreds are tried elsewhere.
+/// machine on request. A few random cases are enough on the machine, because hundreds are tried
+/// elsewhere.
 fn script(machine: &Machine, payload: &Payload) -> Result<String> {
     let mut script = String::from(START);
     script.push_str("export PROPTEST_CASES=16\n");
@@ -101,13 +102,13 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
 /// An archive that is being written.
 pub(super) struct Archive {
     out: BufWriter<File>,
-    /// Folders in the archive, each written once with its parents.
+    /// Folders that are already in the archive, because each folder is written only once.
     folders: BTreeSet<PathBuf>,
     entries: u32,
 }
 
 impl Archive {
-    /// Starts an archive with this name that contains busybox. Returns it with its path.
+    /// Starts an archive with this name, and adds busybox. Returns it with its path.
     pub(super) fn begin(name: &str, busybox: &Path) -> Result<(Self, PathBuf)> {
         let folder = paths::folder();
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

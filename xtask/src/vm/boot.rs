@@ -15,11 +15,11 @@ use super::console::{Console, Request, Tally};
 use super::machines::Machine;
 use crate::paths;
 
-/// Time limit for the whole life of a machine.
+/// Time limit for a machine, from start to end.
 const LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// Longest silence on the console. After it, the machine counts as hanging. It is longer than the
-/// time limit of a test program, which a single test may use up.
+/// Longest silence on the console. A machine that is silent for longer counts as hanging. The limit
+/// is longer than that of a test program, because a single test may use all of that time.
 const SILENCE: Duration = Duration::from_secs(600);
 
 /// Boots the machine, follows its console, and makes sure that it ends.
@@ -66,7 +66,7 @@ pub(crate) fn run(
     Ok(console.tally)
 }
 
-/// Prints the last lines of a log, because readers of the gate's output have nothing else.
+/// Prints the last lines of a log, because readers of the gate's output have no other information.
 fn show_end_of(log: &Path) -> Result<()> {
     let text = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
     let lines: Vec<_> = text.lines().collect();
@@ -81,7 +81,7 @@ pub(super) struct Machinery(pub(super) Child);
 
 impl Drop for Machinery {
     fn drop(&mut self) {
-        // The process may already have ended, so errors do not matter.
+        // The process may already have ended, so errors are ignored.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -109,7 +109,8 @@ pub(super) fn emulator(parts: &Parts, archive: &Path, words: &str, cpus: &str) -
     command
 }
 
-/// Reads the console's lines on a separate thread, so that the task can end a silent machine.
+/// Reads the lines of the console on a separate thread, so that the task can stop a machine that is
+/// silent.
 pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
     let stdout = child.stdout.take().context("the machine's console")?;
     let (sender, receiver) = mpsc::channel();
@@ -127,8 +128,8 @@ pub(super) fn lines_of(child: &mut Child) -> Result<mpsc::Receiver<String>> {
     Ok(receiver)
 }
 
-/// Stops the emulator, and with it all CPUs of the machine, and resumes it later, as a hypervisor
-/// does with its guests.
+/// Stops the emulator and, with it, all CPUs of the machine. Resumes it later. A hypervisor does
+/// the same with its guests.
 fn stall(child: &Child, length: Duration) {
     let signal = |name: &str| {
         let pid = child.id().to_string();

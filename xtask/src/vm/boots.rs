@@ -2,9 +2,9 @@
 //! each boot.
 //!
 //! State that survives a boot (the store, /boot, the units) is in a folder of this machine, which
-//! the emulated one mounts (9p). The task acts as GRUB: it boots the choice in the environment
-//! block for one boot, and clears it. The init script acts as systemd: it runs the command of the
-//! unit.
+//! the emulated one mounts (9p). The task acts as GRUB: it boots the entry that the environment
+//! block selects for one boot, and clears this selection. The init script acts as systemd: it runs
+//! the command of the unit.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     )
 }
 
-/// Runs a few boots of six pairs, and then deletes the experiment.
+/// Runs only a few boots of an experiment with six pairs, and then deletes the experiment.
 pub(super) fn few(parts: &Parts, binary: &Path, verbose: bool) -> Result<bool> {
     measure(parts, binary, FEW, verbose)
 }
@@ -79,7 +79,7 @@ fn measure(parts: &Parts, binary: &Path, boots: usize, verbose: bool) -> Result<
         state: &state,
         verbose,
     };
-    // The first boot makes the plan. Each later boot is a block.
+    // The first boot creates the plan. Each later boot is a block.
     for boot in 0..=boots {
         if boot == boots {
             std::fs::write(state.path("end"), "")?;
@@ -176,7 +176,7 @@ impl State {
         Ok(found)
     }
 
-    /// Returns whether the experiment matches the request and has restored all files.
+    /// Returns whether the experiment matches the request and whether it has restored all files.
     fn judge(&self, boots: usize) -> Result<bool> {
         let path = self.path("result.json");
         let text = std::fs::read(&path).with_context(|| path.display().to_string())?;
@@ -245,7 +245,8 @@ struct Booted<'a> {
 }
 
 impl Booted<'_> {
-    /// Boots until the program is reached. Earlier failures do not change the state.
+    /// Boots repeatedly until the program is reached. A boot that fails before that does not change
+    /// the state.
     fn come_up(&self, words: &str) -> Result<()> {
         for start in 1..=STARTS {
             if self.boot(words)? {
@@ -311,9 +312,9 @@ fn archive(parts: &Parts, binary: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the init script. Exit status 4 means that nothing is proven. `experiment` calls `reboot`
-/// if systemd does not run. In the last boot `reboot` does nothing, so that the results can be
-/// read.
+/// Returns the init script. Exit status 4 means that nothing has been proven. `experiment` calls
+/// `reboot` if systemd does not run. In the last boot, `reboot` does nothing, so that the results
+/// can be read.
 fn script() -> String {
     let modules: String = MODULES
         .iter()

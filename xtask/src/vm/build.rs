@@ -36,8 +36,9 @@ impl Payload {
     }
 }
 
-/// Returns the examples of the kit in C and C++ with their paths on the machine. Languages without
-/// a compiler have none. The library is in the folder of the test program `test`.
+/// Returns the examples of the kit in C and C++ with their paths on the machine. If there is no
+/// compiler for a language, there are no examples in it. The library is in the folder of the test
+/// program `test`.
 fn kit_examples(test: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     let near = test
         .parent()
@@ -127,7 +128,7 @@ pub(crate) fn payload(arch: &Arch, machines: &[&Machine]) -> Result<Payload> {
 /// Returns the shared libraries that a program loads, and its loader.
 pub(super) fn libraries_of(arch: &Arch, path: &Path) -> Result<Libraries> {
     if let Some(foreign) = &arch.foreign {
-        // ldd runs programs of this machine's processor only.
+        // ldd only supports programs for this machine's processor.
         let folder = Path::new(foreign.libraries);
         let names = foreign.loaded.iter();
         return Ok(names

@@ -9,11 +9,11 @@ use crate::gate::{Ran, Skip};
 pub(crate) const BEGIN: &str = "@@ begin";
 /// Line that is printed after the tests of a program, with its exit status.
 pub(crate) const END: &str = "@@ end";
-/// Marks a failure of a whole program.
+/// Suffix that marks the failure of a whole program.
 const EXIT: &str = " (exit status)";
 /// Line that is printed after all tests.
 pub(crate) const FINISHED: &str = "@@ finished";
-/// A test's request to stop the whole machine for some milliseconds.
+/// Line with which a test requests that the whole machine is stopped for some milliseconds.
 pub(crate) const STALL: &str = "@@ stall";
 
 /// Returns the name of a suite. It is the name of the same test program outside of the machine.
@@ -52,7 +52,7 @@ impl Tally {
         self.began
     }
 
-    /// Returns whether there were tests, all ran to the end, and none failed.
+    /// Returns whether there were tests, all of them ran to the end, and none failed.
     pub(crate) fn good(&self) -> bool {
         self.finished && self.failed.is_empty() && self.passed() > 0
     }
@@ -115,7 +115,7 @@ pub(crate) struct Console {
     pub(crate) tally: Tally,
     machine: &'static str,
     suite: String,
-    /// Name of the test that runs. Only one runs at a time.
+    /// Name of the test that is running. Only one test runs at a time.
     test: String,
 }
 
@@ -130,7 +130,7 @@ impl Console {
         }
     }
 
-    /// Returns the running program, or `None` before the first.
+    /// Returns the running program, or `None` before the first one has started.
     fn program(&mut self) -> Option<&mut Ran> {
         self.tally.programs.last_mut()
     }
@@ -154,7 +154,7 @@ impl Console {
                 .program()
                 .is_some_and(|ran| ran.passed == 0 && ran.skips.is_empty())
             {
-                // No test ran, so the filter of the suite matches none.
+                // No test ran, so the filter of the suite does not match any test.
                 self.tally
                     .failed
                     .push(format!("{} ran no test", self.suite));

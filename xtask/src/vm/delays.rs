@@ -42,7 +42,8 @@ pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
             .arg("-C")
             .arg(headers.join(format!("usr/src/linux-headers-{version}")))
             .arg(format!("M={}", place.display()))
-            // Build without BTF, which needs a program from another Debian package.
+            // The module is built without BTF, which would need a program from another Debian
+            // package.
             .args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]),
     )?;
     Ok(place.join(format!("{NAME}.ko")))

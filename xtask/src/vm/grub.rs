@@ -1,6 +1,6 @@
 //! `cargo xtask vm-grub`: tests `punctual tune cmdline` on a Debian system with a real GRUB, on a
-//! disk that the emulated machine boots. The output of its kernel shows whether the parameters
-//! arrived.
+//! disk that the emulated machine boots. The output of the kernel shows whether the parameters have
+//! reached it.
 
 use std::fs;
 use std::io::Read;
@@ -35,7 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The added argument, which occurs only once in the file and in the kernel's output.
 const ADDED: &str = "rcu_nocbs=1";
 
-/// A script for grub-mkconfig(8): one entry, with the parameters in the same place as in 10_linux.
+/// A script for grub-mkconfig(8) that creates one entry, with the parameters in the same place as
+/// in 10_linux.
 const ENTRY: &str = "#!/bin/sh\ncat <<EOF\nmenuentry 'Linux' {\n\
     linux /boot/vmlinuz-6.12-rt $GRUB_CMDLINE_LINUX $GRUB_CMDLINE_LINUX_DEFAULT\n}\nEOF\n";
 
@@ -91,7 +92,8 @@ impl Disk {
             root: folder.join("grub"),
         };
         fs::create_dir_all(&disk.root)?;
-        // GRUB does not replay a journal. Without a journal, it reads all data that was synced.
+        // GRUB does not replay a journal. If there is no journal, it reads all data that was
+        // synced.
         said(Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal", &disk.device]))?;
         said(Command::new("mount").arg(&disk.device).arg(&disk.root))?;
         said(
@@ -120,7 +122,7 @@ impl Disk {
         )?;
         let source = self.root.join(SOURCE);
         let text = fs::read_to_string(&source).unwrap_or_default();
-        // Without a root file system the kernel panics, but its first lines are enough.
+        // The kernel panics because it has no root file system, but its first lines are enough.
         let serial = "GRUB_CMDLINE_LINUX=\"console=ttyS0 panic=-1 ignore_loglevel\"\nGRUB_TERMINAL=serial\n\
                       GRUB_TIMEOUT=0\nGRUB_DISABLE_OS_PROBER=true\n";
         fs::write(source, text + serial)?;
@@ -186,7 +188,7 @@ impl Disk {
         fs::read(self.root.join(path)).with_context(|| path.to_owned())
     }
 
-    /// Boots a copy of the disk, because only one system may write the mounted one. Returns the
+    /// Boots a copy of the disk, because only one system may write to the mounted disk. Returns the
     /// command line that the kernel prints.
     fn boot(&self) -> Result<String> {
         said(Command::new("sync").arg("-f").arg(&self.root))?;
@@ -253,7 +255,7 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         for folder in ["dev", "proc", "sys", ""] {
-            // If it was not mounted, the error does not matter.
+            // If it was not mounted, the error can be ignored.
             let _ = Command::new("umount")
                 .arg("-q")
                 .arg(self.root.join(folder))
@@ -265,7 +267,7 @@ impl Drop for Disk {
     }
 }
 
-/// Returns a Debian root with GRUB, created once.
+/// Returns a Debian root with GRUB, which is created only once.
 fn debian(folder: &Path, release: &str) -> Result<PathBuf> {
     let fresh = folder.join(format!("{release}-grub.tar"));
     if fresh.exists() {

@@ -68,8 +68,8 @@ pub(super) fn download(arch: &Arch, package: &str, folder: &Path) -> Result<()> 
     Ok(fs::remove_file(&archive)?)
 }
 
-/// Returns a command of apt. It uses separate lists for another processor, so that those of this
-/// machine stay unchanged.
+/// Returns a command of apt. For another processor, it uses separate package lists, so that those
+/// of this machine stay unchanged.
 fn apt(arch: &Arch, tool: &str) -> Result<Command> {
     let mut command = Command::new(tool);
     if arch.foreign.is_none() {

@@ -3,11 +3,11 @@
 /// A machine: the way to boot its kernel, and the tests to run.
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
-    /// Its purpose.
+    /// Purpose of the machine.
     pub(crate) summary: &'static str,
-    /// Kernel arguments in addition to the usual ones.
+    /// Kernel arguments in addition to those of every machine.
     pub(crate) kernel_words: &'static str,
-    /// Its CPUs, in the syntax of the emulator.
+    /// CPUs of the machine, in the syntax of the emulator.
     pub(crate) cpus: &'static str,
     /// Commands that its init script runs after everything is mounted.
     pub(crate) prepare: &'static str,
@@ -69,12 +69,12 @@ const fn some(package: &'static str, target: Target, arguments: &'static [&'stat
 /// Two CPUs on separate cores.
 pub(crate) const TWO: &str = "2";
 
-/// Two hardware threads of one core. The emulator warns that its AMD processor has none, but the
-/// kernel sees them, as the tests confirm.
+/// Two hardware threads of one core. The emulator warns that its AMD processor does not have
+/// hardware threads, but the kernel sees them, as the tests confirm.
 const ONE_CORE: &str = "2,cores=1,threads=2";
 
-/// Removes features that a poor kernel lacks: event tracing, types for BPF programs, symbols. The
-/// kernel is locked down, so that they cannot be mounted again. Tracefs is hidden and not
+/// Removes features that a poor kernel lacks: event tracing, types for BPF programs, and symbols.
+/// The kernel is locked down, so that these cannot be mounted again. Tracefs is hidden and not
 /// unmounted, because Linux 6.12 crashes when an empty tracefs is removed.
 const POOR: &str = "mkdir /tmp/none\n\
      mount -o bind /tmp/none /sys/kernel/tracing\n\
@@ -85,8 +85,8 @@ const POOR: &str = "mkdir /tmp/none\n\
 
 const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
 
-/// The machines for arm64, outside the gate: they represent a board, with a kernel for another
-/// processor than x86.
+/// The machines for arm64, outside the gate: they represent a board, with a kernel for a processor
+/// other than x86.
 pub(crate) const ARM64: &[Machine] = &[
     Machine {
         name: "plain",
@@ -170,7 +170,7 @@ pub(crate) const MACHINES: &[Machine] = &[
             whole("punctual-app", Target::Integration("figures")),
             whole("punctual-host", Target::Integration("live")),
             whole("punctual-tune", Target::Integration("machine")),
-            // The other tests use simulated trees, as on this machine.
+            // The other tests use simulated trees, as they do on this machine.
             some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
     },
@@ -204,7 +204,8 @@ pub(crate) const MACHINES: &[Machine] = &[
         on_request: false,
         suites: &[
             whole("punctual", Target::Integration("preempt_rt")),
-            // The other tests explain hundreds of outliers, which takes minutes there.
+            // The other tests explain hundreds of outliers, which takes minutes on the emulated
+            // machine.
             some(
                 "punctual",
                 Target::Integration("explaining"),

@@ -2,8 +2,8 @@
 //!
 //! The kernel is Debian's, downloaded and unpacked but not installed. The first file system
 //! contains busybox, the program and the test programs at the paths of the build, with the
-//! libraries that they load, so that tests run as on this machine. Latencies measured there mean
-//! nothing: the tests check the behaviour of the program.
+//! libraries that they load, so that tests run as they do on this machine. Latencies that are
+//! measured there mean nothing. The tests only check the behaviour of the program.
 
 mod arch;
 mod archive;
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         ready.push((machine, archive));
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
-    // Each machine emulates its CPUs on one thread, so several run in parallel.
+    // Each machine emulates its CPUs on one thread, so several machines run in parallel.
     let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
         // The experiment on boots needs modules of the gate's kernel.
         let with_boots = options.machines.is_empty() && arch.foreign.is_none();

@@ -20,7 +20,8 @@ pub struct Found {
 }
 
 /// Returns the causes of a late reaction, and stores in the window the segments and the thread
-/// activity that a plot shows. Events that are added to the window or dropped later change neither.
+/// activity that a plot shows. Adding events to the window or dropping them afterwards changes
+/// neither.
 pub fn explain(window: &mut Window) -> Blame {
     let Found { blame, segments } = find(window);
     window.activity = thread_activity(window);
@@ -30,7 +31,7 @@ pub fn explain(window: &mut Window) -> Blame {
 
 /// Returns the causes of a late reaction, each with its share.
 ///
-/// The shares add up to [`Window::latency`] exactly and none is negative, for any events. The
+/// For any events, the shares add up to exactly [`Window::latency`], and none is negative. The
 /// largest share is the culprit ([`Blame::largest`]).
 pub fn find(window: &Window) -> Found {
     let (stretches, moved) = walk(window);
@@ -61,7 +62,7 @@ pub fn find(window: &Window) -> Found {
 /// Maximum number of sources with separate shares. Further sources are summed by kind.
 const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
-/// Sums the stretches of each source into one share, in order of first appearance.
+/// Adds up the stretches of each source to one share. The shares are in order of first appearance.
 fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
@@ -76,7 +77,8 @@ fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
         if found.is_none() {
             sums.push(Sum::new(source));
         }
-        // A stretch that continues the previous source with another detail is not a new occurrence.
+        // A stretch with the same source as the one before it is not a new occurrence, even if its
+        // detail differs.
         sums[at].add(stretch, before != Some(at));
         before = Some(at);
     }
@@ -119,7 +121,8 @@ impl<'a> Sum<'a> {
         }
     }
 
-    /// Builds the share. Its detail is the one that took the most time.
+    /// Builds the share. If the source has several details, the share gets the one that took the
+    /// most time.
     fn share(&self) -> Share {
         let detail = self.details.iter().rev().max_by_key(|(_, ns)| *ns);
         let cause = Cause {

@@ -3,7 +3,7 @@
 use punctual_model::cause::Cause;
 use punctual_model::{Nanos, Segment};
 
-/// A stretch of time that one cause took.
+/// A stretch of time that is attributed to one cause.
 #[derive(Clone, Debug)]
 pub(crate) struct CauseSpan {
     pub(crate) from: Nanos,
@@ -11,7 +11,8 @@ pub(crate) struct CauseSpan {
     /// CPU on which the cause was determined.
     pub(crate) cpu: u32,
     pub(crate) cause: Cause,
-    /// Thread that had the CPU while the victim was runnable, if a throttle is possible.
+    /// Thread that was running on the CPU while the victim was runnable. `Some` only if the victim
+    /// may have been throttled.
     pub(crate) rival: Option<u32>,
 }
 

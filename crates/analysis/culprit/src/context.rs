@@ -6,7 +6,7 @@ use punctual_model::{
     Comm, EventKind, GapReason, KernelPriority, Nanos, Task, Text, TraceEvent, Vector,
 };
 
-/// Maximum number of nested handlers. With more, exit events were lost.
+/// Maximum number of nested handlers. If more seem to be nested, exit events were lost.
 const DEEPEST: usize = 16;
 
 /// One hard interrupt in progress.
@@ -32,16 +32,17 @@ pub(crate) enum Doing {
 /// Sender of an interrupt from another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpiSender {
-    /// The thread; `None` if a handler on top of a thread sent it.
+    /// The sending thread; `None` if the sender was a handler that had interrupted a thread.
     pub(crate) task: Option<Task>,
     pub(crate) cpu: u32,
     pub(crate) callsite: u64,
-    /// Whether the target only has to reschedule.
+    /// Whether the interrupt only asks the target CPU to reschedule.
     reschedules: bool,
 }
 
 impl IpiSender {
-    /// Returns the sender, and the CPUs that it interrupts, if the event is such an interrupt.
+    /// If the event is the sending of such an interrupt, returns the sender and the CPUs that it
+    /// interrupts.
     pub(crate) fn from_event<'a>(
         event: &'a TraceEvent,
         threads: &Threads,
@@ -68,12 +69,12 @@ impl IpiSender {
 /// A hard interrupt that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterHandler {
-    /// The local timer's.
+    /// Interrupt of the local timer.
     Timer,
     Other,
 }
 
-/// Maximum time from the end of a hard interrupt to the begin of the softirqs that it raised.
+/// Maximum time from the end of a hard interrupt to the beginning of the softirqs that it raised.
 const AFTER_HANDLER: Nanos = Nanos::from_micros(30);
 
 /// State of one CPU.
@@ -85,7 +86,7 @@ pub(crate) struct Context {
     pub(crate) handlers: Vec<Handler>,
     /// Sender of the current interrupt, if another CPU sent it and the sender is known.
     pub(crate) ipi_sender: Option<IpiSender>,
-    /// Interrupts from other CPUs that have not begun.
+    /// Interrupts from other CPUs that have not begun yet.
     pending_ipis: Vec<IpiSender>,
     /// Number of nested non-maskable interrupts on top.
     pub(crate) nmi: u32,
@@ -106,9 +107,9 @@ pub(crate) struct Context {
     after_handler: Option<(Nanos, AfterHandler)>,
     /// Softirqs that were raised but have not run yet.
     pub(crate) raised: u32,
-    /// Whether any event of the CPU was seen.
+    /// Whether any event of the CPU has been seen.
     pub(crate) seen: bool,
-    /// Reason why events of the CPU may be missing now.
+    /// Reason why events of the CPU may be missing at this time.
     pub(crate) gap: Option<GapReason>,
 }
 
@@ -177,20 +178,21 @@ impl Context {
         self.note_flags(event);
     }
 
-    /// Another CPU interrupts this one. It sends no second interrupt of the same kind before the
-    /// first one has begun, so the begin of an earlier one was lost.
+    /// Records that another CPU interrupts this one. A CPU does not send a second interrupt of the
+    /// same kind before the first one has begun. So if an earlier one is still pending, the event
+    /// of its beginning was lost.
     pub(crate) fn interrupted_by(&mut self, sender: IpiSender) {
         self.pending_ipis
             .retain(|earlier| earlier.reschedules != sender.reschedules);
         self.pending_ipis.push(sender);
     }
 
-    /// Returns the sender of the interrupt that begins.
+    /// Returns the sender of the interrupt that is beginning.
     fn take_ipi(&mut self, vector: &Vector) -> Option<IpiSender> {
         let fits = |ipi: &IpiSender| match vector {
             Vector::Reschedule => ipi.reschedules,
             Vector::CallFunction | Vector::CallFunctionSingle => !ipi.reschedules,
-            // Arm has one event for all kinds.
+            // On Arm, there is one event for all kinds of interrupts between CPUs.
             Vector::Other(name) => &*name.0 == "ipi",
             _ => false,
         };
@@ -198,9 +200,9 @@ impl Context {
         Some(self.pending_ipis.remove(at))
     }
 
-    /// Returns whether a softirq that begins now was started at the end of a hard interrupt. A
-    /// timer's interrupt does not start the network's softirqs: if one follows it, a thread's own
-    /// call started it.
+    /// Returns whether a softirq that is beginning now was started at the end of a hard interrupt.
+    /// A timer interrupt does not start network softirqs. If one follows a timer interrupt, a
+    /// thread's own call started it.
     fn follows_handler(&self, vec: u32, now: Nanos) -> bool {
         let in_time = |at: Nanos| now.saturating_sub(at) <= AFTER_HANDLER;
         match self.after_handler {
@@ -231,8 +233,8 @@ impl Context {
         };
         self.softirq = self.softirqs.remove(&next.pid);
         self.current = Some(*next);
-        // The scheduler cannot be called from an interrupt: handlers that are still on the stack
-        // have lost their exit events.
+        // The scheduler cannot be called from an interrupt. So the exit events of all handlers that
+        // are still on the stack were lost.
         self.handlers.clear();
         self.nmi = 0;
         self.irqs_off = None;
@@ -270,7 +272,7 @@ impl Context {
         }
     }
 
-    /// Ends the innermost handler that matches, and those on top of it.
+    /// Ends the innermost matching handler and the handlers on top of it.
     fn pop(&mut self, fits: impl Fn(&Handler) -> bool) {
         if let Some(at) = self.handlers.iter().rposition(fits) {
             self.handlers.truncate(at);
@@ -309,7 +311,8 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// Takes names from all events, including later ones, because a name is assumed not to change.
+    /// Collects the names from all events, including later ones, because names are assumed not to
+    /// change.
     pub(crate) fn from_events(events: &[TraceEvent]) -> Self {
         let mut threads = Self::default();
         for event in events {
@@ -385,7 +388,7 @@ impl Threads {
         self.doing.insert(event.pid, doing);
     }
 
-    /// Returns the last page fault of a thread if it was its last event, and whether it came from
+    /// If the last event of a thread was a page fault, returns its time and whether it came from
     /// user space.
     pub(crate) fn fault(&self, pid: u32) -> Option<(Nanos, bool)> {
         self.faults.get(&pid).copied()
@@ -395,12 +398,12 @@ impl Threads {
         self.doing.get(&pid).copied()
     }
 
-    /// Returns whether the thread is known to sleep.
+    /// Returns whether the thread is known to be asleep.
     pub(crate) fn is_asleep(&self, pid: u32) -> bool {
         self.awake.get(&pid) == Some(&false)
     }
 
-    /// Returns whether the thread is known to run in user space, where interrupts cannot be
+    /// Returns whether the thread is known to be running in user space, where interrupts cannot be
     /// disabled.
     pub(crate) fn is_in_user(&self, pid: u32) -> bool {
         self.syscalls && self.in_user.get(&pid).copied().unwrap_or(false)

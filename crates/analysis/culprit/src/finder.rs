@@ -9,11 +9,11 @@ use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, TaskState, T
 pub struct Late {
     /// The thread.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: Comm,
-    /// Its priority at that time.
+    /// Priority of the thread at that time.
     pub prio: KernelPriority,
-    /// CPU on which it continued.
+    /// CPU on which the thread continued to run.
     pub cpu: u32,
     /// Events at the beginning and the end of the wait.
     pub delay: Delay,
@@ -22,7 +22,8 @@ pub struct Late {
     /// Time at which it was switched in.
     pub actual: Nanos,
     /// Start of the relevant events. Usually `expected`; for a stopped thread, the wake-up before
-    /// it: a signal wakes a sleeping thread first, and it stops once it has a CPU.
+    /// it. This is because a signal first wakes a sleeping thread, which stops as soon as it has a
+    /// CPU.
     pub events_from: Nanos,
 }
 
@@ -42,7 +43,7 @@ pub enum Wait {
     TooLong(Late),
 }
 
-/// A wait without an end event: the thread has run in the meantime.
+/// A wait without an end event. The thread has run in the meantime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WithoutEnd {
     /// The thread.
@@ -56,30 +57,30 @@ struct Waiting {
     since: Nanos,
     delay: Delay,
     events_from: Nanos,
-    /// Whether the thread was off the CPU when it was woken. A running thread that is about to
-    /// sleep can also be woken, and does not wait then.
+    /// Whether the thread was off the CPU when it was woken. A thread that is still running and
+    /// about to sleep can also be woken. In that case, it does not wait.
     sure: bool,
 }
 
 /// Last switch event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
-    /// It was switched in, after waiting since this time.
+    /// The thread was switched in, after it had waited since this time.
     Running(Option<Nanos>),
-    /// It was switched out.
+    /// The thread was switched out.
     Off,
 }
 
-/// Maximum time from a wake-up to a stop signal's effect, for the wake-up to be part of the stop.
-/// After a longer time, the thread has run in between, and older events are not needed.
+/// Maximum time from a wake-up until a stop signal takes effect. If more time passes, the wake-up
+/// is not part of the stop: the thread has run in between, and older events are not needed.
 const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 
 /// Follows threads through a stream of scheduler events (`sched_waking`, `sched_wakeup`,
 /// `sched_switch`). The events must be in ascending order of time.
 ///
 /// Some kernels write no event for some switches, and events can be lost. If a thread is woken or
-/// switched out while it is thought to wait, it has run in between. Such a wait has no known length
-/// and is only counted ([`take_without_end`](Self::take_without_end)).
+/// switched out while it seems to be waiting, it has run in between. The length of such a wait is
+/// unknown, so it is only counted ([`take_without_end`](Self::take_without_end)).
 #[derive(Clone, Debug)]
 pub struct LateWakeUps {
     threshold: Nanos,
@@ -101,13 +102,14 @@ impl LateWakeUps {
         }
     }
 
-    /// Marks events before this time as lost. A thread that waited then may have run since.
+    /// Marks events before this time as lost. A thread that was waiting at that time may have run
+    /// since.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind_until = self.blind_until.max(time);
         self.seen.clear();
     }
 
-    /// Reports that a thread ran although no switch to it was recorded.
+    /// Records that a thread ran even though no switch to it was recorded.
     pub fn has_run(&mut self, tid: u32) {
         if let Some(waited) = self.waiting.remove(&tid) {
             self.has_no_end(tid, waited);
@@ -180,7 +182,8 @@ impl LateWakeUps {
 
     fn woken(&mut self, tid: u32, time: Nanos) {
         match self.waiting.get(&tid).copied() {
-            // A stop also ends in a wake-up, but the wait began when the thread was stopped.
+            // A stop also ends with a wake-up, but in this case the wait began when the thread was
+            // stopped.
             Some(before) if before.delay == Delay::Taken => return,
             // No thread is woken twice without running in between.
             Some(before) => self.has_no_end(tid, before),
@@ -203,7 +206,7 @@ impl LateWakeUps {
         }
         let stopped = state.is_stopped() || state.is_traced();
         if state.is_runnable() || stopped {
-            // The thread was still waiting, so the switch to it has no event.
+            // The thread still seemed to be waiting, so the switch to it was not recorded.
             let woken = match before {
                 Some(Seen::Running(Some(since))) => Some(since),
                 _ => waited.map(|waited| waited.since),

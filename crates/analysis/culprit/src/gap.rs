@@ -1,4 +1,4 @@
-//! Untraced gaps: time without events that is longer than any known activity takes.
+//! Untraced gaps: periods without events that are longer than any known activity.
 
 use punctual_model::cause::{
     Activity, Cause, Detail, Disabled, Missing, Name, Ran, Source, Unknown,
@@ -22,9 +22,9 @@ pub(crate) const fn does_nothing(delay: Delay) -> bool {
     matches!(delay, Delay::Timer | Delay::Call | Delay::Step)
 }
 
-/// Returns the cause if the victim has the CPU and no event shows its activity. A short time counts
-/// as the victim's own work. So does the system call of a probe, because it is the work that the
-/// probe measures. The wait for a timer does not.
+/// Returns the cause while the victim is running on the CPU and no event shows its activity. A
+/// short time counts as the victim's own work. So does the system call of a probe, because it is
+/// the work that the probe measures. The wait for a timer does not count as work.
 pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let (scene, window) = (moment.scene, moment.scene.window);
     let victim = &scene.victim;
@@ -58,8 +58,8 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     untraced(moment, ran(thread))
 }
 
-/// Returns the cause of a time without events that is longer than any known activity. It lists all
-/// hypotheses that the events allow, and claims none.
+/// Returns the cause of a time without events that is longer than any known activity. The cause
+/// lists all hypotheses that the events allow, without a claim that any of them is true.
 pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     let window = moment.scene.window;
     if !window.has(VECTORS) && !window.has(IRQ) {
@@ -68,8 +68,8 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     if window.lost > 0 {
         return Cause::unexplained(Unknown::EventsLost).with(Detail::While(ran));
     }
-    // Interrupts cannot be disabled in user space. If `irq_disable` events are recorded, the cause
-    // would be known.
+    // Interrupts cannot be disabled in user space. If `irq_disable` events are recorded, they would
+    // have shown the cause.
     let disabled = match ran {
         Ran::Idle => Disabled::No,
         Ran::Thread(_) | Ran::Faulted(_) if ended_in_user(moment) => Disabled::No,
@@ -100,7 +100,8 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
 /// Maximum time from the end of a gap to the interrupt of the late timer.
 const AT_END: Nanos = Nanos::from_micros(50);
 
-/// Returns whether the interrupt that ended the gap interrupted user space, according to its stack.
+/// Returns whether the stack of the interrupt that ended the gap shows that it interrupted user
+/// space.
 fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
     let window = moment.scene.window;
     let end = moment.from + moment.length;

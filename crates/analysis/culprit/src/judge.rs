@@ -15,8 +15,8 @@ use crate::theft::counted;
 use crate::timeline::{TimelineEvent, WakeSource};
 use crate::victim::{FAULT_TIME, State, Why};
 
-/// A cause, and the thread that had the CPU while the victim was runnable, if a throttle is
-/// possible.
+/// A cause, and the thread that was running on the CPU while the victim was runnable, if the victim
+/// may have been throttled.
 pub(crate) struct Judged {
     pub(crate) cause: Cause,
     pub(crate) rival: Option<u32>,
@@ -28,7 +28,7 @@ impl From<Cause> for Judged {
     }
 }
 
-/// A timer, a switch or a return to user space takes at most this long without an event.
+/// Maximum time that a timer, a switch or a return to user space takes without an event.
 const SHORT: Nanos = Nanos::from_micros(10);
 
 /// A thread that runs for at most this long between two handlers does not count as blocking the
@@ -70,8 +70,8 @@ fn on_top(moment: &Moment<'_, '_>) -> Option<Cause> {
     if let Some(outermost) = context.handlers.first() {
         return Some(interrupt(moment, outermost));
     }
-    // A softirq delays a sleeping thread only if its timer expires in the softirq, or if the
-    // softirq delays another thread that the victim waits for.
+    // A softirq delays a sleeping thread only if the thread's timer expires in the softirq, or if
+    // the softirq delays another thread that the victim waits for.
     let asleep = matches!(moment.scene.victim.state, State::Asleep(_));
     if asleep && !is_of_two(moment.scene.window.delay) && !by_softirq(moment) {
         return None;
@@ -98,7 +98,8 @@ fn interrupt(moment: &Moment<'_, '_>, outermost: &Handler) -> Cause {
             irq: *irq,
             name: name.clone(),
         },
-        // The events of its interrupt vector are not recorded, so the timer function is outermost.
+        // The events of its interrupt vector are not recorded, so the timer function is the
+        // outermost handler.
         Handler::Timer { .. } => Source::Vector(punctual_model::Vector::LocalTimer),
     };
     let detail = match moment.context.handlers.last() {
@@ -149,7 +150,7 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
     })
 }
 
-/// The victim runs on its CPU.
+/// Returns the cause while the victim is running on its CPU.
 fn running(moment: &Moment<'_, '_>) -> Cause {
     let (victim, window) = (&moment.scene.victim, moment.scene.window);
     let in_fault = victim.fault.is_some_and(|at| {
@@ -167,7 +168,7 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
     }
 }
 
-/// The victim waits for its CPU.
+/// Returns the cause while the victim is waiting for its CPU.
 fn ready(moment: &Moment<'_, '_>) -> Judged {
     let scene = moment.scene;
     if !scene.window.has(SWITCH) {
@@ -211,8 +212,8 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
     cause.into()
 }
 
-/// Returns the thread that has the CPU instead, if a quota may have delayed the victim. Only
-/// ordinary threads have quotas.
+/// Returns the thread that is running on the CPU instead of the victim, if a quota may have delayed
+/// the victim. Only ordinary threads have quotas.
 fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
     (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
 }
@@ -245,13 +246,13 @@ pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
 }
 
 /// Returns the cause if the idle CPU was assigned to the victim and no event shows when the victim
-/// began to run. Some kernels lose the events of a CPU's idle thread. So the time between wake-up
-/// and first instruction cannot be split.
+/// began to run. Some kernels lose the events of a CPU's idle thread. For this reason, the time
+/// from the wake-up to the first instruction cannot be split.
 fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
     Cause::unexplained(Unknown::NoSwitchIn(moment.cpu)).with(Detail::Together)
 }
 
-/// Another thread has the CPU that the victim waits for.
+/// Returns the cause while another thread is running on the CPU that the victim is waiting for.
 fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Cause {
     if task.prio == KernelPriority::UNKNOWN {
         return Cause::unexplained(Unknown::PriorityOf(task.into()));
@@ -309,7 +310,7 @@ fn moves_it(moment: &Moment<'_, '_>, task: &Task) -> bool {
     task.comm.bytes().starts_with(b"migration/") && elsewhere.is_some_and(|cpu| cpu != moment.cpu)
 }
 
-/// The victim sleeps.
+/// Returns the cause while the victim is asleep.
 fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
     let scene = moment.scene;
     match why {
@@ -321,7 +322,8 @@ fn asleep(moment: &Moment<'_, '_>, why: &Why) -> Cause {
         }
         Why::First | Why::Again => {}
     }
-    // The holder does not release a lock, so the victim sleeps for another reason.
+    // No thread is about to release a lock to the victim, so the victim is asleep for another
+    // reason.
     let first = matches!(why, Why::First | Why::Lock { first: true, .. });
     let Some(waking) = scene.future.waking(moment.from) else {
         return if scene.window.has(WAKING) || scene.window.has(WAKEUP) {
@@ -361,8 +363,8 @@ fn with_rank(role: Role, task: &Task, activity: Option<Activity>) -> Cause {
     }))
 }
 
-/// The victim sleeps until a call of another thread reaches it, and that thread has not made the
-/// call yet. Determines what that thread does on its own CPU, or what delays it.
+/// Returns the cause while the victim is waiting for a call of another thread that has not made the
+/// call yet: what that thread is doing on its own CPU, or what delays it.
 fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let Some(current) = moment.context.current else {
         return unseen(moment);
@@ -370,7 +372,7 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let own = |activity| with_rank(Role::Waker, waker, activity);
     match () {
         () if current.pid == waker.pid => own(doing(moment, waker.pid)),
-        // The waker sleeps. The thread that it waits for is not searched.
+        // The waker is asleep. There is no search for the thread that it is waiting for.
         () if moment.scene.threads.is_asleep(waker.pid) => own(Some(Activity::Asleep)),
         () if current.is_idle() && moment.length <= SHORT => Cause::new(Source::Scheduling),
         () if current.is_idle() => idle(moment),
@@ -378,8 +380,8 @@ fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     }
 }
 
-/// Returns the cause if another thread has the CPU of the thread that the victim waits for. It may
-/// have a lower rank than the victim.
+/// Returns the cause while another thread is running on the CPU of the thread that the victim is
+/// waiting for. This other thread may have a lower rank than the victim.
 fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     let mut cause = other_thread(moment, current, waker.prio);
     if let Some(Detail::Rank(rank)) = &mut cause.detail {
@@ -388,7 +390,8 @@ fn in_its_way(moment: &Moment<'_, '_>, current: &Task, waker: &Task) -> Cause {
     cause
 }
 
-/// The victim waits for a lock. `chain`: threads that inherited its priority.
+/// Returns the cause while the victim is waiting for a lock. `chain`: threads that inherited the
+/// victim's priority.
 fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
     let scene = moment.scene;
     let task = scene.threads.task(holder);
@@ -398,7 +401,7 @@ fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
             with_rank(Role::HigherPriority, &current, None)
         }
         _ => {
-            // The priority is passed on to the thread that the holder waits for.
+            // The priority is passed on to the thread that the holder is waiting for.
             let place = chain.iter().position(|one| *one == holder);
             let next = place.and_then(|place| chain.get(place + 1));
             let asleep = scene.threads.is_asleep(holder);
@@ -414,7 +417,7 @@ fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
     }
 }
 
-/// The timer is due and its interrupt has not come.
+/// Returns the cause while the timer is due but its interrupt has not come yet.
 fn timer(moment: &Moment<'_, '_>) -> Cause {
     if !moment.context.seen {
         return unseen(moment);
@@ -444,7 +447,8 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     untraced(moment, Ran::Thread(Name::from(&task)))
 }
 
-/// The CPU is idle although the event that it waits for has occurred.
+/// Returns the cause while the CPU is idle even though the event that it was waiting for has
+/// occurred.
 fn idle(moment: &Moment<'_, '_>) -> Cause {
     let evidence = &moment.scene.window.evidence;
     let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);

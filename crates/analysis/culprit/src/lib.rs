@@ -29,14 +29,14 @@
 //! into text, when they are shown.
 //!
 //! # Stolen time
-//! A hypervisor or the firmware may take the CPU while a thread or handler is current there; the
-//! events before and after look as if it had run for longer. So time that is charged to running
-//! code is checked against the counters of stolen time (`theft`).
+//! A hypervisor or the firmware may take the CPU while a thread or handler is current on it. The
+//! events before and after then look as if the thread or handler had run for longer. So time that
+//! is charged to running code is checked against the counters of stolen time (`theft`).
 //!
 //! # Unknown parts stay visible
 //! If events were not recorded ([`punctual_model::Window::missing_events`]) and one of them would
-//! have decided, the share is `unexplained` and names the missing event. The same applies to a CPU
-//! without any events.
+//! have been decisive, the share is `unexplained` and names the missing event. The same applies to
+//! a CPU without any events.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -14,15 +14,15 @@ const NEAR: u64 = 50;
 /// between.
 const FITTING: usize = 75;
 
-/// Percentage of the multiples at which an event must have occurred. With fewer, any short period
-/// fits.
+/// Percentage of the multiples at which an event must have occurred. If fewer were enough, any
+/// short period would fit.
 const FILLED: u64 = 50;
 
-/// A period counts only if the probability that random intervals fit as well is below 1 in this
-/// number.
+/// A period counts only if the probability that random intervals fit equally well is less than 1
+/// divided by this number.
 const CHANCE: f64 = 1_000.0;
 
-/// Number of intervals that are tried as the period, each with its half and third.
+/// Number of intervals that are tried as the period. Half and a third of each are also tried.
 const TRIED: usize = 64;
 
 /// Returns the period of a source at these times, if there is one. Some events may be missing, and
@@ -49,7 +49,7 @@ pub fn find_period(source: &Source, times: &[Nanos]) -> Option<Period> {
         })
 }
 
-/// Returns intervals that occur, with their halves and thirds: if every second event is missing,
+/// Returns intervals that occur, with their halves and thirds. If every second event is missing,
 /// the period is half of the interval.
 fn candidates(intervals: &[u64]) -> Vec<u64> {
     let mut sorted = intervals.to_vec();
@@ -63,7 +63,7 @@ fn candidates(intervals: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// Quality of the fit of a period.
+/// How well a period fits.
 struct Fit {
     period: u64,
     tolerance: u64,
@@ -74,7 +74,8 @@ struct Fit {
 
 impl Fit {
     fn from_candidate(candidate: u64, times: &[u64]) -> Option<Self> {
-        // Done twice: the first pass gives a more precise period than a single interval does.
+        // This is done twice, because the period from the first pass is more precise than a single
+        // interval.
         let first = Chain::from_candidate(candidate, times);
         let chain = Chain::from_candidate(first.period()?, times);
         let period = chain.period()?;
@@ -102,11 +103,11 @@ impl Fit {
     }
 }
 
-/// Returns whether random intervals would fit as well. A random interval falls within the tolerance
-/// of a multiple with a probability of twice the tolerance divided by the period. One interval
-/// always fits, because the period is derived from it.
+/// Returns whether random intervals would fit equally well. A random interval falls within the
+/// tolerance of a multiple with a probability of twice the tolerance divided by the period. One
+/// interval always fits, because the period is derived from it.
 fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
-    // Times have a limited precision: a spread of zero would prove too much.
+    // Times have a limited precision, so a spread of zero would prove too much.
     let spread = tolerance.saturating_mul(2).max(period / 1_000) as f64 / period as f64;
     let free = chain.steps.len() as i32 - 1;
     let tried = 3.0 * TRIED as f64;
@@ -115,14 +116,14 @@ fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
 
 /// Events at multiples of the period after their predecessors.
 struct Chain {
-    /// Time since the previous event, and its number of periods.
+    /// Time since the previous event, and the number of periods in that time.
     steps: Vec<(u64, u64)>,
 }
 
 impl Chain {
     /// Collects the events that fit `candidate`. An event that does not fit is skipped, and the
-    /// next one is compared with the last that did. If the first event fits nothing, the chain
-    /// begins with a later one.
+    /// next one is compared with the last that did. If no event fits the first one, the chain
+    /// begins with a later event.
     fn from_candidate(candidate: u64, times: &[u64]) -> Self {
         let from = |first: usize| {
             let mut steps = Vec::new();

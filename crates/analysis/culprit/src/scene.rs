@@ -18,7 +18,7 @@ pub(crate) struct Scene<'a> {
     contexts: BTreeMap<u32, Context>,
     pub(crate) threads: Threads,
     pub(crate) victim: Thread,
-    /// Last migration of the victim since it was due, from and to.
+    /// Last migration of the victim since it was due: the old and the new CPU.
     pub(crate) moved: Option<(u32, u32)>,
 }
 
@@ -143,7 +143,8 @@ pub(crate) const fn hides_changes(reason: GapReason) -> bool {
     matches!(reason, GapReason::Lost | GapReason::Contradiction)
 }
 
-/// Derives the state of each CPU before its first event, which names the thread that was current.
+/// Derives the state of each CPU before its first event. This event names the thread that was
+/// current.
 fn before_all(marks: &[(Nanos, TimelineEvent<'_>)], threads: &Threads) -> BTreeMap<u32, Context> {
     let mut contexts = BTreeMap::new();
     for (_, mark) in marks {

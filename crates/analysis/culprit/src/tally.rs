@@ -7,10 +7,11 @@ use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, ShareKind}
 
 use crate::period::find_period;
 
-/// Key of a source over a run: its kind and its description without the IDs of threads.
+/// Key that identifies a source over a run: its kind and its description without the IDs of
+/// threads.
 type Key = (ShareKind, String);
 
-/// Maximum number of times per culprit that are searched for a period: the first ones.
+/// Maximum number of times per culprit that are searched for a period. Later times are ignored.
 const TIMES: usize = 10_000;
 
 /// Limit on distinct sources, because thread names are unbounded. Further ones are summed as
@@ -63,8 +64,8 @@ impl Tally {
         let culprit = culprit.map(|share| key(&share.cause.source.without_ids()));
         for (key, (source, ns)) in sums {
             let is_culprit = culprit.as_ref() == Some(&key);
-            // Without an end time of the culprit, the due time has to do, although due times are
-            // multiples of the probe's period.
+            // If the end time of the culprit is unknown, the due time is used instead, even though
+            // due times are multiples of the probe's period.
             let at = blame.culprit_end_ns.unwrap_or(due);
             self.count((key, source), ns, number, is_culprit.then_some(at));
         }

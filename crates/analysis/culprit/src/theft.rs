@@ -1,10 +1,10 @@
-//! Time that a hypervisor or the firmware took while something else appeared to run.
+//! Time that a hypervisor or the firmware took while something else appeared to be running.
 //!
 //! No event shows stolen time: the thread or handler that was current before and after it seems to
 //! have run for longer. So each stretch that is charged to running code is checked against the
-//! counters. Proven stolen time becomes a share of its own. If the counters leave it open, one
-//! share states both hypotheses. If the counters would not show stolen time at all, the share is
-//! flagged.
+//! counters. Proven stolen time becomes a share of its own. If the counters do not settle the
+//! question, one share states both hypotheses. If the counters would not show stolen time at all,
+//! the share is flagged.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,15 @@ use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual,
 
 use crate::cause_span::CauseSpan;
 
-/// Time without an event that running code may take before it is checked.
+/// Stretches of running code without an event are checked if they are longer than this.
 const QUIET: Nanos = Nanos::from_micros(10);
 
 /// Maximum distance between two counter readings. Readings further apart do not apply to a late
 /// reaction in between.
 const AROUND: Nanos = Nanos::from_secs(1);
 
-/// A handler is an anomaly if its duration exceeds its 99.9th percentile times this factor.
+/// A handler is an anomaly if it takes longer than this many times the 99.9th percentile of its
+/// duration.
 const FAR_LONGER: u64 = 3;
 
 /// Minimum number of runs of a handler for a 99.9th percentile.
@@ -47,7 +48,7 @@ pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan
     judged
 }
 
-/// Returns whether the time is charged to code that runs on the CPU.
+/// Returns whether the time is charged to code that was running on the CPU.
 fn runs(cause: &Cause) -> bool {
     match &cause.source {
         Source::IdleExit(_)
@@ -124,7 +125,7 @@ fn put_piece(
     } = Theft::from_window(window, stretch.cpu, (from, to));
     let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
-    // No event in a gap shows what would have had the CPU otherwise.
+    // In a gap, no event shows what would otherwise have run on the CPU.
     if cause.source == Source::Gap {
         put(from, proven, cause.clone());
         return put(proven, to, stolen);
@@ -279,7 +280,7 @@ pub(crate) fn counted(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Counte
     Counted { steal, smis }
 }
 
-/// Returns the usual length of a handler that ran far longer here.
+/// Returns the usual duration of a handler if it ran for far longer this time.
 fn anomaly(window: &Window, stretch: &CauseSpan) -> Option<Usual> {
     let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
         (Source::Irq { irq, .. }, HandlerOf::Irq(of)) => irq == of,

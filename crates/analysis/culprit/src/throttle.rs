@@ -1,7 +1,7 @@
-//! CPU quotas of control groups. A throttled thread is runnable, and no event shows why others run
-//! instead. The counters of its control groups (`cpu.stat`) do. A trace of another tool has no
-//! counters, but may show when the kernel refills quotas: only then can a throttled thread run
-//! again.
+//! CPU quotas of control groups. A throttled thread is runnable, and no event shows why other
+//! threads run instead. The counters of its control groups (`cpu.stat`) show this. A trace of
+//! another tool has no counters, but it may show when the kernel refills quotas. A throttled thread
+//! can run again only after a refill.
 
 use std::ops::Range;
 
@@ -47,7 +47,8 @@ fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
     stretches.into_iter().flat_map(cut).collect()
 }
 
-/// Returns the waits for the CPU. Interrupts on top of a rival belong to the wait.
+/// Returns the waits for the CPU. Interrupts on top of another thread that runs instead also belong
+/// to the wait.
 fn waits(stretches: &[CauseSpan]) -> Vec<Range<usize>> {
     let goes_on = |stretch: &CauseSpan| {
         use ShareKind::{Interrupt, Nmi, Scheduling, Softirq};
@@ -78,7 +79,8 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     };
     let lengths = wait.iter().filter(|one| fits(one));
     let waited = Nanos(lengths.map(|one| one.length().0).sum());
-    // A throttle is counted when it ends, which is when the victim can run again.
+    // The kernel counts a throttle when it ends, which is the moment at which the victim can run
+    // again.
     let throttles = window.evidence.throttles.iter();
     let fitting: Vec<&Throttle> = throttles
         .filter(|throttle| throttle.from <= to && throttle.to >= from)
@@ -93,7 +95,8 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     }
 }
 
-/// Names the quota of `group` as the cause if `decided`, else as one of two possible causes.
+/// Names the quota of `group` as the cause if `decided`, and otherwise as one of two possible
+/// causes.
 fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));

@@ -18,7 +18,7 @@ pub(crate) enum TimelineEvent<'a> {
         cpu: u32,
         begins: bool,
     },
-    /// Events of a CPU may be missing from here on, or no longer.
+    /// From here on, events of a CPU may be missing, or may no longer be missing.
     Gap {
         cpu: u32,
         reason: GapReason,
@@ -33,8 +33,8 @@ pub(crate) fn timeline_events<'a>(
     events: &'a [TraceEvent],
 ) -> Vec<(Nanos, TimelineEvent<'a>)> {
     let mut marks: Vec<(Nanos, TimelineEvent<'a>)> = Vec::with_capacity(events.len());
-    // The boundaries of gaps come before events with the same time: from the end of a gap on,
-    // events are complete.
+    // The boundaries of gaps come before events with the same time, because events are complete
+    // from the end of a gap on.
     for gap in &window.evidence.gaps {
         let (cpu, reason) = (gap.cpu, gap.reason);
         for (time, begins) in [(gap.from, true), (gap.to, false)] {
@@ -131,7 +131,7 @@ impl Waking {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaterEvents {
     wakings: Vec<Waking>,
-    /// CPUs on which it was queued or began to run, with times.
+    /// CPUs on which the victim was queued or began to run, with times.
     cpus: Vec<(Nanos, u32)>,
     /// Time of its last switch in.
     switched_in: Option<Nanos>,
@@ -191,7 +191,7 @@ impl LaterEvents {
                 } if task.pid == tid => {
                     future.queued.push(*at);
                     future.cpus.push((*at, *target_cpu));
-                    // Replaces a missing `sched_waking`, which is usually written in the same
+                    // Stands in for a missing `sched_waking`, which is usually emitted in the same
                     // interrupt.
                     let known = future.wakings.last().is_some_and(|last| {
                         future.cpus.len() < 2 || last.at >= future.cpus[future.cpus.len() - 2].0
@@ -212,17 +212,17 @@ impl LaterEvents {
         future
     }
 
-    /// Returns the first wake-up at `time` or later. Returns `None` if the victim runs before it,
-    /// because then an earlier wake-up has no event.
+    /// Returns the first wake-up at `time` or later. Returns `None` if the victim runs before that
+    /// wake-up, because an earlier wake-up was then not recorded.
     pub(crate) fn waking(&self, time: Nanos) -> Option<&Waking> {
         let next = self.wakings.iter().find(|waking| waking.at >= time)?;
         let mut runs = self.runs.iter();
         (!runs.any(|at| *at > time && *at < next.at)).then_some(next)
     }
 
-    /// Returns the holder of the lock that the victim waits for from `time` on: among the threads
-    /// that inherited its priority, the one that gives it up and wakes the victim. Returns `None`
-    /// if the victim sleeps for another reason.
+    /// Returns the holder of the lock that the victim is waiting for from `time` on. Among the
+    /// threads that inherited the victim's priority, the holder is the one that gives it up and
+    /// wakes the victim. Returns `None` if the victim is asleep for another reason.
     pub(crate) fn holder(&self, chain: &[u32], time: Nanos) -> Option<u32> {
         let waking = self.waking(time)?;
         let gives_up =
@@ -256,8 +256,8 @@ impl LaterEvents {
     }
 }
 
-/// Returns whether the events show that code ran in an interrupt: by their flags, or by the start
-/// of every interrupt.
+/// Returns whether the events show that code ran in an interrupt, either by their flags or because
+/// the start of every interrupt is recorded.
 fn shows_interrupts(window: &Window) -> bool {
     let hidden = |what| window.evidence.not_shown.contains(&what);
     let started = window.has(crate::events::IRQ)
@@ -274,7 +274,7 @@ fn woken_by(context: &Context, event: &TraceEvent, threads: &Threads) -> WakeSou
         return WakeSource::Softirq;
     }
     match context.current {
-        // The idle thread never wakes a thread; an interrupt without an event did.
+        // The idle thread never wakes a thread, so an interrupt without an event did it.
         Some(task) if task.is_idle() => WakeSource::Interrupt,
         Some(task) => WakeSource::Thread(task),
         None => WakeSource::Thread(threads.task(event.pid)),

@@ -5,18 +5,18 @@ use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
 
-/// Reason why the victim sleeps.
+/// Reason why the victim is asleep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It waits for its timer, or for another wake-up.
+    /// The victim is waiting for its timer, or for another wake-up.
     First,
-    /// It waits for a lock. `chain`: the threads that inherited its priority. The first holds the
-    /// requested lock, the next holds the lock that the first waits for, and so on. `first`:
-    /// whether the reason would be [`Why::First`] without the lock.
+    /// The victim is waiting for a lock. `chain`: the threads that inherited its priority. The
+    /// first holds the requested lock, the next holds the lock that the first is waiting for, and
+    /// so on. `first`: whether the reason would be [`Why::First`] without the lock.
     Lock { chain: Vec<u32>, first: bool },
-    /// It waits for a page.
+    /// The victim is waiting for a page.
     Page,
-    /// It sleeps once more, for another reason.
+    /// The victim has gone to sleep again, for another reason.
     Again,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum State {
     Queued,
     /// On its CPU.
     Running,
-    /// It ended.
+    /// The thread has ended.
     Gone,
 }
 
@@ -44,7 +44,8 @@ pub(crate) enum State {
 pub(crate) struct Thread {
     pub(crate) tid: u32,
     pub(crate) state: State,
-    /// CPU on which it runs or waits. While it is being woken: its target CPU, if known.
+    /// CPU on which the victim is running or waiting. While it is being woken: its target CPU, if
+    /// known.
     pub(crate) cpu: u32,
     pub(crate) prio: Option<KernelPriority>,
     /// Whether it has been woken or has run since it was due.
@@ -59,17 +60,17 @@ pub(crate) struct Thread {
     released: Option<u32>,
     /// Whether system calls of the thread are recorded.
     knows_calls: bool,
-    /// Whether threads of lower rank ran although it was in the queue.
+    /// Whether threads of lower rank ran even though the victim was in the run queue.
     pub(crate) passed_over: bool,
     /// Threads that inherited its priority and have not given it up: the chain of [`Why::Lock`].
     lent_to: Vec<u32>,
-    /// Holder of the lock that it last waited for, until it runs again.
+    /// Holder of the lock that the victim last waited for; reset when the victim runs again.
     pub(crate) waited_for: Option<u32>,
     /// Slack of the timer that it last armed.
     pub(crate) slack: Option<Nanos>,
     /// Last stop signal, and its sender.
     pub(crate) stop_signal: Option<(u32, u32)>,
-    /// Last migration, from and to.
+    /// Last migration: the old and the new CPU.
     pub(crate) moved: Option<(u32, u32)>,
 }
 
@@ -87,9 +88,9 @@ impl Thread {
             Delay::Timer | Delay::Call | Delay::Step | Delay::Job => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
-            // The window begins with its `sched_waking` event.
+            // The window begins with the victim's `sched_waking` event.
             Delay::Wakeup => (State::Asleep(Why::First), window.victim.cpu),
-            // The window begins with the switch away from it.
+            // The window begins with the switch away from the victim.
             Delay::Taken => (State::Running, window.victim.cpu),
         };
         Self {
@@ -195,12 +196,12 @@ impl Thread {
         }
     }
 
-    /// Handles an event that the victim wrote, or that occurred on top of it.
+    /// Handles an event that occurred while the victim was the current thread of the CPU.
     fn own_event(&mut self, event: &TraceEvent) {
         if event.pid != self.tid || event.pid == 0 {
             return;
         }
-        // It runs, but the switch to it has no event.
+        // The victim is running, but the switch to it was not recorded.
         if matches!(self.state, State::Unknown | State::Woken | State::Queued) {
             (self.state, self.cpu) = (State::Running, event.cpu);
         }
@@ -211,7 +212,7 @@ impl Thread {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => self.fault = None,
             _ => {}
         }
-        // A thread that writes one of these events runs, so it does not wait for a lock.
+        // A thread that emits one of these events is running, so it is not waiting for a lock.
         let handler = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
         if event.flags & handler == 0
             && matches!(
@@ -259,7 +260,7 @@ impl Thread {
             () if state.is_stopped() || state.is_traced() => State::Stopped,
             () => State::Asleep(match fault {
                 _ if !chain.is_empty() => Why::Lock { chain, first: !due },
-                // From user space, only a system call or a fault leads to a sleep.
+                // A thread in user space can go to sleep only through a system call or a fault.
                 Some(at)
                     if state.is_uninterruptible()
                         && (self.knows_calls || now <= at + FAULT_TIME) =>
@@ -283,10 +284,11 @@ impl Thread {
         self.awake_since_due |= due;
     }
 
-    /// The CPU switches to another thread while the victim waits there. A thread of lower rank is
-    /// chosen only if the scheduler does not see the victim. Ordinary threads share the CPU
-    /// regardless of nice values, so for them only idling shows it. If another CPU woke the victim,
-    /// it is in the queue once its own CPU writes `sched_wakeup`.
+    /// Handles a switch of the CPU to another thread while the victim is waiting there. A thread of
+    /// lower rank is chosen only if the scheduler does not see the victim. Ordinary threads share
+    /// the CPU regardless of nice values, so if the victim is one of them, only an idle CPU shows
+    /// this. If another CPU woke the victim, the victim is in the queue as soon as its own CPU
+    /// emits `sched_wakeup`.
     fn see_other(&mut self, next: &Task) {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
@@ -305,7 +307,7 @@ impl Thread {
 fn at_first(tid: u32, events: &[TraceEvent]) -> Option<(State, u32)> {
     events.iter().find_map(|event| match &event.kind {
         EventKind::Switch { prev, .. } if prev.pid == tid => Some((State::Running, event.cpu)),
-        // It was runnable, but since when is unknown.
+        // The victim was runnable, but it is unknown since when.
         EventKind::Switch { next, .. } if next.pid == tid => Some((State::Unknown, event.cpu)),
         EventKind::Waking { task, target_cpu }
         | EventKind::Wakeup {

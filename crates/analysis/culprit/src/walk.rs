@@ -1,5 +1,5 @@
 //! Walks through the events of a window in order of time, and determines what delays the victim
-//! between each two of them.
+//! between consecutive events.
 
 use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
@@ -13,8 +13,9 @@ use crate::timeline::{TimelineEvent, timeline_events};
 use crate::victim::{State, Why};
 use crate::{theft, throttle};
 
-/// Returns the stretches from the expected time to the actual one, in order, without gaps and never
-/// empty; and the last migration of the victim since it was due, from and to.
+/// Returns the stretches from the expected time to the actual one, in order, without gaps between
+/// them and without empty ones. Also returns the last migration of the victim since it was due: the
+/// old and the new CPU.
 pub(crate) fn walk(window: &Window) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
     if window.delay == Delay::Job {
         return (judged(window, job::walk(window)), None);

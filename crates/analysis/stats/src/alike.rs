@@ -11,7 +11,7 @@ use crate::Difference;
 pub(crate) use facts::host_facts;
 use facts::{facts, plain};
 
-/// Known differences, and facts that are unknown.
+/// Known differences between the sides, and facts that are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) measured: Vec<Difference>,
@@ -24,11 +24,11 @@ pub(crate) struct Known {
 /// Value of a setting over all runs of one side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Setting {
-    /// Unknown for at least one run.
+    /// The value is unknown for at least one run.
     Unknown,
-    /// The same in all runs.
+    /// The value is the same in all runs.
     Same(String),
-    /// Different values, listed here.
+    /// The runs have these different values.
     Mixed(String),
 }
 
@@ -277,8 +277,8 @@ fn named<'a>(sides: [&[&'a Recording]; 2]) -> Vec<(String, &'a Recording)> {
     all
 }
 
-/// For several runs, returns whether all runs of one side came before those of the other. A drift
-/// over hours then looks like a difference.
+/// For several runs, returns whether all runs of one side came before those of the other. In that
+/// case, a drift over hours looks like a difference between the sides.
 fn in_turn(a: &[&Recording], b: &[&Recording]) -> Option<String> {
     let times = |runs: &[&Recording]| -> Option<Vec<jiff::Timestamp>> {
         let known = |run: &&Recording| run.knows(Unknown::Started).then_some(run.started);
@@ -362,7 +362,8 @@ mod tests {
         let differ = &known([&[&a], &[&b]]).machine;
         assert_eq!(names(differ), ["tune"]);
         assert_eq!(differ[0].candidate, "control for CPU 2-3");
-        // A version that did not record the setting: it is unknown, but not a difference.
+        // The recording is from a version that did not record the setting. The setting is then
+        // unknown, but it is not a difference.
         a.tune = None;
         let known = known([&[&a], &[&b]]);
         assert!(known.machine.is_empty());

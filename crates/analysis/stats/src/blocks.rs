@@ -6,7 +6,8 @@ use punctual_model::{Nanos, Series};
 
 use crate::counts::{Scale, Segment, add};
 
-/// The smallest number of blocks for an interval. With fewer, their spread itself is too uncertain.
+/// The smallest number of blocks from which an interval is calculated. With fewer blocks, their
+/// spread itself is too uncertain.
 pub const LEAST_BLOCKS: usize = 10;
 
 /// The largest number of blocks. More would cost time without adding information.
@@ -45,7 +46,8 @@ const fn rows(number: usize) -> &'static str {
     }
 }
 
-/// Wanted value of [`inflation`]. Blocks are made long enough for it if the run allows.
+/// Desired value of [`inflation`]. Blocks are made long enough for this value if the run is long
+/// enough.
 const INFLATION_WANTED: f64 = 1.2;
 
 /// Returns the intervals of the time series in order. Each combines all `threads`.
@@ -74,9 +76,10 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
         .collect()
 }
 
-/// Joins intervals to the shortest possible blocks. The correlation of neighbouring intervals is
-/// estimated from the run. The required length follows for a process whose correlation decays
-/// geometrically. `longrun` handles the correlation that remains between blocks, for each figure.
+/// Joins intervals into the shortest possible blocks. The correlation of neighbouring intervals is
+/// estimated from the run. From this, the required length is calculated for a process whose
+/// correlation decays geometrically. `longrun` handles the correlation that remains between blocks,
+/// for each figure.
 ///
 /// # Errors
 /// Fails if there are too few intervals.
@@ -109,7 +112,7 @@ pub(crate) fn inflation(memory: f64, length: usize) -> f64 {
     whole / (whole - between)
 }
 
-/// Returns blocks of `length` intervals. The last one also gets the remaining intervals.
+/// Returns blocks of `length` intervals. The last block also contains the remaining intervals.
 fn chunks(intervals: &[Segment], length: usize) -> Vec<Segment> {
     let number = intervals.len() / length;
     (0..number)
@@ -127,7 +130,8 @@ fn chunks(intervals: &[Segment], length: usize) -> Vec<Segment> {
         .collect()
 }
 
-/// Returns the correlation of an interval with the next one: the maximum over the quantiles.
+/// Returns the correlation of an interval with the next one, which is the maximum over the
+/// quantiles.
 fn memory(intervals: &[Segment]) -> f64 {
     let mut all = Segment::default();
     intervals.iter().for_each(|interval| all.join(interval));
@@ -140,8 +144,8 @@ fn memory(intervals: &[Segment]) -> f64 {
     LOOKED_AT.iter().map(of_quantile).fold(0.0, f64::max)
 }
 
-/// Returns the correlation of each value with the next one, 0 to just below 1, corrected for the
-/// bias of small samples (Kendall, Biometrika 41, 1954).
+/// Returns the correlation of each value with the next one, from 0 to just below 1, corrected for
+/// the bias of small samples (Kendall, Biometrika 41, 1954).
 pub(crate) fn memory_of(values: &[f64]) -> f64 {
     let number = values.len() as f64;
     let seen = |lag: usize| {
@@ -149,8 +153,8 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
         Some(seen + (1.0 + 3.0 * seen.max(0.0)) / number)
     };
     let next = seen(1).unwrap_or(0.0);
-    // Independent noise in each interval hides the correlation with the next interval. The one
-    // after it shows how slowly the rest fades.
+    // Independent noise in each interval hides the correlation with the next interval. The
+    // correlation with the interval after that shows how slowly the remaining correlation decays.
     let after = if next > 1.0 / number.sqrt() {
         seen(2).unwrap_or(0.0).max(0.0).sqrt()
     } else {
@@ -190,7 +194,7 @@ mod tests {
         let histograms: Vec<Histogram> = (values.iter())
             .map(|value| {
                 let mut histogram = Histogram::new();
-                // Spread around the value, so that shares are neither 0 nor 1.
+                // The samples are spread around the value, so that shares are neither 0 nor 1.
                 (-5..=5).for_each(|off| histogram.record(SignedNanos(value + 10 * off)));
                 histogram
             })
@@ -219,8 +223,8 @@ mod tests {
     #[test]
     fn what_blocks_do_not_show_is_known() {
         // With a correlation of one half, the whole sum is 1 + 2 (1/2 + 1/4 + ...) = 3. Blocks of 2
-        // contain 1 + 2 * 1/2 * 1/2 = 1.5 of it, and blocks of 4 contain 1 + 2 (3/8 + 2/16 + 1/32)
-        // = 2.0625.
+        // contain 1 + 2 * 1/2 * 1/2 = 1.5 of this sum, and blocks of 4 contain 1 + 2 (3/8 + 2/16 +
+        // 1/32) = 2.0625.
         assert_eq!(inflation(0.5, 1), 3.0);
         assert!((inflation(0.5, 2) - 2.0).abs() < 1e-12);
         assert!((inflation(0.5, 4) - 3.0 / 2.0625).abs() < 1e-12);

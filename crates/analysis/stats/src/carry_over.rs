@@ -3,8 +3,8 @@
 //!
 //! The random order determines both the arm of a block and the arm of the previous block. Counts
 //! are therefore modelled as a product of two shares within their round: one for the arm, and one
-//! for the previous arm. Drawing the order again, with the first share removed from the counts,
-//! shows by how much the second share varies by chance.
+//! for the previous arm. The first share is then removed from the counts, and the order is drawn
+//! again many times. This shows by how much the second share varies by chance.
 
 use std::cmp::Ordering;
 
@@ -18,13 +18,14 @@ const DRAWS: usize = 199;
 /// Number of steps of the fit. The two shares are nearly independent, so few are enough.
 const STEPS: usize = 10;
 
-/// Added to observed and expected counts, so that a share without events stays finite.
+/// Amount that is added to observed and expected counts, so that a share without events stays
+/// finite.
 const PRIOR: f64 = 0.5;
 
 /// Carry-over is proven below this p-value.
 const SHOWN: f64 = 0.05;
 
-/// Below this p-value, carry-over is considered if it would reverse an effect.
+/// Below this p-value, carry-over is taken into account if it would reverse an effect.
 const LIKELY: f64 = 0.25;
 
 /// Carry-over may be assumed absent only above this p-value.
@@ -39,7 +40,7 @@ pub struct CarryOver {
     pub low: f64,
     /// Upper end of its 95% confidence interval.
     pub high: f64,
-    /// Probability of a ratio as far from 1 without carry-over.
+    /// Probability of a ratio this far from 1 if there is no carry-over.
     pub p: f64,
     /// Combined effect of the arm on its own block and on the next.
     pub total: f64,
@@ -51,15 +52,16 @@ impl CarryOver {
         self.p < SHOWN
     }
 
-    /// Returns whether an arm that seems to have more events (`Greater`) or fewer may have the
-    /// opposite effect, hidden by carry-over.
+    /// Returns whether an arm that seems to have more (`Greater`) or fewer events may in fact have
+    /// the opposite effect, hidden by carry-over.
     pub fn may_contradict(self, seems: Ordering) -> bool {
         self.p < LIKELY && self.total.total_cmp(&1.0) == seems.reverse()
     }
 
-    /// Returns whether carry-over is proven to be small: within 0.8 to 1.25, not different from 1,
-    /// and also small together with the effect of the arm on its own block. This does not detect
-    /// effects that take many blocks, because their state hardly changes between blocks.
+    /// Returns whether carry-over is proven to be small: its ratio is between 0.8 and 1.25 and not
+    /// significantly different from 1, and it is also small together with the effect of the arm on
+    /// its own block. This does not detect effects that take many blocks, because their state
+    /// hardly changes between blocks.
     pub fn is_excluded(self) -> bool {
         let small = |ratio: f64| (0.8..=1.25).contains(&ratio);
         self.p >= NOT_EXCLUDED && small(self.low) && small(self.high) && small(self.total)
@@ -76,10 +78,10 @@ struct Block {
     count: f64,
 }
 
-/// Estimates the carry-over of each arm except the baseline, arm 0. Each of the `rounds` measured
-/// every arm once in random order, and lists its blocks in that order. The block before the first
-/// counts as a baseline block, such as a pilot. Returns nothing with fewer than [`LEAST_PAIRS`]
-/// rounds.
+/// Estimates the carry-over of each arm except the baseline, arm 0. In each of the `rounds`, every
+/// arm was measured once in random order, and the blocks are listed in that order. The block before
+/// the first one, such as a pilot, counts as a baseline block. Returns nothing if there are fewer
+/// than [`LEAST_PAIRS`] rounds.
 pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
     let last = rounds.iter().flatten().map(|one| one.0 as usize).max();
     let arms = last.map_or(0, |last| last + 1);
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn carry_over_is_separated_from_own_effect() {
-        // 5% of 200 are 10. Three standard deviations more are 19.
+        // At 5%, 10 of 200 are expected. Three standard deviations above that is 19.
         let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
         assert!(none <= 19, "{none} of 200");
         let own = shown(200, |seed| rounds(12, 12.0, [3.0, 1.0], seed));

@@ -12,7 +12,8 @@ use crate::{
 /// Compares `candidate` with `baseline`, based on blocks of these two runs.
 ///
 /// # Errors
-/// [`CompareError`]: recordings of different probes, without latencies, or without a common channel.
+/// [`CompareError`]: the recordings are of different probes, have no latencies, or have no channel
+/// in common.
 pub fn compare(
     baseline: &Recording,
     candidate: &Recording,
@@ -21,11 +22,11 @@ pub fn compare(
     compare_runs(&[baseline], &[candidate], options)
 }
 
-/// Compares the runs of one side with those of the other. If a side has several runs, the run is
-/// the unit, and the time series are ignored.
+/// Compares the runs of one side with those of the other. If a side has several runs, the unit of
+/// comparison is the run, and the time series are ignored.
 ///
 /// # Errors
-/// As [`compare`], and if a side has no run.
+/// Fails like [`compare`], and also if a side has no run.
 pub fn compare_runs(
     baseline: &[&Recording],
     candidate: &[&Recording],
@@ -89,7 +90,8 @@ pub fn compare_runs(
     Ok(comparison)
 }
 
-/// Judges the figures of several runs a side by all permutations of the runs. Returns their number.
+/// Judges the figures of several runs per side by all permutations of the runs. Returns the number
+/// of permutations.
 fn judge_runs(
     channels: &mut [Channel],
     by_run: &[Option<ByRun>],
@@ -106,7 +108,7 @@ fn judge_runs(
         let (figure, (p, adjusted)) = each.next()?;
         let (figure, p, adjusted) = (figure.as_ref()?, (*p)?, (*adjusted)?);
         let (low, high) = permute::interval(figure, |a, b| b - a)?;
-        // The test is about the difference of medians, so the interval must contain that
+        // The test concerns the difference of medians, so the interval must contain that
         // difference.
         let found = found.unwrap_or(low * unit);
         let positive = figure[0].iter().all(|value| *value > 0.0);
@@ -143,7 +145,7 @@ fn judge_runs(
     permuted.arrangements
 }
 
-/// Gives the reason "too few runs" to each figure that is unknown without a reason.
+/// Sets the reason "too few runs" for each figure that is unknown and has no reason yet.
 fn too_few_runs(channels: &mut [Channel]) {
     for channel in channels {
         let quantiles = channel.quantiles.iter_mut().map(|one| &mut one.not_known);
@@ -156,7 +158,7 @@ fn too_few_runs(channels: &mut [Channel]) {
     }
 }
 
-/// Judges all figures as one question, and sets the result of each.
+/// Judges all figures together, and sets the result of each.
 fn judge_together(channels: &mut [Channel]) {
     let values: Vec<Option<f64>> = (channels.iter())
         .flat_map(|channel| {
@@ -197,7 +199,7 @@ fn judge(
     *change = self::change(*estimate, more);
 }
 
-/// Returns the change that the test proves, in its direction. If the medians of several runs differ
+/// Returns the change in the direction that the test proves. If the medians of several runs differ
 /// in the opposite direction, the result is inconclusive.
 fn change(estimate: Estimate, more: bool) -> Change {
     let [fewest, most] = [estimate.difference_low, estimate.difference_high];
@@ -227,8 +229,8 @@ fn overall(channels: &[Channel]) -> Change {
     }
 }
 
-/// Returns whether a channel has a figure with enough samples that could not be judged, because of
-/// their distribution over time.
+/// Returns whether a channel has a figure with enough samples that could not be judged because of
+/// the distribution of the samples over time.
 fn is_open(channel: &Channel) -> bool {
     let quantile = |one: &Quantile| {
         one.change == Change::Unknown

@@ -38,7 +38,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Blocks of one run a side. The result is about these two runs only.
+    /// Blocks of one run per side. The result applies only to these two runs.
     #[default]
     Stretch,
     /// Runs. The result includes differences between runs of the same machine.
@@ -50,11 +50,11 @@ pub enum Unit {
 pub struct Shortfall {
     /// The affected figures. Empty: all.
     pub figures: Vec<String>,
-    /// The reason in words.
+    /// The reason why the data are not enough, in words.
     pub why: String,
     /// Required length of each run. Null if no length helps, or it is unknown.
     pub measure_ns: Option<Nanos>,
-    /// Required number of runs a side. Null if the number is not the reason.
+    /// Required number of runs per side. Null if the number of runs is not the reason.
     pub runs: Option<u64>,
 }
 
@@ -65,8 +65,8 @@ pub struct Comparison {
     pub schema: u32,
     /// The answer in one sentence.
     pub summary: String,
-    /// The answer in one word: worse if any figure is worse, better if any is better and none
-    /// worse. Otherwise unknown if a figure with enough samples could not be judged.
+    /// The answer in one word: worse if any figure is worse, better if any figure is better and
+    /// none is worse. Otherwise, unknown if a figure with enough samples could not be judged.
     pub change: Change,
     /// The unit for estimating the effect of chance.
     #[serde(default)]
@@ -74,32 +74,32 @@ pub struct Comparison {
     /// Missing data for all figures or for some, without duplicates.
     #[serde(default)]
     pub shortfalls: Vec<Shortfall>,
-    /// The side to compare with.
+    /// The side with which the candidate is compared.
     pub baseline: Side,
-    /// The side that is compared.
+    /// The side that is compared with the baseline.
     pub candidate: Side,
-    /// Known differences between the measurements. They may be the reason for a result instead of
-    /// the machine.
+    /// Known differences between the measurements. They, rather than the machine, may be the reason
+    /// for a result.
     pub measured_differently: Vec<Difference>,
     /// Known differences between the machines or their settings.
     pub machine: Vec<Difference>,
-    /// Facts about measurement and machine that are known for one recording only, or for neither.
+    /// Facts about measurement and machine that are known for only one recording, or for neither.
     pub not_known: Vec<String>,
     /// Other warnings for the reader.
     pub cautions: Vec<String>,
-    /// The figures: one channel for all threads. If each thread measures another mechanism, a channel for
-    /// each thread that both recordings have.
+    /// The figures. Usually there is one channel for all threads. If each thread measures a
+    /// different mechanism, there is one channel for each thread that both recordings contain.
     pub channels: Vec<Channel>,
-    /// Number of resampling draws. For several runs a side, number of permutations.
+    /// Number of resampling draws. For several runs per side, the number of permutations.
     pub replicates: u64,
-    /// The seed of its random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
 /// One of the two recordings, or several runs of one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Side {
-    /// Its ID. For several runs, the ID of the first.
+    /// ID of the recording. For several runs, the ID of the first one.
     pub id: String,
     /// The IDs of all runs, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,13 +117,13 @@ pub struct Side {
     pub duration_ns: Option<Nanos>,
     /// The fingerprint of machine and settings. Empty if too little is known.
     pub fingerprint: String,
-    /// State of the recording at its end. For several runs, the state of the first unfinished one,
+    /// State of the recording at its end. For several runs, the state of the first unfinished run,
     /// if there is one.
     pub completion: Completion,
     /// Number of samples.
     pub recorded: u64,
-    /// The largest latency. It is not compared, because maxima differ as much between runs of the
-    /// same machine.
+    /// The largest latency. Maxima are not compared, because they differ just as much between runs
+    /// of the same machine.
     pub max_ns: Option<Nanos>,
     /// Upper bound of the rate at which the largest latency is exceeded. Null if unknown.
     pub bound: Option<Bound>,
@@ -159,7 +159,7 @@ pub enum Change {
 /// The figures of one channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
-    /// Its name. Null if all threads are combined.
+    /// Name of the channel. Null if all threads are combined.
     pub title: Option<String>,
     /// Samples of the baseline and of the candidate.
     pub recorded: [u64; 2],
@@ -168,7 +168,7 @@ pub struct Channel {
     pub blocks: Option<[u64; 2]>,
     /// Number of intervals of the time series in a block, for each side.
     pub block_intervals: Option<[u64; 2]>,
-    /// Reason why blocks are missing. Null if they are not.
+    /// Reason why there are no blocks. Null if there are blocks.
     pub no_blocks: Option<String>,
     /// The requested quantiles.
     pub quantiles: Vec<Quantile>,
@@ -191,7 +191,7 @@ pub struct Estimate {
     pub ratio_low: Option<f64>,
     /// Upper end of that interval.
     pub ratio_high: Option<f64>,
-    /// The probability of such a difference by chance.
+    /// The probability that such a difference occurs by chance.
     pub p: f64,
     /// The p-value adjusted for all figures of the comparison (Holm). Below 0.05 the difference is
     /// significant.
@@ -203,7 +203,7 @@ pub struct Estimate {
 pub struct Quantile {
     /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// Its name: `p99.9`.
+    /// Name of the quantile: `p99.9`.
     pub name: String,
     /// Value of the baseline, or the median of its runs. Null if there are too few samples.
     pub baseline_ns: Option<Nanos>,
@@ -261,14 +261,15 @@ pub struct RateOfSide {
     pub of: u64,
     /// The rate per million.
     pub per_million: f64,
-    /// Lower end of its 95% confidence interval, if events are independent (Clopper and Pearson).
+    /// Lower end of its 95% confidence interval, assuming that events are independent (Clopper and
+    /// Pearson).
     pub low: f64,
     /// Upper end of that interval.
     pub high: f64,
 }
 
 /// The probability that a random wake-up of the candidate is later than one of the baseline. Equal
-/// latencies count half, so it is a half if there is no difference.
+/// latencies count half, so the probability is one half if there is no difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Later {
     /// The probability. Null without samples.

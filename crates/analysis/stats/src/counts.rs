@@ -3,7 +3,7 @@
 use punctual_model::{Buckets, Histogram, Nanos};
 
 /// The latency values of both recordings, at the coarser resolution of the two. All latencies
-/// beyond the resolution of both have the same value, the last.
+/// beyond the resolution of both recordings have the same value, which is the last one.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     /// In ascending order: latencies in ns, and [`BEYOND`] for unknown ones.
@@ -13,11 +13,11 @@ pub(crate) struct Scale {
     from: u64,
 }
 
-/// The largest effect that samples of unknown latency may have on the probability of being later:
-/// less than the last digit shown.
+/// The largest effect that samples of unknown latency may have on the probability of being later.
+/// It is less than the last digit shown.
 const UNKNOWN_SHARE: f64 = 0.000_5;
 
-/// The value of latencies beyond the resolution.
+/// The value that represents latencies beyond the resolution.
 pub(crate) const BEYOND: u64 = u64::MAX;
 
 impl Scale {
@@ -78,7 +78,7 @@ impl Scale {
         let value = self.value(lower, width);
         match self.values.binary_search(&value) {
             Ok(place) => place,
-            // The bucket of an interval is in no histogram, so use the next higher value.
+            // The bucket of an interval is in no histogram, so the next higher value is used.
             Err(place) => place.min(self.values.len() - 1),
         }
     }
@@ -107,7 +107,7 @@ pub(crate) fn sum<'a>(counts: impl IntoIterator<Item = &'a u64>) -> u64 {
 pub(crate) struct Counts {
     /// The count of each value.
     pub(crate) each: Vec<u64>,
-    /// Number of early samples, which are below all values.
+    /// Number of early samples, which are lower than all values.
     pub(crate) early: u64,
     /// Periods without a sample.
     pub(crate) missed: u64,
@@ -163,7 +163,8 @@ impl Segment {
         sum(beyond.map(|(_, count)| count))
     }
 
-    /// Returns the share of its samples above the value at `place`. `None` without samples.
+    /// Returns the share of the segment's samples above the value at `place`. `None` if there are
+    /// no samples.
     pub(crate) fn share_above(&self, place: usize) -> Option<f64> {
         let total = self.total();
         (total > 0).then(|| self.from(place + 1) as f64 / total as f64)
@@ -207,7 +208,7 @@ impl Counts {
         sum(&self.each)
     }
 
-    /// Returns the index of the given quantile, by nearest rank. `None` without samples.
+    /// Returns the index of the given quantile, by nearest rank. `None` if there are no samples.
     pub(crate) fn place_of(&self, quantile: f64) -> Option<usize> {
         let total = self.total();
         let exact = quantile.clamp(0.0, 1.0) * total as f64;
@@ -219,7 +220,7 @@ impl Counts {
         })
     }
 
-    /// Returns that quantile in ns. `None` also if the latency is unknown.
+    /// Returns the given quantile in ns. `None` if there are no samples or the latency is unknown.
     pub(crate) fn quantile(&self, scale: &Scale, quantile: f64) -> Option<u64> {
         let value = scale.values[self.place_of(quantile)?];
         (value != BEYOND).then_some(value)
@@ -232,13 +233,13 @@ impl Counts {
 
     /// Returns the probability that a random sample of `other` is later than one of `self`. Equal
     /// latencies count half (Mann and Whitney, Annals of Mathematical Statistics 18, 1947; Vargha
-    /// and Delaney 2000). Returns `None` if one has no samples, or if unknown latencies of both may
-    /// change the result by more than [`UNKNOWN_SHARE`].
+    /// and Delaney 2000). Returns `None` if one of the two has no samples, or if unknown latencies
+    /// of both may change the result by more than [`UNKNOWN_SHARE`].
     pub(crate) fn later(&self, other: &Self) -> Option<f64> {
         let all = |counts: &Self| counts.total() as f64 + counts.early as f64;
         let pairs = all(self) * all(other);
         let mut earlier = self.early as f64;
-        // Early samples count as equal to each other, and as earlier than all others.
+        // Early samples count as equal to each other, and as earlier than all other samples.
         let mut won = 0.5 * earlier * other.early as f64;
         for (mine, theirs) in self.each.iter().zip(&other.each) {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);

@@ -1,4 +1,4 @@
-//! Figures of a run that are compared.
+//! The figures of a run that are compared.
 
 use crate::counts::{Counts, Scale};
 
@@ -9,12 +9,12 @@ pub(crate) enum Figure {
     Quantile(f64),
     /// The share of the periods that were missed.
     Missed,
-    /// The share of the samples from a place of the scale on.
+    /// The share of the samples from a given place on the scale upwards.
     From(usize),
 }
 
 impl Figure {
-    /// Returns its value. `None` if unknown.
+    /// Returns the value of the figure. `None` if unknown.
     pub(crate) fn value(self, scale: &Scale, counts: &Counts) -> Option<f64> {
         let share = |part: u64, all: u64| (all > 0).then(|| part as f64 / all as f64);
         let samples = counts.total().saturating_add(counts.early);

@@ -2,7 +2,8 @@
 
 /// Adjusts the p-values of several tests (Holm 1979). If no test has a real effect, the chance that
 /// any adjusted value is below `p` is at most `p`. The smallest value is multiplied by the number
-/// of tests, the next by one less, and none falls below its predecessor. Unknown ones are ignored.
+/// of tests, the next one by that number minus one, and so on. No adjusted value is less than its
+/// predecessor. Unknown values are ignored.
 pub fn adjust(values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> = (values.iter().enumerate())
         .filter_map(|(place, value)| value.map(|value| (place, value)))

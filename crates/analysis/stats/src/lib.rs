@@ -10,41 +10,42 @@
 //! recordings give the same answer on every machine.
 //!
 //! # Why wake-ups are not counted as independent
-//! Wake-ups within a second share the disturbances of that second: a load, a frequency, a burst of
-//! interrupts. An interval that treated each as independent would be several times too narrow, and
-//! would find a difference between any two runs. The resampling unit is therefore a block of the
-//! run: consecutive intervals of the time series with all threads, joined until neighbouring blocks
-//! are hardly correlated (`blocks`). Blocks are drawn with replacement (`resample`; the block
-//! bootstrap: Künsch, Annals of Statistics 17, 1989; Carlstein, Annals of Statistics 14, 1986).
-//! With fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an interval is *unknown*.
+//! Wake-ups within a second share the disturbances of that second, such as a load, a frequency or a
+//! burst of interrupts. An interval that treated each wake-up as independent would be several times
+//! too narrow, and would find a difference between any two runs. The resampling unit is therefore a
+//! block of the run: consecutive intervals of the time series with all threads, joined until
+//! neighbouring blocks are hardly correlated (`blocks`). Blocks are drawn with replacement
+//! (`resample`; the block bootstrap: Künsch, Annals of Statistics 17, 1989; Carlstein, Annals of
+//! Statistics 14, 1986). With fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an
+//! interval is *unknown*.
 //!
-//! The noise of single blocks hides slow wandering, and late samples may all be from one burst.
-//! Each figure is therefore also examined over the whole length of the run (`longrun`), in its
-//! slowest waves. There are few of these, so the intervals use the t distribution. A figure that
-//! varies too slowly for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count the
-//! false alarms of simulated machines, including such ones. `cargo xtask simulate` does so for many
-//! more (docs/simulation.md).
+//! The noise of single blocks hides slow wandering, and late samples may all be from one burst. The
+//! slowest waves of each figure over the whole length of the run are therefore also examined
+//! (`longrun`). There are only a few of these, so the intervals use the t distribution. A figure
+//! that varies too slowly for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count
+//! the false alarms of simulated machines, including machines whose level wanders. `cargo xtask
+//! simulate` does so for many more (docs/simulation.md).
 //!
-//! With one run a side, the result is about these two runs only. It does not cover changes between
-//! two starts of the same machine. With several runs a side ([`compare_runs`]) the run is the unit:
-//! an exact rank test over all permutations of the runs judges the figures together (`permute`). It
-//! claims nothing if there are too few runs for any permutation to be rare enough.
+//! With one run per side, the result applies only to these two runs. It does not cover changes
+//! between two starts of the same machine. With several runs per side ([`compare_runs`]), the run
+//! is the unit: an exact rank test over all permutations of the runs judges the figures together
+//! (`permute`). It claims nothing if there are too few runs for any permutation to be rare enough.
 //!
 //! # Why several figures are judged together
-//! Of twenty figures of equal machines, one differs with 95% confidence. A difference reported here
-//! is significant for all figures of a comparison together (Holm, Scandinavian Journal of
-//! Statistics 6, 1979). The intervals are for each figure alone.
+//! Of twenty figures of two equal machines, one is expected to differ with 95% confidence. A
+//! difference reported here is significant for all figures of a comparison together (Holm,
+//! Scandinavian Journal of Statistics 6, 1979). Each interval, however, is for its figure alone.
 //!
-//! Maxima are not compared: the largest of n samples supports its bound and nothing more.
+//! Maxima are not compared: the largest of n samples supports a bound, and no other statement.
 //!
 //! # Rates and experiments
 //! `punctual_model::Rate` has the rate of late periods and its bounds, because the verdict of each
-//! recording needs them. This crate tests how often they hold (`tests/bounds.rs`). [`pairs`] judges
-//! an experiment on one variable, and [`screening`] ranks many settings.
+//! recording needs them. This crate tests how often the bounds hold (`tests/bounds.rs`). [`pairs`]
+//! judges an experiment on one variable, and [`screening`] ranks many settings.
 //!
 //! # Years
-//! [`changes`] finds steps of a series of runs to another level. [`trend`] interprets them for a
-//! series of recordings.
+//! [`changes`] finds steps at which a series of runs changes to another level. [`trend`] interprets
+//! them for a series of recordings.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

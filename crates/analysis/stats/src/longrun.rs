@@ -1,11 +1,12 @@
 //! The variation of a figure over the whole length of a run.
 //!
-//! The noise of single blocks hides slow wandering: that the first half was a little later than the
-//! second, or that a single burst caused all late samples. The spread of each figure is therefore
-//! also measured in the slowest waves that fit into the run. Their mean square is the long-run
-//! variance, with as many degrees of freedom as there are waves (equal-weighted cosines: Müller,
-//! Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and Watson, Journal of Business &
-//! Economic Statistics 36, 2018). Fewer waves give wider and more honest intervals.
+//! The noise of single blocks hides slow wandering. For example, the first half of a run may have
+//! been a little later than the second, or a single burst may have caused all late samples. The
+//! spread of each figure is therefore also measured in the slowest waves that fit into the run.
+//! Their mean square is the long-run variance, with as many degrees of freedom as there are waves
+//! (equal-weighted cosines: Müller, Journal of Econometrics 141, 2007; Lazarus, Lewis, Stock and
+//! Watson, Journal of Business & Economic Statistics 36, 2018). Fewer waves give wider and more
+//! honest intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -13,20 +14,22 @@ use crate::blocks::{Blocks, LEAST_BLOCKS, inflation, memory_of};
 use crate::counts::{Counts, Scale, Segment};
 use crate::figure::Figure;
 
-/// Number of waves, if there are at least twice as many blocks.
+/// Number of waves that are used if there are at least twice as many blocks.
 const WAVES: usize = 8;
 
-/// The smallest number of waves, if there are enough blocks.
+/// The smallest number of waves that is used if there are enough blocks.
 const FEWEST_WAVES: usize = 3;
 
-/// Multiple of the excess of the slowest two waves by which the variance of the run's mean exceeds
-/// the mean of all waves. It is derived for a level that wanders with a correlation time of half of
-/// the run (Ornstein and Uhlenbeck): the mean has 0.567 of the variance, and these two waves have
-/// 0.190 each. A multiple of four would lose clear differences.
+/// The slowest two waves may exceed the mean of all waves. The variance of the run's mean is taken
+/// to exceed it by this multiple of that excess. The multiple is derived for a level that wanders
+/// with a correlation time of half of the run (Ornstein and Uhlenbeck): the mean has 0.567 of the
+/// variance, and these two waves have 0.190 each. With a multiple of four, clear differences would
+/// be missed.
 const DRIFT: f64 = 3.0;
 
-/// If the slowest two waves exceed this multiple of all waves, only these two count, with two
-/// degrees of freedom. Below it, chance explains them as well (calibrated: `cargo xtask simulate`).
+/// If the slowest two waves exceed this multiple of the mean of all waves, only these two count,
+/// with two degrees of freedom. If they are smaller, chance can also explain them (calibrated:
+/// `cargo xtask simulate`).
 const PLAIN_DRIFT: f64 = 2.5;
 
 /// The 97.5% points of the t distribution with 2 to 8 degrees of freedom.
@@ -38,22 +41,22 @@ const INFLATION_MOST: f64 = 3.0;
 /// The variation of one figure over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LongRun {
-    /// Ratio of the variance of the figure to the variance that draws of blocks show.
+    /// Ratio of the variance of the figure to the variance of draws of blocks.
     pub(crate) wider: f64,
     /// Degrees of freedom of that ratio.
     pub(crate) freedom: f64,
-    /// Whether the figure varies too slowly for the run.
+    /// Whether the figure varies too slowly for the length of the run.
     pub(crate) too_slow: bool,
     /// Number of intervals that would be enough in that case. `None` if unknown.
     pub(crate) intervals_needed: Option<usize>,
-    /// The share of samples that the figure is, or depends on.
+    /// The share of samples that is the figure itself, or on which the figure depends.
     share: f64,
     /// The variance of that share.
     variance: f64,
 }
 
-/// Returns the variation of each figure, and last that of the probability that the candidate is
-/// later.
+/// Returns the variation of each figure. The last entry is the variation of the probability that
+/// the candidate is later.
 pub(crate) fn of_all(scale: &Scale, figures: &[Figure], runs: [&Blocks; 2]) -> Vec<[LongRun; 2]> {
     let counts = runs.map(|run| counted(scale, run.each.iter()));
     let mut all: Vec<[LongRun; 2]> = (figures.iter())
@@ -78,8 +81,8 @@ struct Part {
 
 fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     match figure {
-        // A quantile varies as the share of samples beyond it does. If many samples equal it, the
-        // shares on both sides are considered.
+        // A quantile varies in the same way as the share of samples beyond it. If many samples are
+        // equal to it, the shares on both sides are considered.
         Figure::Quantile(quantile) => match counts.place_of(quantile) {
             Some(place) => {
                 let sides = [place, place + 1].map(|place| of_parts(run, above(place)));
@@ -103,8 +106,8 @@ fn of_figure(figure: Figure, run: &Blocks, counts: &Counts) -> LongRun {
     }
 }
 
-/// Returns the share of `other` that is earlier: for an early sample, and for each value by its
-/// index. Equal latencies count half.
+/// Returns the share of the samples of `other` that are earlier than a given one: for an early
+/// sample, and for each value by its index. Equal latencies count half.
 fn later_than(other: &Counts) -> (f64, Vec<f64>) {
     let all = other.total().saturating_add(other.early).max(1) as f64;
     let mut before = other.early as f64;
@@ -123,10 +126,10 @@ fn weigh(block: &Segment, weights: &[f64]) -> f64 {
         .sum()
 }
 
-/// Returns the probability that runs without a difference differ this much in their shares of
-/// samples later than a common quantile. `None` for other figures. Draws of a run with a single
-/// burst almost always contain it, so its late quantiles look certain. This test detects that it
-/// was only one.
+/// Returns the probability that two equal runs differ this much in their shares of samples later
+/// than a common quantile. `None` for figures that are not quantiles. If a run has a single burst,
+/// its draws almost always contain that burst, so late quantiles look certain. This test detects
+/// that there was only one burst.
 pub(crate) fn quantile_p(
     scale: &Scale,
     figures: &[Figure],
@@ -146,8 +149,8 @@ pub(crate) fn quantile_p(
         }
     };
     let of_figure = |figure: &Figure| match figure {
-        // Both shares are tested: later than the quantile, and later or equal. If many samples
-        // equal it, one of the two may be uninformative.
+        // Two shares are tested: that of samples later than the quantile, and that of samples later
+        // or equal. If many samples are equal to it, one of the two may be uninformative.
         Figure::Quantile(quantile) => {
             let place = both.place_of(*quantile)?;
             Some(p_at(place).min(p_at(place + 1)))
@@ -190,8 +193,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
         .collect();
     let memory = memory_of(&shares);
     let left = inflation(memory, run.length);
-    // With few intervals, the estimate of the correlation is uncertain, so its upper bound decides
-    // whether the figure is judged.
+    // With few intervals, the estimate of the correlation is uncertain. So the upper bound of the
+    // correlation decides whether the figure is judged.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
     let at_most = if memory > 0.0 {
         (memory + error).min(0.99)
@@ -227,7 +230,7 @@ fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
 }
 
 /// Returns whether the halves of a run differ more than the correlation of neighbouring values
-/// explains. Such a run drifted, and probably drifts on.
+/// explains. Such a run drifted, and the drift probably continues.
 fn halves_differ(values: &[f64], memory: f64) -> bool {
     let half = values.len() / 2;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
@@ -263,8 +266,8 @@ fn long_run(values: &[f64]) -> (f64, usize) {
     let waves: Vec<f64> = (1..=(values.len() / 2).clamp(1, WAVES)).map(wave).collect();
     let of_first = |few: usize| waves[..few].iter().sum::<f64>() / few as f64;
     let per_wave = all / (number - 1.0).max(1.0);
-    // The number of waves that gives the widest interval: fewer waves show slower variation with
-    // less certainty.
+    // Selects the number of waves that results in the widest interval. Fewer waves show slower
+    // variation with less certainty.
     let plain = (FEWEST_WAVES..=waves.len()).map(|few| (of_first(few), few));
     let drift = (waves.len() >= 2).then(|| {
         let slowest = of_first(2);
@@ -340,7 +343,8 @@ mod tests {
 
     #[test]
     fn one_burst_is_one_witness() {
-        // 60 late samples in a minute: one each second, or all in six consecutive seconds.
+        // 60 late samples in a minute: either one in each second, or all of them in six consecutive
+        // seconds.
         let (scale, spread_out) = run(60, |n| 1 + n * 7 % 3 - n * 5 % 2);
         let (_, burst) = run(60, |n| if (30..36).contains(&n) { 10 } else { 0 });
         let (_, none) = run(60, |_| 0);
@@ -376,7 +380,7 @@ mod tests {
             .map(|n| noise(n) + if n < 20 { 0.0 } else { 3.0 })
             .collect();
         assert!(!halves_differ(&steady, 0.0) && halves_differ(&stepped, 0.0));
-        // Strong correlation makes halves differ.
+        // Strong correlation makes the halves differ.
         assert!(!halves_differ(&stepped, 0.9));
         assert!(!halves_differ(&[], 0.0) && !halves_differ(&[1.0], 0.0));
     }

@@ -1,9 +1,9 @@
 //! Experiments on one variable: pairs of blocks in random order.
 //!
-//! Counts of events in blocks of two states, measured alternately. Chance decides which block of a
-//! pair comes first. The tests assume nothing about the distribution of events, not even that
-//! blocks are independent. The random order alone makes them valid, as long as one block does not
-//! affect the next (carry-over).
+//! The data are counts of events in blocks of two states that are measured alternately. Chance
+//! decides which block of a pair comes first. The tests assume nothing about the distribution of
+//! events, not even that blocks are independent. The random order alone makes them valid, as long
+//! as one block does not affect the next (carry-over).
 
 use std::cmp::Ordering;
 
@@ -15,19 +15,20 @@ pub type PairCounts = (u64, u64);
 /// The smallest number of pairs that can give p < 0.05 in a randomisation test.
 pub const LEAST_PAIRS: usize = 6;
 
-/// Up to this many pairs, all signs are enumerated: a million.
+/// Up to this many pairs, all combinations of signs are enumerated, which is about a million.
 const EXACT: usize = 20;
 
-/// Number of random signs that are drawn for more pairs.
+/// Number of random combinations of signs that are drawn if there are more pairs.
 const DRAWS: u32 = 100_000;
 
-/// Wealth at which a sequential experiment stops. Without a difference, the chance of reaching it
-/// is at most 5%.
+/// Wealth at which a sequential experiment stops. If there is no difference, the chance of reaching
+/// it is at most 5%.
 pub const WEALTH_DECIDES: f64 = 20.0;
 
-/// Returns the probability of such a difference by chance: the two-sided sign-flip randomisation
-/// test on (b - a)/sqrt(a + b). The result is exact up to 20 pairs with events, and from 100,000
-/// random signs drawn from `seed` for more pairs. It is 1 without events.
+/// Returns the probability that such a difference occurs by chance, from the two-sided sign-flip
+/// randomisation test on (b - a)/sqrt(a + b). For up to 20 pairs with events, the result is exact.
+/// For more pairs, it is calculated from 100,000 random combinations of signs, drawn from `seed`.
+/// It is 1 if there are no events.
 pub fn sign_flip(pairs: &[PairCounts], seed: u64) -> f64 {
     let scores: Vec<f64> = (pairs.iter())
         .filter(|(a, b)| a != b)
@@ -87,8 +88,8 @@ fn side(one: f64, other: f64) -> Ordering {
 
 /// Returns the wealth of a bettor on a difference in either direction, who starts with 1: the mean
 /// over stakes of the product of 1 + stake * (b - a)/(a + b) (Waudby-Smith and Ramdas, Journal of
-/// the Royal Statistical Society B 86, 2024). Without a difference, the chance that it ever reaches
-/// [`WEALTH_DECIDES`] is at most 5%.
+/// the Royal Statistical Society B 86, 2024). If there is no difference, the chance that the wealth
+/// ever reaches [`WEALTH_DECIDES`] is at most 5%.
 pub fn wealth(pairs: &[PairCounts]) -> f64 {
     let [fewer, more] = bets(pairs);
     (fewer + more) / 2.0
@@ -129,8 +130,9 @@ pub struct Ratio {
 
 /// Returns the ratio of the rates with its two-sided interval at this `confidence` (0 to 1). The
 /// interval is normal in the logarithm, widened by the dispersion of the pairs, with the t
-/// distribution. If few blocks have most of the events, it is widened to the ratios that the
-/// sign-flip test does not reject. `None` with fewer than two pairs, or if a side has no events.
+/// distribution. If a few blocks contain most of the events, the interval is widened to include all
+/// ratios that the sign-flip test does not reject. `None` if there are fewer than two pairs, or if
+/// a side has no events.
 pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
     let sum = |of: fn(&PairCounts) -> u64| pairs.iter().map(of).sum::<u64>() as f64;
     let (a, b) = (sum(|pair| pair.0), sum(|pair| pair.1));
@@ -162,7 +164,7 @@ pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
 }
 
 /// Moves a limit of the ratio `outwards` (-1 or 1) to where the sign-flip test rejects it. Leaves
-/// it unchanged if the test already rejects it, or if the pairs are too few to reject any.
+/// it unchanged if the test already rejects it, or if there are too few pairs to reject any ratio.
 fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 {
     const STEPS: u32 = 12;
     let accepts = |times: f64| is_accepted(pairs, times, chance);
@@ -188,8 +190,8 @@ fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 
     outside
 }
 
-/// Returns whether the sign-flip test on (b - times a)/sqrt(a + b) accepts a ratio: with all signs
-/// up to 11 pairs, beyond with 2,000 random ones from a fixed seed.
+/// Returns whether the sign-flip test on (b - times a)/sqrt(a + b) accepts a ratio. Up to 11 pairs,
+/// all combinations of signs are used; with more pairs, 2,000 random ones from a fixed seed.
 fn is_accepted(pairs: &[PairCounts], times: f64, chance: f64) -> bool {
     const ALL: usize = 11;
     const SOME: u64 = 2_000;
@@ -232,17 +234,18 @@ pub fn equivalent(pairs: &[PairCounts]) -> bool {
         && ratio(pairs, 0.9).is_some_and(|ratio| ratio.low >= 0.8 && ratio.high <= 1.25)
 }
 
-/// Returns the total number of events on both sides that detects a rate `times` as high in 80% of
-/// the experiments, at 5%: 77 for 2, 210 for 1.5, 35 for 3. This is the exact binomial number from
-/// which on the power stays above 80%, times the dispersion. `None` if more than 100,000 are
-/// needed, or `times` is 1 or not above 0.
+/// Returns the total number of events on both sides with which a rate `times` as high is detected
+/// in 80% of the experiments, at 5%: 77 for 2, 210 for 1.5, 35 for 3. This is the exact number from
+/// the binomial distribution above which the power stays above 80%, times the dispersion. `None` if
+/// more than 100,000 are needed, or `times` is 1 or not above 0.
 pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     const MOST: u64 = 100_000;
     if times <= 0.0 || !times.is_finite() || (times.ln()).abs() < 0.02 {
         return None;
     }
     let share = times / (1.0 + times);
-    // The search starts well above the normal approximation, beyond the last dip in power.
+    // The search starts at a number well above the normal approximation, beyond the last dip in
+    // power.
     let normal = 7.849 * (1.0 + times).powi(2) / times / times.ln().powi(2);
     let from = ((1.5 * normal) as u64 + 20).min(MOST);
     let enough = |events: &u64| power(*events, share) >= 0.8;
@@ -257,9 +260,9 @@ pub fn events_needed(times: f64, dispersion: f64) -> Option<u64> {
     Some((needed? as f64 * dispersion.max(1.0)).ceil() as u64)
 }
 
-/// Returns the probability of a count as far from its expectation as `count` of `all`, if each
-/// counts with the chance `share`: twice the smaller tail of the binomial distribution. Returns 1
-/// if `all` is 0.
+/// Returns the probability that a count is as far from its expectation as `count` of `all` is, if
+/// each of them counts with the probability `share`: twice the smaller tail of the binomial
+/// distribution. Returns 1 if `all` is 0.
 pub fn binomial_p(count: u64, all: u64, share: f64) -> f64 {
     let Ok(law) = Binomial::new(share, all) else {
         return 1.0;
@@ -323,8 +326,9 @@ mod tests {
         assert!((ratio.high / 2.955_357_52 - 1.0).abs() < 1e-6, "{ratio:?}");
     }
 
-    /// One block in ten has most of the events. An interval from the t distribution alone contains
-    /// the true ratio in 77%. 142 of 150 are expected. Three standard deviations less are 134.
+    /// One block in ten contains most of the events. An interval from the t distribution alone
+    /// contains the true ratio in 77% of the experiments. 142 of 150 are expected. Three standard
+    /// deviations below that is 134.
     #[test]
     fn interval_holds_with_concentrated_events() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -371,8 +375,8 @@ mod tests {
         }
     }
 
-    /// The direction is that of the statistic in the proof. With 19 pairs (0, 1) and one (20, 0),
-    /// the candidate has more by both, although it has fewer in total.
+    /// The direction is that of the statistic in the proof. With 19 pairs (0, 1) and one pair (20,
+    /// 0), the candidate has more events according to both, even though it has fewer in total.
     #[test]
     fn direction_and_proof_are_of_one_statistic() {
         let mut pairs = vec![(0, 1); 19];
@@ -403,7 +407,7 @@ mod tests {
             (405, 400),
             (400, 397)
         ]));
-        // Five pairs are not enough: 2 of 32.
+        // Five pairs are not enough, because the smallest p-value is 2 of 32.
         assert!(sign_flip(&[(0, 9); 5], 1) > 0.05 && sign_flip(&[(0, 9); 6], 1) < 0.05);
     }
 
@@ -418,8 +422,9 @@ mod tests {
         }
     }
 
-    /// Experiments on simulated machines that drift from block to block, with random order within a
-    /// pair. Returns the number of alarms by signs, and by wealth at any time.
+    /// Experiments on simulated machines that drift from block to block, with random order within
+    /// each pair. Returns the number of false alarms of the sign-flip test, and of the wealth at
+    /// any time.
     fn alarms(experiments: u32, pairs: usize, events: f64, times: f64) -> [u32; 2] {
         let mut random = fastrand::Rng::with_seed(11);
         let mut found = [0, 0];
@@ -446,7 +451,7 @@ mod tests {
 
     #[test]
     fn doubled_rate_alarms_but_drift_does_not() {
-        // 5% of 2,000 are 100. Three standard deviations more are 130.
+        // At 5%, 100 of 2,000 are expected. Three standard deviations above that is 130.
         let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
         eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");
         assert!(signs <= 130 && rich <= 100, "{signs} {rich}");

@@ -1,31 +1,31 @@
-//! Several runs a side: the run is the unit.
+//! Comparisons with several runs per side, in which the run is the unit.
 //!
-//! Wake-ups of one run share the conditions since its start, so two runs a side are two
-//! observations, however long they are. Without a difference, each choice of the baseline's runs
-//! among all runs is equally probable. The test is an exact rank test over all choices (Fisher;
-//! Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937), and assumes nothing
-//! about the distribution of figures. All figures are judged together by the largest of their
-//! statistics in each permutation (Westfall and Young, Resampling-Based Multiple Testing, 1993,
-//! 2.6).
+//! Wake-ups of one run share the conditions since its start, so two runs per side are only two
+//! observations, however long the runs are. If there is no difference, each choice of the
+//! baseline's runs among all runs is equally probable. The test is an exact rank test over all
+//! choices (Fisher; Pitman, Supplement to the Journal of the Royal Statistical Society 4, 1937),
+//! and assumes nothing about the distribution of figures. All figures are judged together by the
+//! largest of their statistics in each permutation (Westfall and Young, Resampling-Based Multiple
+//! Testing, 1993, 2.6).
 
 use fastrand::Rng;
 
-/// A figure of each run: those of the baseline, then those of the candidate.
+/// The values of a figure in each run: first those of the baseline, then those of the candidate.
 pub(crate) type ByRun = [Vec<f64>; 2];
 
-/// Maximum number of permutations. If there are no more, all are enumerated; otherwise this many
-/// are drawn.
+/// Maximum number of permutations. If there are no more than this, all are enumerated; otherwise,
+/// this many are drawn.
 const MOST: u64 = 50_000;
 
-/// Limit of significance for p-values.
+/// Significance level: p-values below it are significant.
 pub(crate) const CHANCE: f64 = 0.05;
 
 /// The results of all permutations for the figures.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Permuted {
-    /// The probability of such a difference by chance, for each figure.
+    /// The probability that such a difference occurs by chance, for each figure.
     pub(crate) p: Vec<Option<f64>>,
-    /// These p-values, adjusted for all figures.
+    /// The same p-values, adjusted for all figures.
     pub(crate) adjusted: Vec<Option<f64>>,
     /// Number of permutations.
     pub(crate) arrangements: u64,
@@ -44,7 +44,7 @@ pub(crate) fn smallest_p([a, b]: [usize; 2]) -> f64 {
     (2.0 / ways((a + b) as u64, a as u64) as f64).min(1.0)
 }
 
-/// Returns the smallest number of runs a side that can give a p-value below [`CHANCE`].
+/// Returns the smallest number of runs per side that can give a p-value below [`CHANCE`].
 pub(crate) fn enough_runs() -> usize {
     (1..)
         .find(|runs| smallest_p([*runs; 2]) < CHANCE)
@@ -72,7 +72,7 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         let largest = here.iter().flatten().copied().fold(0.0, f64::max);
         for ((count, seen), here) in counts.iter_mut().zip(&seen).zip(here) {
             if let (Some(seen), Some(here)) = (seen, here) {
-                // Sums of the same ranks in another order may differ in the last digit.
+                // Sums of the same ranks may differ in the last digit if the order differs.
                 count[0] += u64::from(here >= seen - 1e-9);
                 count[1] += u64::from(largest >= seen - 1e-9);
             }
@@ -140,9 +140,9 @@ fn each_choice(all: usize, few: usize, look: &mut impl FnMut(&[usize])) {
     }
 }
 
-/// Returns the interval of the true shift with at least 95% confidence: two of the differences (or
-/// ratios) between each candidate run and each baseline run (Hodges and Lehmann, Annals of
-/// Mathematical Statistics 34, 1963). `None` if there are too few runs.
+/// Returns the interval that contains the true shift with at least 95% confidence. Its ends are two
+/// of the differences (or ratios) between each candidate run and each baseline run (Hodges and
+/// Lehmann, Annals of Mathematical Statistics 34, 1963). `None` if there are too few runs.
 pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Option<(f64, f64)> {
     let [a, b] = figure;
     let mut each: Vec<f64> = (a.iter())
@@ -154,13 +154,13 @@ pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Optio
 }
 
 /// Returns the number of sorted differences outside the interval on each side, from the
-/// distribution of the Mann-Whitney count by its recurrence.
+/// distribution of the Mann-Whitney count, which is calculated by its recurrence.
 fn left_out(a: usize, b: usize) -> Option<usize> {
-    // Row by row: the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
+    // Calculates, row by row, the number of ways to get each count, for 0 to `a` and 1 to `b` runs.
     let mut ways: Vec<Vec<f64>> = vec![vec![1.0]; a + 1];
     for other in 1..=b {
         for one in 1..=a {
-            // The largest value belongs to one side or to the other.
+            // The largest value belongs either to one side or to the other.
             let mut sum = vec![0.0; one * other + 1];
             for (count, ways) in ways[one].iter().enumerate() {
                 sum[count + one] += ways;
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn figures_are_judged_together() {
-        // A second figure in the same order does not change the p-value. One in another order
-        // doubles it.
+        // A second figure in the same order does not change the p-value. A figure in a different
+        // order doubles it.
         let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
         let found = test(&[one.clone(), one.clone()], [4, 4], 1);
         assert_eq!(found.adjusted, [Some(2.0 / 70.0); 2]);
@@ -229,10 +229,12 @@ mod tests {
 
     #[test]
     fn the_interval_leaves_out_what_it_may() {
-        // Three a side exclude nothing, and reach only 90%.
+        // With three runs per side, no difference can be left out, and the interval reaches only
+        // 90%.
         assert_eq!(left_out(3, 3), None);
         assert_eq!(left_out(4, 4), Some(0));
-        // Table of the Mann-Whitney test, 5%, two sides: 2 for 5 and 5, 23 for 10 and 10.
+        // From the table of the two-sided Mann-Whitney test at 5%: 2 for 5 and 5 values, 23 for 10
+        // and 10.
         assert_eq!(left_out(5, 5), Some(2));
         assert_eq!(left_out(10, 10), Some(23));
         let shifted = figure(&[1., 2., 3., 4.], &[11., 12., 13., 14.]).unwrap();

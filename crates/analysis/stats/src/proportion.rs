@@ -2,8 +2,8 @@
 
 use statrs::function::beta::checked_beta_reg;
 
-/// Up to this count, the interval is from the beta distribution. If both sides are larger, Wilson's
-/// interval is the same to three digits.
+/// Up to this count, the interval is calculated from the beta distribution. If both the count and
+/// its complement are larger, Wilson's interval is the same to three digits.
 const EXACT: u64 = 1_000;
 
 /// Returns the 95% confidence interval of a share, given that `count` of `all` were observed
@@ -25,7 +25,7 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
         _ => beta_quantile(0.025, seen, others + 1.0)?,
     };
     let high = match count {
-        // Without events, the bound has a closed form.
+        // If there are no events, the bound has a closed form.
         0 => -f64::exp_m1(f64::ln(0.025) / others),
         _ => beta_quantile(0.975, seen + 1.0, others)?,
     };
@@ -33,7 +33,7 @@ pub(crate) fn exact_interval(count: u64, all: u64) -> Option<(f64, f64)> {
 }
 
 /// Returns the `share` quantile of the beta distribution by bisection to the last digit. The
-/// crate's function does not terminate for a large `b`.
+/// function of statrs does not terminate for a large `b`.
 fn beta_quantile(share: f64, a: f64, b: f64) -> Option<f64> {
     if b <= 0.0 {
         return Some(1.0);

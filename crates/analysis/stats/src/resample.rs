@@ -1,4 +1,4 @@
-//! Block bootstrap: simulates further runs like these two.
+//! Block bootstrap: simulates further runs like the two that are compared.
 
 use fastrand::Rng;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
@@ -8,7 +8,7 @@ use crate::counts::{Counts, Scale};
 use crate::figure::Figure;
 use crate::longrun::{self, LongRun};
 
-/// Figures of each simulated pair of runs.
+/// The figures of each simulated pair of runs.
 pub(crate) struct Drawn {
     /// Values of baseline and candidate, by figure.
     figures: Vec<[Vec<Option<f64>>; 2]>,
@@ -17,8 +17,8 @@ pub(crate) struct Drawn {
     /// Variation of baseline and candidate over their whole length, by figure. The last entry is
     /// for the probability that the candidate is later.
     long_run: Vec<[LongRun; 2]>,
-    /// For quantiles, by figure: the probability that the shares of later samples differ this much
-    /// by chance.
+    /// For quantiles, by figure: the probability that the shares of samples later than the quantile
+    /// differ this much by chance.
     shares: Vec<Option<f64>>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Judged {
     pub(crate) difference: (f64, f64),
     /// The interval of the ratio, if the baseline is not zero.
     pub(crate) ratio: Option<(f64, f64)>,
-    /// The probability of such a difference by chance.
+    /// The probability that such a difference occurs by chance.
     pub(crate) p: f64,
 }
 
@@ -54,7 +54,7 @@ impl Unjudged {
 
 impl Judged {
     /// Combines the result with a second p-value. The larger p-value counts, and the interval must
-    /// not claim more.
+    /// not claim more than that p-value.
     fn at_least(mut self, p: f64) -> Self {
         self.p = self.p.max(p);
         if p > 0.05 {
@@ -170,7 +170,8 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Minimum number of draws on the other side of zero for a p-value from their number.
+/// Minimum number of draws on the other side of zero. With fewer, the p-value is not derived from
+/// their number.
 const FEW_CROSSING: usize = 20;
 
 /// The spread of a difference, and its reliability. Percentiles of draws are too narrow for two
@@ -179,7 +180,7 @@ const FEW_CROSSING: usize = 20;
 struct Spread {
     /// The standard error of the difference.
     error: f64,
-    /// Ratio of that error to the error that draws show.
+    /// Ratio of that error to the standard error of the draws.
     wider: f64,
     /// Degrees of freedom (Welch, Biometrika 34, 1947).
     freedom: f64,
@@ -220,10 +221,10 @@ impl Spread {
         )
     }
 
-    /// Returns the two-sided probability of such a `difference` by chance.
+    /// Returns the two-sided probability that such a `difference` occurs by chance.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
-        // Value that a draw must have to be at zero after widening.
+        // Value of a draw that becomes zero when the spread is widened.
         let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
@@ -237,7 +238,7 @@ impl Spread {
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
         // If few draws cross zero, the distance in standard errors is more reliable. The smaller of
-        // the two would be small too often.
+        // the two probabilities would be small too often.
         if crossing < FEW_CROSSING {
             beyond(difference / self.error)
         } else {
@@ -294,7 +295,7 @@ mod tests {
         Scale::from_histograms([&all].into_iter())
     }
 
-    // Unordered, because a steady rise is too slow to be judged.
+    // The values are not in ascending order, because a steady rise is too slow to be judged.
     const SPREAD: [i64; 12] = [340, 410, 320, 390, 300, 380, 350, 310, 400, 330, 370, 360];
 
     #[test]
@@ -305,8 +306,8 @@ mod tests {
         let runs = [run(&scale, &SPREAD), run(&scale, &shifted)];
         let drawn = draw(&scale, &figures, [&runs[0], &runs[1]], 1_000, 1);
         let judged = drawn.judge(0, [345.0, 365.0]).unwrap();
-        // 1200 independent samples a side would show a difference. 12 blocks with a spread of 110
-        // ns cannot.
+        // With 1200 independent samples per side, a difference would be found. With 12 blocks and a
+        // spread of 110 ns, it cannot be found.
         assert!(judged.p > 0.1, "{judged:?}");
         assert!(
             judged.difference.0 < 0.0 && judged.difference.1 > 20.0,

@@ -1,7 +1,7 @@
 //! Screening of many settings at once by a Plackett-Burman design (Biometrika 33, 1946) with 12
 //! rows, folded: each row is repeated with all signs inverted, so that the effect of a setting is
-//! not mixed with that of two others together. The result is a ranking. Fresh data must confirm the
-//! first ones.
+//! not mixed up with the combined effect of two others. The result is a ranking. The first settings
+//! of the ranking must be confirmed with fresh data.
 
 /// Number of settings in the design.
 pub const FACTORS: usize = 11;
@@ -18,7 +18,7 @@ pub fn folded_plackett_burman() -> [[bool; FACTORS]; ROWS] {
     let mut design = [[false; FACTORS]; ROWS];
     for row in 0..ROWS / 2 {
         for factor in 0..FACTORS {
-            // The first row rotated. In the twelfth, all are off.
+            // Each row is the first one, rotated. In the twelfth row, all settings are off.
             let on = row < FACTORS && FIRST_ROW[(factor + FACTORS - row) % FACTORS];
             design[row][factor] = on;
             design[row + ROWS / 2][factor] = !on;
@@ -52,7 +52,8 @@ mod tests {
             for other in 0..one {
                 let same = design.iter().filter(|row| row[one] == row[other]).count();
                 assert_eq!(same, ROWS / 2, "{one} {other}");
-                // Also independent of two others together, which is the purpose of folding.
+                // The effect of a setting is also independent of two others together, which is the
+                // purpose of folding.
                 for third in 0..FACTORS {
                     let alike = |row: &&[bool; FACTORS]| row[third] == (row[one] == row[other]);
                     if third != one && third != other {

@@ -61,7 +61,7 @@ fn about(ratio: Option<f64>) -> String {
     }
 }
 
-/// Returns `1.20 µs (0.80 to 1.70 µs)`, without a sign, because the words give the direction.
+/// Returns `1.20 µs (0.80 to 1.70 µs)`, without a sign, because the direction is stated in words.
 fn by(one: &Quantile) -> String {
     let amount = one.difference_ns.map_or(0, |ns| ns.0);
     let sign = amount.signum();

@@ -3,8 +3,8 @@
 //! For each fact, machines are grouped by its value. The share of the variance of their ranks that
 //! is between groups shows how well the fact separates them (the effect size of Kruskal and Wallis,
 //! J. Am. Stat. Assoc. 47, 1952). Its p-value comes from random permutations of the figures,
-//! adjusted for the number of facts (Holm). Facts that split the machines in the same way are one
-//! entry. Machines with an unknown value of a fact are ignored for it.
+//! adjusted for the number of facts (Holm). Facts that split the machines in the same way form one
+//! entry. Machines for which a fact is unknown are ignored for that fact.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use crate::trend::Facts;
 
 /// Largest number of permutations.
 const MOST: u64 = 4_999;
-/// Smallest number of permutations. Up to 50 facts can still be significant.
+/// Smallest number of permutations. With this number, up to 50 facts can still be significant.
 const LEAST: u64 = 999;
-/// Limit of machines times facts times permutations, unless [`LEAST`] needs more.
+/// Limit on machines times facts times permutations, unless [`LEAST`] requires more.
 const WORK: u64 = 40_000_000;
 /// A fixed seed: the same machines give the same figures.
 const SEED: u64 = 0x7365_7061_7261_7465;
-/// Smallest number of machines that can show anything.
+/// Smallest number of machines from which anything can be concluded.
 pub const LEAST_MACHINES: usize = 6;
 
 /// The machines with one value of a fact.
@@ -38,13 +38,13 @@ pub struct Level {
 /// Facts that split the machines in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Separator {
-    /// Their names.
+    /// Names of the facts.
     pub facts: Vec<String>,
     /// The share of the variance of ranks between the values, 0 to 1.
     pub explained: f64,
-    /// The probability of such a share without an effect, adjusted for the number of facts.
+    /// The probability of such a share if there is no effect, adjusted for the number of facts.
     pub p: f64,
-    /// The values, the one with the largest median first.
+    /// The values, in descending order of the median.
     pub levels: Vec<Level>,
     /// Number of machines with an unknown value, which are ignored.
     pub unknown: usize,
@@ -53,7 +53,8 @@ pub struct Separator {
 /// Result of a search for facts that separate machines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Separation {
-    /// Facts that differ between machines and have a common value on some, by ascending p-value.
+    /// Facts that differ between machines but have the same value on some of them, in ascending
+    /// order of p-value.
     pub separators: Vec<Separator>,
     /// Number of facts with the same known value on all machines, or with a different value on
     /// each.
@@ -108,7 +109,7 @@ pub fn separate(machines: &[(f64, &Facts)]) -> Separation {
     }
 }
 
-/// Returns the split, or `None` if all known values are equal, or all differ.
+/// Returns the split, or `None` if all known values are equal or all are different.
 fn split(machines: &[(f64, &Facts)], name: &str) -> Option<Split> {
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let split: Split = (machines.iter())
@@ -140,7 +141,7 @@ fn test(
         for ((split, _), (measured, reached)) in
             splits.iter().zip(measured.iter().zip(&mut reached))
         {
-            // Sums in another order differ in their last digits.
+            // Sums of the same values in a different order differ in their last digits.
             *reached += u64::from(share(&ranks, split) >= measured - 1e-9);
         }
     }
@@ -276,7 +277,7 @@ mod tests {
             let found = separate(&machines);
             wrong += usize::from(found.separators.iter().any(|one| one.p < 0.05));
         }
-        // 5% of 40 are 2. 7 or more have a probability below 1%.
+        // At 5%, 2 of 40 are expected. The probability of 7 or more is below 1%.
         assert!(wrong < 7, "{wrong}");
     }
 

@@ -82,7 +82,7 @@ fn happens(rate: &Rate) -> bool {
     rate.change == Change::Unknown && counts.iter().flatten().any(|side| side.count > 0)
 }
 
-/// Rounds up to two digits of a unit that people type.
+/// Rounds up to two digits of a unit that people would type.
 fn rounded_up(length: Nanos) -> Nanos {
     const SECOND: u64 = 1_000_000_000;
     let seconds = length.0.div_ceil(SECOND);

@@ -10,8 +10,8 @@ use crate::proportion::exact_interval;
 use crate::resample::{Drawn, Judged, Unjudged, draw};
 use crate::{Change, Channel, CompareError, Estimate, Later, Options, Quantile, Rate, RateOfSide};
 
-/// The smallest number of samples above a quantile for its interval. With fewer, the spread itself
-/// is too uncertain.
+/// The smallest number of samples above a quantile from which its interval is calculated. With
+/// fewer, the spread itself is too uncertain.
 const LEAST_ABOVE: f64 = 10.0;
 
 /// Reason that is shown for a quantile with fewer samples.
@@ -20,7 +20,7 @@ const FEW_ABOVE: &str = "too few samples above it";
 /// Names of the sides.
 const NAMES: [&str; 2] = ["baseline", "candidate"];
 
-/// The resampling draws, or the reason why there are none. The reason is empty for several runs a
+/// The resampling draws, or the reason why there are none. The reason is empty for several runs per
 /// side, which are judged by permutations.
 type Judge = Result<Drawn, Unjudged>;
 
@@ -29,7 +29,7 @@ pub(crate) fn has_samples_above(samples: u64, quantile: f64) -> bool {
     samples as f64 * (1.0 - quantile) >= LEAST_ABOVE - 1e-6
 }
 
-/// The runs of baseline and candidate, one or several of each.
+/// The runs of baseline and candidate, one or more of each.
 pub(crate) type Sides<'a> = [&'a [&'a Recording]; 2];
 
 /// The threads of all recordings that form a channel, by side and run.
@@ -38,7 +38,7 @@ pub(crate) struct Pair {
     threads: [Vec<Vec<u32>>; 2],
 }
 
-/// Returns whether each thread measures another mechanism, and is compared separately.
+/// Returns whether each thread measures a different mechanism and is compared separately.
 fn is_by_channel(recording: &Recording) -> bool {
     !recording.threads_are_alike()
 }
@@ -91,7 +91,7 @@ pub(crate) struct Work<'a> {
     sides: Sides<'a>,
     pair: Pair,
     options: &'a Options,
-    /// Latencies of all runs of each side together.
+    /// Latencies of each side, with all of its runs combined.
     histograms: [Histogram; 2],
     scale: Scale,
     counts: [Counts; 2],
@@ -143,7 +143,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Calculates the channel. For several runs a side, the caller adds the confidence of differences.
+    /// Calculates the channel. For several runs per side, the caller adds the confidence of
+    /// differences.
     pub(crate) fn channel(self) -> (Channel, ByFigure) {
         let limit = self
             .options
@@ -230,7 +231,7 @@ impl<'a> Work<'a> {
         [of(0), of(1)].into_iter().flatten().max()
     }
 
-    /// Returns a figure of each run. `None` if a run does not support it.
+    /// Returns a figure of each run. `None` if the data of a run do not support the figure.
     fn by_run(&self, figure: Figure) -> Option<ByRun> {
         if figure == Figure::Missed
             && !self
@@ -257,8 +258,8 @@ impl<'a> Work<'a> {
             (medians, medians, Some(runs))
         } else {
             let on_scale = [0, 1].map(|side| self.value(&self.counts[side], quantile));
-            // Values as `show` formats them, never above the maximum. The difference is taken on the
-            // common scale instead.
+            // Values as `show` formats them, never above the maximum. The difference, however, is
+            // calculated on the common scale.
             let values = [0, 1].map(|side| {
                 let max = self.histograms[side].max();
                 on_scale[side].map(|value| max.map_or(value, |max| value.min(max)))
@@ -311,8 +312,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns a quantile of some counts if the samples support it: at least one is expected above
-    /// it.
+    /// Returns a quantile of some counts if at least one sample is expected above it.
     fn value(&self, counts: &Counts, quantile: f64) -> Option<Nanos> {
         if !is_supported(counts.total(), quantile) {
             return None;
@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
                     return None;
                 }
                 let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
-                // Ask for 5% more than needed, because runs differ.
+                // Asks for 5% more than needed, because runs differ.
                 longest = longest.max(Nanos((length * 1.05) as u64));
             }
         }

@@ -1,5 +1,5 @@
-//! The chain of wakers: the thread that a thread waited for, the thread that this one waited for,
-//! and so on.
+//! The chain of wakers: the thread that a given thread waited for, the thread that this second one
+//! waited for, and so on.
 
 use punctual_model::Nanos;
 use punctual_model::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
@@ -60,7 +60,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Interrupt handlers on top of the thread are separate causes.
+    /// Interrupt handlers that run on top of the thread are separate causes.
     fn ran(&mut self, span: Span, cpu: u32, path: &[u32]) {
         for part in self.tracks.on(cpu, span.from, span.to) {
             let time = (part.from, part.to);
@@ -126,8 +126,8 @@ impl Follower<'_> {
         self.push((span.from, span.to), span.cpu(), cause, path[1..].to_vec());
     }
 
-    /// If the chain ends at a device, the sleeper waits for that device, no matter which threads
-    /// are in between.
+    /// If the chain ends at a device, the sleeper waits for that device, even if there are other
+    /// threads in between.
     fn cause(&self, path: &[u32], leaf: Leaf) -> Cause {
         let name = |tid: &u32| Name::from(&self.tracks.names.task(*tid));
         let chain: Vec<Name> = path[1..].iter().map(name).collect();

@@ -11,9 +11,9 @@ use super::release::{Call, CallKind, FoundRelease, SeenWaits, Waits};
 pub struct Job {
     /// The thread.
     pub tid: u32,
-    /// Its name.
+    /// Name of the thread.
     pub comm: Comm,
-    /// Its priority at the last switch.
+    /// Priority of the thread at the last switch.
     pub prio: KernelPriority,
     /// The CPU on which it completed the job.
     pub cpu: u32,
@@ -35,15 +35,15 @@ impl Job {
 /// Statistics of the jobs of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct JobSeen {
-    /// Its release wait; `None` if not found.
+    /// Release wait of the thread; `None` if not found.
     pub release: Option<FoundRelease>,
-    /// Places with comparable waits when its release wait was chosen, by falling time. The release
-    /// wait is one of them.
+    /// Places with comparable waits when the release wait was chosen, in descending order of
+    /// waiting time. The release wait is one of them.
     pub candidates: Vec<SeenWaits>,
-    /// Release waits that it stopped using, the oldest first; at most four.
+    /// Release waits that the thread has stopped using, oldest first; at most four.
     pub earlier: Vec<FoundRelease>,
-    /// Time without counted jobs: events of the search for a release wait were dropped, or the
-    /// thread had stopped using the earlier one.
+    /// Time during which jobs were not counted, because events needed in the search for a release
+    /// wait were dropped or because the thread had stopped using the earlier release wait.
     pub not_counted: Nanos,
     /// Number of completed jobs.
     pub jobs: u64,
@@ -71,8 +71,8 @@ impl JobSeen {
 /// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
 
-/// Numbers of some system calls on the recorded machine. 32-bit architectures have two numbers for
-/// some.
+/// Numbers of some system calls on the recorded machine. On 32-bit architectures, some calls have
+/// two numbers.
 #[derive(Clone, Debug, Default)]
 pub struct CallNumbers {
     /// Numbers of restart_syscall(2).
@@ -97,9 +97,10 @@ pub struct JobFinder {
 struct Thread {
     state: State,
     seen: JobSeen,
-    /// `Some` during the search for a release wait, or for another one.
+    /// `Some` during the search for the first release wait or for another one.
     learning: Option<Learning>,
-    /// Time at which it last entered its release wait, or the first event after an interruption.
+    /// Time at which the thread last entered its release wait, or the first event after an
+    /// interruption.
     last_release: Option<Nanos>,
     /// Number of waits elsewhere since then.
     elsewhere: u64,
@@ -112,15 +113,16 @@ struct Learning {
     waits: Waits,
     /// The newest events, without a gap. A gap would look like a job when they are replayed.
     events: VecDeque<TraceEvent>,
-    /// Start of the time before the kept events in which jobs are not counted.
+    /// Start of the time in which jobs are not counted. This time ends at the oldest kept event.
     dropped_since: Option<Nanos>,
 }
 
 /// Maximum number of events kept per thread: enough for a few thousand waits.
 const REMEMBERED: usize = 20_000;
 
-/// A search for another release wait begins if the thread did not enter its release wait for this
-/// time and for [`UNUSED_PERIODS`] of its periods, and waited elsewhere at least [`ELSEWHERE`] times.
+/// A search for another release wait begins if the thread has not entered its release wait for this
+/// time and for [`UNUSED_PERIODS`] of its periods, and has waited elsewhere at least [`ELSEWHERE`]
+/// times.
 const UNUSED: Nanos = Nanos::from_secs(2);
 const UNUSED_PERIODS: u64 = 20;
 const ELSEWHERE: u64 = 5;
@@ -142,9 +144,10 @@ struct State {
     running: Option<Nanos>,
     ran: Nanos,
     asleep: Option<Nanos>,
-    /// When it gave up the rest of its SCHED_DEADLINE runtime, until the next period.
+    /// Time at which the thread gave up the rest of its SCHED_DEADLINE runtime, until the next
+    /// period.
     yielded: Option<Nanos>,
-    /// It slept in the current call, and no event shows its wake-up.
+    /// Whether the thread has slept in the current call without an event that shows its wake-up.
     wakeup_missing: bool,
     open: Option<Open>,
 }
@@ -163,7 +166,7 @@ enum Step {
     Waited(Option<Call>, Nanos, Nanos),
     Completed(Open),
     AtOnce,
-    /// The release wait ended, and no event shows when.
+    /// The release wait has ended, but no event shows when.
     ReleaseUnknown,
 }
 
@@ -181,8 +184,8 @@ impl JobFinder {
         }
     }
 
-    /// Processes an event. Returns the jobs that ended with it. If it completed the search for the
-    /// thread's release wait, earlier jobs are included.
+    /// Processes an event. Returns the jobs that ended with this event. If it completed the search
+    /// for the thread's release wait, earlier jobs are included.
     pub fn take(
         &mut self,
         event: &TraceEvent,
@@ -195,7 +198,8 @@ impl JobFinder {
             EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
-        // Wake-ups up to this time may be missing, so the sleep before one would look like a job.
+        // Wake-ups up to this time may be missing, so the sleep before a missing wake-up would look
+        // like a job.
         if event.time < self.blind {
             return Vec::new();
         }
@@ -232,8 +236,8 @@ impl JobFinder {
         self.interrupt(|_| true);
     }
 
-    /// Marks a pause in the analysis since `end`. A job that began before it is incomplete; later
-    /// ones are not counted.
+    /// Records that the analysis has been paused since `end`. Jobs that began before the pause are
+    /// incomplete; jobs that began during it are not counted.
     pub fn pause_since(&mut self, end: Nanos) {
         self.interrupt(|release| release < end);
     }
@@ -261,7 +265,7 @@ impl JobFinder {
                 learning.waits.interrupt();
                 learning.dropped_since = None;
             }
-            // The thread may have entered its release wait meanwhile.
+            // The thread may have entered its release wait in the meantime.
             if thread.seen.release.is_some() {
                 thread.learning = None;
             }
@@ -281,7 +285,7 @@ impl JobFinder {
         }
     }
 
-    /// Chooses the release wait of the remaining threads. Returns their jobs.
+    /// Chooses the release wait of the remaining threads. Returns the jobs of these threads.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
         let numbers = &self.numbers;
         let threads = self.threads.iter_mut();
@@ -305,8 +309,8 @@ impl JobFinder {
         calls.into_iter().collect()
     }
 
-    /// Returns whether a release wait of a thread is searched for, which requires all its system
-    /// calls.
+    /// Returns whether the search for a thread's release wait is still in progress. The search
+    /// requires all system calls of the thread.
     pub fn is_learning(&self, tid: u32) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_none_or(|thread| thread.learning.is_some())
@@ -328,9 +332,9 @@ impl Thread {
         }
     }
 
-    /// Begins a search for another release wait if the thread seems to have stopped using its own,
-    /// like a program that sleeps while it starts, and then waits for a timer. Returns whether a
-    /// search has enough waits.
+    /// Begins a search for another release wait if the thread seems to have stopped using its
+    /// current one, as in a program that sleeps during its start and then waits for a timer.
+    /// Returns whether a search has enough waits.
     fn search_ends(&mut self, now: Nanos) -> bool {
         let is_over = |learning: &Learning| learning.is_over(now);
         let (Some(release), Some(since)) = (self.seen.release, self.last_release) else {
@@ -450,7 +454,7 @@ impl Learning {
         self.events.push_back(event.clone());
     }
 
-    /// Returns whether there were enough waits in the elapsed time.
+    /// Returns whether there have been enough waits in the time so far.
     fn is_over(&self, now: Nanos) -> bool {
         let (elapsed, count) = (now.saturating_sub(self.since), self.waits.count);
         (elapsed >= Nanos::from_millis(300) && count >= 30)
@@ -471,7 +475,7 @@ impl State {
         release.is_some() && self.call.map(|(call, _)| call) == release
     }
 
-    /// A wait ends now. If it is the release wait, a job begins.
+    /// Handles the end of a wait. If it was the release wait, a job begins.
     fn wakes(&mut self, since: Nanos, now: Nanos, release: Option<Call>) -> Step {
         if self.is_in(release) {
             self.open = Some(Open {

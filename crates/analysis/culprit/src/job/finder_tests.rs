@@ -169,7 +169,8 @@ fn what_was_lost_makes_no_job() {
     assert_eq!(count, 393);
     let (_, seen) = finder.seen().next().unwrap();
     assert_eq!((seen.incomplete, seen.at_once), (1, 0));
-    // This thread's release is known, so no other call of it is needed. Another thread needs all.
+    // This thread's release is known, so none of its other calls are needed. For another thread,
+    // all calls are needed.
     assert_eq!(finder.calls(), [NANOSLEEP]);
     assert!(!finder.is_learning(TID) && finder.is_learning(8));
     let other = switch(500_000, 9, SLEEPS, 8);
@@ -197,14 +198,14 @@ fn busy_search_leaves_no_hole() {
     for job in &jobs {
         assert_eq!(job.response(), Nanos::from_micros(400));
     }
-    // The jobs at the start are not counted, and this is known.
+    // The jobs at the start are not counted, and the statistics say so.
     let first = jobs[0].release.0;
     let not_counted = seen.not_counted.0;
     assert!(not_counted > 100_000_000 && first.abs_diff(not_counted) < 2_000_000);
 }
 
 proptest::proptest! {
-    /// Some kernels lose scheduler events. Any of those in a cycle may be missing.
+    /// Some kernels lose scheduler events. Any of the events in a cycle may be missing.
     #[test]
     fn missing_events_make_no_wrong_job(
         lost in proptest::collection::btree_set((0_u64..400, 0_usize..4), 0..60),
@@ -223,7 +224,8 @@ proptest::proptest! {
         let (jobs, seen) = jobs(&events);
         for job in &jobs {
             let release = job.release.0 % 1_000_000;
-            // Without its switch, a sleep cannot be told from a return without a wait.
+            // If its switch is missing, a sleep cannot be distinguished from a call that returned
+            // without waiting.
             let at_once = release == 0 && job.response() == Nanos::from_millis(1);
             let right = release == 600_000 && job.response() == Nanos::from_micros(400);
             proptest::prop_assert!(right || at_once, "{job:?}");
@@ -302,7 +304,7 @@ fn long_job_keeps_its_release_wait() {
     assert_eq!(longest, Nanos::from_micros(5_400_620 - 400_600));
 }
 
-/// While nothing is observed, the thread may have used its release wait.
+/// While nothing was observed, the thread may have used its release wait.
 #[test]
 fn pause_does_not_abandon_the_release_wait() {
     let mut finder = JobFinder::new(CallNumbers::default());

@@ -2,7 +2,8 @@
 //!
 //! The thread's activity is a sequence of spans: running, runnable, asleep or stopped. Running and
 //! runnable spans are split according to what was on the CPU. A sleep is split by the activity of
-//! the thread that ended it. If that thread slept too, its waker is followed in turn.
+//! the thread that ended it. If that thread was asleep too, the thread that woke it is followed in
+//! turn.
 
 mod chain;
 mod cpu_span;
@@ -26,7 +27,8 @@ use crate::cause_span::CauseSpan;
 use split::Split;
 use tracks::{Phase, Tracks};
 
-/// Returns the stretches from release to completion, in order, without gaps and never empty.
+/// Returns the stretches from release to completion, in order. There are no gaps between them, and
+/// none is empty.
 pub(crate) fn walk(window: &Window) -> Vec<CauseSpan> {
     let events = sorted(window);
     let tracks = Tracks::from_events(window, &events);
@@ -81,7 +83,7 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     longest.filter_map(|span| at(span.from)).collect()
 }
 
-/// Returns the events in order of time, without accounting events, which do not explain anything
+/// Returns the events in order of time, without accounting events, which explain nothing by
 /// themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());

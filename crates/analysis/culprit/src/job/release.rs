@@ -21,7 +21,7 @@ pub enum CallKind {
     Other,
     /// Waits for one of many events: epoll, poll, select.
     Any,
-    /// Waits for a time.
+    /// Waits until a given time, or for a given duration.
     Timer,
 }
 
@@ -30,7 +30,7 @@ pub enum CallKind {
 pub struct FoundRelease {
     /// Place of the wait.
     pub call: Call,
-    /// Number of waits there before it was chosen.
+    /// Number of waits at this place before it was chosen.
     pub seen: u64,
     /// Median interval, if most intervals are close to it.
     pub period: Option<Nanos>,
@@ -58,19 +58,21 @@ const INTERVALS: usize = 512;
 /// Minimum number of intervals for a period.
 const FEWEST: usize = 4;
 
-/// Factor between the counts of two waits: a wait is not a release if another one occurs more than
-/// this many times as often.
+/// Maximum ratio between the counts of two waits. If one wait occurs more than this many times as
+/// often as another, the rarer one is not a release.
 const RARE: u64 = 50;
 
-/// Factor between the lengths of a regular and an irregular wait: with more, the thread is idle in
-/// the irregular one.
+/// Maximum ratio between the lengths of an irregular and a regular wait. If the irregular wait is
+/// longer than that, it is the one in which the thread is idle.
 const SHORT_BESIDE_IRREGULAR: u64 = 3;
 
-/// Minimum number of irregular waits at one place that show where the thread is idle.
+/// Minimum number of irregular waits at one place that are needed to conclude that the thread is
+/// idle there.
 const MANY: u64 = 10;
 
-/// Factor between the lengths of two regular waits: a wait is part of a job if the longest one
-/// takes more than this many times as long, even if it waits for a time.
+/// Maximum ratio between the lengths of two regular waits. If the longest regular wait takes more
+/// than this many times as long as another one, the shorter one is part of a job, even if it is a
+/// wait for a time.
 const SHORT: u64 = 8;
 
 /// All waits of a thread, by place.
@@ -107,14 +109,14 @@ impl Waits {
         }
     }
 
-    /// Breaks the sequence: no interval spans the interruption.
+    /// Breaks the sequence, so that no interval spans the interruption.
     pub(super) fn interrupt(&mut self) {
         for place in self.by_call.values_mut() {
             place.last = None;
         }
     }
 
-    /// Returns all places in descending order of time.
+    /// Returns all places in descending order of total waiting time.
     pub(super) fn seen_waits(&self) -> Vec<SeenWaits> {
         let seen = |(call, place): (&Call, &WaitStatistics)| SeenWaits {
             call: *call,
@@ -128,8 +130,8 @@ impl Waits {
     }
 
     /// Returns the places where the thread may be idle, in descending order of total time. Frequent
-    /// waits for a time or for many events are included even if they are short: a server whose
-    /// clients answer at once may spend more time in waits for locks.
+    /// waits for a time or for many events are included even if they are short, because a server
+    /// whose clients answer immediately may spend more time waiting for locks.
     pub(super) fn candidates(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<SeenWaits> {
         let places = self.fitting(kind);
         let longest = places.first().map_or(0, |(place, _)| place.total.0);
@@ -145,7 +147,8 @@ impl Waits {
             .collect()
     }
 
-    /// Returns the places that can be the release, with their kinds, in descending order of time.
+    /// Returns the places that can be the release, with their kinds, in descending order of total
+    /// waiting time.
     fn fitting(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<(SeenWaits, CallKind)> {
         let places = self.seen_waits().into_iter();
         places
@@ -165,7 +168,7 @@ impl Waits {
             fitting.map(|(place, _)| place.total.0).max().unwrap_or(0)
         };
         let regular = longest(&|place| place.period.is_some());
-        // A few long waits, such as those at the start of a program, do not make it idle there.
+        // A few long waits, such as those at the start of a program, do not count as idle time.
         let irregular =
             longest(&|place| place.period.is_none() && is_frequent(place) && place.count >= MANY);
         let least = (regular / SHORT).max(irregular / SHORT_BESIDE_IRREGULAR);
@@ -174,7 +177,7 @@ impl Waits {
             .filter(|(place, _)| is_frequent(place))
             .max_by_key(|(place, kind)| {
                 let is_idle = place.period.is_some() && place.total.0 >= least;
-                // `None` is below all kinds.
+                // In comparisons, `None` is less than any kind.
                 (is_idle.then_some(*kind), place.total)
             });
         best.map(|(place, _)| FoundRelease {
@@ -268,7 +271,8 @@ mod tests {
             let waits = bursts(reads, read_us);
             let found = waits.choose(&|_| Some(CallKind::Other)).unwrap();
             assert_eq!(found.call.id, chosen, "{reads} reads of {read_us} us");
-            // The choice is shown if it is close, or if both are usual idle waits.
+            // Both waits are shown as candidates if the choice is close, or if both are typical
+            // idle waits.
             for (kind, count) in [
                 (CallKind::Other, if read_us == 600 { 2 } else { 1 }),
                 (CallKind::Any, 2),

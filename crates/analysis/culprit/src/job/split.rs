@@ -18,7 +18,7 @@ use crate::judge::by_real_time_limit;
 /// another cause.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
-/// Mask for operations of futex(2) (`include/uapi/linux/futex.h`), without their flags.
+/// Mask that extracts the operation of futex(2) without its flags (`include/uapi/linux/futex.h`).
 const FUTEX_OPERATION: u64 = 0x7f;
 /// FUTEX_WAIT, which glibc uses for mutexes but not for condition variables; FUTEX_LOCK_PI and
 /// FUTEX_LOCK_PI2.
@@ -63,7 +63,7 @@ impl<'a> Split<'a> {
         self.push_span((span.from, span.to), span.cpu().unwrap_or(cpu), cause, None);
     }
 
-    /// `rival`: the thread that has the CPU while the victim is runnable.
+    /// `rival`: the thread that is running on the CPU while the victim is runnable.
     pub(super) fn push_span(
         &mut self,
         (from, to): (Nanos, Nanos),
@@ -93,7 +93,8 @@ impl<'a> Split<'a> {
         self.push(span, Cause::unexplained(what));
     }
 
-    /// The thread runs: in user space or in a system call, unless a handler is on top.
+    /// The thread is running, in user space or in a system call, unless a handler runs on top of
+    /// it.
     fn runs(&mut self, span: Span, cpu: u32) {
         let tid = self.window.victim.tid;
         // Time of the fault before a sleep for its page.
@@ -139,7 +140,7 @@ impl<'a> Split<'a> {
         self.window.call(id).as_str().into()
     }
 
-    /// The thread is runnable: determines what had the CPU instead.
+    /// Handles a time in which the thread is runnable: determines what ran on the CPU instead.
     fn ready(&mut self, span: Span) {
         let tid = self.window.victim.tid;
         let parts = self.tracks.waited_on(tid, span.from, span.to);
@@ -170,9 +171,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Judges an idle CPU that a runnable thread waits for. Up to a limit, this is idle exit. If it
-    /// takes longer, the thread was held back; this is certain if the CPU went idle while the
-    /// thread was in its run queue.
+    /// Determines why a CPU is idle while a runnable thread is waiting for it. Up to a limit, the
+    /// time counts as idle exit. If it is longer, the thread was held back; this is certain if the
+    /// CPU went idle while the thread was in its run queue.
     fn idle(
         &self,
         cpu: u32,
@@ -276,7 +277,7 @@ fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
     name.0.starts_with("futex") && LOCKS.contains(&(operation & FUTEX_OPERATION))
 }
 
-/// Another thread has the CPU.
+/// Returns the cause for the time in which another thread is running on the CPU.
 fn rival_of(task: &Task, own: KernelPriority) -> Cause {
     if task.prio == KernelPriority::UNKNOWN || own == KernelPriority::UNKNOWN {
         return Cause::unexplained(Unknown::PriorityOf(task.into()));

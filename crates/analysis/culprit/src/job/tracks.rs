@@ -63,7 +63,7 @@ pub(crate) struct Tracks {
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
     /// Times at which each thread was put into the run queue of its CPU.
     queued: BTreeMap<u32, Vec<Nanos>>,
-    /// Times at which each thread was migrated, and its CPU before.
+    /// Times at which each thread was migrated, and the CPU that it came from.
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
     /// Stop signals by receiver: time, signal, sender.
@@ -122,7 +122,7 @@ impl Tracks {
     }
 
     fn on_cpu(&mut self, event: &TraceEvent, open: &mut Open) {
-        // Belongs to the thread that has just left the CPU.
+        // The event belongs to the thread that has just left the CPU.
         if matches!(event.kind, EventKind::KernelStack { .. }) {
             return;
         }
@@ -136,7 +136,7 @@ impl Tracks {
             self.cpus.entry(event.cpu).or_default().push(span);
         }
         *since = event.time;
-        // A disk only wakes threads in the handler in which it completed the request.
+        // The completion of a disk request wakes threads only in the handler that processes it.
         let begins = match event.kind {
             EventKind::IrqEntry { .. } | EventKind::VectorEntry { .. } => {
                 context.handlers.is_empty()
@@ -160,7 +160,7 @@ impl Tracks {
         }
     }
 
-    /// Records the data of an event that are not phases.
+    /// Records the data of an event that do not describe phases.
     fn note(&mut self, event: &TraceEvent) {
         let (tid, at) = (event.pid, event.time);
         match &event.kind {
@@ -220,12 +220,13 @@ impl Tracks {
     fn on_threads(&mut self, event: &TraceEvent, open: &mut Open) {
         let (at, tid) = (event.time, event.pid);
         self.note_signal(event, open);
-        // A thread that writes an event is running.
+        // A thread that emits an event is running.
         let known = open.since.get(&tid).map(|(_, phase)| *phase);
-        // Belongs to the thread that has just left the CPU.
+        // The event belongs to the thread that has just left the CPU.
         let late = matches!(event.kind, EventKind::KernelStack { .. });
         if tid != 0 && !late && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
-            // The switch to it is missing, so that the time of this switch is unknown.
+            // The event of the switch to this thread is missing, so the time of the switch is
+            // unknown.
             if let Some((_, phase @ Phase::Ready)) = open.since.get_mut(&tid) {
                 *phase = Phase::Unknown;
             }
@@ -284,8 +285,8 @@ impl Tracks {
         }
     }
 
-    /// A signal wakes its receiver, and `signal_generate` follows at once on the same CPU: the
-    /// kernel holds the lock of the signals in between, with interrupts disabled.
+    /// A signal wakes its receiver, and `signal_generate` follows immediately on the same CPU. In
+    /// between, the kernel holds the lock that protects the signals, with interrupts disabled.
     fn note_signal(&mut self, event: &TraceEvent, open: &mut Open) {
         match &event.kind {
             // Other events of the same wake-up.
@@ -376,7 +377,7 @@ impl Tracks {
         parts
     }
 
-    /// Returns the system call of a thread at a time; the outer `None` means unknown.
+    /// Returns the system call of a thread at a given time; the outer `None` means unknown.
     pub(crate) fn call_at(&self, tid: u32, at: Nanos) -> Option<Option<InCall>> {
         let calls = self.calls.get(&tid)?;
         let after = calls.partition_point(|(from, _)| *from <= at);
@@ -398,8 +399,8 @@ impl Tracks {
             .collect()
     }
 
-    /// Returns whether a thread that is runnable at a time is known to be in its CPU's run queue by
-    /// then: it was preempted, or its wake-up has arrived.
+    /// Returns whether a thread that is runnable at a given time is known to be in its CPU's run
+    /// queue by then: it was preempted, or its wake-up has reached that CPU.
     pub(crate) fn was_queued(&self, tid: u32, at: Nanos) -> bool {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let now = all.partition_point(|span| span.to <= at);
@@ -419,7 +420,7 @@ impl Tracks {
             return false;
         };
         // In user space, only a system call or a fault leads to a sleep. If the thread is in a
-        // call, or if calls are not recorded, an old fault has ended.
+        // call, or if calls are not recorded, any old fault is assumed to have ended.
         if at > fault + FAULT_TIME && !(user && self.knows_calls) {
             return false;
         }
@@ -430,8 +431,8 @@ impl Tracks {
             .is_none_or(|before| calls[before].0 <= fault)
     }
 
-    /// Returns the time of the page fault that a thread sleeps for at a time; `None` if it does not
-    /// sleep for one.
+    /// Returns the time of the page fault because of which a thread is asleep at a given time;
+    /// `None` if it is not asleep because of a fault.
     pub(crate) fn fault_before_sleep(&self, tid: u32, at: Nanos) -> Option<Nanos> {
         let spans = self.threads.get(&tid)?;
         let next = spans.get(spans.partition_point(|span| span.from < at))?;
@@ -446,7 +447,7 @@ impl Tracks {
         (asleep && self.slept_in_fault(tid, at)).then(|| faults[last].0)
     }
 
-    /// Returns the stack of a thread that left its CPU at a time.
+    /// Returns the stack of a thread that left its CPU at a given time.
     pub(crate) fn stack(&self, tid: u32, at: Nanos) -> Option<&[u64]> {
         let stacks = self.stacks.get(&tid)?;
         let first = stacks.partition_point(|(from, _)| *from < at);
@@ -475,7 +476,8 @@ impl Tracks {
     }
 }
 
-/// Splits a stretch of time by consecutive spans. `make` gets `None` for the gaps.
+/// Splits a stretch of time at the boundaries of consecutive spans. `make` gets `None` for the
+/// gaps.
 fn cover<S, T>(
     spans: &[S],
     (from, to): (Nanos, Nanos),

@@ -5,8 +5,8 @@ use punctual_model::{EventKind, Nanos, Text, TraceEvent, Vector};
 
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER, SOFTIRQS_OF_NETWORK};
 
-/// Maximum time from the completion of a disk request to a wake-up in the same handler, for the
-/// wake-up to be attributed to the disk.
+/// Maximum time from the completion of a disk request to a wake-up in the same handler. A later
+/// wake-up is not attributed to the disk.
 const OF_COMPLETION: Nanos = Nanos::from_micros(500);
 
 /// A wake-up of a thread.
@@ -41,8 +41,8 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
     if let Some(vec) = context.softirq.filter(|_| event.has(TraceEvent::SOFTIRQ)) {
         return match vec {
             SOFTIRQ_TIMER | SOFTIRQ_HRTIMER => By::Timer,
-            // The softirq is part of a thread's own call: the data that the thread sent arrives
-            // here.
+            // The softirq is part of a thread's own call: it delivers the data that the thread
+            // sent.
             vec if SOFTIRQS_OF_NETWORK.contains(&vec)
                 && !context.softirq_of_handler
                 && !serves_softirqs(context) =>
@@ -76,8 +76,8 @@ fn in_handler(handler: &Handler) -> By {
     }
 }
 
-/// Returns whether the idle thread or ksoftirqd is current. The softirq work is not done on their
-/// behalf.
+/// Returns whether the idle thread or ksoftirqd is current. Softirqs do not do their work on behalf
+/// of these threads.
 fn serves_softirqs(context: &Context) -> bool {
     context
         .current

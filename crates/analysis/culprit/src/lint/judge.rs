@@ -66,7 +66,8 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
 
 /// Returns why a rule about acts of these kinds is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // Only the first kind decides. The others add observations of the same acts by other sources.
+    // Only the first kind is decisive. The other kinds are additional observations of the same acts
+    // by other sources.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));
@@ -153,8 +154,8 @@ fn what(placed: &PlacedAct) -> String {
     }
 }
 
-/// Returns `write(regular file /tmp/log)`, as far as the file is known. A file that was closed
-/// since has no path, and its number may belong to another file.
+/// Returns `write(regular file /tmp/log)`, as far as the file is known. A file that has been closed
+/// since then has no path, and its number may belong to another file.
 fn file_text(placed: &PlacedAct) -> String {
     let name = placed.call.as_deref().unwrap_or("?");
     let Some(kind) = FileKind::of_mode(placed.act.other) else {

@@ -3,12 +3,13 @@
 //! **For:** judging what a program's real-time threads were seen to do ([`judge`]), by a
 //! table of rules ([`RULES`]), each with its reason, its source and its remedy.
 //!
-//! **Knows:** which waits are fit for real-time threads, and what violates a rule.
+//! **Knows:** which waits are suitable for real-time threads, and what violates a rule.
 //!
 //! **Must not know:** how acts are collected, /proc, terminals. Nothing here makes a
 //! system call.
 //!
-//! A rule whose facts were not observed is *unknown*, with the reason, and never clean.
+//! A rule whose facts were not observed is *unknown*, with the reason; it is never reported as
+//! clean.
 
 mod judge;
 mod page;

@@ -12,13 +12,15 @@ pub(crate) struct Found {
     pub(crate) unknown: Option<Unseen>,
 }
 
-/// Minimum resident stack below the stack pointer. With less, deeper calls cause page faults.
+/// Minimum size of the resident stack below the stack pointer. If less is resident, deeper calls
+/// cause page faults.
 const STACK_READY: u64 = 64 << 10;
 
-/// Tolerance when locked memory is compared with resident memory, for pages of the kernel.
+/// Tolerance for pages of the kernel when locked memory is compared with resident memory.
 const UNLOCKED: u64 = 256 << 10;
 
-/// Minimum share of the time that a thread without a wait must have run to violate the rule.
+/// A thread that never waits violates the rule only if it has run for at least this percentage of
+/// the time.
 const BUSY_PERCENT: u64 = 50;
 
 fn violation(tid: u32, comm: &str, what: String) -> Violation {
@@ -33,7 +35,8 @@ fn violation(tid: u32, comm: &str, what: String) -> Violation {
     }
 }
 
-/// Judges items one by one. Each result is a violation, none, or a reason why it is unknown.
+/// Judges items one by one. Each result is a violation, no violation, or a reason why this is
+/// unknown.
 fn each<T>(
     items: impl IntoIterator<Item = T>,
     judge: impl Fn(T) -> Result<Option<Violation>, Unseen>,

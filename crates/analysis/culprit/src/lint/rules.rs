@@ -8,7 +8,7 @@ use super::waits::{self, Releases};
 /// Source of a rule's violations.
 #[derive(Clone, Copy)]
 pub(crate) enum Finds {
-    /// Matching acts of these kinds.
+    /// Acts of these kinds that match.
     Acts(&'static [ActKind], fn(&PlacedAct, &Releases) -> bool),
     /// The state of processes and threads.
     State(fn(&LintFacts) -> Found),

@@ -1,7 +1,7 @@
-//! Reasons for a rule without observed violations to be unknown: the absence of violations proves
-//! nothing.
+//! Reasons why the result of a rule without observed violations is unknown: in these cases, the
+//! absence of violations proves nothing.
 
-/// Reason why a rule without observed violations is unknown.
+/// Reason why the result of a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unseen {
     /// There is nothing to judge.
@@ -11,7 +11,7 @@ pub(crate) enum Unseen {
     #[error("{0}")]
     Fact(String),
 
-    // States of processes and threads.
+    // Reasons about the states of processes and threads.
     #[error(
         "the stack of {comm} ({tid}) is unknown: {}",
         hidden.as_deref().unwrap_or(NOT_SEEN_WAITING)
@@ -19,13 +19,13 @@ pub(crate) enum Unseen {
     Stack {
         comm: String,
         tid: u32,
-        /// Reason why /proc hides it. `None` if /proc does not hide it.
+        /// Reason why /proc hides the stack. `None` if /proc does not hide it.
         hidden: Option<String>,
     },
     #[error("{comm} ({tid}) did not exist during the whole run")]
     NotThereThroughout { comm: String, tid: u32 },
 
-    // Acts.
+    // Reasons about acts.
     #[error(
         "the threads ran, but no trace event names them (they are in another PID namespace, or the \
          run was too short)"

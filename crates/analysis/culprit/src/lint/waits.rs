@@ -13,7 +13,7 @@ const TIMER_ABSTIME: u64 = 1;
 const FUTEX_COMMAND: u64 = 0x7f;
 const INHERITING: [u64; 3] = [6, 11, 13];
 
-/// The most frequent wait of each thread. It is taken as the thread's release.
+/// The most frequent wait of each thread. It is assumed to be the thread's release.
 #[derive(Debug, Default)]
 pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
 
@@ -150,8 +150,8 @@ pub(crate) fn is_other_wait(placed: &PlacedAct, releases: &Releases) -> bool {
         "exit" | "exit_group" => false,
         "nanosleep" | "clock_nanosleep" | "futex" | "futex_wait" | "futex_waitv" => false,
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !releases.is_release(&placed.act),
-        // A timer that was armed once is a release: its periods are as absolute as those of a
-        // clock.
+        // A wait for a timer that was armed once is a release, because the timer's periods are as
+        // absolute as those of a clock.
         "read" if clock_of_timer(placed).is_some() => !releases.is_release(&placed.act),
         _ => true,
     }

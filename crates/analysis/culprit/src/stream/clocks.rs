@@ -6,9 +6,9 @@ use punctual_model::Nanos;
 
 /// Limits on the difference between the clocks of CPUs.
 ///
-/// A thread that CPU a wakes runs on CPU b later, so b's clock minus a's clock is at most the
-/// shortest such wait. Waits in both directions limit the difference on both sides. This assumes
-/// that the difference is the same throughout the trace.
+/// A thread that CPU a wakes runs on CPU b at a later time, so b's clock minus a's clock is at most
+/// the shortest such wait. Waits in both directions limit the difference on both sides. This
+/// assumes that the difference is the same throughout the trace.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     shortest: BTreeMap<(u32, u32), Nanos>,

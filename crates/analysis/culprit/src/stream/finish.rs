@@ -52,7 +52,7 @@ impl LateReactions {
             }
             window.evidence.quota_refilled = last_refill(&reaction.timer_calls, facts.symbols);
             if missing.contains(SWITCH) {
-                // If switches are not recorded, events of another thread do not contradict them.
+                // If switches are not recorded, an event of another thread is not a contradiction.
                 let gaps = &mut window.evidence.gaps;
                 gaps.retain(|gap| gap.reason != GapReason::Contradiction);
             }
@@ -110,8 +110,9 @@ impl LateFound {
     }
 }
 
-/// Sets the error of the clocks of a reaction. If a clock cannot be compared with that of the CPU
-/// on which the reaction ended, its events explain nothing. Returns the error, if it is known.
+/// Sets the error of the clocks of a reaction. If the clock of a CPU cannot be compared with that
+/// of the CPU on which the reaction ended, the events of that CPU explain nothing. Returns the
+/// error if it is known.
 fn judge_clocks(
     reaction: &mut Reaction,
     error: impl Fn(u32, u32) -> Option<Nanos>,

@@ -21,7 +21,7 @@ pub(super) struct History {
     cpus: BTreeMap<u32, Cpu>,
     /// Time of the first event of the trace.
     begin: Option<Nanos>,
-    /// Whether older events are no longer held.
+    /// Whether older events have been dropped.
     dropped: bool,
 }
 
@@ -30,10 +30,10 @@ pub(super) struct History {
 struct Cpu {
     /// Time of its last event.
     last: Nanos,
-    /// Its current thread.
+    /// Current thread of the CPU.
     current: Option<u32>,
     gaps: VecDeque<EventGap>,
-    /// Its last switch that is no longer held.
+    /// The last of its switches that have been dropped.
     switch: Option<TraceEvent>,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct TraceSlice {
     pub(super) gaps: Vec<EventGap>,
 }
 
-/// Returns the CPUs on which the thread can have been.
+/// Returns the CPUs on which the thread may have been.
 pub(super) fn cpus_of(events: &[TraceEvent], tid: u32, cpu: u32) -> BTreeSet<u32> {
     let mut places = BTreeSet::from([cpu]);
     for event in events {
@@ -77,7 +77,7 @@ const fn gap(cpu: u32, from: Nanos, to: Nanos, reason: GapReason) -> EventGap {
     }
 }
 
-/// Cuts overlapping gaps of a CPU, so that the end of one is not within another.
+/// Shortens overlapping gaps of a CPU, so that none of them ends within another.
 pub(super) fn apart(mut gaps: Vec<EventGap>) -> Vec<EventGap> {
     gaps.sort_by_key(|gap| (gap.cpu, gap.from, gap.to));
     let mut apart: Vec<EventGap> = Vec::new();
@@ -103,8 +103,8 @@ impl History {
         }
     }
 
-    /// Adds the next event. Returns the thread that has run without a switch to it, if the event
-    /// shows one.
+    /// Adds the next event. If the event shows that a thread has run without a recorded switch to
+    /// it, returns this thread.
     pub(super) fn push(&mut self, event: TraceEvent) -> Option<u32> {
         let begin = *self.begin.get_or_insert(event.time);
         if self.events.len() >= self.most
@@ -154,8 +154,8 @@ impl History {
         gaps.is_some_and(|gaps| gaps.iter().rev().any(|gap| gap.from < to && gap.to > from))
     }
 
-    /// Returns the events of the thread `tid` from `from` to `to`, and the gaps in them. `expected`:
-    /// start of the latency.
+    /// Returns the events of the thread `tid` from `from` to `to`, and the gaps in that time.
+    /// `expected`: start of the latency.
     pub(super) fn slice(
         &self,
         (tid, cpu): (u32, u32),
@@ -183,8 +183,8 @@ impl History {
         }
     }
 
-    /// Returns the gap before the oldest event that is held or in the trace, if the latency begins
-    /// in that gap.
+    /// Returns the gap before the oldest event that is still held or that the trace contains, if
+    /// the latency begins in that gap.
     fn before(&self, cpu: u32, expected: Nanos) -> Option<EventGap> {
         let (begin, held) = (self.begin?, self.events.front()?.time);
         let (reason, until) = if self.dropped {
@@ -237,7 +237,7 @@ impl Cpu {
             && let Some(first) = self.gaps.pop_front()
             && let Some(second) = self.gaps.front_mut()
         {
-            // One gap that covers both: this claims less.
+            // Merges them into one gap that covers both, because this claims less.
             second.from = first.from.min(second.from);
         }
         self.gaps.push_back(gap);

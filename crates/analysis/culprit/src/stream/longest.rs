@@ -4,7 +4,7 @@ use punctual_model::Nanos;
 
 use super::Reaction;
 
-/// Total number of events in the windows that are kept: about 100 MB.
+/// Maximum number of events in all windows that are kept. They take about 100 MB.
 const EVENTS: usize = 1_000_000;
 
 /// The longest reactions, limited in number and in events.

@@ -20,7 +20,7 @@ const PAIRS: [(&str, &str); 8] = [
     ("preemptirq:preempt_disable", "preemptirq:preempt_enable"),
 ];
 
-/// Completes a list of missing events with those whose end is missing.
+/// Adds the events whose end is missing to a list of missing events.
 pub(super) fn complete(missing: &mut BTreeSet<String>) {
     for (begin, end) in PAIRS {
         if missing.contains(end) {

@@ -1,13 +1,14 @@
 //! Finds late reactions in a trace that any tool recorded, and collects the events around them.
 //!
-//! A reaction is a wait of a thread for a CPU; a timer of a thread that expired late, and the wait
-//! after it; a latency that a program or a tracer wrote into the trace.
+//! A reaction is one of the following: a wait of a thread for a CPU; a timer of a thread that
+//! expired late, together with the wait after it; or a latency that a program or a tracer wrote
+//! into the trace.
 //!
 //! # Missing events
 //! If a CPU may have lost events for some time, that time becomes a gap of the window
-//! ([`punctual_model::EventGap`]), and its cause is unknown. There is also a gap if an event belongs
-//! to another thread than the last switch. If a gap may have interrupted a wait, the length of the
-//! wait is unknown: it is only counted.
+//! ([`punctual_model::EventGap`]), and its cause is unknown. There is also a gap if an event
+//! belongs to a different thread than the one that the last switch named. If a gap may have
+//! interrupted a wait, the length of the wait is unknown, so the wait is only counted.
 
 mod clocks;
 mod finish;
@@ -48,10 +49,10 @@ const HELD: usize = 400_000;
 /// Maximum number of threads that are followed. More can only come from a damaged trace.
 const THREADS: usize = 1 << 20;
 
-/// Events are kept from this long before a reaction, to show what ran before.
+/// How long before a reaction events are kept, to show what ran before it.
 const BEFORE: Nanos = Nanos::from_millis(1);
 
-/// Events are kept until this long after a reaction.
+/// How long after a reaction events are kept.
 const AFTER: Nanos = Nanos::from_micros(20);
 
 /// Maximum time from the end of a latency until the program writes the latency into the trace.
@@ -83,7 +84,8 @@ pub struct TraceFacts<'a> {
     pub resolution: Nanos,
     /// Whether the architecture may have events of `irq_vectors`.
     pub may_have_vectors: bool,
-    /// Names of kernel addresses: of the start of each function, or of the exact addresses.
+    /// Names of kernel addresses. Each address is either the start of a function or an exact
+    /// address.
     pub symbols: &'a BTreeMap<u64, String>,
     /// Names of system calls.
     pub calls: &'a BTreeMap<i64, String>,
@@ -96,24 +98,26 @@ pub struct LateFound {
     pub reactions: Vec<Reaction>,
     /// Number of selected reactions that are longer than the threshold, including those not kept.
     pub above: u64,
-    /// Whether these are reactions of real-time threads only.
+    /// Whether the kept reactions are those of real-time threads only.
     pub real_time: bool,
     /// Number of reactions of ordinary threads that were left out because there are real-time
-    /// threads, and the longest of them.
+    /// threads, and the longest of these reactions.
     pub ordinary: (u64, Option<Late>),
     /// The waits of the selected threads.
     pub threads: Vec<ThreadWaits>,
-    /// The waits of threads beyond the limit on separate figures.
+    /// The waits of the threads without separate figures, because the number of threads with
+    /// separate figures is limited.
     pub other_threads: Option<Histogram>,
     /// Number of waits without an end event.
     pub without_end: u64,
-    /// Number of waits of unknown length: events that may have interrupted them are missing.
+    /// Number of waits whose length is unknown because events that may have interrupted them are
+    /// missing.
     pub incomplete: u64,
     /// Number of events.
     pub events: u64,
-    /// Number of gaps with lost events, and number of lost events if the trace states it.
+    /// Number of gaps with lost events, and number of lost events if the trace states this number.
     pub lost: (u64, u64),
-    /// Number of switches that were not recorded although others were.
+    /// Number of switches that are missing from the trace even though switches were recorded.
     pub contradictions: u64,
     /// Time of the first and the last event.
     pub span: Option<(Nanos, Nanos)>,
@@ -128,7 +132,7 @@ pub struct LateFound {
     pub clock_error: Option<Option<Nanos>>,
 }
 
-/// A reaction that has ended, but whose events are not collected yet.
+/// A reaction that has ended, but whose events have not been collected yet.
 #[derive(Debug)]
 struct Ended {
     late: Late,
@@ -150,11 +154,11 @@ pub struct LateReactions {
     clocks: Clocks,
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
-    /// Last wake-up of each waiting thread: the CPU of the waker.
+    /// CPU of the waker at the last wake-up of each waiting thread.
     woken: HashMap<u32, u32>,
     /// Last switch of each thread away from its CPU.
     left: HashMap<u32, TraceEvent>,
-    /// Timers that woke threads which have not run since.
+    /// Timers that woke threads that have not run since.
     expired: HashMap<u32, Expired>,
     /// Time at which the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
@@ -199,7 +203,8 @@ impl LateReactions {
         }
     }
 
-    /// Processes an event. An event that is earlier than the one before begins another trace.
+    /// Processes an event. An event that is earlier than the previous one is the first event of
+    /// another trace.
     pub fn event(&mut self, event: TraceEvent) {
         self.advance(event.time);
         self.found.note(&event);
@@ -276,7 +281,8 @@ impl LateReactions {
         self.expired.clear();
     }
 
-    /// Takes the events of reactions that have ended. If the time goes back, another trace begins.
+    /// Advances to `time`, and collects the events of reactions that have ended. If the time goes
+    /// backwards, another trace has begun.
     fn advance(&mut self, time: Nanos) {
         if time < self.now {
             self.close(Nanos(u64::MAX));
@@ -419,13 +425,13 @@ impl LateReactions {
         self.open.push_back(ended);
     }
 
-    /// Returns whether a reaction is shown if there are real-time threads.
+    /// Returns whether a reaction is shown even if there are real-time threads.
     fn is_first_choice(&self, ended: &Ended) -> bool {
         let late = &ended.late;
         late.prio.is_real_time() || ended.stated.is_some() || self.wanted.names_threads()
     }
 
-    /// Takes the events of reactions that ended long enough before `now`.
+    /// Collects the events of reactions that ended long enough before `now`.
     fn close(&mut self, now: Nanos) {
         let over = |ended: &Ended| ended.late.actual + STATED_WITHIN < now;
         while self.open.front().is_some_and(over) {

@@ -23,14 +23,14 @@ pub(super) enum TracerSample {
     Osnoise,
 }
 
-/// A run of another thread while the tracer's thread had to wait.
+/// A time in which another thread ran while the tracer's thread had to wait.
 struct Run {
     from: Nanos,
     to: Nanos,
     thread: Task,
 }
 
-/// Adds the scheduler and handler events that osnoise's events stand for.
+/// Adds the scheduler and handler events that osnoise's events represent.
 pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTreeSet<String>) {
     let noises = ["osnoise:irq_noise", "osnoise:thread_noise"];
     if recorded.contains(SWITCH) || !noises.iter().all(|name| recorded.contains(*name)) {

@@ -18,7 +18,7 @@ const REFILLS: [&str; 2] = ["sched_cfs_period_timer", "sched_cfs_slack_timer"];
 #[derive(Debug, Default)]
 pub(super) struct TimerCalls(BTreeMap<u64, VecDeque<Nanos>>);
 
-/// The last call of each timer function in a span of time.
+/// The last call of each timer function within a span of time.
 pub(super) type LastCalls = BTreeMap<u64, Nanos>;
 
 impl TimerCalls {

@@ -2,7 +2,7 @@
 
 use punctual_model::Nanos;
 
-/// A latency that a text in the trace states. The latency ends when the text was written.
+/// A latency that a text in the trace states. The latency ended when the text was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StatedLatency {
     /// A latency from `cyclictest -b`: in µs, or in ns with its option `-N`. The text does not

@@ -70,8 +70,8 @@ impl Timers {
             }
             EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
                 let expired = self.running.get(&event.cpu)?.expired.as_ref()?;
-                // Only the thread that armed the timer waits for it. Others are woken in it by
-                // chance.
+                // Only the thread that armed the timer waits for it. Other threads are only woken
+                // by chance while the timer function runs.
                 let own = expired.armed.pid == task.pid;
                 return own.then(|| (task.pid, expired.clone()));
             }
@@ -96,11 +96,11 @@ fn expired(armed: TraceEvent, now_ns: i64, read: Nanos) -> Option<Expired> {
     else {
         return None;
     };
-    // Zero or less is not a time: timers that were due in the past are armed with 0.
+    // A value of zero or less is not a real time: timers that were already due are armed with 0.
     let sound = softexpires_ns > 0 && expires_ns >= softexpires_ns;
     let late = u64::try_from(now_ns.checked_sub(softexpires_ns)?).ok()?;
     let due = Nanos(read.0.checked_sub(late)?);
-    // A timer whose time has already passed is due when it is armed.
+    // A timer whose time has already passed is due as soon as it is armed.
     let due = due.max(armed.time);
     sound.then_some(Expired { due, armed })
 }

@@ -14,7 +14,7 @@ const MOST: usize = 200;
 pub struct ThreadWaits {
     /// The thread, with its last name and priority.
     pub task: Task,
-    /// Its waits, late or not.
+    /// All waits of the thread, late or not.
     pub histogram: Histogram,
 }
 

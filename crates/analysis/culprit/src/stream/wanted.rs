@@ -37,7 +37,7 @@ impl Wanted {
         }
     }
 
-    /// Returns whether the user selected threads. Reactions of ordinary threads then count also.
+    /// Returns whether the user selected threads. If so, reactions of ordinary threads also count.
     pub(super) const fn names_threads(&self) -> bool {
         !self.pids.is_empty() || self.comm.is_some()
     }

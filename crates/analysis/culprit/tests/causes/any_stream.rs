@@ -180,8 +180,8 @@ fn check(window: &Window) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Checks that what is shown later follows from the stored causes alone: not from the events, which
-/// may be dropped, and not from names of symbols or calls.
+/// Checks that everything that is shown later depends on the stored causes alone. It must not
+/// depend on the events, which may be dropped, or on the names of symbols or calls.
 fn check_stored(mut window: Window) -> Result<(), TestCaseError> {
     let blame = explain(&mut window);
     let (sentence, labels) = (blame.sentence(), labels(&window));
@@ -196,7 +196,7 @@ fn check_stored(mut window: Window) -> Result<(), TestCaseError> {
     prop_assert!(later.segments_fit());
     prop_assert_eq!(read.sentence(), sentence);
     prop_assert_eq!(self::labels(&later), labels);
-    // The plot shows the same sums as the shares.
+    // The sums in the plot are the same as those of the shares.
     for share in &read.shares {
         let own = later.segments.iter();
         let own = own.filter(|segment| segment.cause.source == share.cause.source);
@@ -262,7 +262,7 @@ fn early_actual_time_is_no_latency() {
     assert_eq!(found.sentence(), "CPU 1 was not late.");
 }
 
-/// A delivery with more shares than the analysis makes is refused.
+/// A delivery is rejected if it has more shares than the analysis can produce.
 #[test]
 fn further_sources_are_summed_by_kind() {
     let first = task("fork", 1_000, 0);

@@ -85,7 +85,7 @@ fn interrupts_disabled_with_the_place() {
     assert_snapshot!(stream.summary());
 }
 
-/// An event of the thread has the flag set; the current system call is named as the location.
+/// The flag is set in an event of the thread, and the current system call is named as the location.
 #[test]
 fn interrupts_disabled_by_a_flag() {
     let stream = Stream::late(300.0)

@@ -1,4 +1,4 @@
-//! Calls of another thread, up to their receipt: delays on either side.
+//! Calls of another thread, up to their receipt, with delays on either side.
 
 use insta::assert_snapshot;
 use punctual_model::Delay;
@@ -10,8 +10,8 @@ fn poster() -> punctual_model::Task {
     task("post", 200, 5)
 }
 
-/// The victim waits on its idle CPU; the other thread has been running on its own CPU for a long
-/// time.
+/// The victim is waiting on its idle CPU, and the other thread has been running on its own CPU for
+/// a long time.
 fn two(late: f64) -> Stream {
     Stream::late(late)
         .change(|window| window.delay = Delay::Call)
@@ -122,7 +122,7 @@ fn an_answer_that_an_interrupt_delivers() {
     assert_snapshot!(stream.summary());
 }
 
-/// The answer of another machine: nothing on this one caused the delay.
+/// The answer comes from another machine, so nothing on this one caused the delay.
 #[test]
 fn an_answer_from_elsewhere() {
     let stream = Stream::late(500.0)

@@ -1,4 +1,4 @@
-//! Waits of a job that a signal, a peer over loopback, or an unknown thread ended.
+//! Waits of a job that were ended by a signal, a peer over loopback, or an unknown thread.
 
 use punctual_model::{Blame, EventKind, ShareKind, Task, TraceEvent};
 
@@ -39,8 +39,8 @@ fn signal_that_ends_wait_names_sender() {
         598.0,
         "{found:#?}"
     );
-    // Without a signal, with a signal to another thread, or with a later one, it is an ordinary
-    // wake-up.
+    // If there is no signal, or if the signal is for another thread or comes later, the wait ended
+    // with an ordinary wake-up.
     let later = wait(None)
         .on(0, 40)
         .switch(907.0, sender, RUNNABLE, idle())
@@ -69,8 +69,8 @@ fn signal_of_timer_is_not_own_timer() {
     assert_eq!(slept("its own timer"), 0.0);
 }
 
-/// A peer computes, and its call then delivers the data over loopback. An interrupt of its CPU that
-/// ended before is not the device that the thread waited for.
+/// A peer computes, and its call then delivers the data over loopback. An interrupt on the peer's
+/// CPU that ended before is not that of a device that the thread waited for.
 #[test]
 fn loopback_peer_is_not_a_device() {
     let peer = task("peer", 40, 120);
@@ -107,7 +107,8 @@ fn loopback_peer_is_not_a_device() {
         assert_eq!(share(&found, ShareKind::Device, ""), 0.0, "{found:#?}");
         assert!(share(&found, ShareKind::Waiting, "peer-40") > 820.0);
     }
-    // Data of a device: its interrupt raises the softirq, possibly after that of the timer.
+    // The data come from a device. Its interrupt raises the softirq, possibly after the interrupt
+    // of the timer.
     let from_device = |stream: Stream| stream.irq(890.0, 894.0, 24, "eth0");
     let after_timer = |stream: Stream| {
         from_device(stream)
@@ -122,7 +123,7 @@ fn loopback_peer_is_not_a_device() {
     }
 }
 
-/// The switch to the peer is missing: it is not known whether the peer waited or ran.
+/// The switch to the peer is missing, so it is not known whether the peer waited or ran.
 #[test]
 fn missing_switch_is_no_idle_cpu() {
     let peer = task("peer", 40, 120);

@@ -34,8 +34,8 @@ fn a_wake_up_begins_its_story() {
     );
 }
 
-/// A stop signal wakes a sleeping thread, which stops once it has a CPU. The sender of the signal
-/// is recorded before the wake-up.
+/// A stop signal wakes a sleeping thread, which stops as soon as it has a CPU. The sender of the
+/// signal is recorded before the wake-up.
 #[test]
 fn stopped_threads_story_begins_at_wake_up() {
     let stream = Stream::late(0.0)

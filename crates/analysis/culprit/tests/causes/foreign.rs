@@ -1,5 +1,5 @@
-//! Late reactions in a trace that lacks events: no share names a cause that the whole trace does
-//! not support.
+//! Late reactions in a trace that lacks events. No share may name a cause that the complete trace
+//! does not support.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ enum Act {
     Interrupt(u64),
     Softirq(u64),
     Hog(u64),
-    /// The thread that ran before continues.
+    /// The thread that was running before continues to run.
     Blocker(u64),
 }
 
 /// One reaction: whether the CPU was busy before, whether a timer wakes the victim, and the acts
-/// that delay it.
+/// that delay the victim.
 #[derive(Clone, Debug)]
 struct Turn {
     busy: bool,
@@ -160,8 +160,8 @@ struct Damage {
     names: BTreeSet<&'static str>,
     /// Spans that the tracer reports as lost: CPU, begin and length, as fractions of the trace.
     spans: Vec<(u32, f64, f64)>,
-    /// Switches that are missing without notice. The first switch of the trace stays, because no
-    /// earlier event would contradict its absence.
+    /// Switches that are missing without the trace saying so. The first switch of the trace is
+    /// never removed, because no earlier event would contradict its absence.
     switches: BTreeSet<usize>,
     /// Fraction of the trace that is cut off at its beginning.
     begin: f64,
@@ -268,7 +268,7 @@ const UNKNOWN: [ShareKind; 3] = [
     ShareKind::Undecided,
 ];
 
-/// Time between events that may be attributed to either side of them.
+/// Tolerance for the time between two events, which may be attributed to either of two causes.
 const EDGE: u64 = 6 * MICRO;
 
 fn check(turns: &[Turn], damage: &Damage) -> Result<(), TestCaseError> {
@@ -292,8 +292,8 @@ fn check(turns: &[Turn], damage: &Damage) -> Result<(), TestCaseError> {
         let named = causes(window);
         prop_assert_eq!(named.values().sum::<u64>(), window.latency().0);
         let supported = causes(&full.window);
-        // While a handler that was not recorded runs on top of a thread, the thread seems to have
-        // the CPU.
+        // While a handler that was not recorded runs on top of a thread, the thread seems to be
+        // running.
         let handlers = supported
             .iter()
             .filter(|((kind, _), _)| matches!(kind, ShareKind::Interrupt | ShareKind::Softirq));

@@ -1,4 +1,4 @@
-//! The CPU was idle: the local one, or the one that the victim was sent to.
+//! The CPU was idle: the local one, or the one to which the victim was moved.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos};

@@ -115,7 +115,8 @@ fn handler_that_sends_is_no_thread() {
 fn other_ipis_do_not_name_a_sender() {
     for sent in [
         vec![],
-        // It goes to another CPU, has no known target, only reschedules, or comes later.
+        // The interrupt goes to another CPU, has no known target, only asks for rescheduling, or
+        // comes later.
         vec![(5.0, ipi(&[2], 0xa2))],
         vec![(5.0, ipi(&[], 0xa2))],
         vec![(5.0, ipi(&[1], 0))],

@@ -23,8 +23,8 @@ fn mid() -> Task {
     task("mid", 21, 49)
 }
 
-/// A job of this many µs. Its timer releases it at 0, it runs from 10 on, and leaves the kernel at
-/// 12.
+/// A job that takes this many µs. Its timer releases it at 0 µs. It runs from 10 µs on, and leaves
+/// the kernel at 12 µs.
 pub(crate) fn job(us: f64) -> Stream {
     Stream::late(us)
         .change(|window| {
@@ -92,7 +92,7 @@ fn own_work_calls_and_interrupts_are_shares() {
     );
 }
 
-/// The holder of a lock is preempted itself: a chain of two.
+/// The holder of a lock has itself been preempted, so there is a chain of two.
 #[test]
 fn lock_names_holder_and_its_preempter() {
     let stream = job(1_000.0)
@@ -138,7 +138,7 @@ fn lock_names_holder_and_its_preempter() {
     assert_eq!(find(&window).blame, found);
 }
 
-/// The thread that signals a condition variable waits for the disk first.
+/// The thread that signals a condition variable first waits for the disk.
 #[test]
 fn the_wakers_are_followed_to_the_disk() {
     let journal = task("jbd2", 33, 120);
@@ -201,7 +201,8 @@ fn the_function_that_blocked_is_named() {
         })
         .event(50.0, enter(READ, [4, 0]))
         .switch(52.0, victim(), SLEEPS, make())
-        // Written after the switch, on behalf of the thread that left.
+        // This event is written after the switch, on behalf of the thread that has just left the
+        // CPU.
         .on(1, VICTIM)
         .event(52.5, stack([0xb1, 0xb2, 0xb3]))
         .on(1, 12)
@@ -291,7 +292,7 @@ fn a_chain_ends() {
             .on(2, 200 + n)
             .switch(23.0 + f64::from(n), thread(n), SLEEPS, idle());
     }
-    // Each thread is woken by the next one, the victim by the first.
+    // Each thread is woken by the next one, and the victim is woken by the first.
     for n in (0..11).rev() {
         let at = 900.0 - f64::from(n);
         stream = stream.on(2, 201 + n).waking_of(at, thread(n), 2);
@@ -413,7 +414,7 @@ fn a_stop_and_a_preemption() {
         "{found:#?}"
     );
     assert_eq!(share(&found, ShareKind::HigherPriority, "hog-61"), 300.0);
-    // If the hog were this program, the result would be flagged.
+    // The result is flagged only if the hog is this program itself.
     assert!(!find(&stream.window).blame.by_observer);
     let ours = job(1_000.0)
         .switch(100.0, victim(), RUNNABLE, hog)
@@ -450,7 +451,7 @@ fn user_space_claim_needs_system_calls() {
     assert_eq!(found.shares[0].ns, Nanos::from_millis(1));
 }
 
-/// The thread seems to compute for 900 µs; for 600 of these, a hypervisor had the CPU.
+/// The thread seems to compute for 900 µs, but the CPU was taken by a hypervisor for 600 of them.
 #[test]
 fn stolen_time_is_not_own_work() {
     let stream = job(1_000.0)
@@ -501,13 +502,15 @@ fn old_page_fault_does_not_explain_sleep() {
     let page = |stream: Stream| share(&explained(&stream), ShareKind::PageFault, "") > 0.0;
     let unrecorded = |stream: Stream| stream.missing("raw_syscalls:sys_enter");
     assert!(page(slept(20.0, false)) && page(unrecorded(slept(20.0, false))));
-    // In user space, and without a system call since: the thread is still in the fault.
+    // The fault came from user space and there has been no system call since, so the thread is
+    // still in the fault.
     assert!(page(slept(700.0, false)));
     assert!(!page(unrecorded(slept(700.0, false))));
     assert!(!page(slept(700.0, true)));
 }
 
-/// Its CPU is idle, and no event shows whether its wake-up has arrived there.
+/// The CPU of the thread is idle, and no event shows whether the wake-up has already reached that
+/// CPU.
 #[test]
 fn an_idle_cpu_alone_is_no_throttle() {
     let woken = |arrived: bool| {

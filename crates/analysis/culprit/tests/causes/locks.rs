@@ -97,8 +97,9 @@ fn of_a_holder_that_runs_elsewhere() {
     assert_snapshot!(stream.summary());
 }
 
-/// PREEMPT_RT: the victim waits for a spinlock and gets it when ksoftirqd releases it. Then it
-/// sleeps for its timer, which ksoftirqd serves: the same thread wakes it.
+/// With PREEMPT_RT, the victim waits for a spinlock and gets it when ksoftirqd releases it. Then it
+/// sleeps until its timer expires. ksoftirqd also runs this timer, so the same thread wakes the
+/// victim.
 #[test]
 fn held_spinlock_does_not_explain_sleep() {
     let ksoftirqd = task("ksoftirqd/1", 16, 120);
@@ -123,7 +124,7 @@ fn held_spinlock_does_not_explain_sleep() {
     };
     let summary = slept(20.0).summary();
     assert!(!summary.contains("lock"), "{summary}");
-    // The release came during the sleep, so the sleep was for the lock.
+    // The lock was released during the sleep, so the sleep was for the lock.
     let summary = slept(879.0).summary();
     assert!(
         summary.contains("a lock held by ksoftirqd/1-16"),
@@ -131,7 +132,7 @@ fn held_spinlock_does_not_explain_sleep() {
     );
 }
 
-/// The timer wakes the victim: an interrupt does not release a lock.
+/// The timer wakes the victim, and an interrupt does not release a lock.
 #[test]
 fn of_a_lock_that_no_holder_released() {
     let stream = Stream::late(900.0)
@@ -146,8 +147,8 @@ fn of_a_lock_that_no_holder_released() {
     assert!(!summary.contains("lock"), "{summary}");
 }
 
-/// The victim waits for `near`, which waits for a lock of `far`. Both inherit its priority, and
-/// `near` is the holder.
+/// The victim waits for a lock of `near`, and `near` waits for a lock of `far`. Both inherit the
+/// victim's priority, and `near` is the holder.
 #[test]
 fn of_the_first_of_a_chain() {
     let (near, far) = (task("near", 50, 89), task("far", 51, 100));

@@ -10,7 +10,7 @@ use punctual_model::{
 
 use crate::stream::{RUNNABLE, SLEEPS, VICTIM, make, task, victim};
 
-/// Time between events that may be attributed to either side of them.
+/// Tolerance for the time between two events, which may be attributed to either of two causes.
 const EDGE: Nanos = Nanos::from_micros(20);
 
 /// Addresses of timer functions.
@@ -135,7 +135,7 @@ fn finish(finder: LateReactions, recorded: BTreeSet<String>) -> Reaction {
         .expect("a reaction")
 }
 
-/// Returns the time of a cause, after a check that all shares add up to the latency.
+/// Checks that all shares add up to the latency, and returns the time of a cause.
 fn time_of(reaction: &Reaction, kind: ShareKind, who: &str) -> Nanos {
     let blame = find(&reaction.window).blame;
     let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
@@ -170,7 +170,7 @@ fn stop_machine_is_a_thread_above() {
     assert_takes(&reaction, ShareKind::HigherPriority, "migration/1", 900);
 }
 
-/// The stopper thread takes long to move the victim.
+/// The stopper thread takes a long time to move the victim.
 #[test]
 fn move_to_another_cpu_is_a_migration() {
     let mut cpu = Cpu::running(victim());
@@ -206,7 +206,7 @@ fn late_timer_of_an_idle_cpu_is_its_idle_exit() {
     cpu.event(EventKind::IdleExit { cpu_id: 1 });
     cpu.timer_wakes(victim());
     cpu.switch(RUNNABLE, victim());
-    // The idle state is entered right after the thread went to sleep.
+    // The idle state is entered right after the thread has gone to sleep.
     let mut idle = cpu.events[entry - 1].clone();
     (idle.pid, idle.kind) = (
         0,
@@ -279,8 +279,8 @@ fn idle_cpu_beside_a_runnable_thread_is_a_quota() {
     assert_takes(&reaction, ShareKind::Throttled, "quota", 9_000);
 }
 
-/// A thread of equal rank runs meanwhile. Before the refill it is only a possible cause; after it,
-/// the certain one.
+/// In the meantime, a thread of equal rank runs. Before the refill, this thread is only a possible
+/// cause. After the refill, it is certainly the cause.
 #[test]
 fn equal_rank_before_a_refill_is_undecided() {
     for (function, undecided) in [(REFILLS, 9_000), (REFILLS + 1, 0)] {
@@ -359,8 +359,8 @@ fn timerlat_alone_names_what_ran() {
             comm,
             prio: KernelPriority(120),
         });
-        // The sample is due at 10,100 µs. Its interrupt comes 60 µs later, and the thread runs 200
-        // µs after the due time.
+        // The sample is due at 10,100 µs. The interrupt of the timer comes 60 µs later, and the
+        // thread runs 200 µs after the due time.
         cpu.event(noise(irq(236, "local_timer"), 9_990.0, 9.0));
         cpu.now = 10_170.0;
         cpu.event(noise(irq(236, "local_timer"), 10_160.0, 10.0));

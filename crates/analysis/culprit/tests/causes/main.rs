@@ -1,4 +1,4 @@
-//! Tests of each cause with hand-made event streams: its shares and its wording.
+//! Tests of the shares and the wording of each cause, with hand-made event streams.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Events that were not recorded, or were lost: the result states that the cause is unknown.
+//! Events that were not recorded or were lost, so that the result states that the cause is unknown.
 
 use insta::assert_snapshot;
 use punctual_model::{EventKind, Nanos, NoiseSource};
@@ -75,7 +75,7 @@ fn switch_from_idle_may_be_missing() {
     assert_snapshot!(stream.summary());
 }
 
-/// An event of the thread shows that it runs.
+/// An event of the thread shows that it is running.
 #[test]
 fn event_of_thread_proves_running() {
     let stream = Stream::late(60.0)
@@ -86,12 +86,13 @@ fn event_of_thread_proves_running() {
     assert_snapshot!(stream.summary());
 }
 
-/// Only osnoise records interrupts and softirqs: one event at the end, with the net duration.
+/// Only osnoise records interrupts and softirqs: it writes one event at the end, with the net
+/// duration.
 #[test]
 fn handlers_are_told_of_by_osnoise_alone() {
     let noise = |source, ns: u64| EventKind::Noise {
         source,
-        // A time of the CPU's own clock.
+        // A time on the CPU's own clock.
         start: Nanos(7),
         duration: Nanos(ns),
     };

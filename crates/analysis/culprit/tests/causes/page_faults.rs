@@ -33,8 +33,8 @@ fn one_that_waits_for_the_disk() {
     assert_snapshot!(stream.summary());
 }
 
-/// No event shows when a fault ends. A fault from long before takes none of the time after the due
-/// time.
+/// No event shows when a fault ends. A fault that happened long before the due time does not
+/// account for any time after it.
 #[test]
 fn one_from_long_before_takes_nothing() {
     let stream = Stream::late(890.0)
@@ -48,7 +48,7 @@ fn one_from_long_before_takes_nothing() {
     assert_snapshot!(summary);
 }
 
-/// It went to sleep for its timer, in a system call that is not recorded.
+/// The victim went to sleep until its timer expires, in a system call that is not recorded.
 #[test]
 fn fault_before_sleep_is_not_its_cause() {
     for (state, reason) in [(SLEEPS, "a timer's sleep"), (2, "long after the fault")] {

@@ -26,8 +26,8 @@ fn strengthened_by_steal() {
     assert_snapshot!(stream.summary());
 }
 
-/// In a gap, no event shows what would have had the CPU otherwise, so the time that the hypervisor
-/// stole is not taken from any other cause.
+/// In a gap, no event shows what would otherwise have run on the CPU, so the time that the
+/// hypervisor stole is not taken from any other cause.
 #[test]
 fn stolen_time_in_gap_displaces_nothing() {
     let stream = stalled().change(|window| {
@@ -103,7 +103,8 @@ fn user_stack_rules_out_disabled_interrupts() {
     let without = stalled().summary();
     assert!(without.contains(possible), "{without}");
     assert!(!with_stack(&[0xa1, 0xb1]).contains(possible));
-    // With kernel addresses or an unknown entry, the result is the same as without a stack.
+    // If kernel code was interrupted, or if the entry of the interrupt is unknown, the result is
+    // the same as without a stack.
     assert_eq!(with_stack(&[0xa1, 0xb1, 0xb2]), without);
     assert_eq!(with_stack(&[0xa1]), without);
 }

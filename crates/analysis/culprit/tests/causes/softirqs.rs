@@ -1,4 +1,4 @@
-//! Softirqs: after an interrupt, in ksoftirqd, and as a thread's on PREEMPT_RT.
+//! Softirqs after an interrupt, in ksoftirqd, and, on PREEMPT_RT, as part of a thread.
 
 use insta::assert_snapshot;
 use punctual_model::EventKind;

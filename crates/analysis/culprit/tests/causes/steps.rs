@@ -1,4 +1,4 @@
-//! Steps, from one clock reading of a thread to its next: delays in between.
+//! Delays during steps. A step lasts from one clock reading of a thread to the next.
 
 use insta::assert_snapshot;
 use punctual_model::{Delay, EventKind, KernelPriority};
@@ -36,7 +36,7 @@ fn a_page_fault_and_one_from_before() {
     assert_snapshot!(stream.summary());
 }
 
-/// No event in the step itself: the page was already mapped.
+/// There is no event in the step itself, so the page was already mapped.
 #[test]
 fn a_page_fault_from_before_alone() {
     assert_snapshot!(step(8.0).event(-50.0, fault(0x1000)).summary());

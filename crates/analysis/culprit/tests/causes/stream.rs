@@ -98,7 +98,7 @@ impl Stream {
         }
     }
 
-    /// The following events are on this CPU, with this thread current.
+    /// Sets the CPU of the following events, and the thread that is current on it.
     pub(crate) fn on(mut self, cpu: u32, pid: u32) -> Self {
         (self.cpu, self.pid) = (cpu, pid);
         self
@@ -180,7 +180,7 @@ impl Stream {
         )
     }
 
-    /// The usual timer interrupt that wakes the victim, 3 µs long.
+    /// The usual timer interrupt, which takes 3 µs and wakes the victim.
     pub(crate) fn timer(self, us: f64) -> Self {
         self.timer_entry(us)
             .waking(us + 1.5)
@@ -229,8 +229,8 @@ impl Stream {
     }
 }
 
-/// `/proc/stat` of CPU 1, read 50 ms before and after the due time: its steal time rose by this
-/// many ticks of 10 ms.
+/// The steal time of CPU 1 in `/proc/stat`, read 50 ms before and 50 ms after the due time. It rose
+/// by this many ticks of 10 ms.
 pub(crate) fn ticks(count: u64) -> StealCount {
     let rise = StealRise {
         from: at_ms(-50),

@@ -1,5 +1,5 @@
 //! Stolen time of a hypervisor or the firmware, which no event shows. It must not be charged to a
-//! thread or handler that was merely current.
+//! thread or handler that merely happened to be current.
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn after_the_timer() -> Stream {
         .switch(1_980.0, find(), RUNNABLE, victim())
 }
 
-/// While an interrupt thread runs for 8 µs.
+/// The same while an interrupt thread runs for 8 µs.
 fn in_an_interrupt_thread() -> Stream {
     let thread = task("irq/24-eth0", 61, 0);
     Stream::late(2_110.0)
@@ -32,7 +32,7 @@ fn in_an_interrupt_thread() -> Stream {
         .switch(2_100.0, thread, SLEEPS, victim())
 }
 
-/// In an interrupt handler that takes 4 µs.
+/// The same in an interrupt handler that takes 4 µs.
 fn in_a_handler() -> Stream {
     Stream::late(3_080.0)
         .sleeping_beside(find())
@@ -41,7 +41,7 @@ fn in_a_handler() -> Stream {
         .switch(3_060.0, find(), RUNNABLE, victim())
 }
 
-/// In a softirq that takes 6 µs.
+/// The same in a softirq that takes 6 µs.
 fn in_a_softirq() -> Stream {
     Stream::late(3_070.0)
         .sleeping_beside(find())
@@ -161,7 +161,7 @@ fn without_counters_the_shares_are_marked() {
     }
 }
 
-/// Counters that were read long before say nothing about the current time.
+/// Counters that were read a long time before say nothing about the time of the window.
 #[test]
 fn stale_counters_prove_no_recent_rise() {
     let long_before = at(0.0) - Nanos::from_secs(4);
@@ -199,7 +199,7 @@ fn stale_counters_prove_no_recent_rise() {
     );
 }
 
-/// Usually 4 µs, and once 3 ms.
+/// Handlers that usually take 4 µs and once took 3 ms.
 fn usual(runs: u64) -> impl Fn(&mut Window) {
     move |window| {
         let length = Usual {
@@ -215,8 +215,8 @@ fn usual(runs: u64) -> impl Fn(&mut Window) {
 
 #[test]
 fn unusually_long_handler_is_an_anomaly() {
-    // Both in a virtual machine without an increase, and on a machine that cannot lose time to a
-    // hypervisor.
+    // This applies both in a virtual machine whose counters did not increase, and on a machine that
+    // cannot lose time to a hypervisor.
     for virtual_machine in [true, false] {
         let said = all_with(|window| {
             usual(12_345)(window);
@@ -231,8 +231,8 @@ fn unusually_long_handler_is_an_anomaly() {
     assert!(!few.contains("anomaly"), "{few}");
 }
 
-/// A machine with known properties: the code that ran on CPU 1 in sequence, and the time that was
-/// stolen meanwhile.
+/// A machine with known properties: the sequence of code that ran on CPU 1, and the time that was
+/// stolen while it ran.
 #[derive(Clone, Debug)]
 struct Truth {
     /// Pieces that run before the victim: kind, length in ns, and stolen time in ns.
@@ -378,15 +378,16 @@ fn truth() -> impl Strategy<Value = Truth> {
     })
 }
 
-/// Tolerance per piece: shorter pieces are not checked, and the events themselves take some time
-/// here.
+/// Tolerance per piece: shorter pieces are not checked, and writing the events themselves takes
+/// some time in these streams.
 const DOUBTED: u64 = 12_000;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
-    /// Whatever time was stolen, no code is charged more than it ran, unless the share states that
-    /// it cannot decide. A hypervisor is never charged more than it stole.
+    /// However much time was stolen, no code is charged with more time than it ran, unless the
+    /// share states that the cause is undecided. A hypervisor is never charged with more time than
+    /// it stole.
     #[test]
     fn nobody_innocent_is_accused(truth in truth()) {
         let window = truth.window();
@@ -416,7 +417,8 @@ proptest! {
         }
     }
 
-    /// If nothing is stolen and the counters are exact, the full time is charged to what ran.
+    /// If nothing is stolen and the counters are exact, the full time is charged to the code that
+    /// ran.
     #[test]
     fn nobody_guilty_is_acquitted(mut truth in truth(), smis in any::<bool>()) {
         truth.knows = if smis { Knows::Smis } else { Knows::Exactly };

@@ -1,4 +1,4 @@
-//! Threads of higher or equal rank, and the scheduler passing over a thread.
+//! Threads of higher or equal rank, and threads that the scheduler passes over.
 
 use insta::assert_snapshot;
 use punctual_model::{KernelPriority, Policy, RealTimeLimit, Scheduling};
@@ -90,7 +90,7 @@ fn its_budget_is_used_up() {
     assert_snapshot!(stream.summary());
 }
 
-/// Woken while throttled: no event shows that it is in the run queue.
+/// The victim is woken while it is throttled, so no event shows that it is in the run queue.
 #[test]
 fn thread_is_woken_while_throttled() {
     let stream = Stream::late(50_000.0)
@@ -142,8 +142,9 @@ fn throttling_cause_depends_on_kernel_version() {
     }
 }
 
-/// Its wake-up has not arrived: until its CPU writes `sched_wakeup`, the thread is not in the run
-/// queue, and threads that the CPU switches to are not preferred to it.
+/// The wake-up of the victim is still pending. Until the victim's CPU emits `sched_wakeup`, the
+/// victim is not in the run queue, so other threads to which that CPU switches were not chosen over
+/// it.
 #[test]
 fn pending_wake_up_is_no_throttle() {
     let stream = Stream::late(3_000.0)
@@ -172,14 +173,14 @@ fn it_slept_until_a_thread_woke_it() {
     assert_snapshot!(stream.summary());
 }
 
-/// A probe's loop does nothing, so a longer time cannot be its own work.
+/// A probe's loop does no work, so a longer time cannot be work of the probe.
 #[test]
 fn due_thread_ran_without_events() {
     let stream = Stream::late(5_100.0).switch(-900.0, make(), SLEEPS, victim());
     assert_snapshot!(stream.summary());
 }
 
-/// Its wait for the timer is not work either.
+/// The probe's wait for the timer is not work either.
 #[test]
 fn waiting_thread_ran_without_events() {
     let stream = Stream::late(5_100.0)

@@ -19,7 +19,7 @@ fn rise(from_us: f64, to_us: f64, throttled_ms: u64) -> Throttle {
     }
 }
 
-/// An ordinary thread that was woken in time but waited for threads of equal rank.
+/// An ordinary thread that was woken in time but then had to wait for threads of equal rank.
 fn ordinary(late: f64) -> Stream {
     let ordinary = task("victim", VICTIM, 120);
     Stream::late(late)
@@ -51,7 +51,7 @@ fn without_a_rise_others_took_it() {
     assert_snapshot!(stream.summary());
 }
 
-/// A throttle may explain part of it: both causes are named.
+/// A throttle may explain a part of the wait, so both causes are named.
 #[test]
 fn the_time_does_not_decide() {
     let stream = ordinary(50_000.0)

@@ -47,7 +47,7 @@ fn count(kind: Kind, mean: f64, random: &mut fastrand::Rng) -> u64 {
         Kind::Bursts => (0..poisson(mean / 4.0, random))
             .map(|_| 1 + (3.5 * exponential(random)) as u64)
             .sum(),
-        // One block in ten has most of the events.
+        // One block in ten contains most of the events.
         Kind::Rare if random.f64() < 0.1 => poisson(mean * 5.5, random),
         Kind::Rare => poisson(mean * 0.5, random),
         Kind::Independent | Kind::Drift(_) | Kind::Scale => poisson(mean, random),
@@ -81,7 +81,7 @@ fn experiments(kind: Kind, times: f64, machines: u64) -> Said {
     for seed in 0..machines {
         let random = &mut random(seed);
         let levels = levels(kind, random);
-        // First all blocks of one state, then all blocks of the other.
+        // All blocks of one state first, then all blocks of the other.
         let mut sums = [0, 0];
         for (place, level) in levels.iter().enumerate() {
             let second = usize::from(place >= PAIRS);

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use punctual_model::Nanos;
 
-/// Approximate number of episodes a second of a machine: six a minute.
+/// Approximate number of episodes per second on a machine, which is six per minute.
 const RATE: f64 = 0.1;
 
 /// Distribution of late periods over time.
@@ -11,21 +11,22 @@ const RATE: f64 = 0.1;
 pub(crate) enum Late {
     /// Independent of each other.
     Independent,
-    /// Bursts of 20 within 100 ms.
+    /// Bursts of 20 late periods within 100 ms.
     SparseBursts,
-    /// A burst of 20 every ten seconds.
+    /// A burst of 20 late periods every ten seconds.
     PeriodicBursts,
-    /// Each late period causes 0.7 others, 3 s later on average.
+    /// Each late period causes 0.7 further ones on average, 3 s later on average.
     SelfExciting,
     /// The machine alternates between a good and a bad mode. The parameters are the rate of the bad
     /// mode relative to the good mode, its mean length in s, and the mean time between bad modes in
     /// s.
     BadMode(f64, f64, f64),
-    /// The rate wanders. The parameters are the spread of its logarithm, and its memory in s.
+    /// The rate wanders. The parameters are the spread of its logarithm, and its correlation time
+    /// in s.
     Wander(f64, f64),
     /// The rate oscillates around its mean by 90%. The parameter is the period in s.
     Swing(f64),
-    /// Pauses without a finite variance: Pareto with index 1.5.
+    /// Pauses whose variance is not finite: a Pareto distribution with index 1.5.
     HeavyGaps,
 }
 
@@ -94,7 +95,7 @@ fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
     let mut next = 0;
     while let Some(parent) = times.get(next).copied() {
         next += 1;
-        // Poisson with mean 0.7: a product of uniforms.
+        // A Poisson variate with mean 0.7, drawn by multiplying uniform variates.
         let mut product = random.f64();
         while product > (-0.7f64).exp() {
             times.push(parent + 3.0 * exponential(random));
@@ -106,7 +107,7 @@ fn cascades(seconds: f64, random: &mut Rng) -> Vec<f64> {
 
 fn modes(worse: f64, length: f64, apart: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
     let share = length / apart;
-    // Keeps the mean rate the same.
+    // This keeps the mean rate the same.
     let good = if worse.is_finite() {
         RATE / (1.0 - share + share * worse)
     } else {
@@ -158,7 +159,7 @@ fn heavy(seconds: f64, random: &mut Rng) -> Vec<f64> {
     // Pauses are at least a third of their mean.
     let least = 1.0 / (3.0 * RATE);
     let mut pause = || least * (1.0 - random.f64()).powf(-1.0 / 1.5);
-    // The run begins at a random moment of a long time.
+    // The run begins at a random moment within a long time.
     let mut at = -200.0 * seconds.max(600.0) / 60.0;
     let mut times = Vec::new();
     while at < seconds {

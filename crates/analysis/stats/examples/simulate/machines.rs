@@ -11,9 +11,9 @@ pub(crate) enum Kind {
     Independent,
     /// Late wake-ups in bursts of 0.3 s, one every 2 s.
     Bursts,
-    /// The level wanders by this many ns, and keeps its direction for half of the run.
+    /// The level wanders by this many ns, with a correlation time of half of the run.
     Drift(f64),
-    /// The spread wanders by 30%, and keeps its direction for a tenth of the run.
+    /// The spread wanders by 30%, with a correlation time of a tenth of the run.
     Scale,
     /// One sample in 2,000 starts an episode of 50 µs and more, with two samples on average.
     Rare,

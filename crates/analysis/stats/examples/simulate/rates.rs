@@ -40,8 +40,8 @@ const LENGTHS: [u64; 3] = [60, 600, 3_600];
 /// Ratio between a limit and the true rate.
 const NEAR: f64 = 1.1;
 
-/// Longest time of a measurement until proven, in min, and the ratio between its limits and the
-/// true rate.
+/// Maximum length in min of a measurement that lasts until the result is proven, and the ratio
+/// between its limits and the true rate.
 const LONGEST: u64 = 64;
 const FAR: f64 = 1.5;
 
@@ -72,16 +72,16 @@ pub(crate) struct Counted {
     /// Mean number of episodes in a run, which is the true value.
     pub(crate) truth: f64,
     /// Number of runs whose upper bound is at least the true value, or that have no upper bound;
-    /// and the same for the lower bound.
+    /// and the corresponding number for the lower bound.
     pub(crate) upper: u64,
     pub(crate) lower: u64,
     /// Runs without a bound.
     pub(crate) none: u64,
-    /// Mean ratio of the upper bound to the truth.
+    /// Mean ratio of the upper bound to the true value.
     pub(crate) width: f64,
-    /// Verdicts if the truth is 1.1 times the limit.
+    /// Verdicts if the true value is 1.1 times the limit.
     pub(crate) above: Verdicts,
-    /// Verdicts if the limit is 1.1 times the truth.
+    /// Verdicts if the limit is 1.1 times the true value.
     pub(crate) within: Verdicts,
 }
 
@@ -119,8 +119,8 @@ pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     }
 }
 
-/// Simulates `number` machines, each measured until proven. The truth is 1.5 times the first limit,
-/// and the second limit is 1.5 times the truth.
+/// Simulates `number` machines, each measured until proven. The true value is 1.5 times the first
+/// limit, and the second limit is 1.5 times the true value.
 pub(crate) fn until_proven(late: Late, number: u64) -> [Verdicts; 2] {
     let seconds = LONGEST * 60;
     let all = machines(late, seconds, number);

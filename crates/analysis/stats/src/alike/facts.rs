@@ -18,7 +18,7 @@ pub(super) fn plain(value: &Value) -> String {
 
 /// Returns the facts of a machine by their path in JSON (`kernel.release`). CPUs with the same
 /// value are combined. `None` if a fact is unknown. Leaves out names of the machine itself, and
-/// facts that change by themselves.
+/// facts that change on their own.
 pub(super) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = host_facts(&recording.host);
     rows.insert("tune".to_owned(), recording.tune.clone());

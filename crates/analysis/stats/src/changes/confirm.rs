@@ -1,14 +1,16 @@
-//! Confirms steps: decides whether a step is significant although neighbouring runs are correlated.
+//! Confirms steps: decides whether a step is still significant when the correlation of neighbouring
+//! runs is taken into account.
 //!
 //! The level of a machine wanders, so runs are not exchangeable, and permutations find steps in
-//! series that have none. A step must therefore also be larger than such wandering explains. The
-//! statistic is the difference of the mean levels on both sides by its standard error for
+//! series that have none. A step must therefore also be larger than such wandering can explain. The
+//! statistic is the difference of the mean levels on both sides, divided by its standard error for
 //! independent runs. It is compared with its distribution in series without a step that have the
 //! same correlation: a first-order autoregression (AR(1)) with the lag-1 autocorrelation of the
 //! residuals ([`super::critical`]).
 //!
 //! A step is also compared with a smooth curve over the runs on both sides, a line or a cubic,
-//! because drift and seasons have no steps. The lower Bayesian information criterion wins.
+//! because drift and seasons contain no steps. The model with the lower Bayesian information
+//! criterion is chosen.
 
 use super::{LEAST_RUNS, critical, spikes::median};
 
@@ -19,7 +21,7 @@ pub struct Strongest {
     pub at: usize,
     /// Difference of the two means, divided by its standard error for independent runs.
     pub statistic: f64,
-    /// The lag-1 autocorrelation of the residuals, corrected for the two means that were removed.
+    /// The lag-1 autocorrelation of the residuals, corrected for the removal of two means.
     pub phi: f64,
 }
 
@@ -32,7 +34,7 @@ pub fn strongest(levels: &[f64]) -> Option<Strongest> {
     Some(Strongest { at, statistic, phi })
 }
 
-/// Returns the split at which two means explain the most.
+/// Returns the split at which two means explain the largest part of the variance.
 fn best(levels: &[f64]) -> Option<usize> {
     let runs = levels.len();
     let middle = mean(levels);
@@ -52,7 +54,7 @@ fn best(levels: &[f64]) -> Option<usize> {
     (best.0 > 0).then_some(best.0)
 }
 
-/// Returns the difference of two means by its standard error.
+/// Returns the difference of two means, divided by its standard error.
 fn statistic(before: &[f64], after: &[f64]) -> f64 {
     let apart = (mean(after) - mean(before)).abs();
     let free = (before.len() + after.len()) as f64 - 2.0;
@@ -77,7 +79,8 @@ pub(super) fn autocorrelation(segments: &[&[f64]]) -> f64 {
     of_residuals(&residuals, segments.len(), runs)
 }
 
-/// Returns the autocorrelation of residuals after removing this many means, slopes or similar.
+/// Returns the autocorrelation of residuals after this many means, slopes or similar parameters
+/// have been removed.
 pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f64 {
     let squares: f64 = residuals.iter().map(|one| one * one).sum();
     let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
@@ -89,7 +92,7 @@ pub(super) fn of_residuals(residuals: &[f64], removed: usize, runs: usize) -> f6
     corrected.clamp(0.0, 1.0)
 }
 
-/// Returns the candidate steps that are significant at this level of error, in order, each with its
+/// Returns the candidate steps that are significant at this error level, in order, each with its
 /// p-value. The candidates must be in ascending order.
 pub(super) fn confirmed(levels: &[f64], candidates: &[usize], level: f64) -> Vec<(usize, f64)> {
     let mut places = candidates.to_vec();
@@ -122,7 +125,8 @@ fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f
         let levels = clipped(levels, places);
         reposition(&levels, places);
         let phi = autocorrelation(&segments(&levels, places));
-        // A wave is smooth at each step alone, but hardly after a neighbouring step is removed.
+        // A wave looks smooth at each step by itself, but hardly does so after a neighbouring step
+        // has been removed.
         let alone = smooth(&levels, places, phi, 1);
         if alone.contains(&true) {
             let mut alone = alone.into_iter();
@@ -149,12 +153,12 @@ fn judged(levels: &[f64], places: &[usize], phi: f64) -> Vec<f64> {
         let (from, to) = super::ends(places, index, levels.len());
         let statistic = statistic(&levels[from..*at], &levels[*at..to]);
         if smooth[index] {
-            // Among such steps, the least pronounced one gets the largest value, so that it is
-            // removed first.
+            // Among the steps that a smooth curve explains, the least pronounced one gets the
+            // largest value, so that it is removed first.
             return 1.0 + 1.0 / (1.0 + statistic);
         }
         let here = (to - from) as f64;
-        // Correct for the number of segments of this length that could contain such a step.
+        // Corrects for the number of segments of this length that could contain such a step.
         (critical::p_of(statistic, to - from, phi) * runs / here).min(1.0)
     });
     each.collect()
@@ -207,8 +211,8 @@ const SURE: f64 = 3.0;
 /// like several steps.
 const TOGETHER: usize = 4;
 
-/// Returns which steps are in a range of up to `together` steps that a smooth curve explains
-/// equally well.
+/// Returns, for each step, whether it is in a range of up to `together` steps that a smooth curve
+/// explains equally well.
 fn smooth(levels: &[f64], places: &[usize], phi: f64, together: usize) -> Vec<bool> {
     let mut smooth = vec![false; places.len()];
     for first in 0..places.len() {

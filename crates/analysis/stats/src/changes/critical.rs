@@ -11,13 +11,13 @@ const PHIS: [f64; 13] = [
 /// The share of series without a step that reach a critical value.
 const SHARES: [f64; 3] = [0.1, 0.01, 0.001];
 
-/// Returns the probability of a strongest step with this statistic, or a larger one, in `runs` runs
-/// without a step whose autocorrelation is estimated as `phi`.
+/// Returns the probability that the strongest step in `runs` runs has at least this statistic if
+/// there is no step. The estimated autocorrelation of the runs is `phi`.
 ///
 /// The table is for AR(1) series with normal errors, with a true autocorrelation drawn evenly from
 /// 0 to 1. It contains the quantiles for series with the same estimate, and so includes the error
-/// of the estimate. The logarithm of the probability is interpolated linearly in that of the
-/// statistic.
+/// of the estimate. The logarithm of the probability is interpolated linearly over the logarithm of
+/// the statistic.
 pub(super) fn p_of(statistic: f64, runs: usize, phi: f64) -> f64 {
     if !statistic.is_finite() {
         return 0.0;
@@ -45,7 +45,8 @@ fn at(runs: usize, phi: f64) -> [f64; SHARES.len()] {
     values
 }
 
-/// Returns the index before a value in an ascending grid, and the position up to the next, 0 to 1.
+/// Returns the index before a value in an ascending grid, and the position between that index and
+/// the next one, from 0 to 1.
 fn between(grid: &[f64], value: f64) -> (usize, f64) {
     let place = grid
         .partition_point(|one| *one <= value)
@@ -55,7 +56,7 @@ fn between(grid: &[f64], value: f64) -> (usize, f64) {
     (place, share.clamp(0.0, 1.0))
 }
 
-/// Created by `cargo xtask simulate --only critical`: by runs, autocorrelation and share.
+/// Created by `cargo xtask simulate --only critical`. Indexed by runs, autocorrelation and share.
 #[allow(clippy::approx_constant)] // 3.14 is a simulated value.
 const TABLE: [[[f64; 3]; 13]; 13] = [
     // 8 runs

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::confirm::{mean, of_residuals, power, rest_of};
 use super::{LEAST_RUNS, Values};
 
-/// Minimum number of independent runs for a slope.
+/// Minimum number of independent runs from which a slope is calculated.
 const LEAST_INDEPENDENT: f64 = 4.0;
 
 /// A slow movement since the last step, as a straight line through the levels.
@@ -13,20 +13,20 @@ const LEAST_INDEPENDENT: f64 = 4.0;
 pub struct Drift {
     /// The first run of the line. It ends at the last run.
     pub from: usize,
-    /// Events per million periods, or the figure, at the start of the line.
+    /// Value at the start of the line: events per million periods, or the figure.
     pub before: f64,
-    /// That value at the end of the line.
+    /// The same value at the end of the line.
     pub after: f64,
     /// Ratio of the end to the start.
     pub ratio: f64,
     /// The 95% confidence interval of that ratio. Its upper end may be infinite.
     pub interval: (f64, f64),
-    /// The probability of such a slope without a drift.
+    /// The probability of such a slope if there is no drift.
     pub p: f64,
 }
 
-/// Returns the drift from this run on, or `None` if there is none at this level of error. The error
-/// of the slope takes the autocorrelation of the residuals into account.
+/// Returns the drift from this run on, or `None` if there is none at this error level. The error of
+/// the slope takes the autocorrelation of the residuals into account.
 pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) -> Option<Drift> {
     let levels = &levels[from..];
     let runs = levels.len() as f64;
@@ -41,7 +41,7 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
     let residuals: Vec<f64> = each()
         .map(|(at, level)| level - middle - slope * place(at))
         .collect();
-    // A curve in the levels would look like correlation, so remove it before the estimate.
+    // A curve in the levels would look like correlation, so it is removed before the estimate.
     let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
     let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
     let independent = runs * (1.0 - phi) / (1.0 + phi);

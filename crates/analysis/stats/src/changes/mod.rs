@@ -1,14 +1,14 @@
-//! Change points of a series of runs: steps of the rate of late periods, or of a figure of each
-//! run, to another level.
+//! Change points of a series of runs: steps at which the rate of late periods, or a figure of each
+//! run, changes to another level.
 //!
-//! Counts are scanned by the Poisson likelihood ratio with the exposure of each run. If they vary
-//! more than Poisson counts, the negative binomial likelihood is used as well. Figures are scanned
-//! by their ranks. Permutations of the runs calibrate all of them, so the distributions need not
-//! fit: a single run with many late periods is equally extreme in each permutation, and makes no
-//! change point. Series are split in two repeatedly (binary segmentation; Vostrikova, Soviet
-//! Mathematics Doklady 24, 1981), into segments of at least [`LEAST_RUNS`]. The false discovery
-//! rate is limited over all series that are judged together (Benjamini and Hochberg, Journal of the
-//! Royal Statistical Society B 57, 1995).
+//! Counts are scanned by the Poisson likelihood ratio, with the exposure of each run. If they vary
+//! more than Poisson counts, the negative binomial likelihood is also used. Figures are scanned by
+//! their ranks. All of these statistics are calibrated with permutations of the runs, so the
+//! distributions need not fit. For example, a single run with many late periods is equally extreme
+//! in each permutation, and causes no change point. Series are split in two repeatedly (binary
+//! segmentation; Vostrikova, Soviet Mathematics Doklady 24, 1981), into segments of at least
+//! [`LEAST_RUNS`]. The false discovery rate is limited over all series that are judged together
+//! (Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995).
 
 mod confirm;
 mod critical;
@@ -36,11 +36,11 @@ const PERMUTATIONS: u64 = 1_000;
 /// Maximum number of permuted runs for one split. Long series therefore get fewer permutations.
 const EFFORT: u64 = 12_000_000;
 
-/// Accepted probability that a trend without a step or drift shows one, in all of its series
-/// together. With fewer than three series, each gets a third.
+/// Accepted probability that a step or drift is reported in a trend that has none, for all of its
+/// series together. With fewer than three series, each series gets a third of this probability.
 const WRONG: f64 = 0.03;
 
-/// Factor for comparisons with limits, to tolerate rounding errors.
+/// Factor for comparisons with limits, which makes them tolerate rounding errors.
 const NEARLY: f64 = 1.0 + 1e-9;
 
 /// The scanned values, one for each run.
@@ -65,8 +65,8 @@ pub struct Step {
     pub ratio: f64,
     /// The 95% confidence interval of that ratio.
     pub interval: (f64, f64),
-    /// The probability of such a split without a change: from permutations or from wandering
-    /// levels, whichever is larger.
+    /// The probability of such a split if there is no change. This is the larger of two values: one
+    /// from permutations, and one for levels that wander.
     pub p: f64,
 }
 
@@ -79,7 +79,7 @@ impl Values {
         }
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether there are no runs.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -90,8 +90,8 @@ impl Values {
     }
 
     /// Returns values whose variance hardly depends on their level: logarithms of figures, and
-    /// square roots of counts by exposure. Counts that vary more than Poisson counts use the
-    /// corresponding transform (Anscombe, Biometrika 35, 1948).
+    /// square roots of counts by exposure. For counts that vary more than Poisson counts, the
+    /// corresponding transform is used (Anscombe, Biometrika 35, 1948).
     fn levels(&self) -> Vec<f64> {
         match self {
             Self::Counts(each) => {
@@ -118,14 +118,14 @@ impl Values {
     }
 }
 
-/// Added to a count before taking its square root.
+/// Amount that is added to a count before its square root is taken.
 const ANSCOMBE: f64 = 0.375;
 
 /// The transform from counts to levels.
 struct Scale {
     /// The mean exposure.
     exposure: f64,
-    /// The shape of the gamma distribution of their rates. Infinite for Poisson counts.
+    /// The shape of the gamma distribution of the rates. Infinite for Poisson counts.
     shape: f64,
 }
 
@@ -167,9 +167,9 @@ pub struct Course {
     pub drift: Option<Drift>,
 }
 
-/// Returns the courses of families of series, all judged together. A family follows one thing in
-/// several ways, such as late periods above several thresholds. Its series share the error of one
-/// series (Holm).
+/// Returns the courses of families of series, which are all judged together. The series of a family
+/// describe one quantity in several ways, such as late periods above several thresholds. They share
+/// the error probability of one series (Holm).
 pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
     let judged = (families.iter())
         .filter(|family| family.iter().any(Values::is_enough))
@@ -249,8 +249,8 @@ fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<
         .filter_map(|at| nearest(*at))
         .copied()
         .collect();
-    // The first split of a series with several steps is a compromise for all of them, so each one
-    // is placed again between its neighbours.
+    // The first split of a series with several steps is a compromise between all of them, so each
+    // one is placed again between its neighbours.
     for _ in 0..2 {
         for (index, split) in splits.iter().enumerate() {
             let (from, to) = ends(&places, index, values.len());
@@ -297,7 +297,7 @@ struct Split {
     by: By,
 }
 
-/// Splits further, while splits are accepted.
+/// Continues to split as long as splits are accepted.
 fn divide(
     values: &Values,
     (from, to): (usize, usize),
@@ -317,7 +317,7 @@ fn divide(
     }
 }
 
-/// Returns the best split of a range, with its probability without a change.
+/// Returns the best split of a range, with its probability if there is no change.
 fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Option<Split> {
     if to - from < 2 * LEAST_RUNS {
         return None;
@@ -325,12 +325,13 @@ fn split(values: &Values, from: usize, to: usize, judged: u64, seed: u64) -> Opt
     let mut pairs = values.part(from, to);
     pairs.best(By::Plain)?;
     let runs = (to - from) as u64;
-    // Two likelihoods share the error, so each needs twice as many permutations.
+    // The two likelihoods share the error probability, so each of them needs twice as many
+    // permutations.
     let one = PERMUTATIONS * if pairs.is_spread() { 2 } else { 1 };
     let most = (one * judged.max(1)).min((EFFORT / runs).max(one)) - 1;
     let mut random = Rng::with_seed(seed ^ (from as u64) << 32 ^ to as u64);
     let (p, by) = pairs.p_of(most, &mut random);
-    // The permutations changed the order of the runs, so scan the original again.
+    // The permutations changed the order of the runs, so the original order is scanned again.
     let at = from + values.part(from, to).best(by)?;
     Some(Split { at, p, by })
 }

@@ -1,17 +1,17 @@
-//! The best split of a series of runs, and its probability without a change.
+//! The best split of a series of runs, and its probability if there is no change.
 
 use fastrand::Rng;
 
 use super::LEAST_RUNS;
 
-/// A permutation test ends after this many permutations that are as extreme, when its p-value is
-/// sufficiently accurate (Besag and Clifford, Biometrika 78, 1991).
+/// A permutation test ends after this many permutations that are equally extreme, because its
+/// p-value is then sufficiently accurate (Besag and Clifford, Biometrika 78, 1991).
 const EXTREME_ENOUGH: u64 = 10;
 
 /// Maximum number of places that are tried for a split in a permutation.
 const PLACES: usize = 1_024;
 
-/// Ratios that differ by less are treated as equal.
+/// Ratios that differ by less than this are treated as equal.
 const NEAR: f64 = 1e-9;
 
 /// Half of the 95% quantile of chi-squared with one degree of freedom.
@@ -29,7 +29,7 @@ pub(super) enum By {
     /// Poisson counts, or ranks.
     Plain,
     /// Negative binomial counts. In the Poisson likelihood, a few consecutive high counts are as
-    /// improbable as a separate level, and hide a step.
+    /// improbable as a separate level, and would hide a step.
     Spread,
 }
 
@@ -39,22 +39,22 @@ pub(super) struct Pairs {
     is_counts: bool,
 }
 
-/// Variation of counts beyond Poisson: their rates have a gamma distribution.
+/// Variation of counts in excess of Poisson counts: their rates have a gamma distribution.
 #[derive(Clone, Copy)]
 struct Excess {
-    /// The shape of that distribution for a run of mean exposure.
+    /// The shape of that distribution for a run with the mean exposure.
     shape: f64,
     /// The mean exposure.
     exposure: f64,
 }
 
 impl Excess {
-    /// Estimates the variation by moments of neighbours, which a change of level hardly affects.
-    /// Returns `None` if the counts vary no more than Poisson counts.
+    /// Estimates the variation from moments of neighbouring runs, which are hardly affected by a
+    /// change of level. Returns `None` if the counts vary no more than Poisson counts.
     fn new(each: &[(f64, f64)]) -> Option<Self> {
         let (events, exposure) = sum(each);
         let mean = events / each.len() as f64;
-        // The sums start at one more, so that they are not zero.
+        // One is added to the sums, so that they are not zero.
         let (mut beyond, mut squares) = (0.0, mean * mean);
         for pair in each.windows(2) {
             let ((a, here), (b, there)) = (pair[0], pair[1]);
@@ -123,13 +123,13 @@ impl Pairs {
     }
 
     /// Returns whether counts vary so much that both likelihoods are used. The order of the runs
-    /// does not matter, so permutations get the same answer.
+    /// does not matter, so the answer is the same for permutations.
     pub(super) fn is_spread(&self) -> bool {
         self.is_counts && dispersion(&self.each, &[]) > SPREAD
     }
 
     /// Returns the log likelihood ratio of each split by both likelihoods, indexed by the number of
-    /// runs before it. Without `excess` they are equal.
+    /// runs before it. Without `excess`, the two ratios are equal.
     fn ratios(
         &self,
         stride: usize,
@@ -182,13 +182,14 @@ impl Pairs {
     /// Returns the probability of splits as good as the best ones in a random order, from at most
     /// `most` permutations, and the likelihood of the better one.
     ///
-    /// The smaller probability of the two likelihoods counts. The same permutations show how often
-    /// it is that small (Westfall and Young, Resampling-Based Multiple Testing, 1993).
+    /// The smaller of the two likelihoods' probabilities counts. The same permutations show how
+    /// often it is that small (Westfall and Young, Resampling-Based Multiple Testing, 1993).
     pub(super) fn p_of(&mut self, most: u64, random: &mut Rng) -> (f64, By) {
         let stride = self.each.len().div_ceil(PLACES).max(1);
         let is_spread = self.is_spread();
         let ratios = |pairs: &Self| pairs.best_of(stride, is_spread).map(|best| best.1);
-        // For a fair test, the observed split uses the same places as the permutations.
+        // To keep the test fair, the observed split is searched at the same places as the splits of
+        // the permutations.
         let seen = ratios(self);
         let mut drawn = vec![seen];
         let mut extreme = [0u64; 2];
@@ -198,7 +199,7 @@ impl Pairs {
             for (count, (best, seen)) in extreme.iter_mut().zip(best.iter().zip(seen)) {
                 *count += u64::from(*best >= seen - NEAR);
             }
-            // Without a second likelihood, both are equal.
+            // If there is no second likelihood, both numbers are equal.
             let least = extreme[0].min(extreme[1]);
             if least >= EXTREME_ENOUGH {
                 return (least as f64 / done as f64, By::Plain);
@@ -212,8 +213,8 @@ impl Pairs {
         }
     }
 
-    /// Returns the range of the split with about 95% confidence: the places whose likelihood is
-    /// close to that of the best one.
+    /// Returns the range that contains the split with about 95% confidence. It covers the places
+    /// whose likelihood is close to that of the best place.
     pub(super) fn where_about(&self, at: usize) -> (usize, usize) {
         let spread = if self.is_counts {
             dispersion(&self.each[..at], &self.each[at..])
@@ -276,7 +277,7 @@ fn likelihood((events, exposure): (f64, f64)) -> f64 {
 }
 
 /// Returns the ratio of the variation of counts to that of Poisson counts, on both sides of a
-/// split: Pearson's chi-squared by its degrees of freedom, at least 1.
+/// split: Pearson's chi-squared divided by its degrees of freedom, at least 1.
 fn dispersion(before: &[(f64, f64)], after: &[(f64, f64)]) -> f64 {
     let mut squares = 0.0;
     for side in [before, after] {
@@ -304,7 +305,7 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
     let spread = dispersion(&a, &b);
     let total = |side: &[(f64, f64)]| {
         let (events, exposure) = sum(side);
-        // Add half an event, so that the ratio exists without events.
+        // Half an event is added, so that the ratio exists even if there are no events.
         (events + 0.5, exposure.max(1.0))
     };
     let ((few, time), (many, later)) = (total(&a), total(&b));
@@ -313,10 +314,10 @@ pub(super) fn ratio_of_rates(before: &[(u64, u64)], after: &[(u64, u64)]) -> (f6
     (ratio, (ratio / wide, ratio * wide))
 }
 
-/// Returns the ratio of two medians. The interval is from the ratios of all pairs.
+/// Returns the ratio of two medians. The interval is derived from the ratios of all pairs.
 pub(super) fn ratio_of_figures(before: &[f64], after: &[f64]) -> (f64, (f64, f64)) {
     let ratio = super::spikes::median(after) / super::spikes::median(before);
-    // For long sides, evenly spaced runs are sufficient and fast.
+    // If a side has many runs, a selection of evenly spaced ones is sufficient and fast.
     let thinned = |side: &[f64]| -> Vec<f64> {
         let stride = side.len().div_ceil(30).max(1);
         let mut sorted = side.to_vec();

@@ -3,19 +3,19 @@
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::gamma_lr;
 
-/// The probability that a segment without spikes lists one.
+/// The probability that a spike is reported in a segment that has none.
 const ALPHA: f64 = 0.001;
 
 /// A maximum is a spike if it is this many interquartile ranges above the third quartile (of
 /// logarithms): one run in 4,000 if maxima have an extreme-value distribution.
 const RANGES: f64 = 4.5;
 
-/// Minimum factor above the third quartile, so that nearly equal maxima have no spikes.
+/// Minimum factor above the third quartile, so that none of several nearly equal maxima is a spike.
 const FACTOR: f64 = 1.25;
 
-/// Returns the runs of a segment with more events than the others explain: negative binomial, with
-/// mean and variance of the others. The most extreme run is removed first, so that it does not hide
-/// the next.
+/// Returns the runs of a segment with more events than the other runs can explain. Their
+/// distribution is taken to be negative binomial, with the mean and variance of the other runs. The
+/// most extreme run is removed first, so that it does not hide the next.
 pub(crate) fn spiked_counts(counts: &[(u64, u64)]) -> Vec<usize> {
     let mut rest: Vec<usize> = (0..counts.len()).collect();
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
     let all = others.iter().fold((0.0, 0.0), |sum, one| {
         (sum.0 + one.0 as f64, sum.1 + one.1 as f64)
     });
-    // Add half an event: if the others have no events, a single one is not a spike.
+    // Half an event is added: if the others have no events, a single event is not a spike.
     let rate = (all.0 + 0.5) / all.1.max(1.0);
     let mean = rate * exposure as f64;
     let squares = others.iter().map(|one| {
@@ -68,7 +68,7 @@ fn tail((events, exposure): (u64, u64), others: &[(u64, u64)]) -> f64 {
 }
 
 /// Returns the runs whose maximum is far above those of their segment. `segments` has the start of
-/// each segment. `maxima` may have any unit, and 0 stands for a run without one.
+/// each segment. `maxima` may have any unit, and 0 means that a run has no maximum.
 pub fn spiked_maxima(maxima: &[f64], segments: &[usize]) -> Vec<usize> {
     let logs: Vec<f64> = maxima
         .iter()
@@ -102,7 +102,7 @@ fn stretches(starts: &[usize], runs: usize) -> Vec<(usize, usize)> {
     starts.iter().copied().zip(ends).collect()
 }
 
-/// Returns the median, or 0 without values.
+/// Returns the median, or 0 if there are no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -101,7 +101,7 @@ fn single_spiked_run_is_no_change() {
 fn a_lone_maximum_is_a_spike() {
     let mut random = Rng::with_seed(4);
     let mut maxima: Vec<f64> = (0..224).map(|_| 80.0 + 10.0 * random.f64()).collect();
-    // A lower level has no spike.
+    // There are no spikes at a lower level.
     maxima[150..].iter_mut().for_each(|max| *max /= 2.0);
     assert_eq!(spiked_maxima(&maxima, &[0, 150]), NONE);
     maxima[40] = 200.0;
@@ -153,7 +153,7 @@ fn the_same_series_gives_the_same_answer() {
     assert_eq!(courses_of(&all, 4)[0], courses_of(&all, 4)[2]);
 }
 
-/// The table is correct: the expected share of new series without a step reaches its values.
+/// The table is correct: of new series without a step, the expected share reaches its values.
 #[test]
 fn critical_values_match_their_probabilities() {
     for (runs, phi) in [(16, 0.3), (64, 0.0), (64, 0.5), (180, 0.7)] {
@@ -180,7 +180,7 @@ fn critical_values_rise_with_what_hangs_together() {
     let p = |statistic, phi| critical::p_of(statistic, 224, phi);
     assert!(p(6.0, 0.0) < 0.001 && p(6.0, 0.3) < 0.005 && p(6.0, 0.7) > 0.1);
     assert!(p(0.0, 0.0) == 1.0 && p(f64::INFINITY, 0.9) == 0.0);
-    // Values beyond the table get the result of its edge.
+    // For values beyond the table, the result is that of its edge.
     assert_eq!(p(6.0, 1.0), p(6.0, 2.0));
     assert_eq!(
         critical::p_of(5.0, 1_024, 0.5),

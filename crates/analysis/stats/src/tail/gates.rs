@@ -7,8 +7,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 /// Journal of Econometrics 54, 1992, table 1).
 const KPSS: f64 = 0.463;
 
-/// Returns the probability of correlations as large as the first `lags` correlations, in
-/// independent counts (Ljung and Box, Biometrika 65, 1978). Returns 1 for equal counts.
+/// Returns the probability that independent counts show correlations as large as these counts do at
+/// the first `lags` lags (Ljung and Box, Biometrika 65, 1978). Returns 1 for equal counts.
 pub(super) fn ljung_box(counts: &[f64], lags: usize) -> f64 {
     let number = counts.len() as f64;
     let mean = counts.iter().sum::<f64>() / number.max(1.0);

@@ -4,21 +4,21 @@
 /// A generalised Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpd {
-    /// Its scale, in the unit of the excesses.
+    /// Scale, in the unit of the excesses.
     pub scale: f64,
-    /// Its shape: negative for a tail with an upper end, positive for a heavy tail.
+    /// Shape: negative for a tail with an upper end, positive for a heavy tail.
     pub shape: f64,
     /// The logarithm of the likelihood.
     pub log_likelihood: f64,
 }
 
-/// Below this, the shape counts as exponential.
+/// If the absolute value of the shape is below this, the distribution counts as exponential.
 const FLAT: f64 = 1e-6;
 
-/// The smallest shape in the search. Below it, the likelihood has no maximum.
+/// The smallest shape that is searched. For smaller shapes, the likelihood has no maximum.
 const LEAST_SHAPE: f64 = -0.5;
 
-/// Fits excesses, all above 0. `None` with fewer than ten.
+/// Fits a distribution to excesses, which must all be above 0. `None` if there are fewer than ten.
 pub fn fit(excesses: &[f64]) -> Option<Gpd> {
     let largest = excesses.iter().copied().fold(0.0, f64::max);
     let usable = excesses.len() >= 10 && excesses.iter().all(|x| *x > 0.0 && x.is_finite());

@@ -2,7 +2,7 @@
 
 use super::{LEAST, ROWS};
 
-/// Reason why a tail has no remark.
+/// Reason why there is no remark on a tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoTail {

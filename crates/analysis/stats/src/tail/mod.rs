@@ -1,5 +1,6 @@
 //! Extrapolation of the tail of a measurement to a longer time, assuming that the tail continues as
-//! observed. The result is a remark and never a verdict, because rarer causes remain unseen.
+//! observed. The result is only a remark and never a verdict, because rarer causes have not been
+//! seen.
 
 mod gates;
 mod gpd;
@@ -12,14 +13,16 @@ use punctual_model::{Histogram, Nanos, Recording, TailRemark, ThreadRecord};
 pub use gpd::{Gpd, fit};
 pub use missing::NoTail;
 
-/// The tail begins above this quantile. The fits above the other quantiles must be the same.
+/// The tail begins above this quantile. The fits above the other quantiles must have the same
+/// result.
 const BEGINS: f64 = 0.995;
 const OTHERS: [f64; 2] = [0.99, 0.9975];
 
 /// Length of the extrapolated time, in multiples of the measurement.
 const AHEAD: u64 = 10;
 
-/// Smallest number of samples above the threshold for a fit, and the largest number that is used.
+/// Smallest number of samples above the threshold that a fit requires, and the largest number that
+/// it uses.
 const LEAST: u64 = 100;
 const MOST: usize = 1_000;
 
@@ -29,10 +32,10 @@ const ROWS: usize = 20;
 /// Number of simulated tails for the interval and the goodness-of-fit test.
 const DRAWS: u64 = 200;
 
-/// Limit of the p-values of all gates. Below it, a gate refuses the tail.
+/// Limit for the p-values of all gates. A gate rejects the tail if its p-value is below this.
 const CHANCE: f64 = 0.05;
 
-/// Returns the remark on the selected threads, or why there is none.
+/// Returns the remark on the selected threads, or the reason why there is none.
 ///
 /// # Errors
 /// Returns why the tail cannot be extrapolated.
@@ -93,8 +96,8 @@ fn tail_count(all: &Histogram, begins: Nanos) -> u64 {
     above.map(|(_, _, count)| count).sum()
 }
 
-/// Returns the excesses over a threshold in ascending order, spread over their buckets. Of more
-/// than [`MOST`], selects that many evenly.
+/// Returns the excesses over a threshold in ascending order, spread over their buckets. If there
+/// are more than [`MOST`], selects that many at even distances.
 fn above(all: &Histogram, begins: Nanos) -> Vec<f64> {
     let buckets = all.buckets();
     let mut values = Vec::new();
@@ -136,8 +139,8 @@ fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(),
     }
 }
 
-/// Returns the level with its interval if the fit passes the Cramér-von Mises test, with tails
-/// drawn from the fit itself.
+/// Returns the level with its interval if the fit passes the Cramér-von Mises test, which uses
+/// tails drawn from the fit itself.
 fn drawn(begins: Nanos, excesses: &[f64], found: Gpd, number: u64) -> Result<[Nanos; 3], NoTail> {
     let ahead = (number * AHEAD) as f64;
     let distance = found.distance(excesses);
@@ -207,7 +210,7 @@ mod tests {
         let found: Vec<TailRemark> = (0..20)
             .filter_map(|seed| remark(&steady(seed), |_| true).ok())
             .collect();
-        // Each of the three gates refuses about 5% by chance.
+        // Each of the three gates rejects about 5% of the tails by chance.
         assert!(found.len() >= 14, "{}", found.len());
         let holds = |one: &&TailRemark| {
             let [low, high] = [one.low_ns, one.high_ns].map(|level| level.0 as f64);

@@ -28,7 +28,7 @@ pub fn measured_how(recording: &Recording) -> Facts {
 /// Facts whose values are lists of words, which are compared word by word.
 const LISTS: [&str; 1] = ["kernel.command_line"];
 
-/// Returns the facts that are known for both and differ.
+/// Returns the facts that are known for both recordings and differ.
 pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
     let known = before.iter().filter_map(|(name, old)| {
         let (old, new) = (old.as_deref()?, after.get(name)?.as_deref()?);
@@ -89,11 +89,11 @@ pub struct FactsDiffer {
     pub a: RecordingId,
     /// The second recording.
     pub b: RecordingId,
-    /// Facts and settings that are known for both and differ.
+    /// Facts and settings that are known for both recordings and differ.
     pub differences: Vec<FactDifference>,
-    /// Facts that are known for one only, or for neither.
+    /// Facts that are known for only one recording, or for neither.
     pub not_known: Vec<String>,
-    /// Number of facts that are known for both and equal.
+    /// Number of facts that are known for both recordings and are equal.
     pub equal: usize,
 }
 
@@ -102,7 +102,7 @@ pub const OPTION: &str = "CONFIG_";
 /// Prefix of audit findings.
 pub const FINDING: &str = "audit.";
 
-/// Returns the state of these kernel configuration options, which must be known.
+/// Returns the state of these kernel configuration options. The configuration must be known.
 fn options_of(host: &HostFacts, names: &BTreeSet<&String>) -> Facts {
     let options = &host.kernel.options;
     let state = |name: &String| {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::changes::{self, Course, LEAST_RUNS, Step, Values};
 
-/// Minimum factor of a step or drift of p50 or p99 that is listed.
+/// Minimum factor by which a step or drift must change p50 or p99 to be listed.
 const LEAST_FACTOR: f64 = 1.1;
 
 /// Number of families of series: the tail, p99 and p50.
@@ -86,7 +86,7 @@ impl<'a> Followings<'a> {
         near::by_run(&self.runs, &self.turns)
     }
 
-    /// Returns the start times of its runs.
+    /// Returns the start times of the group's runs.
     pub(super) fn times(&self) -> impl Iterator<Item = jiff::Timestamp> + '_ {
         self.runs.iter().map(|run| run.started)
     }
@@ -184,7 +184,8 @@ impl<'a> Followings<'a> {
         }
     }
 
-    /// Gives change points of the group at this index an ID from run and figure.
+    /// Assigns each change point of the group at this index an ID, which is derived from the run
+    /// and the figure.
     fn name(&self, place: usize, changes: &mut [ChangePoint]) {
         let group = match place {
             0 => String::new(),
@@ -198,8 +199,8 @@ impl<'a> Followings<'a> {
                 change.followed.name()
             );
             if changes[..index].iter().any(|other| other.id == id) {
-                // Two thresholds of late periods can change at the same run, in opposite
-                // directions.
+                // Two thresholds of late periods can both have a change at the same run, in
+                // opposite directions.
                 id.push_str(if change.worse { "-worse" } else { "-better" });
             }
             changes[index].id = id;
@@ -228,7 +229,7 @@ impl<'a> Followings<'a> {
     }
 
     /// Returns whether an acknowledgement refers to this change point, which may have moved by a
-    /// few runs since.
+    /// few runs since then.
     fn is_meant(&self, change: &ChangePoint, known: &Acknowledgement) -> bool {
         let run = self.runs[change.run];
         let near = self.runs[change.run.saturating_sub(LEAST_RUNS)].started;
@@ -300,7 +301,7 @@ impl<'a> Followings<'a> {
 }
 
 /// Returns one change point for a step that is found above several thresholds: the one with the
-/// largest certain ratio.
+/// confidence interval of the ratio that is farthest from 1.
 fn plainest(mut found: Vec<ChangePoint>) -> Vec<ChangePoint> {
     let surely = |change: &ChangePoint| {
         if change.worse {

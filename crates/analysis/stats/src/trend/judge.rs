@@ -20,7 +20,7 @@ pub fn judge(runs: &[Run], question: Question) -> Trend {
     runs.sort_by_key(|run| (run.started, run.recording));
     let mut by_group: BTreeMap<(bool, String, CpuClass), Vec<&Run>> = BTreeMap::new();
     for run in runs {
-        // Runs without load first.
+        // Runs without load come first.
         let key = (run.load != "idle", run.load.clone(), run.cpus);
         by_group.entry(key).or_default().push(run);
     }

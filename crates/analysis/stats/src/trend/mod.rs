@@ -51,7 +51,7 @@ pub struct TrendQuery {
     /// Only runs of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Only runs from here on.
+    /// Only runs from this time on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// Count only the due periods above this latency.
@@ -99,11 +99,11 @@ pub struct Trend {
 pub enum TrendVerdict {
     /// No group has enough runs to be judged.
     NotJudged,
-    /// No regression remains, or all are acknowledged.
+    /// No regression remains, or all remaining ones are acknowledged.
     NoWorsening,
-    /// No regression remains, but a figure gets worse slowly.
+    /// No regression remains, but a figure is slowly getting worse.
     Drifting,
-    /// A regression remains that is not acknowledged.
+    /// A regression that is not acknowledged remains.
     Worse,
 }
 
@@ -127,7 +127,7 @@ pub struct Group {
     pub runs: Vec<RunFigures>,
     /// Change points in chronological order.
     pub changes: Vec<ChangePoint>,
-    /// Figures that move slowly in one direction since their last change point.
+    /// Figures that have been moving slowly in one direction since their last change point.
     #[serde(default)]
     pub drifts: Vec<Drifting>,
     /// Single runs that stand out, as indexes into `runs`.
@@ -172,7 +172,7 @@ pub enum Followed {
 }
 
 impl Followed {
-    /// Returns its name.
+    /// Returns the name of the figure.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tail => "tail",
@@ -182,10 +182,10 @@ impl Followed {
     }
 }
 
-/// A step of a group to another level.
+/// A step at which a figure of a group changes to another level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangePoint {
-    /// The ID for acknowledging it.
+    /// The ID with which the change point is acknowledged.
     pub id: String,
     /// The figure whose level changed.
     pub followed: Followed,
@@ -194,9 +194,9 @@ pub struct ChangePoint {
     pub threshold_ns: Option<Nanos>,
     /// The first run of the new level, as an index into `runs`.
     pub run: usize,
-    /// Its recording.
+    /// The recording of that run.
     pub recording: RecordingId,
-    /// Its start.
+    /// The start of that run.
     pub at: Timestamp,
     /// Earliest start of the first run of the new level, with about 95% confidence.
     pub earliest: Timestamp,
@@ -214,18 +214,19 @@ pub struct ChangePoint {
     pub high: Option<f64>,
     /// The median of the runs' maxima before the change.
     pub max_before_ns: Option<Nanos>,
-    /// The median of the runs' maxima after it.
+    /// The median of the runs' maxima after the change.
     pub max_after_ns: Option<Nanos>,
-    /// The probability of such a step without a change, given that levels wander.
+    /// The probability of such a step if there is no change, taking into account that levels
+    /// wander.
     pub p: f64,
     /// Whether the new level is worse.
     pub worse: bool,
-    /// Whether it remains: the newest level is not back at the old one.
+    /// Whether the change remains, which means that the newest level is not back at the old one.
     pub stands: bool,
-    /// Facts that changed near it, the nearest first.
+    /// Facts that changed near the change point, the nearest first.
     pub facts: Vec<NearFact>,
-    /// Number of runs before and after it that were searched for such facts. Null if no fact is
-    /// known on both sides.
+    /// Number of runs before and after the change point that were searched for such facts. Null if
+    /// no fact is known both before and after it.
     #[serde(default)]
     pub facts_within_runs: Option<usize>,
     /// The acknowledgement with its author and reason. Null if there is none.
@@ -244,9 +245,10 @@ pub struct Drifting {
     pub run: usize,
     /// Start of that run.
     pub from: Timestamp,
-    /// The level at its start: due periods above the threshold per million, or ns for p50 and p99.
+    /// The level at the start of the line: due periods above the threshold per million, or ns for
+    /// p50 and p99.
     pub before: f64,
-    /// The level at its end.
+    /// The level at the end of the line.
     pub after: f64,
     /// Ratio of the end to the start. Null if the start is zero.
     pub ratio: Option<f64>,
@@ -254,9 +256,9 @@ pub struct Drifting {
     pub low: f64,
     /// Upper end. Null if unbounded.
     pub high: Option<f64>,
-    /// The probability of such a line without a drift, given that levels wander.
+    /// The probability of such a line if there is no drift, taking into account that levels wander.
     pub p: f64,
-    /// Whether it gets worse.
+    /// Whether the figure is getting worse.
     pub worse: bool,
 }
 
@@ -266,7 +268,7 @@ pub struct NearFact {
     /// The fact and its values.
     #[serde(flatten)]
     pub difference: FactDifference,
-    /// Distance in runs from the change point: negative before it, 0 exactly there.
+    /// Distance in runs from the change point: negative before the change point, 0 exactly at it.
     #[serde(default)]
     pub runs_away: i64,
     /// Number of changes within the runs that were searched.
@@ -277,17 +279,17 @@ pub struct NearFact {
 /// A single run that stands out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spike {
-    /// Its index in `runs`.
+    /// Index of that run in `runs`.
     pub run: usize,
     /// The recording.
     pub recording: RecordingId,
-    /// Its start.
+    /// Start of that run.
     pub at: Timestamp,
-    /// Its largest latency.
+    /// Largest latency of that run.
     pub max_ns: Option<Nanos>,
     /// The median maximum of its segment.
     pub usual_max_ns: Option<Nanos>,
-    /// Its due periods above the threshold.
+    /// Number of its due periods above the threshold.
     pub above: Option<u64>,
     /// Whether its maximum stands out.
     pub by_max: bool,
@@ -298,7 +300,7 @@ pub struct Spike {
 /// A fact with two values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactDifference {
-    /// Its name: `kernel.command_line`.
+    /// Name of the fact: `kernel.command_line`.
     pub fact: String,
     /// The value before. Null if unknown.
     pub before: Option<String>,
@@ -315,9 +317,9 @@ pub struct FactDifference {
 /// Facts that changed from one run to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactChange {
-    /// The first recording with the new facts.
+    /// The first recording with the new values.
     pub recording: RecordingId,
-    /// Its start.
+    /// Start of that recording.
     pub at: Timestamp,
     /// The changes.
     pub facts: Vec<FactDifference>,
@@ -326,7 +328,7 @@ pub struct FactChange {
 /// A slot that did not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hole {
-    /// Its due time.
+    /// Due time of the slot.
     pub due: Timestamp,
     /// Reason why it did not run.
     pub reason: String,
@@ -354,7 +356,7 @@ pub struct Acknowledgement {
     pub cpus: CpuClass,
     /// The figure that changed.
     pub followed: Followed,
-    /// Whether it was a regression.
+    /// Whether the change was a regression.
     pub worse: bool,
     /// The first run of the new level, as found at that time.
     pub recording: RecordingId,
@@ -385,7 +387,7 @@ impl Group {
         level * usual as f64 / 1e6
     }
 
-    /// Returns the runs of this group among all judged runs, the oldest first.
+    /// Selects the runs of this group from all judged runs, and returns them with the oldest first.
     pub fn pick<'a>(&self, runs: &'a [Run]) -> Vec<&'a Run> {
         let first = self.runs.first().map(|run| run.started);
         let mut own: Vec<&Run> = (runs.iter())
@@ -418,7 +420,7 @@ fn of_figure(followed: Followed, threshold: Option<Nanos>) -> String {
 }
 
 impl Drifting {
-    /// Returns the figure that moves: `late > 310 µs`, `p99`.
+    /// Returns the figure that is drifting: `late > 310 µs`, `p99`.
     pub fn what(&self) -> String {
         of_figure(self.followed, self.threshold_ns)
     }
@@ -430,7 +432,7 @@ impl ChangePoint {
         of_figure(self.followed, self.threshold_ns)
     }
 
-    /// Returns whether it needs attention.
+    /// Returns whether the change point needs attention.
     pub fn is_open_worsening(&self) -> bool {
         self.worse && self.stands && self.acknowledged.is_none()
     }

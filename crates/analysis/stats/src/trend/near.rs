@@ -7,15 +7,15 @@ use super::facts::differing;
 use super::{FactChange, FactDifference, NearFact, Run};
 use crate::changes::LEAST_RUNS;
 
-/// Minimum number of runs that are searched before and after a change point. If counts vary much,
-/// its position is off by a few runs.
+/// Minimum number of runs that are searched before and after a change point. If counts vary a lot,
+/// the position of the change point is off by a few runs.
 const REACH: usize = 2 * LEAST_RUNS;
 
 /// A fact whose value differs from its previous known value.
 pub(super) struct Turn {
     /// The last run with the old value.
     last: usize,
-    /// The first run with the new value. It is unknown for the runs in between.
+    /// The first run with the new value. The value is unknown for the runs in between.
     first: usize,
     difference: FactDifference,
 }
@@ -60,7 +60,7 @@ pub(super) fn by_run(runs: &[&Run], turns: &[Turn]) -> Vec<FactChange> {
 
 /// Returns the facts that changed near a change point, the nearest first, and the number of runs
 /// that were searched. The change point is at a run, with a range of uncertainty. The number is
-/// `None` if no fact is known on both sides.
+/// `None` if no fact is known both before and after the change point.
 pub(super) fn near(
     runs: &[&Run],
     turns: &[Turn],

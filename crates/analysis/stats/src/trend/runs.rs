@@ -9,7 +9,7 @@ use punctual_model::{
 
 use super::Facts;
 
-/// The periods of one run with one load on one class of CPUs.
+/// The periods of one run that have the same load and the same class of CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// The recording.
@@ -24,7 +24,7 @@ pub struct Run {
     pub rows: Rows,
     /// Number of due periods.
     pub due: u64,
-    /// Missed periods of unknown latency among them.
+    /// Number of missed periods of unknown latency among them.
     pub unknown: u64,
     /// p50 of the due periods.
     pub p50: Option<Nanos>,
@@ -41,7 +41,7 @@ pub struct Run {
 }
 
 /// Latencies by bucket: lower edge in ns and count, in ascending order. Stored in a few bytes for
-/// each bucket, because a series of ten years has millions.
+/// each bucket, because a series of ten years has millions of buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows(Box<[u8]>);
 
@@ -67,7 +67,7 @@ impl Rows {
         })
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no buckets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -95,8 +95,8 @@ impl FromIterator<(u64, u64)> for Rows {
 }
 
 impl Run {
-    /// Returns the number of due periods that are known to exceed `limit`. Periods in its own
-    /// bucket are not included.
+    /// Returns the number of due periods that are known to exceed `limit`. Periods in the same
+    /// bucket as the limit are not included.
     pub fn above(&self, limit: Nanos) -> u64 {
         let above = self.rows.iter().filter(|(lower, _)| *lower > limit.0);
         above.fold(0, |sum, (_, count)| sum.saturating_add(count))
@@ -125,7 +125,7 @@ pub struct Setup {
     pub facts: Arc<Facts>,
 }
 
-/// Returns the groups of a run that contain periods.
+/// Returns those groups of a run that contain periods.
 pub fn runs_of(run: &SeriesRun, setup: &Setup) -> Vec<Run> {
     let filled = run.groups.iter().filter(|group| group.due > 0);
     filled.map(|group| of_group(run, group, setup)).collect()

@@ -100,7 +100,7 @@ fn the_parameter_is_named_at_each_change() {
         assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
         assert_eq!(change.worse, number % 2 == 1);
     }
-    // The last regression remains, and the one before is over.
+    // The last regression remains, and the one before it is over.
     let standing: Vec<bool> = group.changes.iter().map(|change| change.stands).collect();
     assert_eq!(standing, [false, false, false, true]);
     assert_eq!(trend.verdict, TrendVerdict::Worse);
@@ -171,8 +171,8 @@ fn rise_of_rare_lateness_is_found() {
     assert_eq!(calm.verdict, TrendVerdict::NoWorsening, "{}", calm.sentence);
 }
 
-/// Facts near a step at run 40: one changed there, one a run later, one long before, and one was
-/// unknown around it.
+/// Facts near a step at run 40: one fact changed at that run, one a run later and one long before.
+/// Another fact was unknown around that run.
 #[test]
 fn causes_are_listed_by_their_distance() {
     let mut runs = rare(80, 40);
@@ -219,7 +219,7 @@ fn absence_of_changed_facts_is_reported() {
     assert_eq!(within(&runs), (0, None));
 }
 
-/// p99 rises by half in 100 runs: not a step, but not good.
+/// p99 rises by half within 100 runs. This is not a step, but the verdict is not good either.
 #[test]
 fn drift_is_neither_step_nor_fine() {
     let mut runs = made_up(100, &[]);

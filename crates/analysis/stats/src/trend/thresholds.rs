@@ -5,7 +5,7 @@ use punctual_model::Nanos;
 use super::Run;
 use crate::changes::LEAST_RUNS;
 
-/// Largest number of thresholds of a group's tail, without the limit of the requirement.
+/// Maximum number of thresholds of a group's tail, not counting the limit of the requirement.
 const MOST: usize = 7;
 
 /// The thresholds of a group.
@@ -17,10 +17,10 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    /// Returns the requested threshold. Without one, returns the limit of the requirement, a
-    /// latency that half of the runs exceed, and the steps 1, 2, 5, 10 and so on from the usual p99
-    /// to the largest latency. A rise of rare late periods is visible only above the latencies that
-    /// most runs reach.
+    /// Returns the requested threshold. If none was requested, returns the limit of the
+    /// requirement, a latency that half of the runs exceed, and the steps 1, 2, 5, 10 and so on
+    /// from the usual p99 to the largest latency. A rise of rare late periods is visible only above
+    /// the latencies that most runs reach.
     pub(super) fn new(runs: &[&Run], asked: Option<Nanos>) -> Self {
         if let Some(asked) = asked {
             return Self {
@@ -36,7 +36,8 @@ impl Thresholds {
             let counts: Vec<u64> = runs.iter().map(|run| run.above(*threshold)).collect();
             let late = counts.iter().filter(|count| **count > 0).count();
             let is_new = Some(*threshold) == shown || !known.contains(&counts);
-            // A level needs this many runs with late periods, so with fewer there can be no step.
+            // A level must contain at least this many runs with late periods. If there are fewer,
+            // there can be no step.
             let is_followed = is_new && late >= LEAST_RUNS;
             if is_followed {
                 known.push(counts);
@@ -71,9 +72,9 @@ fn steps(runs: &[&Run]) -> Vec<Nanos> {
     fits.or(all.last()).cloned().unwrap_or_default()
 }
 
-/// Returns a latency, rounded to two digits, that half of the runs exceed several times. With less
-/// than 0.5 late periods in a run, no method finds a step. With a few of them, even a temporary
-/// level between two steps is found.
+/// Returns a latency, rounded to two digits, that half of the runs exceed several times. With fewer
+/// than 0.5 late periods per run, no method finds a step. With a few late periods per run, even a
+/// temporary level between two steps is found.
 fn usual(runs: &[&Run]) -> Option<Nanos> {
     let mut high: Vec<u64> = runs
         .iter()

@@ -20,8 +20,8 @@ fn found(baseline: Machine, candidate: Machine, pairs: u64) -> usize {
     (0..pairs).filter(differs).count()
 }
 
-/// A level that keeps its direction for half of the run, in rows of 50 ms. With only the plain mean
-/// of the slowest waves, 10% and more were false alarms.
+/// A level with a correlation time of half of the run, in rows of 50 ms. When only the plain mean
+/// of the slowest waves was used, there were 10% of false alarms or more.
 #[test]
 fn half_run_drift_is_no_difference() {
     let each = [40.0, 80.0, 150.0, 300.0].map(|by| {
@@ -42,7 +42,7 @@ fn equal_machines_of_each_kind_rarely_differ() {
     }
 }
 
-/// The latency above the minimum doubles in a run of ten seconds.
+/// In a run of ten seconds, the part of the latency above the minimum is doubled.
 #[test]
 fn ten_seconds_reveal_doubled_noise() {
     for (kind, least) in [

@@ -3,10 +3,10 @@
 
 use crate::rates::{KINDS, count, until_proven};
 
-/// Number of machines of a kind.
+/// Number of machines of each kind.
 const MACHINES: u64 = 100;
 
-/// 95 of 100 are expected. Three standard deviations less are 88.
+/// 95 of 100 are expected. Three standard deviations below that is 88.
 #[test]
 fn bounds_hold_for_long_enough_runs() {
     for (name, late, change) in KINDS {
@@ -25,7 +25,7 @@ fn bounds_hold_for_long_enough_runs() {
     }
 }
 
-/// The bound of independent episodes is not much above the truth.
+/// The bound of independent episodes is not much above the true value.
 #[test]
 fn independent_episodes_bound_is_near_truth() {
     let found = count(KINDS[0].1, 600, MACHINES);
@@ -36,7 +36,8 @@ fn independent_episodes_bound_is_near_truth() {
 fn until_proven_is_rarely_wrong() {
     for (name, late, change) in KINDS {
         let [above, within] = until_proven(late, MACHINES);
-        // The guarantee ends at a tenth of the longest time.
+        // The guarantee applies only if the time between changes is less than a tenth of the
+        // longest time.
         if change < 360.0 {
             assert!(above.held <= 12, "{name}: {above:?}");
             assert!(within.broken <= 12, "{name}: {within:?}");

@@ -3,7 +3,7 @@
 
 use crate::wandering::{Moves, course, figures, is_found};
 
-/// Number of series.
+/// Number of series of each kind.
 const SERIES: u64 = 30;
 
 /// Returns the number of series whose course satisfies `is_so`.
@@ -13,7 +13,7 @@ fn seen(moves: Moves, phi: f64, is_so: fn(&punctual_stats::changes::Course) -> b
 }
 
 /// Permutations alone found a step in 66% of the series with an autocorrelation of 0.7, and in
-/// nearly all with 0.9.
+/// nearly all series with 0.9.
 #[test]
 fn levels_that_wander_have_no_steps() {
     for phi in [0.0, 0.3, 0.5, 0.7, 0.9] {
@@ -23,7 +23,7 @@ fn levels_that_wander_have_no_steps() {
     }
 }
 
-/// Permutations alone found one in 86% of the series that drift.
+/// Permutations alone found a step in 86% of the series that drift.
 #[test]
 fn slow_drift_is_no_step() {
     for phi in [0.0, 0.5] {

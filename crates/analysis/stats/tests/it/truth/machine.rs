@@ -18,12 +18,12 @@ pub(crate) struct Machine {
     pub(crate) shift: f64,
     /// Factor for the noise above the minimum latency.
     pub(crate) scale: f64,
-    /// Missed periods in a thousand, in every other second.
+    /// Number of missed periods per thousand, in every other second.
     pub(crate) missed: u64,
-    /// Bursts: the chance that one begins in a second, the chance that it ends, and the share of
-    /// its samples that are late, by at least 10 µs.
+    /// Parameters of bursts: the probability that one begins in a second, the probability that it
+    /// ends, and the share of its samples that are late by at least 10 µs.
     pub(crate) bursts: (f64, f64, f64),
-    /// Spread of a level that changes very slowly, in ns: 95% of it stay in the next second.
+    /// Spread of a level that changes very slowly, in ns: 95% of it remains in the next second.
     pub(crate) slow: f64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
 
 impl Machine {
     pub(crate) fn run(self, seed: u64) -> Recording {
-        // Scramble the seed, because generators with neighbouring seeds begin alike.
+        // Scrambles the seed, because generators with neighbouring seeds begin alike.
         let stirred = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
         let mut random =
             fastrand::Rng::with_seed(stirred.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (stirred >> 31));

@@ -33,8 +33,9 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
     })
 }
 
-/// Of 60 pairs of equal machines, at most 3 (5%) may alarm. For one figure alone, 3 are expected,
-/// and three standard deviations more are 8. The seeds are fixed, so the result is always the same.
+/// Of 60 pairs of equal machines, at most 3 (5%) may cause a false alarm. For one figure alone, 3
+/// are expected, and three standard deviations above that is 8. The seeds are fixed, so the result
+/// is always the same.
 fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
@@ -67,8 +68,8 @@ fn equal_machines_are_rarely_said_to_differ() {
     ]);
 }
 
-/// Late samples in a few bursts a run; and a level that wanders very slowly, hidden by the noise of
-/// each second, so that a second hardly predicts the next.
+/// Late samples in a few bursts per run, and a level that wanders very slowly, hidden by the noise
+/// of each second, so that a second hardly predicts the next.
 #[test]
 fn bursts_and_slow_waves_rarely_mislead() {
     let bursts = Machine {
@@ -111,8 +112,9 @@ fn bursts_and_slow_waves_rarely_mislead() {
     ]);
 }
 
-/// Avoiding false alarms must not hide real differences. 400 ns are five times the standard error
-/// of the median here. Some are missed, because a drift can be as large.
+/// Avoiding false alarms must not hide real differences. In this test, 400 ns is five times the
+/// standard error of the median. Some of the differences are missed, because a drift can be just as
+/// large.
 #[test]
 fn clear_differences_are_found_nearly_always() {
     let shifted = Machine {
@@ -129,7 +131,7 @@ fn clear_differences_are_found_nearly_always() {
     assert!(found >= 40, "{found}");
 }
 
-/// The interval contains the truth in about 95 of 100 pairs, or a few more.
+/// The interval contains the true value in about 95 of 100 pairs, or a few more.
 #[test]
 fn intervals_hold_the_truth() {
     let shifted = Machine {
@@ -171,7 +173,7 @@ fn shift_is_found_with_sign_and_size() {
     assert!(back.summary.contains("p50 lower by"), "{}", back.summary);
 }
 
-/// Only the tail is longer: the median stays, and p99 changes.
+/// Only the tail is longer: the median stays the same, and p99 changes.
 #[test]
 fn longer_tail_changes_only_the_tail() {
     let machine = Machine {
@@ -286,7 +288,7 @@ fn too_little_is_unknown_and_said_why() {
     assert!(compare(&empty, &USUAL.run(1), &options()).is_err());
 }
 
-/// A figure that rises all the time is not judged, and not reported as equal.
+/// A figure that rises all the time is neither judged nor reported as equal.
 #[test]
 fn what_is_too_slow_is_unknown() {
     let machine = Machine {
@@ -328,13 +330,13 @@ fn quantile_claim_needs_samples_above() {
     let comparison = compare(&machine.run(1), &machine.run(2), &options).unwrap();
     let quantiles = &comparison.channels[0].quantiles;
     assert!(quantiles[0].estimate.is_some());
-    // Six samples above: a value, but no interval.
+    // With six samples above the quantile, there is a value but no interval.
     assert!(quantiles[1].baseline_ns.is_some() && quantiles[1].estimate.is_none());
     assert!(quantiles[2].baseline_ns.is_none());
 }
 
-/// Two runs of ten seconds in their usual rows, one with a tail five times as late. The result must
-/// be more than "unknown".
+/// Two runs of ten seconds with rows of the usual length. One of the runs has a tail five times as
+/// late. The result must be more than "unknown".
 #[test]
 fn ten_seconds_reveal_fivefold_tail() {
     let run = Machine {
@@ -357,7 +359,7 @@ fn ten_seconds_reveal_fivefold_tail() {
     let found = found.count();
     eprintln!("{found} of 40 tails found");
     assert!(found >= 25, "{found}");
-    // If there are too few rows, the sentence reports the observed ratio.
+    // If there are too few rows, the sentence still reports the observed ratio.
     let short = Machine { seconds: 9, ..late };
     let comparison = comparison_between(&run.run(1), &short.run(2));
     assert!(
@@ -395,8 +397,8 @@ proptest! {
         }
         let later = |comparison: &Comparison| comparison.channels[0].later.probability.unwrap();
         prop_assert!((later(&there) + later(&back) - 1.0).abs() < 1e-9);
-        // If they are far apart, no draw has the wrong sign. Another test counts with fixed seeds
-        // how often the difference is found (`shift_is_found_with_sign_and_size`).
+        // If the two machines are far apart, no draw has the wrong sign. Another test counts with
+        // fixed seeds how often the difference is found (`shift_is_found_with_sign_and_size`).
         if shift.abs() > 1_000.0 {
             let wrong = if shift > 0.0 {
 (Change::Better, Change::Worse)
@@ -420,7 +422,7 @@ proptest! {
         }
         for (thread, start, count, missed) in rows {
             let row = recording.series.rows[0].clone();
-            // Counts that a file may contain, without overflow of their sum.
+            // Counts that a file may contain. Their sum must not overflow.
             let (count, missed) = (count >> 8, missed >> 8);
             recording.series.rows.push(IntervalRow {
                 thread,

@@ -39,7 +39,7 @@ const SHORT: Machine = Machine {
     ..USUAL
 };
 
-/// Differences between starts mislead a comparison of two runs. With several runs a side, the run
+/// Differences between starts mislead a comparison of two runs. With several runs per side, the run
 /// is the unit.
 #[test]
 fn start_differences_rarely_mislead_comparison() {
@@ -51,7 +51,7 @@ fn start_differences_rarely_mislead_comparison() {
         });
         pairs.count()
     };
-    // 3 of 60 are expected at 5%. Three standard deviations more are 8.
+    // At 5%, 3 of 60 are expected. Three standard deviations above that is 8.
     let (four, six) = (alarms(4), alarms(6));
     eprintln!("{four} alarms of 4 runs a side, {six} of 6, of 60");
     assert!(four <= 8 && six <= 8, "{four} {six}");
@@ -74,7 +74,8 @@ fn runs_show_difference_too_few_claim_nothing() {
     let runs = median.runs_ns.as_ref().unwrap();
     assert_eq!((runs[0].len(), runs[1].len()), (4, 4));
     assert_eq!(comparison.candidate.runs.len(), 4);
-    // With three runs a side, 2 of 20 permutations are as extreme, however far apart the sides are.
+    // With three runs per side, 2 of 20 permutations are as extreme, however far apart the sides
+    // are.
     let comparison = of_runs(&started(SHORT, 3, 2), &started(shifted, 3, 3));
     assert_eq!(comparison.change, Change::Unknown);
     let short = &comparison.shortfalls;
