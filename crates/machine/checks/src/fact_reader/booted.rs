@@ -7,7 +7,7 @@ use crate::boot::{boot_words, same_parameter};
 use crate::kernel::{self, OptionState};
 
 impl<'a> FactReader<'a> {
-    /// Returns all values of a parameter on the kernel's command line, in their order. A parameter
+    /// Returns all values of a parameter on the kernel's command line, in order. A parameter
     /// without `=` has the value "".
     pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
         let command_line = &self.host().kernel.command_line;
@@ -57,7 +57,8 @@ impl<'a> FactReader<'a> {
     /// Returns the state of a kernel option, `CONFIG_…`.
     ///
     /// # Errors
-    /// *Unknown* if the configuration is missing, or is partial and does not mention the option.
+    /// Returns *unknown* if the configuration is missing, or if it is partial and does not mention
+    /// the option.
     pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
         let config = &self.facts.kernel_config;
         let source = format!("{} {option}", config.source);
@@ -86,11 +87,11 @@ impl<'a> FactReader<'a> {
         self.host().kernel.architecture.get().map(String::as_str)
     }
 
-    /// Returns whether a parameter is given and has an effect. It has one only in a kernel with
-    /// `option`.
+    /// Returns whether a parameter is given and has an effect. It has an effect only in a kernel
+    /// that is built with `option`.
     ///
     /// # Errors
-    /// *Unknown* if the parameter is given but the state of the option is not known.
+    /// Returns *unknown* if the parameter is given but the state of the option is not known.
     pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
         if self.boot(parameter)?.is_none() {
             return Ok(Obeyed::NotGiven);

@@ -1,4 +1,4 @@
-//! Checks of interrupts: their affinities, and where they were handled.
+//! Checks of interrupts: their affinities, and the CPUs that handled them.
 
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
@@ -305,7 +305,7 @@ fn on_measured<'a>(
 
 fn devices(reader: &FactReader) -> Judged {
     let (found, count) = on_measured(reader, EFFECTIVE)?;
-    // An interrupt without a handler does not occur.
+    // An interrupt without a handler never occurs.
     let handled: Vec<_> = found
         .into_iter()
         .filter_map(|(file, list)| {

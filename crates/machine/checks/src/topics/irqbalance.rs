@@ -1,11 +1,11 @@
-//! The CPUs that irqbalance leaves alone.
+//! The CPUs to which irqbalance assigns no interrupts.
 
 use punctual_model::{CpuSet, unmask};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::{BASE, Check, Remedy};
 
-/// Environment files of the distributions' units.
+/// Environment files that the units of the distributions use.
 const FILES: [&str; 3] = [
     "/etc/default/irqbalance",
     "/etc/sysconfig/irqbalance",

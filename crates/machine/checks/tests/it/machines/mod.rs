@@ -1,4 +1,4 @@
-//! Machines that are generated, because they would be thousands of files.
+//! Machines whose files are generated, because storing them would take thousands of files.
 
 use std::fs;
 use std::path::Path;
