@@ -10,7 +10,7 @@ use crate::root::Root;
 /// Number of bytes of the hash that are used, as sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
-/// Words of the kernel's command line that name the boot loader's files. They can differ between
+/// Words on the kernel's command line that name files of the boot loader. They can differ between
 /// boots of the same machine and have no effect on its behaviour.
 const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back_entry="];
 
@@ -28,7 +28,7 @@ const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back
 ///   and command line;
 /// - the source of a fact, and the reason why it is unknown.
 ///
-/// That a fact is unknown is part of the hash, so the fingerprint can differ if fewer files are
+/// Whether a fact is known is part of the hash, so the fingerprint can differ if fewer files are
 /// readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
     digits(&canonical_text(facts))
@@ -39,15 +39,15 @@ pub(crate) fn digits(text: &str) -> String {
         .iter()
         .take(KEPT)
         .fold(String::new(), |mut digits, byte| {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = write!(digits, "{byte:02x}");
             digits
         })
 }
 
 /// Returns sixteen hexadecimal digits of a hash of machine-id(5). The hash is specific to this
-/// program, so that other programs do not compute the same. Without that file, returns the
-/// machine's name, or `unknown` without both.
+/// program, so that other programs do not compute the same value. If that file is missing, returns
+/// the machine's name, or `unknown` if the name is missing as well.
 pub(crate) fn machine(root: &Root) -> String {
     match root.word("/etc/machine-id").value {
         Some(id) => digits(&format!("punctual recordings of {id}")),
@@ -56,7 +56,7 @@ pub(crate) fn machine(root: &Root) -> String {
 }
 
 /// Formats one line for each fact. The order and the words are part of the fingerprint: if they
-/// change, every stored recording appears to be from another machine.
+/// change, every stored recording will appear to be from another machine.
 fn canonical_text(facts: &HostFacts) -> String {
     let mut lines = Lines::default();
     kernel(&mut lines, &facts.kernel);

@@ -1,4 +1,4 @@
-//! Tests on the machine that runs them.
+//! Tests that read the machine on which they run.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

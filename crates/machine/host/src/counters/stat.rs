@@ -18,7 +18,7 @@ pub(super) struct Stat {
 const STEAL: usize = 7;
 
 impl Stat {
-    /// Parses the known lines and skips others.
+    /// Parses the known lines and skips all others.
     pub(super) fn parse(text: &str) -> Self {
         let mut stat = Self::default();
         for line in text.lines() {

@@ -1,5 +1,5 @@
-//! The tables of /proc/interrupts and /proc/softirqs: a header with CPUs, then a row for each
-//! counter with a column for each CPU.
+//! The tables of /proc/interrupts and /proc/softirqs: a header that lists CPUs, then one row per
+//! counter with one column per CPU.
 
 use crate::NoHeader;
 
@@ -19,8 +19,8 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// ID of the counter, such as `24`, `LOC` or `TIMER`.
     pub(crate) id: String,
-    /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or the ID if the kernel shows no
-    /// more.
+    /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or only the ID if the kernel shows
+    /// nothing else.
     pub(crate) name: String,
     /// Counts of the CPUs, in the order of the table's columns.
     counts: Vec<u64>,
@@ -31,8 +31,8 @@ pub(crate) struct Row {
 const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 
 impl Table {
-    /// Parses a table. Fails only if the header is missing. Skips lines that are not rows, and the
-    /// second of two rows with the same ID.
+    /// Parses a table. Fails only if the header is missing. Lines that are not rows are skipped, as
+    /// is the second of two rows with the same ID.
     pub(crate) fn parse(text: &str) -> Result<Self, NoHeader> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines

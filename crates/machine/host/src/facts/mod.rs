@@ -48,7 +48,7 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
     facts
 }
 
-/// Returns the vendor of the processor: `GenuineIntel`.
+/// Returns the vendor of the processor, such as `GenuineIntel`.
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
@@ -69,7 +69,7 @@ pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     (config.source().to_owned(), config.into_text())
 }
 
-/// Returns whether facts include an option of the kernel's configuration: `PREEMPT_RT`.
+/// Returns whether facts include an option of the kernel's configuration, such as `PREEMPT_RT`.
 pub fn keeps_option(name: &str) -> bool {
     config::matters(name)
 }

@@ -26,7 +26,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> Proce
 }
 
 /// Returns the processor's own name for its model. On Arm, returns the names of its cores, because
-/// `model name` is missing or has only the instruction set.
+/// `model name` is missing there or contains only the instruction set.
 fn model(info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if !cores.is_empty() {
@@ -36,8 +36,8 @@ fn model(info: &CpuInfo) -> Fact<String> {
             .collect();
         return Fact::known(names.join(" + "), CPUINFO);
     }
-    // Keys by architecture: x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before it had part
-    // numbers.
+    // Keys by architecture: x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm processors that
+    // have no part numbers.
     first_of(
         info,
         &[

@@ -125,7 +125,7 @@ impl Perf {
     }
 }
 
-/// Returns the CPUs on which to read the counters of a PMU: one for each package or core.
+/// Returns the CPUs on which the counters of a PMU must be read: one per package or core.
 fn masked(root: &Root, pmu: &str) -> CpuSet {
     let mask = root.text(&format!("{DEVICES}/{pmu}/cpumask"));
     mask.ok()

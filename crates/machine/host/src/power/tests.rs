@@ -1,4 +1,4 @@
-//! Tests on invented trees of files.
+//! Tests with invented trees of files.
 
 use super::*;
 
