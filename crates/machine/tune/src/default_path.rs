@@ -12,7 +12,7 @@ use crate::TuneError;
 /// other users. Relative paths are ignored, as the XDG Base Directory Specification requires.
 ///
 /// # Errors
-/// [`TuneError::NoPlace`] if neither variable is set.
+/// Returns [`TuneError::NoPlace`] if neither variable is set.
 pub fn default_path(
     euid_is_root: bool,
     env: &dyn Fn(&str) -> Option<OsString>,

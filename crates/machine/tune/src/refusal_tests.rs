@@ -91,7 +91,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
         assert_eq!(machine.snapshot(), before, "{at}");
         (machine, result)
     };
-    // The journal is read-only from the first record on, or from one in the middle.
+    // The journal becomes read-only at the first record or at a later one.
     for at in [0, 60] {
         let (machine, result) = done(at);
         let error = result.unwrap_err();
@@ -102,7 +102,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
         );
         assert!(text.contains("Read-only file system"), "{text}");
         assert!(text.contains("run `punctual tune revert` again"), "{text}");
-        // Once the journal can be written, there is nothing left to undo.
+        // Once the journal can be written again, there is nothing left to undo.
         let again = reverted(&machine).unwrap();
         assert!(
             again.iter().all(|one| one.how == How::WasThere),

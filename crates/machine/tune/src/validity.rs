@@ -1,4 +1,5 @@
-//! Decides whether a value may be written, before a change and for values from a journal.
+//! Decides whether a value may be written. This is checked before a change, and for values from a
+//! journal.
 
 use std::io::ErrorKind;
 
@@ -49,12 +50,12 @@ pub(crate) fn check_kept(
     let access = access(setting);
     let sound = value.is_empty() || sound(setting, value).is_ok();
     let holds = sound && access.holds(instance, value);
-    // A number needs no check against the list: intel_pstate lists some preferences by name that
-    // can also be numbers.
+    // A number is not checked against the list, because intel_pstate lists only the names of
+    // preferences that can also be numbers.
     let listed = || match access.offered(target, instance) {
         Ok(None) => Ok(true),
         Ok(Some(words)) => Ok(words.iter().any(|word| word == value)),
-        // The file disappeared with its device; the write that follows will report that.
+        // The file disappeared with its device; the write that follows will report this.
         Err(TuneError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),
     };

@@ -7,7 +7,7 @@ use punctual_model::WrittenFile;
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
 use crate::boot_files::ENTRIES;
 
-/// Folder of the variables of the Boot Loader Interface.
+/// Folder that contains the variables of the Boot Loader Interface.
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
@@ -66,7 +66,7 @@ impl SystemdBoot {
         made.collect()
     }
 
-    /// Returns the running kernel's entry with this entry's name and words.
+    /// Returns a copy of the running kernel's entry, with the name and words of this entry.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let mut made = format!("title punctual: {}\n", entry.title);
         let mut options = Vec::new();
