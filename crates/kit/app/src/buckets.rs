@@ -31,7 +31,7 @@ pub const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
 /// The bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
-/// A chain of comparisons with constant divisors: the compiler turns each division into a
+/// This is a chain of comparisons with constant divisors. The compiler turns each division into a
 /// multiplication, and common latencies leave the chain after a few well-predicted branches. A loop
 /// or a logarithm costs more.
 #[inline(always)]
