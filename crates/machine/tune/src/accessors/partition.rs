@@ -1,9 +1,9 @@
 //! Creates a cpuset for CPUs that the scheduler excludes from load balancing.
 //!
-//! With cgroup v2, the cpuset is a child of the root group whose `cpuset.cpus.partition` is
-//! `isolated`. With v1, load balancing is off in the root group and in a child with the measured
-//! CPUs; a second child has all other CPUs, and the tasks of the root group are moved to that
-//! child. If the program is killed after any step, the removal continues from that state.
+//! With cgroup v2, the cpuset is a child of the root group, with `isolated` in its
+//! `cpuset.cpus.partition`. With v1, load balancing is off in the root group and in a child with
+//! the measured CPUs; a second child has all other CPUs, and the tasks of the root group are moved
+//! to that child. If the program is killed after any step, the removal continues from that state.
 
 use std::io;
 
