@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 // The version of this interface. Programs compare it with punctual_abi_version() at startup, to
-// detect a library that was built for another header.
+// detect a library that was built for a different header.
 #define PUNCTUAL_ABI_VERSION 1
 
-// The handling of releases that passed while the previous job was running.
+// How to handle releases that passed while the previous job was still running.
 typedef enum {
   // Skips them; the next job runs at the next release.
   PUNCTUAL_OVERRUN_SKIP = 0,
@@ -59,7 +59,7 @@ typedef struct punctual_periodic punctual_periodic;
 // Opaque type behind a handle.
 typedef struct punctual_system_call_guard punctual_system_call_guard;
 
-// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
+// A thread's calls of malloc and related functions. `punctual_malloc.c` writes them.
 typedef struct {
   // 1 inside a region, otherwise 0.
   uint8_t in_region;
@@ -258,7 +258,7 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// Returns the interface version of the library: PUNCTUAL_ABI_VERSION of its header.
+// Returns the interface version of the library, which is PUNCTUAL_ABI_VERSION in its header.
 uint32_t punctual_abi_version(void);
 
 // Registers the function that returns a thread's state. `punctual_malloc.c` calls this before
@@ -272,9 +272,9 @@ void punctual_allocation_install(punctual_allocation_state_of state_of);
 // longer in use.
 void punctual_allocation_guard_drop(punctual_allocation_guard_h handle);
 
-// Makes a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
+// Creates a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
 // aligned_alloc and posix_memalign inside regions. The program continues after a violation. A
-// thread can have one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
+// thread can have only one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
 // compiled into the program.
 //
 // # Safety
@@ -350,8 +350,8 @@ void punctual_figures_drop(punctual_figures_h handle);
 // `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 void punctual_channel_drop(punctual_channel_h handle);
 
-// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
-// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
+// Creates the figures of this application in sealed memory, with `channels` channels (1 to 64).
+// Errors: EINVAL; EOPNOTSUPP before Linux 5.1; the errors of memfd_create(2).
 //
 // # Safety
 // `storage` is NULL or points to a punctual_figures_t, `name` ends in a zero byte, and `handle`
@@ -361,8 +361,8 @@ int punctual_figures_new(punctual_figures_t *storage,
                          size_t channels,
                          punctual_figures_h *handle);
 
-// Makes a channel for the measurements of the calling thread. It may outlive the handle of its
-// figures. Errors: EINVAL; ENOSPC if all channels are in use.
+// Creates a channel for the measurements of the calling thread. The channel may outlive the handle
+// of its figures. Errors: EINVAL; ENOSPC if all channels are in use.
 //
 // # Safety
 // `storage` is NULL or points to a punctual_channel_t, `spec` points to a structure that begins
@@ -397,7 +397,7 @@ void punctual_system_call_guard_drop(punctual_system_call_guard_h handle);
 // `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 void punctual_page_fault_guard_drop(punctual_page_fault_guard_h handle);
 
-// Makes a guard that counts the calling thread's system calls inside regions. The program
+// Creates a guard that counts the calling thread's system calls inside regions. The program
 // continues after a violation. Errors: EOPNOTSUPP before Linux 5.11 and on architectures other
 // than x86-64; EBUSY if another part of the program handles SIGSYS.
 //
@@ -427,9 +427,9 @@ int punctual_system_call_guard_leave(punctual_system_call_guard_h_ref handle);
 int punctual_system_call_guard_violations(punctual_system_call_guard_h_ref handle,
                                           punctual_violations_t *violations);
 
-// Makes a guard that counts the calling thread's page faults inside regions. The program continues
-// after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the program
-// handles SIGTRAP.
+// Creates a guard that counts the calling thread's page faults inside regions. The program
+// continues after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the
+// program handles SIGTRAP.
 //
 // # Safety
 // `storage` is NULL or points to a punctual_page_fault_guard_t, and `handle` points to writable
@@ -463,8 +463,8 @@ int punctual_page_fault_guard_violations(punctual_page_fault_guard_h_ref handle,
 // `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 void punctual_monitor_drop(punctual_monitor_h handle);
 
-// Makes an unlocked monitor for the threads of this process. It must not be moved. Errors: ENOSYS
-// if the kernel has no priority inheritance.
+// Creates an unlocked monitor for the threads of this process. The monitor must not be moved.
+// Errors: ENOSYS if the kernel has no priority inheritance.
 //
 // # Safety
 // `storage` is NULL or points to a punctual_monitor_t, and `handle` points to writable memory.
@@ -483,8 +483,8 @@ int punctual_monitor_lock(punctual_monitor_h_ref handle);
 // `handle` is a monitor.
 int punctual_monitor_unlock(punctual_monitor_h_ref handle);
 
-// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious:
-// check the condition again. Errors: EPERM if this thread does not hold the lock.
+// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious,
+// so check the condition again. Errors: EPERM if this thread does not hold the lock.
 //
 // # Safety
 // `handle` is a monitor.
@@ -516,7 +516,7 @@ int punctual_monitor_notify_all(punctual_monitor_h_ref handle);
 // `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 void punctual_periodic_drop(punctual_periodic_h handle);
 
-// Makes a loop for the thread that calls punctual_periodic_wait(), which waits with
+// Creates a loop for the thread that calls punctual_periodic_wait(). This function waits with
 // clock_nanosleep(2) on CLOCK_MONOTONIC. Errors: EINVAL.
 //
 // # Safety
@@ -593,7 +593,8 @@ int punctual_lock_memory(void);
 // Touches `bytes` bytes of the calling thread's stack. Errors: EINVAL if the stack is smaller.
 int punctual_prefault_stack(size_t bytes);
 
-// Returns CLOCK_MONOTONIC in nanoseconds. Makes no system call with the common clock sources.
+// Returns CLOCK_MONOTONIC in nanoseconds. With the common clock sources, this makes no system
+// call.
 int64_t punctual_now_ns(void);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@ use crate::guard::punctual_violations_t;
 use crate::handle::{Object, end, fits, get, store};
 use crate::sized::write;
 
-/// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
+/// A thread's calls of malloc and related functions. `punctual_malloc.c` writes them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_allocation_state_t {
@@ -79,7 +79,7 @@ impl Guard {
     }
 
     fn set(&self, in_region: u8) {
-        // The fences keep the calls of the region between the two stores.
+        // The fences ensure that the calls of the region stay between the two stores.
         compiler_fence(Ordering::SeqCst);
         // SAFETY: as in `new`, because a guard does not leave its thread.
         unsafe { ptr::addr_of_mut!((*self.0).in_region).write_volatile(in_region) };
@@ -107,9 +107,9 @@ pub unsafe extern "C" fn punctual_allocation_guard_drop(handle: punctual_allocat
     });
 }
 
-/// Makes a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
+/// Creates a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
 /// aligned_alloc and posix_memalign inside regions. The program continues after a violation. A
-/// thread can have one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
+/// thread can have only one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
 /// compiled into the program.
 ///
 /// # Safety

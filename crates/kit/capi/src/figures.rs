@@ -103,8 +103,8 @@ unsafe impl Sized_ for punctual_channel_spec_t {
     const NAME: &'static str = "punctual_channel_spec_t";
 }
 
-/// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
-/// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
+/// Creates the figures of this application in sealed memory, with `channels` channels (1 to 64).
+/// Errors: EINVAL; EOPNOTSUPP before Linux 5.1; the errors of memfd_create(2).
 ///
 /// # Safety
 /// `storage` is NULL or points to a punctual_figures_t, `name` ends in a zero byte, and `handle`
@@ -125,8 +125,8 @@ pub unsafe extern "C" fn punctual_figures_new(
     })
 }
 
-/// Makes a channel for the measurements of the calling thread. It may outlive the handle of its
-/// figures. Errors: EINVAL; ENOSPC if all channels are in use.
+/// Creates a channel for the measurements of the calling thread. The channel may outlive the handle
+/// of its figures. Errors: EINVAL; ENOSPC if all channels are in use.
 ///
 /// # Safety
 /// `storage` is NULL or points to a punctual_channel_t, `spec` points to a structure that begins

@@ -97,7 +97,7 @@ fn violations_of(found: &Violations) -> punctual_violations_t {
     }
 }
 
-/// Makes a guard that counts the calling thread's system calls inside regions. The program
+/// Creates a guard that counts the calling thread's system calls inside regions. The program
 /// continues after a violation. Errors: EOPNOTSUPP before Linux 5.11 and on architectures other
 /// than x86-64; EBUSY if another part of the program handles SIGSYS.
 ///
@@ -165,9 +165,9 @@ pub unsafe extern "C" fn punctual_system_call_guard_violations(
     })
 }
 
-/// Makes a guard that counts the calling thread's page faults inside regions. The program continues
-/// after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the program
-/// handles SIGTRAP.
+/// Creates a guard that counts the calling thread's page faults inside regions. The program
+/// continues after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the
+/// program handles SIGTRAP.
 ///
 /// # Safety
 /// `storage` is NULL or points to a punctual_page_fault_guard_t, and `handle` points to writable

@@ -41,10 +41,10 @@ pub use tcp::*;
 pub use thread::*;
 
 /// The version of this interface. Programs compare it with punctual_abi_version() at startup, to
-/// detect a library that was built for another header.
+/// detect a library that was built for a different header.
 pub const PUNCTUAL_ABI_VERSION: u32 = 1;
 
-/// Returns the interface version of the library: PUNCTUAL_ABI_VERSION of its header.
+/// Returns the interface version of the library, which is PUNCTUAL_ABI_VERSION in its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_abi_version() -> u32 {
     PUNCTUAL_ABI_VERSION

@@ -36,8 +36,8 @@ pub unsafe extern "C" fn punctual_monitor_drop(handle: punctual_monitor_h) {
     });
 }
 
-/// Makes an unlocked monitor for the threads of this process. It must not be moved. Errors: ENOSYS
-/// if the kernel has no priority inheritance.
+/// Creates an unlocked monitor for the threads of this process. The monitor must not be moved.
+/// Errors: ENOSYS if the kernel has no priority inheritance.
 ///
 /// # Safety
 /// `storage` is NULL or points to a punctual_monitor_t, and `handle` points to writable memory.
@@ -81,8 +81,8 @@ pub unsafe extern "C" fn punctual_monitor_unlock(handle: punctual_monitor_h_ref)
     })
 }
 
-/// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious:
-/// check the condition again. Errors: EPERM if this thread does not hold the lock.
+/// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious,
+/// so check the condition again. Errors: EPERM if this thread does not hold the lock.
 ///
 /// # Safety
 /// `handle` is a monitor.

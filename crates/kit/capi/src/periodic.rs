@@ -37,7 +37,7 @@ pub unsafe extern "C" fn punctual_periodic_drop(handle: punctual_periodic_h) {
     });
 }
 
-/// The handling of releases that passed while the previous job was running.
+/// How to handle releases that passed while the previous job was still running.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_overrun {
@@ -110,7 +110,7 @@ unsafe impl Sized_ for punctual_account_t {
     const NAME: &'static str = "punctual_account_t";
 }
 
-/// Makes a loop for the thread that calls punctual_periodic_wait(), which waits with
+/// Creates a loop for the thread that calls punctual_periodic_wait(). This function waits with
 /// clock_nanosleep(2) on CLOCK_MONOTONIC. Errors: EINVAL.
 ///
 /// # Safety

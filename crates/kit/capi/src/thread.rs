@@ -102,7 +102,8 @@ pub extern "C" fn punctual_prefault_stack(bytes: usize) -> c_int {
     answer(|| Ok(punctual_rt::prefault_stack(bytes)?))
 }
 
-/// Returns CLOCK_MONOTONIC in nanoseconds. Makes no system call with the common clock sources.
+/// Returns CLOCK_MONOTONIC in nanoseconds. With the common clock sources, this makes no system
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> i64 {
     Clock::Monotonic.now().as_nanos().cast_signed()
