@@ -1,5 +1,5 @@
-//! A 1 kHz loop set up correctly: memory locked before the thread starts, a prefaulted stack,
-//! SCHED_FIFO, absolute release times with complete accounting, and figures that
+//! Example of a 1 kHz loop that is set up correctly: memory locked before the thread starts, a
+//! prefaulted stack, SCHED_FIFO, absolute release times with complete accounting, and figures that
 //! `punctual app list` and `punctual app record control-loop` read.
 //!
 //! Usage: `control_loop [SECONDS]`, 10 by default.

@@ -37,7 +37,7 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// A seal is missing: the file could shrink, or others could write to it.
+    /// A seal is missing, so the file could shrink, or others could write to it.
     #[error("the memory is not sealed (it needs the seals SHRINK, GROW, FUTURE_WRITE and SEAL)")]
     NotSealed,
     /// The file is not a regular file.

@@ -18,8 +18,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Creates the memory for `channels` channels (77 824 bytes each) and touches all of it, so that
-    /// recording does not fault. The name is truncated to 32 bytes.
+    /// Creates the memory for `channels` channels (77 824 bytes each) and touches all of it, so
+    /// that recording causes no page faults. The name is truncated to 32 bytes.
     ///
     /// # Errors
     /// Returns [`Error::Channels`] for an invalid number of channels, [`Error::NoSeal`] before Linux 5.1,

@@ -1,5 +1,5 @@
 //! The memory layout. All numbers have 64 bits in native byte order, and offsets are in words of
-//! eight bytes. A reader in another language needs only this page.
+//! eight bytes. This page is all that is needed to write a reader in another language.
 
 /// Version of the layout. Readers reject a later one.
 pub const ABI_VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! In-app figures: a real-time application measures its own jobs and stores the results in memory
 //! that `punctual app list` and `punctual app record` read while it runs.
 //!
-//! **For:** an application that counts its latencies at a cost of 10 ns each ([`Figures`],
+//! **For:** an application that counts its latencies at a cost of 10 ns per sample ([`Figures`],
 //! [`Channel`]), and the tool that reads them ([`Reader`], [`find`]).
 //!
 //! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket layout.

@@ -125,8 +125,9 @@ pub struct Snapshot {
     pub counts: Counts,
     /// Histogram buckets, as many as the bucket layout has.
     pub buckets: Vec<u64>,
-    /// Whether all numbers are from the same instant. If the channel changes faster than it can be
-    /// read, they are not, and they differ by the samples counted during the read.
+    /// Whether all numbers are from the same instant. This is not the case if the channel changes
+    /// faster than it can be read. The numbers then differ by the samples that were counted during
+    /// the read.
     pub whole: bool,
 }
 

@@ -78,7 +78,7 @@ fn what_is_counted_is_read_from_outside() {
     assert_eq!(counts.over_budget, 2);
     assert_eq!(snapshot.buckets[index_of(700).unwrap()], 2);
     assert_eq!(snapshot.buckets.iter().sum::<u64>(), 3);
-    // The ring contains each sample that was the largest so far, and those above the budget.
+    // The ring contains each sample that was the largest so far, and the samples above the budget.
     let ring = found.reader.ring(0, 0).unwrap();
     let kept: Vec<u64> = ring.entries.iter().map(|entry| entry.at_ns).collect();
     assert_eq!((kept, ring.dropped, ring.next), (vec![1, 3, 4], 0, 3));

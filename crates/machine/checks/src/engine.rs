@@ -56,7 +56,7 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     let options = kernel::findings(&facts.kernel_config, request.role, Some(&facts.files));
     let new = |finding: &Finding| !kernel::is_seen_otherwise(finding);
     findings.extend(options.into_iter().filter(new));
-    // The sort is stable: findings of the same severity stay in the order of the tables.
+    // The sort is stable: findings of the same severity remain in the order of the tables.
     findings.sort_by_key(Finding::order);
     let host = &facts.host;
     Ok(Audit {
@@ -194,8 +194,8 @@ fn outcome(judged: Judged) -> (FindingState, String) {
 const CPUINFO: &str = "/proc/cpuinfo";
 const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq";
 
-/// Estimates the longest latency by the rule of thumb, from the lowest of the measured CPUs'
-/// maximum frequencies.
+/// Estimates the longest latency by the rule of thumb, using the lowest of the maximum frequencies
+/// of the measured CPUs.
 fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
     let frequency = frequency(facts, cpus);
     Expectation {

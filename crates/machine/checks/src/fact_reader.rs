@@ -121,7 +121,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Records the value in `source` as evidence, truncated to a line.
+    /// Records the value in `source` as evidence, truncated to one line.
     pub(crate) fn saw(&self, source: impl Into<String>, value: &str) {
         self.keep(Fact::known(line(value), source));
     }
@@ -253,7 +253,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the CPUs that are not measured and can run everything else.
+    /// Returns the CPUs that are not measured and can therefore run everything else.
     ///
     /// # Errors
     /// Returns *not applicable* if every CPU is measured.
@@ -277,7 +277,7 @@ impl<'a> FactReader<'a> {
         Ok(self.leaves_alone(&cpus))
     }
 
-    /// Checks a CPU list like [`mask_elsewhere`](Self::mask_elsewhere).
+    /// Checks a CPU list in the same way as [`mask_elsewhere`](Self::mask_elsewhere) checks a mask.
     pub(crate) fn list_elsewhere(&self, file: &str) -> Judged {
         self.elsewhere()?;
         let cpus: CpuSet = self.value(file)?;
@@ -358,7 +358,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the reason why something was not counted, as recorded with the counts.
+    /// Returns the reason why something was not counted. The reason is recorded together with the
+    /// counts.
     pub(crate) fn not_counted(&self, what: &str) -> Missing {
         let reasons = self.facts.sample.iter().flat_map(|s| &s.unknown);
         let reason = reasons.into_iter().find(|line| line.starts_with(what));
@@ -371,7 +372,7 @@ impl<'a> FactReader<'a> {
         self.either(fact, "PREEMPT_RT", "not PREEMPT_RT")
     }
 
-    /// Returns a boolean fact, and records it as evidence with the word for its value.
+    /// Returns a boolean fact, and records it as evidence with the word that describes its value.
     fn either(&self, fact: &'a Fact<bool>, yes: &str, no: &str) -> Result<bool, Missing> {
         match fact.value {
             Some(value) => {

@@ -223,7 +223,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     },
 ];
 
-/// Steps after the reboot, to verify that the real-time kernel is running.
+/// Steps to take after the reboot to verify that the real-time kernel is running.
 const AFTER: &str = "\
 # After the boot:
 uname -v                      # prints PREEMPT_RT

@@ -54,14 +54,14 @@ pub struct Check {
     /// Expected state, in words.
     pub expected: &'static str,
     /// Files that the check reads in addition to those of its setting: paths, with `#` for a number
-    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. Facts that every
-    /// recording has, the kernel's options and the tasks are not listed.
+    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. This list does not
+    /// include facts that every recording has, the kernel's options and the tasks.
     pub reads: &'static [&'static str],
     /// Judges the facts.
     pub(crate) judge: fn(&FactReader) -> Judged,
     /// The reason why another state costs latency.
     pub why: &'static str,
-    /// Source of that reason; empty if it is the source of the setting.
+    /// Source of that reason; empty if it is the same as the source of the setting.
     pub source: &'static str,
     /// Differences for some roles.
     pub stances: &'static [Stance],

@@ -17,7 +17,8 @@ pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     all
 }
 
-/// Returns whether a setting can have this value now. Files that were not read do not exclude it.
+/// Returns whether a setting can have this value now. A file that was not read is no reason to
+/// exclude the value.
 pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> bool {
     // Even if the mode of a file forbids reading it, root can set it. A locked-down kernel refuses
     // even root.

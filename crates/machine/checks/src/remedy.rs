@@ -73,7 +73,7 @@ pub(crate) struct For<'a> {
     pub(crate) role: Role,
     pub(crate) cpus: &'a CpuSet,
     pub(crate) others: &'a CpuSet,
-    /// Readings of the machine, to leave out remedies that it does not support.
+    /// Readings of the machine, used to leave out remedies that the machine does not support.
     pub(crate) files: &'a BTreeMap<String, Reading>,
     /// Output of `uname -v`; `None` if not known.
     pub(crate) version: Option<&'a str>,

@@ -27,7 +27,7 @@ const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 /// File of which only the per-CPU lines are stored. Its other lines count the interrupts of the
 /// whole machine and are left out.
 const STAT: &str = "/proc/stat";
-/// Folder of the network interfaces. Virtual ones, such as the loopback, have no `device`.
+/// Folder of the network interfaces. Virtual interfaces, such as the loopback, have no `device`.
 const CARDS: &str = "/sys/class/net";
 /// `ENODEV` from errno(3).
 const NO_DEVICE: i32 = 19;
@@ -45,12 +45,13 @@ impl Host {
     /// a file that cannot be read, the reason is stored, so this function never fails as a whole.
     /// It measures nothing, so `sample` is `None`.
     ///
-    /// In a pattern, `#` matches a number and `*` any characters within a name. `{cgroup}` and
-    /// `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and `{cgroups:cpu}`
-    /// stand for that group and all groups above it; the text then has a line for each group, with
-    /// its name and the file's text, the innermost group first. Two patterns are not files:
-    /// `ethtool -c *` stands for the answer of each network card (see [`Coalescing`]), and `fuser
-    /// /dev/cpu_dma_latency` for the processes that have that device open, if it limits anything.
+    /// In a pattern, `#` matches a number, and `*` matches any characters within a name. `{cgroup}`
+    /// and `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and
+    /// `{cgroups:cpu}` stand for that group and all groups above it. In this case, the text has one
+    /// line per group, which contains the group's name and the file's text. The innermost group
+    /// comes first. Two patterns are not files: `ethtool -c *` stands for the answer of each
+    /// network card (see [`Coalescing`]), and `fuser /dev/cpu_dma_latency` for the processes that
+    /// have that device open, if the device limits anything.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
         // On a large machine, reading the processes is half of the work and mostly waits for the
@@ -76,7 +77,7 @@ impl Host {
         }
     }
 
-    /// Reads a kernel configuration in a separate file, uncompressed or compressed with gzip, xz or
+    /// Reads a kernel configuration from a separate file, which may be compressed with gzip, xz or
     /// zstd.
     ///
     /// # Errors
@@ -132,7 +133,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
     let before = files.len();
     for path in paths {
-        // A folder that matches a pattern may lack the file; this is not an error.
+        // A folder that matches a pattern may lack the file, which is not an error.
         match reading(read(root, &path)) {
             Reading::Absent => {}
             reading => {
@@ -146,8 +147,8 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
 }
 
-/// Reads the interrupt coalescing of each network card. It is *absent* for a card whose driver does
-/// not support the query.
+/// Reads the interrupt coalescing of each network card. The coalescing is *absent* for a card whose
+/// driver does not support the query.
 fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let put = |why: Reading| (COALESCING.to_owned(), why);
     if !root.is_live() {

@@ -32,7 +32,7 @@ pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'
         };
         whether.then_some(group)
     })?;
-    // The name of a control group must not lead outside its file system.
+    // The name of a control group must not lead outside the file system of the control groups.
     (!group.split('/').any(|part| part == "..")).then_some(group.trim_end_matches('/'))
 }
 
@@ -81,7 +81,7 @@ struct Group {
 }
 
 /// The control groups of some threads and all groups above them, with counters of their CPU quotas.
-/// Their files stay open, for frequent reads.
+/// Their files stay open so that they can be read frequently.
 #[derive(Debug, Default)]
 pub struct Quotas {
     groups: Vec<Group>,
@@ -202,8 +202,8 @@ fn read(stat: &File) -> Option<QuotaCounts> {
     counts(&String::from_utf8_lossy(&bytes[..length]))
 }
 
-/// Parses the counters. Returns `None` if the group has none: in version 2, a group without the
-/// controller `cpu` and the root group have none.
+/// Parses the counters. Returns `None` if the group has no counters. In version 2, this is the case
+/// for the root group and for groups without the controller `cpu`.
 fn counts(text: &str) -> Option<QuotaCounts> {
     let value = |key: &str| {
         text.lines().find_map(|line| {

@@ -36,7 +36,8 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Finds a group by its name or the path of its folder. Returns `None` if it does not exist.
+    /// Finds a group by its name or the path of its folder. Returns `None` if the group does not
+    /// exist.
     pub(crate) fn find(root: &Root, path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.split('/').any(|part| part == "..") {
@@ -64,7 +65,7 @@ impl ControlGroup {
         Some(Self { name, folder })
     }
 
-    /// Returns the processes in the group and the groups below it, or the threads if it is a
+    /// Returns the processes in the group and in the groups below it, or the threads if this is a
     /// threaded group.
     pub(crate) fn members(&self, root: &Root) -> BTreeSet<u32> {
         let mut members = BTreeSet::new();
@@ -95,7 +96,8 @@ fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>)
     }
 }
 
-/// The container or unit that a control group belongs to, with the name that its manager gave it.
+/// The container or unit that a control group belongs to, with the name that its manager has given
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// `docker`, `podman`, `containerd`, `cri-o`, `kubernetes`, `systemd-nspawn`, `lxc`,

@@ -7,15 +7,15 @@ use sha2::{Digest, Sha256};
 
 use crate::root::Root;
 
-/// Number of bytes of the hash that are used, as sixteen hexadecimal digits.
+/// Number of bytes of the hash that are used. They are written as sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
 /// Words on the kernel's command line that name files of the boot loader. They can differ between
 /// boots of the same machine and have no effect on its behaviour.
 const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back_entry="];
 
-/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings. They
-/// are the start of the SHA-256 of the facts that describe hardware, kernel, command line,
+/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings. The
+/// digits are the start of the SHA-256 of the facts that describe hardware, kernel, command line,
 /// firmware, clock source, frequency and idle settings, isolation, real-time limits, and whether
 /// there is swap.
 ///
@@ -24,8 +24,8 @@ const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back
 /// - the host's name and distribution;
 /// - facts that change by themselves or with each boot (the exact amount of memory, the list of
 ///   available clock sources);
-/// - whether high-resolution timers are active: only root can see this, and it follows from kernel
-///   and command line;
+/// - whether high-resolution timers are active: only root can see this, and it follows from the
+///   kernel and the command line;
 /// - the source of a fact, and the reason why it is unknown.
 ///
 /// Whether a fact is known is part of the hash, so the fingerprint can differ if fewer files are
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Recordings are stored for years: a change of the canonical text must be deliberate.
+    /// Recordings are stored for years, so any change of the canonical text must be deliberate.
     #[test]
     fn it_stays_what_it_is() {
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/controller");

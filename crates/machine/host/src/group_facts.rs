@@ -48,8 +48,8 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
     found
 }
 
-/// Returns the files to join a group: one pair for each hierarchy that limits threads and has the
-/// group.
+/// Returns the files with which a process can join a group: one pair for each hierarchy that limits
+/// threads and has the group.
 pub(crate) fn locations(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();

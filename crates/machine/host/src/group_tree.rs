@@ -13,7 +13,7 @@ const MOST: usize = 16_384;
 /// Maximum depth of nested groups.
 const DEEPEST: usize = 16;
 
-/// The hierarchy of control groups whose IDs identify the group of a thread in the kernel.
+/// A hierarchy of control groups. Its IDs identify the group of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupHierarchy {
     /// Version 2, even if it is mounted next to version 1.
@@ -100,7 +100,8 @@ impl GroupTree {
 
     /// Returns the name of a group by its ID.
     pub fn path(&self, id: u64) -> Option<&str> {
-        // On machines with 32-bit inode numbers, these are the lower half of the kernel's IDs.
+        // On machines with 32-bit inode numbers, the IDs are only the lower half of the kernel's
+        // IDs.
         let found = self.paths.get(&id);
         let found = found.or_else(|| self.paths.get(&(id & u64::from(u32::MAX))));
         found.map(String::as_str)

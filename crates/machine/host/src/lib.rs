@@ -8,8 +8,9 @@
 //! can be missing. Every path is relative to a root, so that tests can use the recorded tree of
 //! another machine.
 //!
-//! **Must not know:** the effect of a fact on latency (that is `checks`), how to change it (that is
-//! `tune`), probes, recordings, terminals. This crate writes nothing and measures nothing.
+//! **Must not know:** the effect of a fact on latency (the crate `checks` knows that), how to
+//! change it (`tune` knows that), probes, recordings, terminals. This crate writes nothing and
+//! measures nothing.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -72,9 +73,9 @@ use root::Root;
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
-    /// Vendor of the processor. It is read only once: on some kernels each read of /proc/cpuinfo
-    /// interrupts every CPU to get its frequency, and the counters, which depend on the vendor, are
-    /// read right before and after a measurement.
+    /// Vendor of the processor. It is read only once, because on some kernels each read of
+    /// /proc/cpuinfo interrupts every CPU to get its frequency. The counters, which depend on the
+    /// vendor, are read right before and after a measurement.
     vendor: OnceLock<Option<String>>,
 }
 
@@ -87,7 +88,7 @@ impl Host {
         }
     }
 
-    /// Returns the machine on which the program runs: a host whose root is `/`.
+    /// Returns the machine on which the program runs, which is a host whose root is `/`.
     pub fn live() -> Self {
         Self::new("/")
     }
@@ -156,10 +157,10 @@ impl Host {
         process::allowed(&self.root)
     }
 
-    /// Reads the kernel's counters. Read them twice, and get the difference with
+    /// Reads the kernel's counters. To get differences, read them twice and call
     /// [`Counters::since`].
     ///
-    /// Reading the SMI count interrupts each CPU briefly, so do not call it during a measurement.
+    /// Reading the SMI count interrupts each CPU briefly, so do not call this during a measurement.
     pub fn counters(&self) -> Counters {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         Counters::read(&self.root, vendor.as_deref())
@@ -182,7 +183,7 @@ impl Host {
     }
 
     /// Finds a control group by its name (`/system.slice/redis.service`) or the path of its folder.
-    /// Returns `None` if it does not exist.
+    /// Returns `None` if the group does not exist.
     pub fn control_group(&self, path: &str) -> Option<ControlGroup> {
         ControlGroup::find(&self.root, path)
     }
@@ -206,8 +207,8 @@ impl Host {
         group_facts::locations(&self.root, group)
     }
 
-    /// Returns the processes in a control group and the groups below it, or the threads if it is a
-    /// threaded group.
+    /// Returns the processes in a control group and in the groups below it, or the threads if this
+    /// is a threaded group.
     pub fn members(&self, group: &ControlGroup) -> std::collections::BTreeSet<u32> {
         group.members(&self.root)
     }
@@ -270,8 +271,8 @@ impl Host {
     }
 
     /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. Together with
-    /// the boot ID, it distinguishes a process from a later one with the same PID. Returns `None`
-    /// if the process does not exist, is a zombie, or is hidden.
+    /// the boot ID, the start time distinguishes a process from a later one with the same PID.
+    /// Returns `None` if the process does not exist, is a zombie, or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
     }
@@ -328,8 +329,8 @@ impl Host {
     }
 
     /// Returns the CPU time that the processes of the process group `group` have used so far,
-    /// including children that they have waited for. Its resolution is a clock tick. Returns `None`
-    /// if there is no such group.
+    /// including children that they have waited for. The resolution of this time is one clock tick.
+    /// Returns `None` if there is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
     }
@@ -340,7 +341,7 @@ impl Host {
         process::group_runs(&self.root, group)
     }
 
-    /// Returns the bytes of memory available without swapping (`MemAvailable` of `/proc/meminfo`).
+    /// Returns the bytes of memory available without swapping (`MemAvailable` in `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
         capacity::memory_available(&self.root)
     }
@@ -424,7 +425,7 @@ impl Host {
         lint::open_file(&self.root, pid, descriptor)
     }
 
-    /// Returns the PID of a thread's process (`Tgid` of /proc/TID/status).
+    /// Returns the PID of a thread's process (`Tgid` in /proc/TID/status).
     pub fn process_of(&self, tid: u32) -> Option<u32> {
         lint::process_of(&self.root, tid)
     }

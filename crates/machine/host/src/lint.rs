@@ -138,7 +138,7 @@ fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }
 
-/// Returns start, end and resident bytes of each mapping in ascending order.
+/// Returns the start, end and resident bytes of each mapping in ascending order.
 fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let mut all = Vec::new();

@@ -29,8 +29,8 @@ const NESTED: u16 = 0x8000;
 /// `NLA_TYPE_MASK`.
 const NUMBER: u16 = 0x3fff;
 
-/// Length of the headers in bytes: `struct nlmsghdr`, then `struct genlmsghdr`; the attributes
-/// follow them.
+/// Length of the headers in bytes: `struct nlmsghdr`, then `struct genlmsghdr`. The attributes
+/// follow these headers.
 const HEAD: usize = 16;
 const BODY: usize = HEAD + 4;
 /// Maximum length of the kernel's messages.
@@ -166,8 +166,8 @@ fn read(bytes: &[u8]) -> io::Result<Answer> {
     }
 }
 
-/// Adds an attribute (`struct nlattr`): length, number and content, padded to a multiple of four
-/// bytes.
+/// Adds an attribute (`struct nlattr`), which consists of length, number and content, padded to a
+/// multiple of four bytes.
 pub fn append_attribute(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     let length = u16::try_from(4 + content.len()).unwrap_or(u16::MAX);
     attributes.extend(length.to_ne_bytes());

@@ -55,8 +55,8 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 }
 
 /// Reads the `stat` of a single thread, or of a process's first thread. The file `/proc/TID/stat`
-/// sums the times of all threads of the process, so reading it for every thread would take a time
-/// quadratic in their number (kernel: fs/proc/array.c, `do_task_stat`).
+/// sums the times of all threads of the process, so reading it for every thread would take time
+/// that grows quadratically with their number (kernel: fs/proc/array.c, `do_task_stat`).
 fn own_stat(root: &Root, tid: u32) -> Option<String> {
     let read = |file: String| root.raw_text(&file).ok();
     read(format!("/proc/{tid}/task/{tid}/stat")).or_else(|| read(format!("/proc/{tid}/stat")))

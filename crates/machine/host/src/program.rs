@@ -103,8 +103,8 @@ impl ProgramCode {
         let region = self.region(address);
         region.is_some_and(|region| match &self.executable {
             Some(executable) => region.path == *executable,
-            // If the executable is unknown, use the file of the first mapping: the kernel usually
-            // maps the executable first.
+            // If the executable is unknown, use the file of the first mapping, because the kernel
+            // usually maps the executable first.
             None => self
                 .regions
                 .first()
@@ -169,7 +169,7 @@ impl ProgramCode {
         &self.unread
     }
 
-    /// Reads the functions of a mapped file. If they are unknown, notes the reason.
+    /// Reads the functions of a mapped file. If they are unknown, stores the reason.
     fn functions(&mut self, region: &Region) -> Functions {
         let path = &region.path;
         if !path.starts_with('/') {
@@ -222,8 +222,8 @@ impl ProgramCode {
     }
 }
 
-/// Parses `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the mapping is not
-/// executable.
+/// Parses a line such as `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the
+/// mapping is not executable.
 fn region(line: &str) -> Option<Region> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -254,7 +254,7 @@ fn ends_with_call(bytes: &[u8; 8]) -> bool {
     match std::env::consts::ARCH {
         // bl, blr, which are the last four bytes, in little-endian order.
         "aarch64" => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
-        // call rel32; call through a register or memory (ff /2), of 2 to 7 bytes.
+        // call rel32, or a call through a register or memory (ff /2), which has 2 to 7 bytes.
         "x86_64" => {
             let indirect = |at: usize| bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2;
             bytes[3] == 0xe8 || (1..=6).any(indirect)

@@ -13,8 +13,8 @@ use rustix::fs::{Mode, OFlags};
 use crate::HostError;
 use crate::unread::{NoValue, Unparsed, Unread};
 
-/// Size limit of one file in bytes. /proc/interrupts of 512 CPUs has 2 MB; an unexpected file must
-/// not fill the memory.
+/// Size limit of one file in bytes. With 512 CPUs, /proc/interrupts has 2 MB. An unexpected file
+/// must not fill the memory.
 const READ_LIMIT: u64 = 16 << 20;
 
 /// File with the kernel's lockdown mode.
@@ -38,8 +38,8 @@ impl Root {
         &self.0
     }
 
-    /// Returns whether this is the machine on which the program runs. Only then do processor
-    /// instructions and system calls describe the same machine as the files.
+    /// Returns whether this is the machine on which the program runs. Only in that case do
+    /// processor instructions and system calls describe the same machine as the files.
     pub(crate) fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -50,7 +50,8 @@ impl Root {
 
     /// Opens a file that will be read more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        // A recorded tree may contain a named pipe without a writer; opening it would block.
+        // A recorded tree may contain a named pipe without a writer, and opening such a pipe would
+        // block.
         OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
@@ -173,7 +174,7 @@ impl Root {
         })
     }
 
-    /// Returns the choice in brackets, `always [madvise] never`, as a fact.
+    /// Returns the choice that is in brackets, as in `always [madvise] never`, as a fact.
     pub(crate) fn choice(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| {
             marked(text).ok_or_else(|| Unparsed::other("a choice in brackets", text))
@@ -223,7 +224,7 @@ impl Root {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::NotThere,
             io::ErrorKind::PermissionDenied => match self.lockdown() {
-                // A locked-down kernel returns EPERM even to root: kernel_lockdown(7).
+                // A locked-down kernel returns EPERM even to root (kernel_lockdown(7)).
                 Some(mode) if error.raw_os_error() == Some(EPERM) => Unread::Lockdown(mode),
                 // securityfs is often not mounted, especially in containers. In that case, lockdown
                 // cannot be confirmed.
@@ -250,7 +251,7 @@ pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     }
 }
 
-/// Parses `text` as a number, or returns the reason why it is not one.
+/// Parses `text` as a number, or returns the reason why the text is not a number.
 pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     match text {
         "" => Err(Unparsed::Empty),

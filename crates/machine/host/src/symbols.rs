@@ -76,8 +76,8 @@ impl Symbols {
         self.addresses.is_empty()
     }
 
-    /// Returns the name of the function that contains an address, with the offset if it is not 0:
-    /// `schedule+0x1c`.
+    /// Returns the name of the function that contains an address, with the offset if it is not 0,
+    /// such as `schedule+0x1c`.
     pub fn name(&self, address: u64) -> Option<String> {
         let (name, within) = self.function(address)?;
         Some(match within {
@@ -111,15 +111,15 @@ impl Symbols {
 }
 
 /// Returns the name of a system call on this machine's architecture. A 32-bit architecture can have
-/// two variants of a call that differ by the size of their arguments; both get the name of the call
-/// on 64-bit architectures.
+/// two variants of a call that differ by the size of their arguments. Both variants get the name of
+/// the call on 64-bit architectures.
 pub fn system_call_name(id: i64) -> Option<&'static str> {
     let number = usize::try_from(id).ok()?;
     syscalls::Sysno::new(number).map(|call| common_name(call.name()))
 }
 
-/// Returns the numbers of a system call on this architecture, by its own name or the name from
-/// [`system_call_name`]. Empty if there is no such call.
+/// Returns the numbers of a system call on this architecture, given its own name or the name from
+/// [`system_call_name`]. The result is empty if there is no such call.
 pub fn system_call_numbers(name: &str) -> Vec<i64> {
     let has_name = |call: &syscalls::Sysno| {
         let own = call.name();

@@ -36,7 +36,7 @@ pub(crate) fn of_process(root: &Root, pid: u32) -> Vec<TaskRecord> {
     tids.into_iter().filter_map(read).collect()
 }
 
-/// Parses a thread's `stat` and `status`: proc_pid_stat(5), proc_pid_status(5).
+/// Parses a thread's `stat` and `status` (proc_pid_stat(5), proc_pid_status(5)).
 fn task(pid: u32, tid: u32, stat: &str, status: &str) -> Option<TaskRecord> {
     // The name can contain any character, including parentheses.
     let (before, after) = stat.rsplit_once(')')?;

@@ -1,5 +1,5 @@
-//! Reasons why a file of the machine was not read, or why its text is not a value. They become the
-//! reasons of unknown facts.
+//! Reasons why a file of the machine was not read, or why its text is not a value. These become the
+//! reasons why facts are unknown.
 
 /// The reason why a file or folder was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ fn controller() {
     insta::assert_json_snapshot!(tree("controller").facts());
 }
 
-/// A distribution with its default settings: powersave, SMT, dynamic preemption.
+/// A machine with the default settings of a distribution: powersave, SMT, dynamic preemption.
 #[test]
 fn laptop() {
     insta::assert_json_snapshot!(tree("laptop").facts());

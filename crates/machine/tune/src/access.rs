@@ -10,8 +10,8 @@ use crate::target::Target;
 
 /// Finds, reads and changes a setting.
 ///
-/// The value from `read` can be written back; the journal stores it as the old value. If `write` is
-/// interrupted at any point, writing the old value must restore the state.
+/// The value that `read` returns can be written back, and the journal stores it as the old value.
+/// If `write` is interrupted at any point, writing the old value must restore the state.
 pub(crate) trait Access: Sync {
     /// Returns the instances in ascending order. A setting without instances has a single unnamed
     /// one; a setting that does not exist on this machine has none.
@@ -34,7 +34,7 @@ pub(crate) trait Access: Sync {
     }
     /// Returns the current value of an instance.
     fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError>;
-    /// Changes an instance. The caller must read it back to find out whether the write had an
+    /// Changes an instance. The caller must read it back to find out whether the change took
     /// effect.
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError>;
     /// Returns an error if this process may not change the instance.
@@ -59,15 +59,15 @@ pub(crate) trait Access: Sync {
     fn readable(&self, value: &str) -> String {
         value.to_owned()
     }
-    /// Returns the value to write for a user's request, or `None` if the request does not concern
+    /// Returns the value to write for a user's request, or `None` if the request does not apply to
     /// this instance.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError>;
     /// Returns whether the instance is permanently gone, so that there is nothing left to restore.
     fn is_gone(&self, _: &Target<'_>, _: &str) -> bool {
         false
     }
-    /// Returns whether a write failed because its file disappeared: a device was unplugged, or a
-    /// CPU went offline.
+    /// Returns whether a write failed because its file disappeared, for example because a device
+    /// was unplugged or a CPU went offline.
     fn has_vanished(&self, _: &TuneError) -> bool {
         false
     }

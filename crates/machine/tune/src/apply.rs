@@ -92,7 +92,7 @@ pub struct Applied {
 }
 
 /// Applies a plan. First checks everything that can be checked: permissions, other changes in
-/// force, and other programs that change settings.
+/// force, and other programs that are changing settings.
 ///
 /// # Errors
 /// Returns [`TuneError::Lacking`], [`TuneError::InForce`] or [`TuneError::Locked`] if nothing was

@@ -1,7 +1,7 @@
 //! Paths of boot loaders' files, for permanent parameters ([`crate::cmdline`]) and for entries that
 //! are booted once ([`crate::boot_loader`]).
 
-/// A folder of GRUB 2 and the configuration that is generated in it.
+/// A folder of GRUB 2, and the generated configuration in that folder.
 pub(crate) struct GrubFolder {
     pub(crate) folder: &'static str,
     pub(crate) config: &'static str,

@@ -92,7 +92,7 @@ pub enum TuneError {
         /// Existing instances.
         there: String,
     },
-    /// The kernel does not allow changes of the setting, even by root.
+    /// The kernel does not allow anyone to change the setting, not even root.
     #[error("{setting} cannot be changed: {reason}")]
     Refused {
         /// The setting.

@@ -1,5 +1,5 @@
-//! The file system operations of this crate, behind a trait, so that a test can end the program at
-//! any of them.
+//! The file system operations of this crate, behind a trait, so that a test can make the program
+//! end at any of them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -44,9 +44,10 @@ pub(crate) trait FileSystem: Send {
     fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Returns whether the file exists.
     fn exists(&self, path: &Path) -> bool;
-    /// Returns an error if this process may not write the file. Writes nothing.
+    /// Returns an error if this process may not write the file. This writes nothing.
     fn writable(&self, path: &Path) -> io::Result<()>;
-    /// Returns whether the file's mode has any write bit, regardless of root's privileges.
+    /// Returns whether the file's mode has any write bit, even if root's privileges would allow
+    /// writing without one.
     fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
     /// Returns the names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
@@ -219,8 +220,8 @@ impl FileSystem for Files {
     }
 }
 
-/// Returns an error unless `root` is the running machine: the kernel can be queried only about the
-/// machine on which it runs.
+/// Returns an error unless `root` is the running machine, because the kernel can be queried only
+/// about the machine on which it runs.
 fn of_this_machine(root: &Path) -> io::Result<()> {
     if root == Path::new("/") {
         Ok(())

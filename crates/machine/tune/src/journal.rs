@@ -182,8 +182,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Callers that need the result use revert_all(). Changes that cannot be undone stay in the
-        // journal on disk.
+        // Callers that need the result must call revert_all(). Changes that cannot be undone stay
+        // in the journal on disk.
         if !self.undo.state.stays() {
             let _ = self.revert_all();
         }

@@ -11,7 +11,7 @@
 //! [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its root path, its
 //! boot, its processes), scheduling policies.
 //!
-//! **Must not know:** whether the machine is configured well (the crate `checks` judges that),
+//! **Must not know:** whether the machine is well configured (the crate `checks` judges that),
 //! probes, recordings, terminals.
 //!
 //! Each change is written to the journal before it is made. The journal may therefore contain a

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use crate::target::Target;
 
-/// A path with wildcards: `#` matches a number and `*` a name. A segment has at most one wildcard.
-/// The name of an instance consists of the matched texts, joined by `/`.
+/// A path with wildcards: `#` matches a number, and `*` matches a name. A segment has at most one
+/// wildcard. The name of an instance consists of the matched texts, joined by `/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(pub(crate) &'static str);
 

@@ -153,7 +153,7 @@ impl Plan {
             }
         }
         match first {
-            // It is an error if a setting was named explicitly and no instance of it can be
+            // If a setting was named explicitly, it is an error if none of its instances can be
             // changed.
             Some(error) if explicit && refused == count => Err(error),
             _ => Ok(()),

@@ -130,8 +130,8 @@ fn applied_settings_persist_and_revert_exactly() {
     }
 }
 
-/// Checks that the next command and a revert restore the original state after an apply that was
-/// killed at step `at`.
+/// Checks that, after an apply that was killed at step `at`, the next command and a revert restore
+/// the original state.
 fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
     let plan = match plan(machine, request) {

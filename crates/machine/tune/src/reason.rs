@@ -7,7 +7,7 @@ use crate::TuneError;
 use crate::target::Target;
 
 /// Number of CAP_SYS_ADMIN in capabilities(7). Most settings require this capability in addition to
-/// the user ID.
+/// the user ID of root.
 const CAP_SYS_ADMIN: u32 = 21;
 /// Contents that the ID map has in the initial user namespace (user_namespaces(7)).
 const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];

@@ -18,7 +18,7 @@ pub(crate) enum JournalEntry {
     Owner(Owner),
     /// A change that is about to be made.
     Change(Pending),
-    /// A change was undone, and with it all later changes of the same setting.
+    /// A change was undone, together with all later changes of the same setting.
     Undone {
         /// Number of the change.
         number: u64,

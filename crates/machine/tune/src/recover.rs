@@ -46,8 +46,8 @@ pub(crate) fn recover_on(
     undo_since_boot(&mut book)
 }
 
-/// Undoes all pending changes. A reboot has already undone the changes from before it, except for
-/// files on disk.
+/// Undoes all pending changes. A reboot has already undone all changes that were made before it,
+/// except those of files on disk.
 pub(crate) fn undo_since_boot(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     if book.is_of_this_boot()? {
         return match book.state.damaged_line {

@@ -41,7 +41,8 @@ fn only_refused_named_setting_undoes_all() {
         assert_eq!(machine.snapshot(), with_marker);
         assert!(status(&machine).is_none());
     }
-    // A setting of a profile may be left out; with --keep-going, every setting may be left out.
+    // A setting that comes from a profile may be left out. With --keep-going, every setting may be
+    // left out.
     for (request, refusals) in [
         (&everything(), Refusals::default()),
         (&one, Refusals::LeaveOutAll),

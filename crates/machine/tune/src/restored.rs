@@ -23,8 +23,8 @@ pub enum How {
     Written {
         /// Value that the setting had before the old value was written.
         found: String,
-        /// Whether the found value was the journal's new value. If not, another program or user had
-        /// changed the setting.
+        /// Whether the value found was the new value in the journal. If not, another program or
+        /// user had changed the setting.
         ours: bool,
     },
     /// The setting already had the old value: the change was never made, or someone else has

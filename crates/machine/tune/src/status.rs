@@ -37,8 +37,8 @@ pub struct Status {
 pub enum Phase {
     /// The settings are applied until they are reverted.
     Applied,
-    /// The settings were applied before the last boot, which undid all changes except files on
-    /// disk.
+    /// The settings were applied before the last boot, which undid all changes except those of
+    /// files on disk.
     BeforeBoot,
     /// A process is applying or reverting them.
     InProgress,

@@ -16,8 +16,8 @@ use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A tree of files that imitates a machine, with the files that this crate reads: the boot ID, this
-/// process, a clock source.
+/// A tree of files that imitates a machine. It contains the files that this crate reads: the boot
+/// ID, this process, a clock source.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     host: Host,

@@ -66,7 +66,7 @@ fn old_value_is_stored_before_change() {
     let sets: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
     assert_eq!(sets.len(), 4);
     for (place, at) in sets.iter().enumerate() {
-        // The two writes that undo changes need no new records before them.
+        // The two writes that undo the changes need no new records before they are made.
         if place < 2 {
             assert_eq!(steps[at - 2..*at], ["append", "sync"], "{steps:?}");
         }

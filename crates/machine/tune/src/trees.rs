@@ -467,7 +467,7 @@ fn kernel_version_decides_spinning_thread_safeguard() {
         "50000000 -> 0"
     );
     assert!(!keeps(&grouped));
-    // A setting that is named explicitly is changed, with the same remark.
+    // A setting that is named explicitly is changed, and the same remark is added.
     let machine = Machine::controller(true);
     machine.write("proc/sys/kernel/osrelease", "6.12.8\n");
     let named = plan(&machine, &request("control", &["rt-runtime-us=-1"], "2-3")).unwrap();

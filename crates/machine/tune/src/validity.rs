@@ -10,7 +10,7 @@ use crate::access::check_offered;
 use crate::accessors::access;
 use crate::target::Target;
 
-/// Maximum length of a value. Values in /proc and /sys are a word, a number or a CPU list.
+/// Maximum length of a value. A value in /proc or /sys is a word, a number or a CPU list.
 const LONGEST: usize = 1_024;
 
 /// Checks that a value is one trimmed line of text.
@@ -40,7 +40,7 @@ pub(crate) fn check(
 }
 
 /// Checks that a text can be written back as a value of this setting. This is done before the text
-/// goes to a journal, and again when it is read from one.
+/// is written to a journal, and again when it is read from a journal.
 pub(crate) fn check_kept(
     setting: &Setting,
     target: &Target<'_>,

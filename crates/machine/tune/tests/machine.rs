@@ -114,7 +114,8 @@ fn real_cards_coalescing_is_disabled_and_restored() {
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         match why {
-            // Busybox's ip(8) cannot create such a device, or ip(8) is not installed.
+            // This happens if ip(8) is that of Busybox, which cannot create such a device, or if
+            // ip(8) is not installed.
             why if why.contains("BusyBox")
                 || why.contains("ip tuntap add dev punctual0 mode tap: No such") =>
             {

@@ -33,13 +33,14 @@ impl<'a> FactReader<'a> {
         Ok(values)
     }
 
-    /// Returns the last of the values from [`boot_all`](Self::boot_all), which is the effective
-    /// one.
+    /// Returns the last of the values from [`boot_all`](Self::boot_all), because the last one is
+    /// effective.
     pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
         Ok(self.boot_all(name)?.last().copied())
     }
 
-    /// Parses the CPU list of a parameter on the kernel's command line, `parameter=list`.
+    /// Parses the CPU list of a parameter on the kernel's command line, which has the form
+    /// `parameter=list`.
     pub(crate) fn boot_cpus(&self, parameter: &str, list: &str) -> Result<CpuSet, Missing> {
         let processor = &self.host().processor;
         let known = [&processor.present, &processor.online];
@@ -111,7 +112,7 @@ impl<'a> FactReader<'a> {
 pub(crate) enum Obeyed {
     /// The parameter is not given.
     NotGiven,
-    /// The parameter is given, but the kernel lacks the option that it needs.
+    /// The parameter is given, but the kernel is built without the option that the parameter needs.
     No,
     /// The parameter has an effect.
     Yes,

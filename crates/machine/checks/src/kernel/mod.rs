@@ -284,7 +284,7 @@ fn judge(
     (state, format!("is {state_now}"))
 }
 
-/// Returns `kernel-config-prove-locking` for `CONFIG_PROVE_LOCKING`.
+/// Returns the name of a finding, such as `kernel-config-prove-locking` for `CONFIG_PROVE_LOCKING`.
 fn id(option: &str) -> String {
     let name = option.trim_start_matches("CONFIG_");
     format!("kernel-config-{}", name.to_lowercase().replace('_', "-"))
@@ -345,7 +345,7 @@ mod tests {
         Fact::known(text.to_owned(), "/boot/config-1")
     }
 
-    /// Returns a complete configuration of this version that contains these lines.
+    /// Returns a complete configuration for this kernel version that contains these lines.
     fn whole(version: &str, lines: &str) -> String {
         let others: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         format!("#\n# Linux/x86 {version} Kernel Configuration\n#\n{lines}{others}")

@@ -35,7 +35,7 @@ impl fmt::Display for OptionState<'_> {
 }
 
 /// Returns the state of `option`, which starts with `CONFIG_`, in the text of a configuration. If
-/// there are several lines, the last one counts, as in the kernel's build.
+/// there are several lines, the last one counts, as it does when the kernel is built.
 pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
     let of_line = |line: &'a str| {
         if let Some(rest) = line.strip_prefix(option) {

@@ -34,7 +34,8 @@ const FAST: [&str; 10] = [
     "stick",
     "tick",
 ];
-/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page for them.
+/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page that
+/// programs can read.
 const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
 /// Clock sources that are slow on every machine: they are on a bus or in a hypervisor, or they are
 /// the tick itself.
@@ -236,7 +237,7 @@ fn tsc(reader: &FactReader) -> Judged {
     Ok(if lacking.is_empty() {
         Verdict::Ok("is constant and nonstop".to_owned())
     } else {
-        // A host may hide the flags from a guest even if its TSC is constant.
+        // A host may hide the flags from a guest even if the TSC is constant.
         match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!(
                 "is shown to the guest without the flag {}",

@@ -20,9 +20,9 @@ pub(super) enum Source {
     Other,
 }
 
-/// Names of timers, without a trailing number: those of Arm (arch_timer, twd, gt; dmtimer of TI),
-/// RISC-V, LoongArch, MIPS and Xen (timer), as requested by their drivers in drivers/clocksource
-/// and arch/*/kernel.
+/// Names of timers, without a trailing number: those of Arm (arch_timer, twd, gt, and TI's
+/// dmtimer), RISC-V, LoongArch, MIPS and Xen (timer), as requested by their drivers in
+/// drivers/clocksource and arch/*/kernel.
 const TIMERS: [&str; 8] = [
     "arch_timer",
     "riscv-timer",
@@ -62,7 +62,8 @@ pub(super) fn source(row: &CounterDelta) -> Source {
         // x86; Hyper-V; PowerPC; s390.
         "LOC" | "HVS" | "BCT" | "CLK" | "TMR" => Source::Timer,
         _ if row.name.contains("imer broadcast") => Source::Timer,
-        // x86: work that the CPU requested itself; PowerPC: doorbells; s390.
+        // x86: work that the CPU requested from itself. PowerPC: doorbells. s390: external calls
+        // and emergency signals.
         "IWI" | "DBL" | "EXC" | "EMS" => Source::OtherCpu,
         id if BETWEEN_CPUS.iter().any(|start| id.starts_with(start)) => Source::OtherCpu,
         // s390: totals of the device interrupts.

@@ -16,8 +16,8 @@ const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 /// The limit in µs if no process requests one: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`.
 pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
-/// Exit latency above which an idle state is harmful. C1 takes 1 to 2 µs on x86, and the first
-/// state of Arm cores a few µs.
+/// Exit latency above which an idle state is harmful. Leaving C1 takes 1 to 2 µs on x86. Leaving
+/// the first state of an Arm core takes a few µs.
 const SHALLOW: Nanos = Nanos::from_micros(10);
 
 pub(super) const CHECK: Check = Check {
@@ -121,7 +121,7 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
 }
 
 /// Describes the deepest state that the measured CPUs may use with this limit in µs. Returns `None`
-/// if all are shallow.
+/// if all of these states are shallow.
 fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Missing> {
     let cpus: Vec<_> = reader
         .host()

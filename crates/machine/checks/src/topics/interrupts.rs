@@ -338,9 +338,9 @@ fn devices(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns whether none of these interrupts occurred while the CPUs were watched. A device's queue
-/// for a CPU causes no interrupts if that CPU does no input or output, regardless of the
-/// interrupt's affinity.
+/// Returns whether none of these interrupts occurred while the CPUs were watched. Regardless of the
+/// interrupt's affinity, the queue that a device has for a CPU causes no interrupts if that CPU
+/// does no input or output.
 fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
     let Ok((cpus, duration)) = reader.counted() else {
         return false;

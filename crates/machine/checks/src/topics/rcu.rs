@@ -79,7 +79,7 @@ pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
     }
 }
 
-/// Returns the CPUs in nohz_full as accepted by the kernel, or none if it reports none.
+/// Returns the nohz_full CPUs that the kernel has accepted, or none if the kernel reports none.
 fn nohz_full(reader: &FactReader) -> CpuSet {
     let fact = &reader.host().processor.nohz_full;
     reader.fact(fact).cloned().unwrap_or_default()

@@ -294,7 +294,7 @@ fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
     first.parse().map_err(unreadable)
 }
 
-/// Returns the groups in a file, the innermost first, with their texts.
+/// Returns the groups in a file, innermost first, with their texts.
 fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
         .map(|line| line.split_once(' ').unwrap_or((line, "")))
@@ -354,7 +354,7 @@ fn status<'a>(reader: &FactReader<'a>, name: &str) -> Result<&'a str, Missing> {
     Ok(value)
 }
 
-/// Checks that a limit is high enough, or that a capability replaces it.
+/// Checks that a limit is high enough, or that a capability makes it irrelevant.
 fn limit(reader: &FactReader, name: &str, capability: u32, least: u64) -> Judged {
     let capable = status(reader, "CapEff:")
         .ok()

@@ -58,7 +58,8 @@ fn judge(reader: &FactReader) -> Judged {
     }
 }
 
-/// Returns the ticks of steal time of all CPUs since boot: the eighth number of the first line.
+/// Returns the ticks of steal time of all CPUs since boot, which is the eighth number of the first
+/// line.
 fn since_boot(reader: &FactReader) -> Result<u64, Missing> {
     let text = reader.always(reader.text(STAT))?;
     let all = text.lines().find_map(|line| line.strip_prefix("cpu "));

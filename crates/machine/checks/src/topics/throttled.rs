@@ -73,7 +73,7 @@ fn raspberry_pi(text: &str) -> Judged {
 }
 
 /// Returns the cooling devices that currently slow down processors: `cpufreq-cpu0` and
-/// `thermal-cpufreq-0` of Arm, `Processor` of ACPI, `idle_inject`.
+/// `thermal-cpufreq-0` on Arm, `Processor` from ACPI, and `idle_inject`.
 fn slowed_now(reader: &FactReader) -> Option<String> {
     let kinds = reader.files(KIND).ok()?;
     let slows = |kind: &str| {

@@ -1,4 +1,4 @@
-//! Checks of topology: resources that the measured CPUs share with others.
+//! Checks of topology, that is, of resources that the measured CPUs share with others.
 
 use std::collections::BTreeSet;
 

@@ -180,7 +180,7 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
     }
 }
 
-/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for one without
+/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for a file without
 /// permission to read. A pattern that matched nothing is written with `%` instead of `#`.
 fn file(facts: &mut FactSet, text: &str) {
     if let Some(path) = text.strip_suffix('!') {

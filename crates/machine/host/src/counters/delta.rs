@@ -78,7 +78,7 @@ impl Counters {
     }
 }
 
-/// Returns the increase of a 32-bit counter: see [`Counters::since`].
+/// Returns the increase of a 32-bit counter, as described for [`Counters::since`].
 fn moved(new: u64, old: u64) -> u64 {
     const HALF: u64 = WRAP / 2;
     if new >= old {

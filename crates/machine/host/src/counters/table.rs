@@ -6,9 +6,9 @@ use crate::NoHeader;
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// CPU of each column. /proc/interrupts leaves out offline CPUs: `CPU0 CPU2`.
+    /// CPU of each column. /proc/interrupts leaves out offline CPUs, for example `CPU0 CPU2`.
     cpus: Vec<u32>,
-    /// Numbered rows in ascending order, then the named ones in the kernel's order.
+    /// Numbered rows in ascending order, followed by the named rows in the kernel's order.
     rows: Vec<Row>,
     /// Counters that are not per CPU: `ERR`, `MIS`.
     machine_wide: Vec<(String, u64)>,

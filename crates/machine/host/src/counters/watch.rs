@@ -17,12 +17,12 @@ pub struct CpuCounts {
     pub interrupts: Option<u64>,
     /// Steal time, with a resolution of one clock tick (`/proc/stat`).
     pub steal: Option<Nanos>,
-    /// System management interrupts (MSR 0x34 of Intel processors, through `/dev/cpu/N/msr`, which
-    /// only root can read).
+    /// System management interrupts (MSR 0x34 of Intel processors, read through `/dev/cpu/N/msr`,
+    /// which only root can read).
     pub smis: Option<u64>,
 }
 
-/// Reads the counters of one CPU repeatedly. Its files stay open, and it allocates no memory after
+/// Reads the counters of one CPU repeatedly. The files stay open, and no memory is allocated after
 /// the first read.
 ///
 /// Use this in a thread that runs on that CPU, because reading the register of another CPU
@@ -75,7 +75,7 @@ impl CpuWatch {
     }
 }
 
-/// Reads the steal time of all CPUs repeatedly. Its file stays open, and it allocates no memory
+/// Reads the steal time of all CPUs repeatedly. The file stays open, and no memory is allocated
 /// after the first read.
 #[derive(Debug)]
 pub struct StealWatch {
@@ -116,7 +116,7 @@ impl StealWatch {
     }
 }
 
-/// Reads the count of system management interrupts of one CPU from its register.
+/// Reads the count of system management interrupts of one CPU from that CPU's register.
 #[derive(Debug)]
 pub struct SmiWatch(File);
 
@@ -211,14 +211,14 @@ fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the steal time of a CPU: the eighth number of its `cpuN` line, proc_stat(5).
+/// Returns the steal time of a CPU, which is the eighth number of its `cpuN` line (proc_stat(5)).
 fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
     let ticks = text
         .split(|&byte| byte == b'\n')
         .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
         .find(|(rest, _)| {
             words(rest).next().and_then(number) == Some(cpu.into())
-            // "cpu  402 …" is the sum of all CPUs; its first word is not a CPU number.
+            // "cpu  402 …" contains the sums of all CPUs, so its first word has no CPU number.
             && rest.first().is_some_and(u8::is_ascii_digit)
         })
         .and_then(|(_, line)| words(line).nth(STEAL).and_then(number))?;

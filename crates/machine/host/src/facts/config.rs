@@ -106,7 +106,7 @@ pub(super) enum Setting<'a> {
 }
 
 impl KernelConfig {
-    /// Finds the configuration in the places that kernels and distributions use: in the kernel
+    /// Looks for the configuration in the places that kernels and distributions use: in the kernel
     /// itself (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), and next to the modules
     /// (Fedora, Arch).
     pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
@@ -138,7 +138,8 @@ impl KernelConfig {
         self.0.map(|found| found.text)
     }
 
-    /// Returns a hash of all options that are set. It ignores the rest of the text.
+    /// Returns a hash of all options that are set. The rest of the text has no influence on the
+    /// hash.
     pub(super) fn digest(&self) -> Fact<String> {
         match &self.0 {
             Ok(found) => {
@@ -150,7 +151,8 @@ impl KernelConfig {
         }
     }
 
-    /// Returns the options that are set and matter for latency, without `CONFIG_`.
+    /// Returns the options that are set and matter for latency. Their names are returned without
+    /// `CONFIG_`.
     pub(super) fn options(&self) -> BTreeMap<String, String> {
         let found = self.0.iter().flat_map(Found::set);
         let options = found.filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));

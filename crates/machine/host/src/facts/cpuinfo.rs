@@ -19,8 +19,8 @@ impl CpuInfo {
         self.0.as_ref().err()
     }
 
-    /// Returns the values of `key`, one for each block that has one. A line with nothing after its
-    /// colon has no value.
+    /// Returns the values of `key`, one for each block that contains the key. A line with nothing
+    /// after its colon has no value.
     pub(super) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .as_deref()
@@ -38,8 +38,8 @@ impl CpuInfo {
         self.values(key).next()
     }
 
-    /// Returns whether the processor has `flag`. Returns `None` if it lists no flags, as on
-    /// architectures other than x86.
+    /// Returns whether the processor has `flag`. Returns `None` if /proc/cpuinfo lists no flags, as
+    /// on architectures other than x86.
     pub(super) fn flag(&self, flag: &str) -> Option<bool> {
         Some(self.first("flags")?.split_whitespace().any(|f| f == flag))
     }

@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(hres_active("Timer List Version: v0.10"), None);
     }
 
-    /// Returns (active, source or reason) for a tree with these files.
+    /// Returns whether the timers are active, and the source or reason, for a tree with these
+    /// files.
     fn high_resolution(files: &[(&str, &str)]) -> (Option<bool>, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -61,8 +61,8 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     }
 }
 
-/// Returns the path of the file with the kernel's configuration, or its usual path, and the text or
-/// the reason why there is none.
+/// Returns the path of the file with the kernel's configuration, or its usual path. Also returns
+/// the text of the file, or the reason why there is none.
 pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     let release = root.word("/proc/sys/kernel/osrelease");
     let config = KernelConfig::find(root, release.get().map(String::as_str));

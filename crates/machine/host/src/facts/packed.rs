@@ -56,7 +56,7 @@ fn read<'a>(
     decoder: io::Result<impl Read>,
 ) -> Result<Cow<'a, [u8]>, NotAConfig> {
     let mut all = Vec::new();
-    // Reading one more byte distinguishes a text of exactly this size from a longer one.
+    // Reading one more byte distinguishes a text of exactly the maximum size from a longer one.
     decoder
         .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;

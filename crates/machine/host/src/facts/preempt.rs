@@ -96,8 +96,8 @@ pub(super) fn model(
     }
 }
 
-/// Returns the last valid `preempt=` on a command line: the kernel reads them in order and ignores
-/// unknown values.
+/// Returns the last valid `preempt=` on a command line, because the kernel reads the values in
+/// order and ignores unknown values.
 fn boot_choice(line: &str) -> Option<&str> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("preempt="))
@@ -105,7 +105,7 @@ fn boot_choice(line: &str) -> Option<&str> {
 }
 
 /// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
-/// cannot be parsed may be a later one.
+/// cannot be parsed may be later than that.
 fn may_be_lazy(root: &Root) -> bool {
     let release = root.word("/proc/sys/kernel/osrelease").value;
     let version = release.as_deref().and_then(|release| {

@@ -14,8 +14,8 @@ const DEVICE_TREE: [&str; 2] = [
 /// File with the name that Xen and IBM hypervisors provide.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// Vendors and models of virtual machines in DMI or the device tree: the start of the name in lower
-/// case, and the hypervisor.
+/// Vendors and models of virtual machines in DMI or the device tree. Each entry is the start of the
+/// name, in lower case, and the hypervisor.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("kvm", "KVM"),
     ("qemu", "QEMU"),

@@ -56,7 +56,7 @@ impl Allowance {
     }
 }
 
-/// The reason why functions of a file are unknown, or only some are known.
+/// The reason why none or only some of the functions of a file are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoFunctions {
     #[error("it is not an ELF program ({0})")]
@@ -75,8 +75,8 @@ pub(super) enum NoFunctions {
     Reader(String),
 }
 
-/// A file that can be read only up to the allowance. A read beyond it fails before the cache
-/// allocates memory for it and fills that memory with zeros.
+/// A file that can be read only up to the allowance. A read beyond the allowance fails before the
+/// cache allocates memory for it and fills that memory with zeros.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     cache: &'a ReadCache<File>,
@@ -117,7 +117,7 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
 pub(super) struct Functions {
     /// Segments, each with its offset in the file, size and address.
     pub(super) segments: Vec<(u64, u64, u64)>,
-    /// Functions, each with address, size and name, sorted by address.
+    /// Functions, each with its address, size and name, sorted by address.
     pub(super) functions: Vec<(u64, u64, String)>,
     pub(super) build_id: Option<String>,
     /// The reason why not all functions are known.

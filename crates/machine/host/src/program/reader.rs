@@ -465,7 +465,7 @@ mod tests {
         assert!(cpu.contains("s of CPU time"), "{cpu}");
         let slow = read_by("exec sleep 60", Duration::from_millis(50));
         assert_eq!(slow, "the reader process took too long");
-        // The reader has ended, but its child process still holds the pipe open.
+        // The reader has ended, but a child process of it still holds the pipe open.
         let slow = read_by("sleep 5 & exit 0", Duration::from_millis(50));
         assert_eq!(slow, "the reader process took too long");
         let none = read_as(

@@ -111,7 +111,7 @@ impl Holder {
     fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
         let holder = Self::from_target(target);
         let file = Self::file(target.journal);
-        // An exiting process no longer has an executable but keeps its lock for a moment.
+        // An exiting process no longer has an executable but still keeps its lock for a moment.
         if holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
             Ok(holder)
         } else {
@@ -129,7 +129,8 @@ impl Holder {
     }
 }
 
-/// Returns the executable of a process. A newline in its name would end the line early.
+/// Returns the executable of a process. A newline in the name would end the line of the holder's
+/// file early.
 fn program(target: &Target<'_>, pid: u32) -> Option<String> {
     let link = target
         .files
@@ -264,7 +265,7 @@ impl Access for HeldLatency {
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    /// Returns the value that this program's holder requests. Requests of other programs do not
+    /// Returns the value that this program's holder requests. Requests from other programs do not
     /// count.
     fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
         let holder = Holder::known(target)?;

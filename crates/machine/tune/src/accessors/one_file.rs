@@ -1,5 +1,5 @@
-//! Settings that are a single file, for the whole machine, for each CPU or device, or for each
-//! name.
+//! Settings that consist of a single file: one for the whole machine, one per CPU or device, or one
+//! per name.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;

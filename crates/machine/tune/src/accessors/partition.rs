@@ -25,7 +25,7 @@ const PART: &str = "unfinished";
 /// Part of the state that the kernel reports for a partition that it has accepted but that is not
 /// in force: `isolated invalid (No cpu available due to hotplug)`.
 const INVALID: &str = " invalid";
-/// Number of attempts to move all tasks: a task may fork while the tasks are moved, and its child
+/// Number of attempts to move all tasks. A task may fork while tasks are being moved, so its child
 /// is moved in the next round.
 const ROUNDS: usize = 5;
 

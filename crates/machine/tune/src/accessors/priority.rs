@@ -179,8 +179,8 @@ impl Access for ThreadPriority {
         parts(instance).is_some() && policy(value).is_some()
     }
 
-    /// Checks the permission by setting the thread's current policy again: the kernel requires the
-    /// same permission for any policy.
+    /// Checks the permission by setting the thread's current policy again, because the kernel
+    /// requires the same permission for any policy.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
         let now = self.read(target, instance)?;
         self.write(target, instance, &now)

@@ -18,7 +18,8 @@ const BUT: &str = " but ";
 
 pub(crate) struct Turbo;
 
-/// Returns the file that exists, and its contents for turbo on and off.
+/// Returns the file that exists on this machine, and the contents that it has for turbo on and
+/// turbo off.
 fn file(target: &Target<'_>) -> (&'static str, &'static str, &'static str) {
     if target.files.exists(&target.below(NO_TURBO)) {
         (NO_TURBO, "0", "1")

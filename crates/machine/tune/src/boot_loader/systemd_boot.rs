@@ -1,5 +1,5 @@
-//! systemd-boot: an entry is a file (Boot Loader Specification, type 1), and
-//! `bootctl set-oneshot` chooses it for one boot.
+//! systemd-boot. Each entry is a file (Boot Loader Specification, type 1), and `bootctl
+//! set-oneshot` chooses an entry for one boot.
 
 use punctual_host::Host;
 use punctual_model::WrittenFile;
@@ -104,7 +104,8 @@ pub(super) fn forget(host: &Host, prefix: &str, run: RunProgram<'_>) -> Result<b
     Ok(ours)
 }
 
-/// Reads a variable: four bytes of attributes, then UTF-16 up to a zero.
+/// Reads a variable, which consists of four bytes of attributes and a text in UTF-16 that ends with
+/// a zero.
 fn variable(host: &Host, name: &str) -> Option<String> {
     let path = below(host, &format!("{VARIABLES}/{name}-{VENDOR}"));
     let bytes = punctual_files::bounded::bytes(&path, 1 << 16).ok()?;

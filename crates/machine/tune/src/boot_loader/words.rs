@@ -27,7 +27,7 @@ fn name(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Adds words to a command line. They replace existing words of the same name.
+/// Adds words to a command line. These replace existing words of the same name.
 pub(super) fn with_words(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
     let replaced = |word: &&str| {

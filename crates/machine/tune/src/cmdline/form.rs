@@ -126,7 +126,7 @@ fn whole_line(text: &str) -> Result<Vec<Span>, Unclear> {
     }
 }
 
-/// Returns the value of the last assignment, which is the effective one.
+/// Returns the value of the last assignment, because the last one is effective.
 fn variable(text: &str, name: &'static str) -> Result<Vec<Span>, Unclear> {
     let mut last = None;
     for (start, line) in lines(text) {

@@ -50,7 +50,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Returns the loader with this name, or the first one that is found if no name is given. Also
+/// Returns the loader with this name, or, if no name is given, the first loader that is found. Also
 /// returns the names of other loaders that are present.
 pub(super) fn find(
     root: &Path,
@@ -137,8 +137,8 @@ fn extlinux(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its derivatives),
-/// and the templates of new entries.
+/// Entries as defined in the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
+/// derivatives), and the templates of new entries.
 fn boot_entries(tree: &Tree) -> Option<Found> {
     let all: Vec<String> = ENTRIES
         .iter()

@@ -56,7 +56,7 @@ pub struct CmdlineEdit {
     pub add: Vec<String>,
     /// Names of parameters that are removed.
     pub remove: Vec<String>,
-    /// Files that change; empty if they already have the requested parameters.
+    /// Files that change; empty if all files already have the requested parameters.
     pub files: Vec<FileEdit>,
     /// Program that generates the loader's configuration from the files, with its arguments; empty
     /// if the loader needs no such program.
@@ -292,7 +292,7 @@ impl FileEdit {
 /// A function that runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
-/// Runs a program without input. Its messages are shown only if it fails.
+/// Runs a program without input. The program's messages are shown only if it fails.
 pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(());

@@ -16,7 +16,7 @@ const DEPTH: u32 = 4;
 struct Values {
     /// The last value that applies to every board.
     always: Option<String>,
-    /// Values below a filter such as `[pi4]`. Whether they apply to this board is not known.
+    /// Values below a filter such as `[pi4]`. It is not known whether they apply to this board.
     perhaps: Vec<String>,
 }
 

@@ -59,7 +59,7 @@ const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\
 /// Paths of files, and their texts.
 type Texts = &'static [(&'static str, &'static str)];
 
-/// Each kind of machine: its files, the loader, and the changed file with its new text.
+/// For each kind of machine: its files, its loader, and the changed file with the new text.
 const SYSTEMS: &[(Texts, &str, Texts)] = &[
     (
         &[("/etc/default/grub", GRUB), ("/usr/sbin/update-grub", "")],

@@ -99,7 +99,7 @@ pub(super) fn is_of(word: &str, name: &str) -> bool {
     own.map(plain).eq(name.bytes().map(plain))
 }
 
-/// Returns the kernel's parameters with their offsets. Words after `--` are for init.
+/// Returns the kernel's parameters with their offsets. Words after `--` are meant for init.
 pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
     let all = all_words(text).into_iter();
     all.take_while(|(_, word)| *word != "--").collect()

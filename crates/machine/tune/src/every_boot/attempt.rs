@@ -61,8 +61,8 @@ pub enum Verified {
     NotApplied,
     /// All settings are in force.
     Holds,
-    /// Some settings were not in force, and all were applied again. The fields are the settings
-    /// that were lost, the new plan, and its result.
+    /// Some settings were no longer in force, so all settings were applied again. The fields are
+    /// the settings that were lost, the new plan, and the result of applying it.
     Again(Vec<String>, Box<Plan>, Box<Applied>),
 }
 

@@ -343,7 +343,7 @@ fn failed(path: &Path, source: io::Error) -> BootError {
     })
 }
 
-/// Creates the folder of a file, readable for all users like those of /etc.
+/// Creates the folder of a file, readable for all users, like the folders in /etc.
 fn make_parent(path: &Path) -> Result<(), BootError> {
     let Some(parent) = path.parent() else {
         return Ok(());

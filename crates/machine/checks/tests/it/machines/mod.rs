@@ -95,7 +95,7 @@ pub(crate) fn server(root: &Path) {
             format!("/sys/class/net/eth0/queues/rx-{n}/rps_cpus"),
             "00000000,00000000",
         );
-        // The card has one queue for each CPU; the kernel has set the affinity of each queue's
+        // The card has one queue per CPU, and the kernel has set the affinity of each queue's
         // interrupt.
         let irq = 100 + n;
         let place = if n == 20 { n } else { n % 17 };
