@@ -1,4 +1,4 @@
-//! Cost of the kit for a loop: recording a sample, and one iteration without its wait.
+//! Measures what the kit costs in a loop: recording a sample, and one iteration without its wait.
 //!
 //! `cargo bench -p punctual-app`
 
@@ -12,7 +12,7 @@ fn main() {
 
 const SAMPLES: u64 = 10_000;
 
-/// Latencies of a quiet machine: microseconds, with an occasional tail.
+/// Latencies like those of a quiet machine: microseconds, and occasionally more.
 fn latencies() -> Vec<i64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let next = |_| {
@@ -77,8 +77,8 @@ impl PeriodicWait for NoWait {
     }
 }
 
-/// Two clock reads, the accounting, and a record. The first release is in the future, so that no
-/// iteration is an overrun.
+/// Each iteration consists of two clock reads, the accounting, and a record. The first release is
+/// in the future, so that no iteration is an overrun.
 #[divan::bench]
 fn turn_with_record(bencher: Bencher) {
     let figures = Figures::create("bench", 1).expect("figures");

@@ -1,5 +1,5 @@
-//! A 1 kHz loop set up correctly: memory locked before the thread starts, a prefaulted stack,
-//! SCHED_FIFO, absolute release times with complete accounting, and figures that
+//! Example of a 1 kHz loop that is set up correctly: memory locked before the thread starts, a
+//! prefaulted stack, SCHED_FIFO, absolute release times with complete accounting, and figures that
 //! `punctual app list` and `punctual app record control-loop` read.
 //!
 //! Usage: `control_loop [SECONDS]`, 10 by default.
@@ -24,13 +24,14 @@ pub(crate) fn main() -> Result<(), Failure> {
     let seconds = std::env::args()
         .nth(1)
         .map_or(Ok(10), |text| text.parse())?;
-    // Lock before starting threads, so that their stacks are locked as well.
+    // Lock memory before starting threads, so that their stacks are locked as well.
     let _locked = lock_process_memory(LockMode::OnFault)
         .inspect_err(|error| println!("memory not locked: {error}"))
         .ok();
     let policy = match max_permitted_priority() {
         0 => Policy::Other { nice: 0 },
-        // Not 99: kernel threads of that priority (migration) must preempt it.
+        // Not 99, because kernel threads of that priority (migration) must be able to preempt this
+        // one.
         highest => Policy::Fifo {
             priority: highest.min(80),
         },
@@ -61,13 +62,13 @@ pub(crate) fn control(length: Duration) -> Result<(), Failure> {
     let mut periodic = Periodic::new(PERIOD, OverrunPolicy::Skip)?;
     let end = periodic.next_release() + length;
     while periodic.next_release() < end {
-        // `None`: a signal handler ran. A real program would check its stop flag here.
+        // `None` means that a signal handler ran. A real program would check its stop flag here.
         let Some(job) = periodic.wait()? else {
             continue;
         };
         let release = job.release.as_nanos();
         latency.record(release, job.latency_ns() as i64);
-        // The work: it does not allocate, lock or block.
+        // The work of the job, which does not allocate, lock or block.
         state = std::hint::black_box(state * 0.99 + 0.01);
         let done = Clock::Monotonic.now().as_nanos();
         response.record(release, done.saturating_sub(release) as i64);

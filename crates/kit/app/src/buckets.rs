@@ -10,8 +10,8 @@
 //! | 1 ms | 10 ms | 10 µs |
 //! | … | 1000 s | a thousandth of the decade's end |
 //!
-//! Decimal rather than binary, because then every edge below 1 ms lies on a
-//! 1 µs grid and the 1 µs histograms of the field export exactly.
+//! The grid is decimal rather than binary, because then every edge below 1 ms lies on a 1 µs grid
+//! and the 1 µs histograms of the field export exactly.
 //!
 //! `punctual_model` defines the same layout for recordings. It is repeated here so that an
 //! application that publishes its figures needs neither that crate nor serde. A test of `session`,
@@ -29,9 +29,9 @@ const DECADES: usize = 9;
 /// Total number of buckets: 9100, or 72 800 bytes of 64-bit counters.
 pub const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 
-/// The bucket that counts `ns` nanoseconds, or `None` beyond the range.
+/// Returns the bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
-/// A chain of comparisons with constant divisors: the compiler turns each division into a
+/// This is a chain of comparisons with constant divisors. The compiler turns each division into a
 /// multiplication, and common latencies leave the chain after a few well-predicted branches. A loop
 /// or a logarithm costs more.
 #[inline(always)]

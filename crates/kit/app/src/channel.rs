@@ -1,4 +1,4 @@
-//! Counters of one thread. Only that thread writes them.
+//! The counters of one thread. Only that thread writes to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -50,15 +50,15 @@ pub struct ChannelSpec<'a> {
     pub name: &'a str,
     /// Meaning of the channel's samples.
     pub kind: Kind,
-    /// Period in ns; 0 for none.
+    /// Period in ns; 0 if there is none.
     pub period_ns: u64,
-    /// Threshold in ns: each larger sample is stored with its time. If 0, only the largest sample
-    /// of each second is stored.
+    /// Threshold in ns. Each larger sample is stored with its time. If the threshold is 0, only the
+    /// largest sample of each second is stored.
     pub budget_ns: u64,
 }
 
-/// Length of the window in which the largest sample is stored. The first sample after it starts a
-/// new window.
+/// Length of the window of which the largest sample is stored. The first sample after the end of a
+/// window starts a new one.
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// A channel. Recording a sample makes no system call, does not allocate or lock, and uses no floating
@@ -72,7 +72,7 @@ pub struct Channel {
     /// The largest sample since the time `window`.
     largest_ns: u64,
     window: u64,
-    /// Copies of counters that only this channel writes.
+    /// Copies of the counters to which only this channel writes.
     run: u64,
     min_ns: u64,
     max_ns: u64,
@@ -127,8 +127,8 @@ impl Channel {
     }
 
     /// Sets the period accounting so far, as [`Periodic`] of the crate `punctual-rt` computes it:
-    /// due = run + missed. A channel that never calls it has no periods, and every sample counts as
-    /// due.
+    /// due = run + missed. If this is never called, the channel has no periods, and every sample
+    /// counts as due.
     ///
     /// [`Periodic`]: https://docs.rs/punctual-rt
     #[inline]
@@ -143,7 +143,8 @@ impl Channel {
         self.run
     }
 
-    /// Stores a sample that is the largest of its second or above the budget. Rarely called.
+    /// Stores a sample that is the largest of its second or above the budget. This is rarely
+    /// called.
     #[cold]
     fn keep(&mut self, at_ns: u64, ns: u64, over: bool) {
         self.largest_ns = self.largest_ns.max(ns);
@@ -152,7 +153,8 @@ impl Channel {
         }
         let place = self.ring_head as usize % layout::RING_ENTRIES;
         let entry = channel::RING + place * layout::RING_ENTRY_WORDS;
-        // Odd during the write, so that a reader does not accept a torn entry.
+        // The sequence number is odd during the write, so that a reader does not accept a torn
+        // entry.
         self.set(entry, 2 * self.ring_head + 1);
         fence(Ordering::Release);
         self.set(entry + 1, at_ns);
@@ -167,7 +169,7 @@ impl Channel {
     #[inline]
     fn recorded(&mut self) {
         self.run += 1;
-        // Written last: a reader that finds it unchanged has a consistent snapshot.
+        // This word is written last, so a reader that finds it unchanged has a consistent snapshot.
         self.word(channel::RUN).store(self.run, Ordering::Release);
     }
 
@@ -181,7 +183,7 @@ impl Channel {
         self.word(place).store(value, Ordering::Relaxed);
     }
 
-    /// Adds to a counter. A single writer needs no locked instruction.
+    /// Adds to a counter. Because there is only one writer, no locked instruction is needed.
     #[inline(always)]
     fn add(&self, place: usize, count: u64) {
         let word = self.word(place);

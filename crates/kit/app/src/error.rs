@@ -4,14 +4,14 @@ use std::io;
 
 use crate::layout::{ABI_VERSION, MAX_CHANNELS};
 
-/// Reason why an application cannot publish its figures.
+/// A reason why an application cannot publish its figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No channels, or more than the maximum.
+    /// No channels were requested, or more than the maximum.
     #[error("an application can have 1 to {MAX_CHANNELS} channels, not {channels}")]
     Channels {
-        /// Channels requested.
+        /// Number of requested channels.
         channels: usize,
     },
     /// All channels are in use.
@@ -20,7 +20,7 @@ pub enum Error {
         /// Number of channels.
         channels: usize,
     },
-    /// The kernel does not support this seal.
+    /// The kernel does not support a required seal.
     #[error("this kernel has no F_SEAL_FUTURE_WRITE: figures need Linux 5.1 or later")]
     NoSeal,
     /// A system call failed.
@@ -33,11 +33,11 @@ pub enum Error {
     },
 }
 
-/// Reason why the memory of a process cannot be read as figures.
+/// A reason why the memory of a process cannot be read as figures.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// A seal is missing: the file could shrink, or others could write to it.
+    /// A seal is missing, so the file could shrink, or others could write to it.
     #[error("the memory is not sealed (it needs the seals SHRINK, GROW, FUTURE_WRITE and SEAL)")]
     NotSealed,
     /// The file is not a regular file.
@@ -71,7 +71,7 @@ pub enum Unfit {
          boot)"
     )]
     OtherProcess,
-    /// The file ends early or cannot be read.
+    /// The file ends too early or cannot be read.
     #[error("the figures could not be read: {0}")]
     Io(#[from] io::Error),
 }

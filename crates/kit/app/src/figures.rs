@@ -1,4 +1,4 @@
-//! The figures of an application. Only the application writes them.
+//! The figures of an application. Only the application writes to them.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -10,16 +10,16 @@ use crate::{Channel, ChannelSpec, Error, Identity};
 /// The figures of this application. `punctual app list` shows them from [`create`](Self::create)
 /// until this value and all its channels are dropped.
 ///
-/// One instance is enough for a process. A forked child must not record, because it would count in
-/// the memory of its parent.
+/// One instance is enough for a process. A forked child must not record, because it would count its
+/// samples in the memory of its parent.
 #[derive(Debug)]
 pub struct Figures {
     memory: Arc<Memory>,
 }
 
 impl Figures {
-    /// Creates the memory for `channels` channels (77 824 bytes each) and touches all of it, so that
-    /// recording does not fault. The name is truncated to 32 bytes.
+    /// Creates the memory for `channels` channels (77 824 bytes each) and touches all of it, so
+    /// that recording causes no page faults. The name is truncated to 32 bytes.
     ///
     /// # Errors
     /// Returns [`Error::Channels`] for an invalid number of channels, [`Error::NoSeal`] before Linux 5.1,
@@ -51,7 +51,7 @@ impl Figures {
         for (place, value) in words.into_iter().chain(names) {
             memory.word(place).store(value, Ordering::Relaxed);
         }
-        // Written last: a reader that sees the magic number sees the rest.
+        // The magic number is written last, so that a reader that sees it also sees the rest.
         memory
             .word(header::MAGIC)
             .store(layout::MAGIC, Ordering::Release);
@@ -60,14 +60,14 @@ impl Figures {
         })
     }
 
-    /// Creates the channel of one thread. Call it in the thread that records: the channel stores its
-    /// thread ID.
+    /// Creates the channel of one thread. Call this in the thread that records, because the channel
+    /// stores the ID of the calling thread.
     ///
     /// # Errors
     /// Returns [`Error::NoChannelLeft`] if all channels are in use.
     pub fn channel(&self, spec: &ChannelSpec<'_>) -> Result<Channel, Error> {
         let memory = &self.memory;
-        // No code panics while it holds the lock.
+        // No code panics while it holds this lock, so the lock is never poisoned.
         let mut used = memory.used.lock().unwrap_or_else(PoisonError::into_inner);
         if *used == memory.channels {
             return Err(Error::NoChannelLeft {

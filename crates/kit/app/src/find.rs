@@ -26,7 +26,7 @@ pub struct Found {
     pub reader: Reader<File>,
 }
 
-/// Reason why the figures of a process cannot be read.
+/// A reason why the figures of a process cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -47,7 +47,7 @@ pub enum Refusal {
         /// User of the process.
         user: u32,
     },
-    /// The process is not dumpable, so even its own user may not read its files.
+    /// The process is not dumpable, so not even its own user may read its files.
     #[error(
         "the open files of process {pid} cannot be read, because the process is not dumpable \
          (PR_SET_DUMPABLE of prctl(2), or capabilities of its file): run with CAP_SYS_PTRACE"
@@ -142,8 +142,8 @@ fn is_named_so(target: &Path) -> bool {
     name.is_some_and(|name| name.trim_end_matches(" (deleted)") == MEMFD_NAME)
 }
 
-/// Opens a sealed file. Opens it with `O_PATH` first: a full open could have side effects on a
-/// device or pipe of that name.
+/// Opens a sealed file. The file is first opened with `O_PATH`, because a full open could have side
+/// effects on a device or pipe of that name.
 fn open_sealed(path: &Path) -> Result<File, Unfit> {
     let named =
         open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
@@ -158,7 +158,7 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
             found: bytes,
         });
     }
-    // Reopen the file that was checked, even if the path now leads to another one.
+    // Reopen the file that was checked, even if the path now leads to another file.
     let path = format!("/proc/self/fd/{}", named.as_raw_fd());
     let file =
         open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(io::Error::from)?;
@@ -172,7 +172,7 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
     }
 }
 
-/// Returns the name of a process. The process can choose it freely.
+/// Returns the name of a process. The process can choose this name freely.
 fn comm(folder: &Path) -> String {
     let text = fs::read(folder.join("comm")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -201,8 +201,8 @@ fn refusal(folder: &Path, pid: u32, source: io::Error) -> Refusal {
     }
 }
 
-/// Returns the effective user of a process. Read from its status, because root owns the folder of a
-/// process that is not dumpable.
+/// Returns the effective user of a process. The user is read from the status of the process,
+/// because root owns the folder of a process that is not dumpable.
 fn user_of(folder: &Path) -> Option<u32> {
     let status = fs::read_to_string(folder.join("status")).ok();
     let line = status.as_deref().and_then(|text| {

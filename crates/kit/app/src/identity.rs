@@ -7,7 +7,7 @@ use std::path::Path;
 /// Identity of a process, unique across boots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The boot (random/boot_id of proc(5)).
+    /// The boot (random/boot_id in proc(5)).
     pub boot_id: [u64; 2],
     /// Start time, in clock ticks after boot (proc_pid_stat(5)).
     pub start_ticks: u64,
@@ -17,7 +17,7 @@ impl Identity {
     /// Reads the identity of a process under `proc` (`/proc`).
     ///
     /// # Errors
-    /// Returns an error if the process does not exist, or if /proc does not show it.
+    /// Returns an error if the process does not exist, or if /proc hides it.
     pub fn new(proc: &Path, pid: u32) -> io::Result<Self> {
         Self::read(proc, &pid.to_string())
     }
@@ -45,8 +45,8 @@ fn boot_id(text: &str) -> Option<[u64; 2]> {
     (digits.len() == 32).then_some([half(0..16)?, half(16..32)?])
 }
 
-/// Parses field 22. The name before it may contain anything, so fields are counted from the last
-/// parenthesis.
+/// Parses field 22. The process name before this field may contain anything, so fields are counted
+/// from the last parenthesis.
 fn start_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19)?.parse().ok()

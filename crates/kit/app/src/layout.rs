@@ -1,5 +1,5 @@
 //! The memory layout. All numbers have 64 bits in native byte order, and offsets are in words of
-//! eight bytes. A reader in another language needs only this page.
+//! eight bytes. This page is all that is needed to write a reader in another language.
 
 /// Version of the layout. Readers reject a later one.
 pub const ABI_VERSION: u32 = 1;
@@ -12,7 +12,7 @@ pub const MEMFD_NAME: &str = "punctual-app";
 
 /// Bytes per word.
 pub const WORD: usize = 8;
-/// Bytes of a name. Shorter names are padded with zero bytes.
+/// Number of bytes of a name. Shorter names are padded with zero bytes.
 pub const NAME_BYTES: usize = 32;
 /// Words of the header.
 pub const HEADER_WORDS: usize = 512;
@@ -41,11 +41,11 @@ pub mod header {
     pub const BUCKETS: usize = 6;
     /// Entries of a ring ([`super::RING_ENTRIES`]).
     pub const RING_ENTRIES: usize = 7;
-    /// Two words: the boot ID (random/boot_id of proc(5)).
+    /// Two words: the boot ID (random/boot_id in proc(5)).
     pub const BOOT_ID: usize = 8;
     /// Start time of the process, in clock ticks after boot (proc_pid_stat(5)).
     pub const START_TICKS: usize = 10;
-    /// Process ID, in the PID namespace of the process.
+    /// Process ID, as seen in the PID namespace of the process.
     pub const PID: usize = 11;
     /// Clock of all times: 1 is CLOCK_MONOTONIC.
     pub const CLOCK: usize = 12;
@@ -56,17 +56,17 @@ pub mod header {
 /// Offsets of the words of a channel. Those from [`RUN`](channel::RUN) to [`RING_HEAD`](channel::RING_HEAD)
 /// are counters.
 pub mod channel {
-    /// Meaning of the channel's samples: a number of [`Kind`](crate::Kind).
+    /// Meaning of the channel's samples, which is the number of a [`Kind`](crate::Kind).
     pub const KIND: usize = 0;
-    /// The thread that records.
+    /// ID of the thread that records.
     pub const TID: usize = 1;
-    /// Period in ns; 0 for none.
+    /// Period in ns; 0 if there is none.
     pub const PERIOD_NS: usize = 2;
-    /// Samples above this value in ns are outliers; 0 for none.
+    /// Samples above this value in ns are outliers; 0 if there is no such limit.
     pub const BUDGET_NS: usize = 3;
     /// Four words: name of the channel.
     pub const NAME: usize = 4;
-    /// Samples recorded; the last word written for each sample.
+    /// Number of recorded samples. For each sample, this word is written last.
     pub const RUN: usize = 16;
     /// Sum of the samples that were not early.
     pub const SUM_NS: usize = 17;
@@ -74,17 +74,17 @@ pub mod channel {
     pub const MAX_NS: usize = 18;
     /// The smallest sample that was not early. All bits are set before the first sample.
     pub const MIN_NS: usize = 19;
-    /// Negative samples.
+    /// Number of negative samples.
     pub const EARLY: usize = 20;
-    /// Samples above the highest bucket.
+    /// Number of samples above the highest bucket.
     pub const OVERFLOW: usize = 21;
-    /// Periods that came due; 0 if the channel has no periods.
+    /// Number of periods that came due; 0 if the channel has no periods.
     pub const DUE: usize = 22;
-    /// Due periods without a job.
+    /// Number of due periods in which no job ran.
     pub const MISSED: usize = 23;
-    /// Jobs that began when the next period was due.
+    /// Number of jobs that began when the next period was already due.
     pub const LATE: usize = 24;
-    /// Samples above the budget.
+    /// Number of samples above the budget.
     pub const OVER_BUDGET: usize = 25;
     /// Total number of samples written to the ring.
     pub const RING_HEAD: usize = 26;
@@ -92,7 +92,7 @@ pub mod channel {
     pub const RING: usize = 32;
     /// The buckets.
     pub const BUCKETS: usize = RING + super::RING_ENTRIES * super::RING_ENTRY_WORDS;
-    /// Words in use.
+    /// Number of words in use.
     pub const WORDS: usize = BUCKETS + crate::buckets::BUCKETS;
 }
 

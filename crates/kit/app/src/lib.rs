@@ -1,12 +1,12 @@
-//! In-app figures: a real-time application measures its own jobs, in memory that
-//! `punctual app list` and `punctual app record` read while it runs.
+//! In-app figures: a real-time application measures its own jobs and stores the results in memory
+//! that `punctual app list` and `punctual app record` read while it runs.
 //!
-//! **For:** an application that counts its latencies at a cost of 10 ns each ([`Figures`],
+//! **For:** an application that counts its latencies at a cost of 10 ns per sample ([`Figures`],
 //! [`Channel`]), and the tool that reads them ([`Reader`], [`find`]).
 //!
 //! **Knows:** sealed memory (`memfd_create(2)`), `/proc/PID/fd`, the bucket layout.
 //!
-//! **Must not know:** recordings, the store, the terminal, clocks: the application passes its times
+//! **Must not know:** recordings, the store, the terminal, clocks. The application passes its times
 //! in ns of CLOCK_MONOTONIC.
 //!
 //! There is no file on disk, no socket and no thread. Counters only grow, each channel has one writer,

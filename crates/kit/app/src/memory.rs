@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Error, layout};
 
-/// The mapping, and the descriptor that readers find.
+/// The mapping, and the file descriptor that readers find.
 #[derive(Debug)]
 pub(crate) struct Memory {
     first: NonNull<AtomicU64>,
@@ -25,7 +25,7 @@ pub(crate) struct Memory {
     _fd: OwnedFd,
 }
 
-// SAFETY: the mapping lives as long as this, and all its words are atomics.
+// SAFETY: the mapping lives as long as this value, and all its words are atomics.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -42,7 +42,7 @@ impl Memory {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create(layout::MEMFD_NAME, flags).map_err(failed("memfd_create"))?;
         ftruncate(&fd, bytes as u64).map_err(failed("ftruncate"))?;
-        // SAFETY: a new mapping at an address that the kernel chooses.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses.
         let address = unsafe {
             mmap(
                 ptr::null_mut(),

@@ -1,6 +1,6 @@
-//! Reads figures that another process wrote, as hostile input. Every number is checked against the
-//! size of the file before use. Nothing is mapped: a read past the end returns an error, while a
-//! mapping would kill this program (SIGBUS).
+//! Reads figures that another process wrote, and treats them as hostile input. Every number is
+//! checked against the size of the file before use. Nothing is mapped: a read past the end returns
+//! an error, whereas an access past the end of a mapping would kill this program (SIGBUS).
 
 use std::fs::File;
 use std::io;
@@ -16,13 +16,13 @@ pub trait Source {
     /// Returns the total number of bytes.
     ///
     /// # Errors
-    /// Returns the errors of the file.
+    /// Returns an error if accessing the file fails.
     fn bytes(&self) -> io::Result<u64>;
 
     /// Fills `buffer` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// Returns the errors of the file, and an error at an unexpected end.
+    /// Returns an error if accessing the file fails or the file ends unexpectedly.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 
@@ -65,7 +65,7 @@ pub struct ChannelHead {
     pub name: String,
     /// Meaning of the channel's samples.
     pub kind: Kind,
-    /// Thread ID of the recording thread, in the PID namespace of its process.
+    /// Thread ID of the recording thread, as seen in the PID namespace of its process.
     pub tid: u32,
     /// Period in ns; `None` if there is none.
     pub period_ns: Option<u64>,
@@ -78,23 +78,23 @@ pub struct ChannelHead {
 pub struct Counts {
     /// Number of samples.
     pub run: u64,
-    /// Sum of the samples that were not early, in ns; wraps around.
+    /// Sum of the samples that were not early, in ns; it wraps around.
     pub sum_ns: u64,
     /// The largest sample.
     pub max_ns: u64,
-    /// The smallest sample that was not early; `None` without samples.
+    /// The smallest sample that was not early; `None` if there are no samples.
     pub min_ns: Option<u64>,
-    /// Negative samples.
+    /// Number of negative samples.
     pub early: u64,
-    /// Samples above the highest bucket.
+    /// Number of samples above the highest bucket.
     pub overflow: u64,
-    /// Periods that came due; 0 if the channel has no periods.
+    /// Number of periods that came due; 0 if the channel has no periods.
     pub due: u64,
-    /// Periods without a job.
+    /// Number of periods in which no job ran.
     pub missed: u64,
-    /// Jobs that began when the next period was due.
+    /// Number of jobs that began when the next period was already due.
     pub late: u64,
-    /// Samples above the budget.
+    /// Number of samples above the budget.
     pub over_budget: u64,
 }
 
@@ -112,32 +112,33 @@ pub struct TopEntry {
 pub struct Ring {
     /// Entries, oldest first.
     pub entries: Vec<TopEntry>,
-    /// Entries that were overwritten before they were read.
+    /// Number of entries that were overwritten before they were read.
     pub dropped: u64,
-    /// Ring position to continue from.
+    /// Ring position from which to continue.
     pub next: u64,
 }
 
-/// State of a channel at one time.
+/// State of a channel at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Counters.
     pub counts: Counts,
-    /// Histogram buckets, in the number of the bucket layout.
+    /// Histogram buckets, as many as the bucket layout has.
     pub buckets: Vec<u64>,
-    /// Whether all numbers are from the same instant. If the channel changes faster than it can be
-    /// read, they are not, and they differ by the samples counted during the read.
+    /// Whether all numbers are from the same instant. This is not the case if the channel changes
+    /// faster than it can be read. The numbers then differ by the samples that were counted during
+    /// the read.
     pub whole: bool,
 }
 
-/// Maximum number of reads of a channel that changes meanwhile.
+/// Maximum number of reads of a channel that changes during each read.
 const TRIES: usize = 16;
 
 impl<S: Source> Reader<S> {
     /// Checks the header: magic number, version, sizes, and that `writer` wrote it.
     ///
     /// # Errors
-    /// Returns the first problem found.
+    /// Returns the first problem that is found.
     pub fn new(source: S, writer: &Identity) -> Result<Self, Unfit> {
         let mut words = [0; header::NAME + layout::NAME_BYTES / layout::WORD];
         let bytes = source.bytes()?;

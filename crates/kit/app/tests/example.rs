@@ -4,7 +4,8 @@
 #[path = "../examples/control_loop.rs"]
 mod control_loop;
 
-/// Runs the example in a separate thread, so that its scheduling policy ends with the thread.
+/// Runs the example in a separate thread, so that the scheduling policy that it sets ends with the
+/// thread.
 #[test]
 fn a_loop_with_everything_right() {
     let length = std::time::Duration::from_millis(200);

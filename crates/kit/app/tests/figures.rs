@@ -1,4 +1,4 @@
-//! Readers see exactly the figures that an application counts, and reject anything else.
+//! Tests that readers see exactly the figures that an application counts, and reject anything else.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // also in test helpers
 
 mod sound;
@@ -26,7 +26,7 @@ fn proc() -> &'static Path {
     Path::new("/proc")
 }
 
-/// Runs one test at a time: each would find the figures of the others in this process.
+/// Only one test runs at a time, because each would find the figures of the others in this process.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -78,13 +78,13 @@ fn what_is_counted_is_read_from_outside() {
     assert_eq!(counts.over_budget, 2);
     assert_eq!(snapshot.buckets[index_of(700).unwrap()], 2);
     assert_eq!(snapshot.buckets.iter().sum::<u64>(), 3);
-    // The ring contains each sample that was the largest so far, and those above the budget.
+    // The ring contains each sample that was the largest so far, and the samples above the budget.
     let ring = found.reader.ring(0, 0).unwrap();
     let kept: Vec<u64> = ring.entries.iter().map(|entry| entry.at_ns).collect();
     assert_eq!((kept, ring.dropped, ring.next), (vec![1, 3, 4], 0, 3));
     assert!(found.reader.ring(0, ring.next).unwrap().entries.is_empty());
     assert!(find::is_open(proc(), &found));
-    // The figures stay readable after the process closed them.
+    // The figures stay readable after the process has closed them.
     drop((channel, figures));
     assert!(!find::is_open(proc(), &found));
     assert_eq!(found.reader.counts(0).unwrap().run, 5);
@@ -282,8 +282,8 @@ fn each_damage_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a process writes into its figures, a reader finishes after a bounded number of
-    /// reads.
+    /// Regardless of what a process writes into its figures, a reader finishes after a bounded
+    /// number of reads.
     #[test]
     fn no_content_makes_the_reader_fail(
         words in prop::collection::vec((0..channel::WORDS as u32, any::<u64>()), 0..40),

@@ -1,4 +1,5 @@
-//! Counts allocations in regions of a C program, through `interpose/punctual_malloc.c`.
+//! Counts allocations in regions of a C program. The program must be compiled with
+//! `interpose/punctual_malloc.c`.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -10,22 +11,22 @@ use crate::guard::punctual_violations_t;
 use crate::handle::{Object, end, fits, get, store};
 use crate::sized::write;
 
-/// A thread's calls of malloc and related functions, written by `punctual_malloc.c`.
+/// A thread's calls of malloc and related functions. `punctual_malloc.c` writes them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_allocation_state_t {
-    /// 1 inside a region, else 0.
+    /// 1 inside a region, otherwise 0.
     pub in_region: u8,
-    /// Calls inside regions.
+    /// Number of calls inside regions.
     pub count: u64,
     /// The return address of the first of these calls.
     pub first_address: u64,
 }
 
-/// Returns the state of the calling thread.
+/// Function that returns the state of the calling thread.
 pub type punctual_allocation_state_of = Option<extern "C" fn() -> *mut punctual_allocation_state_t>;
 
-/// The function that the file compiled into the program registered.
+/// The function that `punctual_malloc.c` registered, if it is compiled into the program.
 static STATE_OF: OnceLock<extern "C" fn() -> *mut punctual_allocation_state_t> = OnceLock::new();
 
 /// Registers the function that returns a thread's state. `punctual_malloc.c` calls this before
@@ -52,7 +53,7 @@ pub type punctual_allocation_guard_h = *mut punctual_allocation_guard;
 /// Borrowed handle of an allocation guard.
 pub type punctual_allocation_guard_h_ref = *mut punctual_allocation_guard;
 
-/// A guard for the thread that made it. Its state lives as long as the thread.
+/// A guard for the thread that made it. The guarded state lives as long as the thread.
 struct Guard(*mut punctual_allocation_state_t);
 
 impl Guard {
@@ -66,7 +67,7 @@ impl Guard {
         if state.is_null() {
             return Err(Failure::null("the state of the thread"));
         }
-        // SAFETY: the state of the calling thread, which no other code accesses.
+        // SAFETY: this is the state of the calling thread, which no other code accesses.
         unsafe {
             state.write(punctual_allocation_state_t {
                 in_region: 0,
@@ -78,9 +79,9 @@ impl Guard {
     }
 
     fn set(&self, in_region: u8) {
-        // The fences keep the calls of the region between the two stores.
+        // The fences ensure that the calls of the region stay between the two stores.
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: as in `new`; a guard does not leave its thread.
+        // SAFETY: as in `new`, because a guard does not leave its thread.
         unsafe { ptr::addr_of_mut!((*self.0).in_region).write_volatile(in_region) };
         compiler_fence(Ordering::SeqCst);
     }
@@ -95,42 +96,44 @@ impl Drop for Guard {
 /// Drops an allocation guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made in this thread, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that was made in this thread, has not been dropped, and is no
+/// longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_drop(handle: punctual_allocation_guard_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<Guard>>()) };
         Ok(())
     });
 }
 
-/// Makes a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
+/// Creates a guard that counts the calling thread's calls of malloc, calloc, realloc, free,
 /// aligned_alloc and posix_memalign inside regions. The program continues after a violation. A
-/// thread can have one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
+/// thread can have only one such guard at a time. Errors: EOPNOTSUPP if `punctual_malloc.c` is not
 /// compiled into the program.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_allocation_guard_t; `handle` may be written to.
+/// `storage` is NULL or points to a punctual_allocation_guard_t, and `handle` points to writable
+/// memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_new(
     storage: *mut punctual_allocation_guard_t,
     handle: *mut punctual_allocation_guard_h,
 ) -> c_int {
-    // SAFETY: as the caller promises; the storage is large enough.
+    // SAFETY: the caller guarantees this, and the storage is large enough.
     answer(|| unsafe { store(storage.cast::<c_void>(), handle.cast(), Guard::new) })
 }
 
 /// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_enter(
     handle: punctual_allocation_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<Guard>(handle.cast())? }.set(1);
         Ok(())
     })
@@ -139,13 +142,13 @@ pub unsafe extern "C" fn punctual_allocation_guard_enter(
 /// Leaves a region.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_leave(
     handle: punctual_allocation_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<Guard>(handle.cast())? }.set(0);
         Ok(())
     })
@@ -154,14 +157,15 @@ pub unsafe extern "C" fn punctual_allocation_guard_leave(
 /// Writes the violations seen so far. `first_address` is the return address of the first call.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` begins with its size.
+/// `handle` is a guard that the calling thread made, and `violations` points to a structure that
+/// begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_allocation_guard_violations(
     handle: punctual_allocation_guard_h_ref,
     violations: *mut punctual_violations_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises; the state belongs to this thread.
+        // SAFETY: the caller guarantees this, and the state belongs to this thread.
         let state = unsafe { get::<Guard>(handle.cast())?.0.read_volatile() };
         let seen = punctual_violations_t {
             size: 0,
@@ -170,7 +174,7 @@ pub unsafe extern "C" fn punctual_allocation_guard_violations(
             first_number: 0,
             first_address: state.first_address,
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { write(violations, seen) }
     })
 }

@@ -1,4 +1,4 @@
-//! SCHED_DEADLINE for a thread.
+//! Gives a thread the policy SCHED_DEADLINE.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,22 +26,22 @@ pub type punctual_deadline_h_ref = *mut punctual_deadline;
 /// Drops the deadline policy of a thread; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_deadline_drop(handle: punctual_deadline_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<DeadlineThread>>()) };
         Ok(())
     });
 }
 
-/// Gives the calling thread SCHED_DEADLINE, with a signal (SIGXCPU) each time it exhausts its
-/// runtime. Dropping the handle restores the previous policy. Errors: EPERM; EBUSY if no bandwidth
-/// is left or the signal is already in use; EINVAL.
+/// Gives the calling thread the policy SCHED_DEADLINE. The thread gets a signal (SIGXCPU) each time
+/// it exhausts its runtime. Dropping the handle restores the previous policy. Errors: EPERM; EBUSY
+/// if no bandwidth is left or the signal is already in use; EINVAL.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_deadline_t; `handle` may be written to.
+/// `storage` is NULL or points to a punctual_deadline_t, and `handle` points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_deadline_new(
     storage: *mut punctual_deadline_t,
@@ -55,37 +55,37 @@ pub unsafe extern "C" fn punctual_deadline_new(
         let deadline = duration(deadline_ns, "deadline_ns")?;
         let period = duration(period_ns, "period_ns")?;
         let make = || Ok(DeadlineThread::new(runtime, deadline, period)?);
-        // SAFETY: as the caller promises; the storage is large enough.
+        // SAFETY: the caller guarantees this, and the storage is large enough.
         unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 
-/// Gives the rest of the runtime back until the next period begins.
+/// Gives up the rest of the runtime until the next period begins.
 ///
 /// # Safety
-/// `handle` is of the calling thread.
+/// `handle` was made in the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_deadline_end_job(handle: punctual_deadline_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<DeadlineThread>(handle.cast())? }.end_job();
         Ok(())
     })
 }
 
-/// Writes how often the thread exhausted its runtime.
+/// Writes how often the thread has exhausted its runtime.
 ///
 /// # Safety
-/// `handle` is of the calling thread; `overruns` may be written to.
+/// `handle` was made in the calling thread, and `overruns` points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_deadline_overruns(
     handle: punctual_deadline_h_ref,
     overruns: *mut u64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let found = unsafe { get::<DeadlineThread>(handle.cast())? }.overruns();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let place = unsafe { overruns.as_mut() };
         *place.ok_or_else(|| Failure::null("overruns"))? = found;
         Ok(())

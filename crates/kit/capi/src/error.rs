@@ -1,4 +1,4 @@
-//! Errors as negative errno values, with a message for each thread.
+//! Errors as negative errno values, with the last message of each thread.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -70,7 +70,7 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     number(|| work().map(|()| 0))
 }
 
-/// As [`answer`], for functions that return a non-negative number.
+/// Like [`answer`], but for functions that return a non-negative number.
 #[inline]
 pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -85,14 +85,15 @@ pub(crate) fn number(work: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
 
 #[cold]
 fn keep(failure: Failure) -> c_int {
-    // Our messages contain no zero byte, but text that they quote may.
+    // Our messages contain no zero byte, but text that they quote may contain one.
     let text = failure.message.replace('\0', "?");
     MESSAGE.with_borrow_mut(|message| *message = CString::new(text).unwrap_or_default());
     -failure.number
 }
 
 /// Returns the message of the last call that failed in this thread. It stays valid until the next
-/// failure. For missing permissions, it names the right and how to get it. Never NULL.
+/// failure. If a permission is missing, the message names the permission and how to get it. The
+/// result is never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_last_error() -> *const c_char {
     // While a thread exits, its message may already be destroyed.

@@ -27,11 +27,11 @@ pub type punctual_figures_h_ref = *mut punctual_figures;
 /// Drops the figures of an application; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_figures_drop(handle: punctual_figures_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<Figures>>()) };
         Ok(())
     });
@@ -55,11 +55,11 @@ pub type punctual_channel_h_ref = *mut punctual_channel;
 /// Drops a channel; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_drop(handle: punctual_channel_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<Channel>>()) };
         Ok(())
     });
@@ -87,9 +87,10 @@ pub struct punctual_channel_spec_t {
     pub size: usize,
     /// Name in UTF-8, truncated to 32 bytes.
     pub name: *const c_char,
-    /// Period; 0 for none.
+    /// Period; 0 if there is none.
     pub period_ns: i64,
-    /// Samples above this are stored with their time. If 0, only the largest of each second is.
+    /// Samples above this value are stored with their time. If it is 0, only the largest sample of
+    /// each second is stored.
     pub budget_ns: i64,
     /// A value of `punctual_kind`.
     pub kind: u32,
@@ -97,17 +98,17 @@ pub struct punctual_channel_spec_t {
     pub reserved: u32,
 }
 
-// SAFETY: numbers and a pointer; the first number is the size.
+// SAFETY: the fields are numbers and a pointer, and the first number is the size.
 unsafe impl Sized_ for punctual_channel_spec_t {
     const NAME: &'static str = "punctual_channel_spec_t";
 }
 
-/// Makes the figures of this application in sealed memory, with `channels` channels (1 to 64). Errors:
-/// EINVAL; EOPNOTSUPP before Linux 5.1; those of memfd_create(2).
+/// Creates the figures of this application in sealed memory, with `channels` channels (1 to 64).
+/// Errors: EINVAL; EOPNOTSUPP before Linux 5.1; the errors of memfd_create(2).
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_figures_t; `name` ends in a zero byte; `handle` may be
-/// written to.
+/// `storage` is NULL or points to a punctual_figures_t, `name` ends in a zero byte, and `handle`
+/// points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_figures_new(
     storage: *mut punctual_figures_t,
@@ -116,20 +117,20 @@ pub unsafe extern "C" fn punctual_figures_new(
     handle: *mut punctual_figures_h,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let name = unsafe { text(name, "the name")? };
         let make = || Ok(Figures::create(name, channels)?);
-        // SAFETY: as the caller promises; the storage is large enough.
+        // SAFETY: the caller guarantees this, and the storage is large enough.
         unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 
-/// Makes a channel for the measurements of the calling thread. It may outlive the handle of its
-/// figures. Errors: EINVAL; ENOSPC if all channels are in use.
+/// Creates a channel for the measurements of the calling thread. The channel may outlive the handle
+/// of its figures. Errors: EINVAL; ENOSPC if all channels are in use.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_channel_t; `spec` begins with its size; `handle` may be
-/// written to.
+/// `storage` is NULL or points to a punctual_channel_t, `spec` points to a structure that begins
+/// with its size, and `handle` points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_new(
     storage: *mut punctual_channel_t,
@@ -138,7 +139,7 @@ pub unsafe extern "C" fn punctual_channel_new(
     handle: *mut punctual_channel_h,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let (figures, spec) = unsafe { (share::<Figures>(figures.cast())?, read(spec)?) };
         let kind = Kind::ALL
             .into_iter()
@@ -149,13 +150,13 @@ pub unsafe extern "C" fn punctual_channel_new(
         };
         let ns = |ns, what| Ok::<_, Failure>(duration(ns, what)?.as_nanos() as u64);
         let spec = ChannelSpec {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller guarantees this.
             name: unsafe { text(spec.name, "the name")? },
             kind,
             period_ns: ns(spec.period_ns, "period_ns")?,
             budget_ns: ns(spec.budget_ns, "budget_ns")?,
         };
-        // SAFETY: as the caller promises; the storage is large enough.
+        // SAFETY: the caller guarantees this, and the storage is large enough.
         unsafe {
             store(storage.cast::<c_void>(), handle.cast(), || {
                 Ok(figures.channel(&spec)?)
@@ -175,7 +176,7 @@ pub unsafe extern "C" fn punctual_channel_record(
     ns: i64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<Channel>(handle.cast())? }.record(at_ns.max(0).cast_unsigned(), ns);
         Ok(())
     })
@@ -184,14 +185,15 @@ pub unsafe extern "C" fn punctual_channel_record(
 /// Sets the counts of periods so far, from punctual_periodic_account().
 ///
 /// # Safety
-/// As for punctual_channel_record(); `account` begins with its size.
+/// The same as for punctual_channel_record(). In addition, `account` points to a structure that
+/// begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_channel_account(
     handle: punctual_channel_h_ref,
     account: *const crate::punctual_account_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let (channel, account) = unsafe { (get::<Channel>(handle.cast())?, read(account)?) };
         channel.account(account.due, account.missed, account.late);
         Ok(())

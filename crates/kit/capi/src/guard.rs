@@ -1,4 +1,4 @@
-//! Guards that detect system calls and page faults in regions of a loop.
+//! Guards that detect system calls and page faults in certain regions of a loop.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,11 +26,11 @@ pub type punctual_system_call_guard_h_ref = *mut punctual_system_call_guard;
 /// Drops a system call guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_drop(handle: punctual_system_call_guard_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<SystemCallGuard>>()) };
         Ok(())
     });
@@ -54,17 +54,17 @@ pub type punctual_page_fault_guard_h_ref = *mut punctual_page_fault_guard;
 /// Drops a page fault guard; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_drop(handle: punctual_page_fault_guard_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<PageFaultGuard>>()) };
         Ok(())
     });
 }
 
-/// The violations that a guard saw in its regions.
+/// The violations that a guard has seen in its regions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct punctual_violations_t {
@@ -72,7 +72,8 @@ pub struct punctual_violations_t {
     pub size: usize,
     /// Number of violations.
     pub count: u64,
-    /// Regions that were watched only in part (fork, exec, exit, signal mask).
+    /// Number of regions that were watched only in part (because of fork, exec, exit or the signal
+    /// mask).
     pub cut_short: u64,
     /// Number of the first system call; 0 for a page fault.
     pub first_number: u64,
@@ -80,7 +81,7 @@ pub struct punctual_violations_t {
     pub first_address: u64,
 }
 
-// SAFETY: plain numbers that begin with the size.
+// SAFETY: all fields are plain numbers, and the first one is the size.
 unsafe impl Sized_ for punctual_violations_t {
     const NAME: &'static str = "punctual_violations_t";
 }
@@ -96,18 +97,19 @@ fn violations_of(found: &Violations) -> punctual_violations_t {
     }
 }
 
-/// Makes a guard that counts the calling thread's system calls inside regions. The program
+/// Creates a guard that counts the calling thread's system calls inside regions. The program
 /// continues after a violation. Errors: EOPNOTSUPP before Linux 5.11 and on architectures other
 /// than x86-64; EBUSY if another part of the program handles SIGSYS.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_system_call_guard_t; `handle` may be written to.
+/// `storage` is NULL or points to a punctual_system_call_guard_t, and `handle` points to writable
+/// memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_new(
     storage: *mut punctual_system_call_guard_t,
     handle: *mut punctual_system_call_guard_h,
 ) -> c_int {
-    // SAFETY: as the caller promises; the storage is large enough.
+    // SAFETY: the caller guarantees this, and the storage is large enough.
     answer(|| unsafe {
         store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(SystemCallGuard::new()?)
@@ -118,13 +120,13 @@ pub unsafe extern "C" fn punctual_system_call_guard_new(
 /// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_enter(
     handle: punctual_system_call_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<SystemCallGuard>(handle.cast())? }.enter();
         Ok(())
     })
@@ -133,13 +135,13 @@ pub unsafe extern "C" fn punctual_system_call_guard_enter(
 /// Leaves a region.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_leave(
     handle: punctual_system_call_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<SystemCallGuard>(handle.cast())? }.leave();
         Ok(())
     })
@@ -148,32 +150,34 @@ pub unsafe extern "C" fn punctual_system_call_guard_leave(
 /// Writes the violations seen so far.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` begins with its size.
+/// `handle` is a guard that the calling thread made, and `violations` points to a structure that
+/// begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_system_call_guard_violations(
     handle: punctual_system_call_guard_h_ref,
     violations: *mut punctual_violations_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let found = unsafe { get::<SystemCallGuard>(handle.cast())? }.violations();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { write(violations, violations_of(&found)) }
     })
 }
 
-/// Makes a guard that counts the calling thread's page faults inside regions. The program continues
-/// after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the program
-/// handles SIGTRAP.
+/// Creates a guard that counts the calling thread's page faults inside regions. The program
+/// continues after a violation. Errors: EOPNOTSUPP before Linux 5.13; EBUSY if another part of the
+/// program handles SIGTRAP.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_page_fault_guard_t; `handle` may be written to.
+/// `storage` is NULL or points to a punctual_page_fault_guard_t, and `handle` points to writable
+/// memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_new(
     storage: *mut punctual_page_fault_guard_t,
     handle: *mut punctual_page_fault_guard_h,
 ) -> c_int {
-    // SAFETY: as the caller promises; the storage is large enough.
+    // SAFETY: the caller guarantees this, and the storage is large enough.
     answer(|| unsafe {
         store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(PageFaultGuard::new()?)
@@ -184,13 +188,13 @@ pub unsafe extern "C" fn punctual_page_fault_guard_new(
 /// Enters a region. Costs a one-byte store.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_enter(
     handle: punctual_page_fault_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<PageFaultGuard>(handle.cast())? }.enter();
         Ok(())
     })
@@ -199,13 +203,13 @@ pub unsafe extern "C" fn punctual_page_fault_guard_enter(
 /// Leaves a region.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread.
+/// `handle` is a guard that the calling thread made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_leave(
     handle: punctual_page_fault_guard_h_ref,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { get::<PageFaultGuard>(handle.cast())? }.leave();
         Ok(())
     })
@@ -214,16 +218,17 @@ pub unsafe extern "C" fn punctual_page_fault_guard_leave(
 /// Writes the violations seen so far.
 ///
 /// # Safety
-/// `handle` is a guard of the calling thread; `violations` begins with its size.
+/// `handle` is a guard that the calling thread made, and `violations` points to a structure that
+/// begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_page_fault_guard_violations(
     handle: punctual_page_fault_guard_h_ref,
     violations: *mut punctual_violations_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let found = unsafe { get::<PageFaultGuard>(handle.cast())? }.violations();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { write(violations, violations_of(&found)) }
     })
 }

@@ -1,4 +1,4 @@
-//! Objects in storage of the caller or on the heap.
+//! Objects in storage that the caller provides, or on the heap.
 
 use std::ffi::c_void;
 
@@ -7,15 +7,16 @@ use crate::sized::check_alignment;
 
 /// The object behind a handle.
 pub(crate) struct Object<T> {
-    /// Whether [`put`] allocated the object on the heap.
+    /// Whether [`store`] allocated the object on the heap.
     boxed: bool,
     pub(crate) value: T,
 }
 
-/// Moves a value into `storage`, or onto the heap if that is NULL, and writes the handle.
+/// Moves a value into `storage`, or onto the heap if `storage` is NULL, and writes the handle.
 ///
 /// # Safety
-/// `storage` is NULL or as large as an `Object<T>`; `handle` is NULL or may be written to.
+/// `storage` is NULL or points to memory as large as an `Object<T>`. `handle` is NULL or points to
+/// writable memory.
 pub(crate) unsafe fn store<T>(
     storage: *mut c_void,
     handle: *mut *mut c_void,
@@ -34,11 +35,12 @@ pub(crate) unsafe fn store<T>(
         Box::into_raw(Box::new(object))
     } else {
         let place = storage.cast::<Object<T>>();
-        // SAFETY: large enough, as the caller promises, and aligned.
+        // SAFETY: the caller guarantees that the memory is large enough, and its alignment was
+        // checked.
         unsafe { place.write(object) };
         place
     };
-    // SAFETY: not null, and may be written to.
+    // SAFETY: `handle` is not null, and the caller guarantees that it may be written to.
     unsafe { handle.write(place.cast()) };
     Ok(())
 }
@@ -46,21 +48,21 @@ pub(crate) unsafe fn store<T>(
 /// Returns the object behind a handle.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was made by [`put`] and not dropped. Nothing else uses
-/// it during the borrow, unless `T` may be shared.
+/// `handle` is NULL, or an object that [`store`] made and that has not been dropped. Nothing else
+/// uses the object during the borrow, unless `T` may be shared.
 pub(crate) unsafe fn get<'a, T>(handle: *mut Object<T>) -> Result<&'a mut T, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     unsafe { handle.as_mut() }
         .map(|object| &mut object.value)
         .ok_or_else(|| Failure::null("the handle"))
 }
 
-/// As [`get`], for objects that threads share.
+/// Like [`get`], but for objects that threads share.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was made by [`put`] and not dropped.
+/// `handle` is NULL, or an object that [`store`] made and that has not been dropped.
 pub(crate) unsafe fn share<'a, T: Sync>(handle: *mut Object<T>) -> Result<&'a T, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     unsafe { handle.as_ref() }
         .map(|object| &object.value)
         .ok_or_else(|| Failure::null("the handle"))
@@ -69,13 +71,13 @@ pub(crate) unsafe fn share<'a, T: Sync>(handle: *mut Object<T>) -> Result<&'a T,
 /// Destroys an object. NULL is ignored.
 ///
 /// # Safety
-/// `handle` is NULL or an object that was made by [`put`] and not dropped.
+/// `handle` is NULL, or an object that [`store`] made and that has not been dropped.
 pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     let Some(object) = (unsafe { handle.as_ref() }) else {
         return;
     };
-    // SAFETY: made by `put` in one of the two ways, and no longer in use.
+    // SAFETY: `store` made the object in one of the two ways, and it is no longer in use.
     unsafe {
         if object.boxed {
             drop(Box::from_raw(handle))
@@ -85,7 +87,7 @@ pub(crate) unsafe fn end<T>(handle: *mut Object<T>) {
     }
 }
 
-/// Checks at compile time that an object of `T` fits into storage `S`.
+/// Checks at compile time that an object of `T` fits into storage of the type `S`.
 pub(crate) const fn fits<T, S>() {
     assert!(size_of::<Object<T>>() <= size_of::<S>());
     assert!(align_of::<Object<T>>() <= align_of::<S>());

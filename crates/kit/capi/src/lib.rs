@@ -5,13 +5,14 @@
 //!
 //! **Knows:** `rt`, `app`, and what C can express.
 //!
-//! **Must not know:** any decisions: each function is one call of those crates.
+//! **Must not know:** any decisions: each function only calls one function of those crates.
 //!
 //! Rules: names begin with `punctual_`. A function that can fail returns 0 or a negative errno, and
 //! [`punctual_last_error`] returns the reason. Times are nanoseconds as `int64_t`; instants are on
-//! CLOCK_MONOTONIC. Structures of numbers begin with their size. An object is made in storage of
-//! the caller (`_t`), or on the heap if that is NULL. Pass the owning handle (`_h`) to `_drop`
-//! once, and borrowed ones (`_h_ref`) to all other functions. No panic leaves the library.
+//! CLOCK_MONOTONIC. Structures of numbers begin with their size. An object is made in storage that
+//! the caller provides (`_t`), or on the heap if the storage is NULL. Pass the owning handle (`_h`)
+//! to `_drop` once, and borrowed ones (`_h_ref`) to all other functions. No panic leaves the
+//! library.
 
 #![allow(unsafe_code, non_camel_case_types)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -40,10 +41,10 @@ pub use tcp::*;
 pub use thread::*;
 
 /// The version of this interface. Programs compare it with punctual_abi_version() at startup, to
-/// detect a library that was built for another header.
+/// detect a library that was built for a different header.
 pub const PUNCTUAL_ABI_VERSION: u32 = 1;
 
-/// Returns the interface version of the library: PUNCTUAL_ABI_VERSION of its header.
+/// Returns the interface version of the library, which is PUNCTUAL_ABI_VERSION in its header.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_abi_version() -> u32 {
     PUNCTUAL_ABI_VERSION

@@ -26,27 +26,27 @@ pub type punctual_monitor_h_ref = *mut punctual_monitor;
 /// Drops a monitor; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_drop(handle: punctual_monitor_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<Monitor<()>>>()) };
         Ok(())
     });
 }
 
-/// Makes an unlocked monitor for the threads of this process. It must not be moved. Errors: ENOSYS
-/// if the kernel has no priority inheritance.
+/// Creates an unlocked monitor for the threads of this process. The monitor must not be moved.
+/// Errors: ENOSYS if the kernel has no priority inheritance.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_monitor_t; `handle` may be written to.
+/// `storage` is NULL or points to a punctual_monitor_t, and `handle` points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_new(
     storage: *mut punctual_monitor_t,
     handle: *mut punctual_monitor_h,
 ) -> c_int {
-    // SAFETY: as the caller promises; the storage is large enough.
+    // SAFETY: the caller guarantees this, and the storage is large enough.
     answer(|| unsafe {
         store(storage.cast::<c_void>(), handle.cast(), || {
             Ok(Monitor::new(())?)
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn punctual_monitor_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_lock(handle: punctual_monitor_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let monitor = unsafe { share::<Monitor<()>>(handle.cast())? };
         std::mem::forget(monitor.lock()?);
         Ok(())
@@ -75,28 +75,28 @@ pub unsafe extern "C" fn punctual_monitor_lock(handle: punctual_monitor_h_ref) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_unlock(handle: punctual_monitor_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         drop(unsafe { held(handle)? });
         Ok(())
     })
 }
 
-/// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious:
-/// check the condition again. Errors: EPERM if this thread does not hold the lock.
+/// Releases the lock, waits for a notification, and takes the lock again. Wake-ups can be spurious,
+/// so check the condition again. Errors: EPERM if this thread does not hold the lock.
 ///
 /// # Safety
 /// `handle` is a monitor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_wait(handle: punctual_monitor_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let mut guard = std::mem::ManuallyDrop::new(unsafe { held(handle)? });
         Ok(guard.wait()?)
     })
 }
 
-/// As punctual_monitor_wait(), but waits until `deadline_ns` at the latest. Returns 1 if the
-/// deadline passed, else 0.
+/// Like punctual_monitor_wait(), but waits until `deadline_ns` at the latest. Returns 1 if the
+/// deadline has passed, otherwise 0.
 ///
 /// # Safety
 /// `handle` is a monitor.
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn punctual_monitor_wait_until(
 ) -> c_int {
     number(|| {
         let deadline = duration(deadline_ns, "deadline_ns")?.as_nanos() as u64;
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let mut guard = std::mem::ManuallyDrop::new(unsafe { held(handle)? });
         let ended = guard.wait_until(Instant::from_nanos(deadline))?;
         Ok(c_int::from(ended == Notified::TimedOut))
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn punctual_monitor_wait_until(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_notify_one(handle: punctual_monitor_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let mut guard = std::mem::ManuallyDrop::new(unsafe { held(handle)? });
         Ok(guard.notify_one()?)
     })
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn punctual_monitor_notify_one(handle: punctual_monitor_h_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_monitor_notify_all(handle: punctual_monitor_h_ref) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let mut guard = std::mem::ManuallyDrop::new(unsafe { held(handle)? });
         Ok(guard.notify_all()?)
     })
@@ -146,9 +146,9 @@ pub unsafe extern "C" fn punctual_monitor_notify_all(handle: punctual_monitor_h_
 /// # Safety
 /// `handle` is NULL or a monitor.
 unsafe fn held<'a>(handle: punctual_monitor_h_ref) -> Result<MonitorGuard<'a, ()>, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     let monitor = unsafe { share::<Monitor<()>>(handle.cast())? };
-    // SAFETY: the call that took the lock forgot its guard.
+    // SAFETY: the call that took the lock did not drop its guard but called `forget`.
     unsafe { monitor.held_by_this_thread() }.ok_or_else(|| {
         Failure::new(
             libc::EPERM,

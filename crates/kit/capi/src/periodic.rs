@@ -27,25 +27,25 @@ pub type punctual_periodic_h_ref = *mut punctual_periodic;
 /// Drops a periodic loop; NULL is ignored. The caller may then reuse the storage.
 ///
 /// # Safety
-/// `handle` is NULL, or was made, was not dropped, and is no longer in use.
+/// `handle` is NULL, or a handle that has not been dropped and is no longer in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_drop(handle: punctual_periodic_h) {
     let _ = answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { end(handle.cast::<Object<Periodic>>()) };
         Ok(())
     });
 }
 
-/// The handling of releases that passed while the previous job was running.
+/// How to handle releases that passed while the previous job was still running.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum punctual_overrun {
     /// Skips them; the next job runs at the next release.
     PUNCTUAL_OVERRUN_SKIP = 0,
-    /// Runs up to `catch_up` of them at once and skips older ones.
+    /// Runs up to `catch_up` of them immediately and skips older ones.
     PUNCTUAL_OVERRUN_CATCH_UP = 1,
-    /// Runs one at once and counts periods from that moment.
+    /// Runs one immediately and counts periods from that moment.
     PUNCTUAL_OVERRUN_REPHASE = 2,
 }
 
@@ -57,15 +57,15 @@ pub struct punctual_periodic_spec_t {
     pub size: usize,
     /// Period; must be above 0.
     pub period_ns: i64,
-    /// First release on CLOCK_MONOTONIC; 0 for one period from now.
+    /// First release on CLOCK_MONOTONIC; 0 for a release one period from now.
     pub first_release_ns: i64,
     /// A value of `punctual_overrun`.
     pub overrun: u32,
-    /// Maximum number of jobs to catch up, for PUNCTUAL_OVERRUN_CATCH_UP.
+    /// Maximum number of missed jobs to run, for PUNCTUAL_OVERRUN_CATCH_UP.
     pub catch_up: u32,
 }
 
-// SAFETY: plain numbers that begin with the size.
+// SAFETY: all fields are plain numbers, and the first one is the size.
 unsafe impl Sized_ for punctual_periodic_spec_t {
     const NAME: &'static str = "punctual_periodic_spec_t";
 }
@@ -76,15 +76,15 @@ unsafe impl Sized_ for punctual_periodic_spec_t {
 pub struct punctual_job_t {
     /// Set to sizeof this structure.
     pub size: usize,
-    /// Time when it was due.
+    /// Time when the job was due.
     pub release_ns: i64,
-    /// Time when the thread was awake for it.
+    /// Time when the thread was awake to run the job.
     pub start_ns: i64,
     /// Periods missed between the previous job and this one.
     pub missed: u64,
 }
 
-// SAFETY: as above.
+// SAFETY: as for the structure above.
 unsafe impl Sized_ for punctual_job_t {
     const NAME: &'static str = "punctual_job_t";
 }
@@ -99,23 +99,23 @@ pub struct punctual_account_t {
     pub due: u64,
     /// Periods whose job ran.
     pub run: u64,
-    /// Periods without a job.
+    /// Periods in which no job ran.
     pub missed: u64,
-    /// Jobs that ran but started when the next one was already due, or after an overrun.
+    /// Jobs that ran, but started after an overrun or when the next job was already due.
     pub late: u64,
 }
 
-// SAFETY: as above.
+// SAFETY: as for the structure above.
 unsafe impl Sized_ for punctual_account_t {
     const NAME: &'static str = "punctual_account_t";
 }
 
-/// Makes a loop for the thread that calls punctual_periodic_wait(), which waits with
+/// Creates a loop for the thread that calls punctual_periodic_wait(). This function waits with
 /// clock_nanosleep(2) on CLOCK_MONOTONIC. Errors: EINVAL.
 ///
 /// # Safety
-/// `storage` is NULL or a punctual_periodic_t; `spec` begins with its size; `handle` may be
-/// written to.
+/// `storage` is NULL or points to a punctual_periodic_t, `spec` points to a structure that begins
+/// with its size, and `handle` points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_new(
     storage: *mut punctual_periodic_t,
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn punctual_periodic_new(
     handle: *mut punctual_periodic_h,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let spec = unsafe { read(spec)? };
         let period = duration(spec.period_ns, "period_ns")?;
         let policy = match spec.overrun {
@@ -147,23 +147,24 @@ pub unsafe extern "C" fn punctual_periodic_new(
                 policy,
             )?)
         };
-        // SAFETY: as the caller promises; the storage is large enough.
+        // SAFETY: the caller guarantees this, and the storage is large enough.
         unsafe { store(storage.cast::<c_void>(), handle.cast(), make) }
     })
 }
 
-/// Waits for the next job. Returns 1 and the job, or 0 if a signal handler ran first; then wait
-/// again or stop.
+/// Waits for the next job. Returns 1 and the job, or 0 if a signal handler ran first. In the latter
+/// case, wait again or stop.
 ///
 /// # Safety
-/// No other thread uses the loop `handle`; `job` begins with its size.
+/// No other thread uses the loop `handle`, and `job` points to a structure that begins with its
+/// size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_wait(
     handle: punctual_periodic_h_ref,
     job: *mut punctual_job_t,
 ) -> c_int {
     number(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let periodic = unsafe { get::<Periodic>(handle.cast())? };
         let Some(found) = periodic.wait()? else {
             return Ok(0);
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn punctual_periodic_wait(
             start_ns: found.start.as_nanos().cast_signed(),
             missed: found.missed,
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { write(job, found)? };
         Ok(1)
     })
@@ -183,14 +184,14 @@ pub unsafe extern "C" fn punctual_periodic_wait(
 /// Writes the counts of the periods so far.
 ///
 /// # Safety
-/// As for punctual_periodic_wait().
+/// The same as for punctual_periodic_wait().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_account(
     handle: punctual_periodic_h_ref,
     account: *mut punctual_account_t,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let found = unsafe { get::<Periodic>(handle.cast())? }.account();
         let found = punctual_account_t {
             size: 0,
@@ -199,16 +200,16 @@ pub unsafe extern "C" fn punctual_periodic_account(
             missed: found.missed,
             late: found.late,
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         unsafe { write(account, found) }
     })
 }
 
-/// Follows an external phase: moves releases towards `edge_ns + n * period` by at most `step_ns`.
-/// Writes the phase error that it saw to `error_ns`, unless that is NULL.
+/// Follows an external phase by moving releases towards `edge_ns + n * period` by at most
+/// `step_ns`. Writes the observed phase error to `error_ns`, unless that is NULL.
 ///
 /// # Safety
-/// No other thread uses the loop `handle`; `error_ns` is NULL or may be written to.
+/// No other thread uses the loop `handle`, and `error_ns` is NULL or points to writable memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_periodic_follow(
     handle: punctual_periodic_h_ref,
@@ -217,12 +218,12 @@ pub unsafe extern "C" fn punctual_periodic_follow(
     error_ns: *mut i64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let periodic = unsafe { get::<Periodic>(handle.cast())? };
         let edge = duration(edge_ns, "edge_ns")?.as_nanos() as u64;
         let step = duration(step_ns, "step_ns")?;
         let seen = periodic.follow(Instant::from_nanos(edge), std::time::Duration::ZERO, step);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         if let Some(error) = unsafe { error_ns.as_mut() } {
             *error = seen;
         }

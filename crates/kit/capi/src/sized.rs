@@ -8,7 +8,7 @@ use crate::error::Failure;
 /// A structure of numbers whose first field is its size.
 ///
 /// # Safety
-/// `repr(C)`, begins with a `usize`, and any bytes are a valid value.
+/// The structure is `repr(C)` and begins with a `usize`, and any bytes are a valid value of it.
 pub(crate) unsafe trait Sized_: Copy {
     /// Name of the structure, for messages.
     const NAME: &'static str;
@@ -17,14 +17,14 @@ pub(crate) unsafe trait Sized_: Copy {
 /// Reads a structure that the caller filled in.
 ///
 /// # Safety
-/// `from` is NULL or points to as many bytes as its first field gives.
+/// `from` is NULL or points to as many bytes as its first field specifies.
 pub(crate) unsafe fn read<T: Sized_>(from: *const T) -> Result<T, Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     let size = unsafe { size_of_caller(from)? };
     let known = size_of::<T>();
     let extra = from.cast::<u8>();
     for place in known..size {
-        // SAFETY: within the size that the caller gave.
+        // SAFETY: this is within the size that the caller specified.
         if unsafe { extra.add(place).read() } != 0 {
             let why = format!(
                 "{} has a field that this version of the library does not support",
@@ -33,16 +33,16 @@ pub(crate) unsafe fn read<T: Sized_>(from: *const T) -> Result<T, Failure> {
             return Err(Failure::new(libc::E2BIG, why));
         }
     }
-    // SAFETY: at least as large as `T`, and any bytes are a valid `T`.
+    // SAFETY: the buffer is at least as large as `T`, and any bytes are a valid `T`.
     Ok(unsafe { from.read() })
 }
 
 /// Writes a structure, up to the size that the caller set.
 ///
 /// # Safety
-/// `to` is NULL or points to as many bytes as its first field gives.
+/// `to` is NULL or points to as many bytes as its first field specifies.
 pub(crate) unsafe fn write<T: Sized_>(to: *mut T, value: T) -> Result<(), Failure> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     unsafe {
         let size = size_of_caller(to)?;
         to.write(value);
@@ -52,12 +52,12 @@ pub(crate) unsafe fn write<T: Sized_>(to: *mut T, value: T) -> Result<(), Failur
 }
 
 /// # Safety
-/// As for [`read`].
+/// The same as for [`read`].
 unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
     if from.is_null() {
         return Err(Failure::null(T::NAME));
     }
-    // SAFETY: it begins with its size.
+    // SAFETY: the structure begins with its size.
     let size = unsafe { from.cast::<usize>().read() };
     if size >= size_of::<T>() && size <= 4096 {
         Ok(size)
@@ -73,7 +73,7 @@ unsafe fn size_of_caller<T: Sized_>(from: *const T) -> Result<usize, Failure> {
     }
 }
 
-/// Reads a `char` string of the caller.
+/// Reads a `char` string that the caller passed.
 ///
 /// # Safety
 /// `from` is NULL or ends in a zero byte.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn text<'a>(
     if from.is_null() {
         return Err(Failure::null(what));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     let text = unsafe { std::ffi::CStr::from_ptr(from) };
     text.to_str()
         .map_err(|_| Failure::new(libc::EINVAL, format!("{what} is not UTF-8")))

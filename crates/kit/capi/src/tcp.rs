@@ -1,4 +1,4 @@
-//! Small messages over TCP without delay.
+//! Sends small messages over TCP without delay.
 
 use std::ffi::c_int;
 use std::os::fd::BorrowedFd;
@@ -14,29 +14,29 @@ unsafe fn socket<'a>(fd: c_int) -> Result<BorrowedFd<'a>, Failure> {
         let why = format!("{fd} is not a file descriptor");
         return Err(Failure::new(libc::EBADF, why));
     }
-    // SAFETY: not -1, and open as the caller promises.
+    // SAFETY: the descriptor is not -1, and the caller guarantees that it is open.
     Ok(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Sends written data at once (TCP_NODELAY).
+/// Makes the socket send written data immediately (TCP_NODELAY).
 ///
 /// # Safety
 /// The descriptor stays open during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_tcp_send_at_once(fd: c_int) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller guarantees this.
     answer(|| Ok(send_at_once(unsafe { socket(fd)? })?))
 }
 
-/// Holds segments back until punctual_tcp_uncork(), so that the pieces of a message leave as one.
-/// Errors: EOPNOTSUPP if the socket does not otherwise send at once.
+/// Holds segments back until punctual_tcp_uncork(), so that the pieces of a message are sent as
+/// one. Errors: EOPNOTSUPP if the socket does not otherwise send data immediately.
 ///
 /// # Safety
-/// As for punctual_tcp_send_at_once().
+/// The same as for punctual_tcp_send_at_once().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_tcp_cork(fd: c_int) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         std::mem::forget(TcpCork::new(unsafe { socket(fd)? })?);
         Ok(())
     })
@@ -45,11 +45,11 @@ pub unsafe extern "C" fn punctual_tcp_cork(fd: c_int) -> c_int {
 /// Sends the data that was held back.
 ///
 /// # Safety
-/// As for punctual_tcp_send_at_once().
+/// The same as for punctual_tcp_send_at_once().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_tcp_uncork(fd: c_int) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         drop(TcpCork::new(unsafe { socket(fd)? })?);
         Ok(())
     })

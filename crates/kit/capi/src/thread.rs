@@ -1,4 +1,4 @@
-//! Policy, CPUs, memory and clock of the calling thread.
+//! The scheduling policy, CPUs, memory and clock of the calling thread.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use punctual_rt::{Clock, LockMode, Policy, ThreadRef};
 use crate::error::{Failure, answer};
 use crate::sized::{Sized_, read};
 
-/// Converts a duration of the caller, which must not be negative.
+/// Converts a duration that the caller passed, which must not be negative.
 pub(crate) fn duration(ns: i64, what: &str) -> Result<Duration, Failure> {
     let positive = u64::try_from(ns).map(Duration::from_nanos);
     positive.map_err(|_| Failure::new(libc::EINVAL, format!("{what} is {ns}, below 0")))
@@ -20,7 +20,7 @@ pub(crate) fn duration(ns: i64, what: &str) -> Result<Duration, Failure> {
 pub struct punctual_policy_t {
     /// Set to sizeof this structure.
     pub size: usize,
-    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR of sched.h.
+    /// SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO or SCHED_RR from sched.h.
     pub policy: i32,
     /// 1 to 99 for SCHED_FIFO and SCHED_RR.
     pub priority: i32,
@@ -30,20 +30,20 @@ pub struct punctual_policy_t {
     pub reserved: i32,
 }
 
-// SAFETY: plain numbers that begin with the size.
+// SAFETY: all fields are plain numbers, and the first one is the size.
 unsafe impl Sized_ for punctual_policy_t {
     const NAME: &'static str = "punctual_policy_t";
 }
 
-/// Sets the policy of the calling thread. Errors: EPERM, with the limit and how to raise it in the
-/// message; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
+/// Sets the policy of the calling thread. Errors: EPERM, with a message that names the limit and
+/// how to raise it; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
 ///
 /// # Safety
-/// `policy` begins with its size.
+/// `policy` points to a structure that begins with its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let wanted = unsafe { read(policy)? };
         let priority = u8::try_from(wanted.priority).unwrap_or(u8::MAX);
         let nice = wanted.nice;
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn punctual_set_policy(policy: *const punctual_policy_t) -
     })
 }
 
-/// Returns the highest real-time priority that this process may set; 0 for none.
+/// Returns the highest real-time priority that this process may set; 0 if it may set none.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_max_priority() -> c_int {
     c_int::from(punctual_rt::max_permitted_priority())
@@ -79,18 +79,18 @@ pub unsafe extern "C" fn punctual_set_affinity(cpus: *const u32, count: usize) -
         if cpus.is_null() {
             return Err(Failure::null("cpus"));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees this.
         let cpus = unsafe { std::slice::from_raw_parts(cpus, count) };
         Ok(punctual_rt::affinity::set(ThreadRef::Current, cpus)?)
     })
 }
 
-/// Keeps all current and future memory of this process in RAM until it ends, each page from its
-/// first access. Errors: ENOMEM or EPERM, with the limit in the message.
+/// Keeps all current and future memory of this process in RAM until the process ends, each page
+/// from its first access on. Errors: ENOMEM or EPERM, with the limit in the message.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_lock_memory() -> c_int {
     answer(|| {
-        // The lock lasts until the process ends: C has no scope that could end it.
+        // The lock lasts until the process ends, because C has no scope that could end it earlier.
         std::mem::forget(punctual_rt::lock_process_memory(LockMode::OnFault)?);
         Ok(())
     })
@@ -102,7 +102,8 @@ pub extern "C" fn punctual_prefault_stack(bytes: usize) -> c_int {
     answer(|| Ok(punctual_rt::prefault_stack(bytes)?))
 }
 
-/// Returns CLOCK_MONOTONIC in nanoseconds. Makes no system call with the common clock sources.
+/// Returns CLOCK_MONOTONIC in nanoseconds. With the common clock sources, this makes no system
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn punctual_now_ns() -> i64 {
     Clock::Monotonic.now().as_nanos().cast_signed()

@@ -30,7 +30,7 @@ fn library() -> PathBuf {
     found.into_iter().find(|path| path.exists()).unwrap()
 }
 
-/// Returns whether this compiler is installed, and reports it if not.
+/// Returns whether this compiler is installed, and reports a skipped test if it is not.
 fn has(compiler: &str) -> bool {
     let there = Command::new(compiler).arg("--version").output().is_ok();
     if !there {
@@ -57,7 +57,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Runs the examples of a language. Compiles them, or takes them from the folder in
+/// Runs the examples of a language. They are compiled, or taken from the folder in
 /// `PUNCTUAL_KIT_EXAMPLES`, for an emulated machine without compilers.
 fn examples_run(language: (&str, &str, &str)) {
     let built = std::env::var_os("PUNCTUAL_KIT_EXAMPLES").map(PathBuf::from);
@@ -102,7 +102,7 @@ fn cpp_examples_build_and_run() {
     examples_run(CPP);
 }
 
-/// Wrong arguments of a caller give an error number with a message, never a crash.
+/// Wrong arguments lead to an error number with a message, never to a crash.
 #[test]
 fn wrong_arguments_are_refused() {
     for language in [C, CPP] {
@@ -177,7 +177,7 @@ fn allocations_are_counted_or_refused() {
     }
 }
 
-/// The flags from pkg-config are sufficient for linking.
+/// The flags that pkg-config reports are sufficient for linking.
 #[test]
 fn pkg_config_template_names_the_library() {
     let template = std::fs::read_to_string(root().join("punctual-kit.pc.in")).unwrap();

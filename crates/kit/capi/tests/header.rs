@@ -1,4 +1,4 @@
-//! The checked-in header is identical to the generated one.
+//! Tests that the checked-in header is identical to the generated one.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn library_version_matches_abi() {
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    // cbindgen also reads the modules that lib.rs names.
+    // cbindgen also reads the modules that lib.rs declares.
     let bindings = cbindgen::Builder::new()
         .with_src(root.join("src/lib.rs"))
         .with_config(config)

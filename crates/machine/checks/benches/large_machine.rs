@@ -1,8 +1,8 @@
-//! Measures the audit of a machine with 64 CPUs: reading its facts and judging them, without the
-//! part that counts for a fixed time.
+//! Measures how long the audit of a machine with 64 CPUs takes: reading its facts and judging them.
+//! It excludes the part that counts events for a fixed time.
 //!
 //! Run it with `cargo bench -p punctual-checks --bench large_machine`. The limit for the whole
-//! command is 150 ms on the machine that it audits; here the files are in memory.
+//! command is 150 ms on the audited machine. In this benchmark, the files are in memory.
 
 // A benchmark stops at the first error.
 #![allow(clippy::unwrap_used)]
@@ -18,14 +18,14 @@ use punctual_checks::{Request, audit, patterns};
 use punctual_host::Host;
 use tempfile::TempDir;
 
-/// Number of processes and kernel threads: about 17 for each CPU, and those of services.
+/// Number of processes and kernel threads: about 17 per CPU, plus those of services.
 const TASKS: u32 = 1_400;
 
 fn main() {
     divan::main();
 }
 
-/// The server of the tests, with the additional files of a real one: idle states, caches,
+/// The simulated server of the tests, plus files that a real server also has: idle states, caches,
 /// processes.
 fn machine() -> (TempDir, Host) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());

@@ -1,7 +1,7 @@
 //! Parser of the kernel's command line.
 
 /// Splits the kernel's command line into words. Double quotes protect spaces
-/// (Documentation/admin-guide/kernel-parameters.rst). Words after `--` are for init.
+/// (Documentation/admin-guide/kernel-parameters.rst). Words after `--` are meant for init.
 pub(crate) fn boot_words(text: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     text.split(move |c: char| {
@@ -12,7 +12,7 @@ pub(crate) fn boot_words(text: &str) -> impl Iterator<Item = &str> {
     .take_while(|word| *word != "--")
 }
 
-/// Compares parameter names. Dashes and underscores are equal
+/// Compares parameter names. Dashes and underscores are equivalent
 /// (Documentation/admin-guide/kernel-parameters.rst).
 pub(crate) fn same_parameter(a: &str, b: &str) -> bool {
     let same = |(a, b): (u8, u8)| a == b || (b"-_".contains(&a) && b"-_".contains(&b));

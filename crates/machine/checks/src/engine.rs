@@ -1,4 +1,4 @@
-//! Applies the checks to the facts. Contains no knowledge of single checks.
+//! Applies the checks to the facts. This module knows nothing about individual checks.
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
@@ -11,7 +11,7 @@ use crate::placeholders::fill;
 use crate::remedy::{self, For};
 use crate::{Check, Role, TOPICS, Topic};
 
-/// The input of an audit besides the facts.
+/// The input of an audit, other than the facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Purpose of the machine.
@@ -37,14 +37,14 @@ pub enum AuditError {
     NoCpu,
 }
 
-/// Worst-case latency in clock cycles, as a rule of thumb: the OSADL found that the worst case of
+/// Rule of thumb for the worst-case latency in clock cycles. The OSADL found that the worst case of
 /// its tuned PREEMPT_RT machines is near 10^5 cycles (40 to 50 µs at 2.4 GHz).
 const WORST_CYCLES: u64 = 100_000;
 
 /// Runs every check on the facts. Reads nothing else.
 ///
 /// # Errors
-/// The request names CPUs that are not online, or no CPU.
+/// Returns an error if the request names CPUs that are not online, or no CPU.
 pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     let (cpus, because) = measured(facts, request)?;
     let others = online(facts).map_or_else(CpuSet::new, |all| all.difference(&cpus));
@@ -56,7 +56,7 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     let options = kernel::findings(&facts.kernel_config, request.role, Some(&facts.files));
     let new = |finding: &Finding| !kernel::is_seen_otherwise(finding);
     findings.extend(options.into_iter().filter(new));
-    // The sort is stable: findings of the same severity stay in the order of the tables.
+    // The sort is stable: findings of the same severity remain in the order of the tables.
     findings.sort_by_key(Finding::order);
     let host = &facts.host;
     Ok(Audit {
@@ -79,16 +79,16 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
     })
 }
 
-/// Returns the CPUs that an audit treats as measured: those of the request, or the isolated ones,
-/// or all.
+/// Returns the CPUs that an audit treats as measured: those in the request, otherwise the isolated
+/// ones, otherwise all.
 ///
 /// # Errors
-/// The request names CPUs that are not online, or no CPU.
+/// Returns an error if the request names CPUs that are not online, or no CPU.
 pub fn measured_cpus(facts: &FactSet, request: &Request) -> Result<CpuSet, AuditError> {
     measured(facts, request).map(|(cpus, _)| cpus)
 }
 
-/// Returns the patterns of files to capture for an audit, each once.
+/// Returns the patterns of files to capture for an audit, without duplicates.
 pub fn patterns() -> Vec<&'static str> {
     let checks = TOPICS.iter().flat_map(|topic| topic.checks);
     let mut all: Vec<&str> = checks
@@ -194,8 +194,8 @@ fn outcome(judged: Judged) -> (FindingState, String) {
 const CPUINFO: &str = "/proc/cpuinfo";
 const MAX_FREQUENCY: &str = "/sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq";
 
-/// Estimates the longest latency by the rule of thumb, from the lowest of the measured CPUs'
-/// maximum frequencies.
+/// Estimates the longest latency by the rule of thumb, using the lowest of the maximum frequencies
+/// of the measured CPUs.
 fn expectation(facts: &FactSet, cpus: &CpuSet) -> Expectation {
     let frequency = frequency(facts, cpus);
     Expectation {

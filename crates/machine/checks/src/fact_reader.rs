@@ -15,7 +15,7 @@ use punctual_model::{
 
 use crate::Role;
 
-/// The result of a check. `Err` means that it could not judge.
+/// The result of a check. `Err` means that the check could not judge the facts.
 pub(crate) type Judged = Result<Verdict, Missing>;
 
 /// A judgement, with a line that describes the current state.
@@ -65,8 +65,8 @@ impl Missing {
     }
 }
 
-/// Maximum number of characters of a file's text to show as evidence, so that it is a line and not
-/// a page.
+/// Maximum number of characters of a file's text to show as evidence, so that the evidence fits on
+/// one line.
 const SHOWN: usize = 120;
 
 /// Access to the facts of a machine for a single check.
@@ -99,7 +99,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Makes a reader for the check of this setting.
+    /// Creates a reader for the check that judges this setting.
     pub(crate) fn for_setting(self, name: &str) -> Self {
         let own = setting(name).map_or("", Setting::path);
         Self { own, ..self }
@@ -121,7 +121,7 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Records the value in `source` as evidence, truncated to a line.
+    /// Records the value in `source` as evidence, truncated to one line.
     pub(crate) fn saw(&self, source: impl Into<String>, value: &str) {
         self.keep(Fact::known(line(value), source));
     }
@@ -180,7 +180,7 @@ impl<'a> FactReader<'a> {
         Ok(Verdict::mild(good(number), format!("is {number}")))
     }
 
-    /// Checks that a file contains one of the good words.
+    /// Checks that a file contains one of the accepted words.
     pub(crate) fn word(&self, file: &str, good: &[&str]) -> Judged {
         let word = self.text(file)?;
         if word.is_empty() {
@@ -192,7 +192,8 @@ impl<'a> FactReader<'a> {
         ))
     }
 
-    /// Checks that the word in brackets, `always [madvise] never`, is one of the good ones.
+    /// Checks that the selected word of a file is one of the accepted words. The selected word is
+    /// in brackets: `always [madvise] never`.
     pub(crate) fn choice(&self, file: &str, good: &[&str]) -> Judged {
         let text = self.text(file)?;
         let chosen = marked(text)
@@ -219,7 +220,7 @@ impl<'a> FactReader<'a> {
     }
 
     /// Returns the files of a pattern, or the reason why there are none. Does not record them as
-    /// evidence: the check records the relevant ones with [`saw`](Self::saw).
+    /// evidence: the check itself records the relevant ones with [`saw`](Self::saw).
     pub(crate) fn files(&self, pattern: &str) -> Result<Vec<(&'a str, &'a str)>, Missing> {
         let start = pattern.find(['*', '#']).unwrap_or(pattern.len());
         let prefix = &pattern[..start];
@@ -244,7 +245,7 @@ impl<'a> FactReader<'a> {
                 self.could_not(pattern, &why);
                 Err(Missing::Unknown(why))
             }
-            // If nothing matched, the entry for the pattern itself has the reason.
+            // If nothing matched, the reason is in the entry for the pattern itself.
             (true, None) => Err(match self.text(pattern) {
                 Ok(_) => Missing::unknown(format!("{pattern} is not a file")),
                 Err(missing) => missing,
@@ -252,10 +253,10 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the CPUs that are not measured and can run everything else.
+    /// Returns the CPUs that are not measured and can therefore run everything else.
     ///
     /// # Errors
-    /// *Not applicable* if every CPU is measured.
+    /// Returns *not applicable* if every CPU is measured.
     pub(crate) fn elsewhere(&self) -> Result<&'a CpuSet, Missing> {
         if self.others.is_empty() {
             Err(Missing::not_applicable(
@@ -276,7 +277,7 @@ impl<'a> FactReader<'a> {
         Ok(self.leaves_alone(&cpus))
     }
 
-    /// Checks a CPU list like [`mask_elsewhere`](Self::mask_elsewhere).
+    /// Checks a CPU list in the same way as [`mask_elsewhere`](Self::mask_elsewhere) checks a mask.
     pub(crate) fn list_elsewhere(&self, file: &str) -> Judged {
         self.elsewhere()?;
         let cpus: CpuSet = self.value(file)?;
@@ -326,7 +327,8 @@ impl<'a> FactReader<'a> {
     }
 
     /// Returns whether a systemd unit starts at boot. `links` is a pattern of the links that
-    /// `systemctl enable` makes. Even if it returns false, the unit may be started in another way.
+    /// `systemctl enable` makes. Even if the result is false, the unit may be started in another
+    /// way.
     pub(crate) fn starts_at_boot(&self, links: &str) -> bool {
         // An entry for the pattern itself means that nothing matched.
         if self.facts.files.contains_key(links) {
@@ -339,7 +341,7 @@ impl<'a> FactReader<'a> {
         !found.is_empty()
     }
 
-    /// Returns the counts of the measured CPUs and the time over which they were counted.
+    /// Returns the counts of the measured CPUs and the duration of the count.
     pub(crate) fn counted(&self) -> Result<(Vec<&'a CpuInterference>, Nanos), Missing> {
         let sample = self.facts.sample.as_ref().ok_or_else(|| {
             Missing::unknown("nothing was counted: sampling is off, or the facts contain no counts")
@@ -356,7 +358,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Returns the reason why something was not counted, as recorded with the counts.
+    /// Returns the reason why something was not counted. The reason is recorded together with the
+    /// counts.
     pub(crate) fn not_counted(&self, what: &str) -> Missing {
         let reasons = self.facts.sample.iter().flat_map(|s| &s.unknown);
         let reason = reasons.into_iter().find(|line| line.starts_with(what));
@@ -369,7 +372,7 @@ impl<'a> FactReader<'a> {
         self.either(fact, "PREEMPT_RT", "not PREEMPT_RT")
     }
 
-    /// Returns a boolean fact, and records it as evidence with the word for its value.
+    /// Returns a boolean fact, and records it as evidence with the word that describes its value.
     fn either(&self, fact: &'a Fact<bool>, yes: &str, no: &str) -> Result<bool, Missing> {
         match fact.value {
             Some(value) => {
@@ -380,8 +383,8 @@ impl<'a> FactReader<'a> {
         }
     }
 
-    /// Turns *not applicable* into *unknown*. Use it for a file that every machine has: if it is
-    /// missing, it was not captured.
+    /// Turns *not applicable* into *unknown*. Use this for a file that every machine has: if such a
+    /// file is missing, it was not captured.
     pub(crate) fn always<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(why) => Missing::Unknown(why),
@@ -389,8 +392,8 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// Turns *not applicable* into *unknown*. Use it for a file of tracefs: if it is missing,
-    /// tracefs is not mounted, and the state of the tracer is unknown.
+    /// Turns *not applicable* into *unknown*. Use this for a file in tracefs: if the file is
+    /// missing, tracefs is not mounted, and the state of the tracer is unknown.
     pub(crate) fn tracefs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => Missing::unknown(
@@ -400,8 +403,9 @@ impl<'a> FactReader<'a> {
         })
     }
 
-    /// Turns *not applicable* into *unknown*. Use it for a file of debugfs that every such kernel
-    /// has: if it is missing, debugfs is not mounted or is locked down, and the value is unknown.
+    /// Turns *not applicable* into *unknown*. Use this for a file in debugfs that every such kernel
+    /// has: if the file is missing, debugfs is not mounted or is locked down, and the value is
+    /// unknown.
     pub(crate) fn debugfs<T>(&self, judged: Result<T, Missing>) -> Result<T, Missing> {
         judged.map_err(|missing| match missing {
             Missing::NotApplicable(_) => Missing::unknown(
@@ -445,7 +449,7 @@ pub(crate) fn shown(path: &str) -> String {
         .replace("{cgroups:cpuset}", "/GROUPS")
 }
 
-/// Joins a text to one line and truncates it if it is long.
+/// Joins the lines of a text into one, and truncates it if it is long.
 pub(crate) fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");

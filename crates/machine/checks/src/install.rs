@@ -1,5 +1,5 @@
-//! Instructions to install a real-time kernel, by distribution. The steps are only printed, never
-//! run.
+//! Instructions for installing a real-time kernel, by distribution. The steps are only printed,
+//! never run.
 
 /// The instructions for one family of distributions.
 #[derive(Debug)]
@@ -8,12 +8,12 @@ pub struct Distribution {
     pub name: &'static str,
     /// Values of `ID` in os-release(5) that belong to the family.
     pub ids: &'static [&'static str],
-    /// Name that is shown to users.
+    /// Name shown to users.
     pub title: &'static str,
-    /// Shell commands or comments. `{arch}` becomes Debian's name of the architecture, and
+    /// Shell commands or comments. `{arch}` becomes Debian's name for the architecture, and
     /// `{machine}` the output of `uname -m`.
     pub steps: &'static [&'static str],
-    /// Source of the steps, and the date when each part of it was looked up.
+    /// Source of the steps, and the date on which each part was looked up.
     pub source: &'static str,
 }
 
@@ -223,7 +223,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     },
 ];
 
-/// Steps after the reboot, to verify that the real-time kernel is running.
+/// Steps to take after the reboot to verify that the real-time kernel is running.
 const AFTER: &str = "\
 # After the boot:
 uname -v                      # prints PREEMPT_RT
@@ -233,11 +233,11 @@ punctual measure timer -D 60s # measures the latency of the new kernel
 ";
 
 /// Returns the steps for a distribution. `distribution` is its name on the command line or its `ID`
-/// in os-release(5). If that is unknown, uses the first known name in `like` (its `ID_LIKE`) and
-/// adds a remark. `machine` is the output of `uname -m`.
+/// in os-release(5). If it is unknown, the first known name in `like` (its `ID_LIKE`) is used, and
+/// a remark is added. `machine` is the output of `uname -m`.
 ///
 /// # Errors
-/// Neither `distribution` nor a name in `like` is known.
+/// Returns an error if neither `distribution` nor a name in `like` is known.
 pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<String, InstallError> {
     let of = |name: &str| {
         let known = |family: &&Distribution| family.name == name || family.ids.contains(&name);
@@ -276,7 +276,7 @@ pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<Strin
     Ok(text)
 }
 
-/// Formats a text as shell comments that fit a terminal.
+/// Formats a text as shell comments that fit the width of a terminal.
 fn comment(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split(' ') {
@@ -298,7 +298,7 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Removes control characters that a terminal would interpret from a name that was read from a
+/// Removes control characters, which a terminal would interpret, from a name that was read from a
 /// file.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(40).collect()

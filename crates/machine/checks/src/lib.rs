@@ -1,18 +1,18 @@
 //! The audit: finds the causes of latency in a machine's state.
 //!
-//! **For:** judging a set of facts ([`audit`]) by about a hundred checks. Each finding has its
-//! evidence, the reason why it matters, the source of that reason, and a remedy. Also judges a
+//! **For:** judging a set of facts ([`audit`]) with about a hundred checks. Each finding contains
+//! its evidence, the reason why it matters, the source of that reason, and a remedy. Also judges a
 //! kernel's configuration before it is built ([`kernel`]), and explains how to install a real-time
 //! kernel ([`install`]).
 //!
 //! **Knows:** the effect of each setting on latency, in tables: one file per topic in `topics`, and
 //! the kernel's options in `kernel/options.rs`. The generic code (`engine`, `fact_reader`) does not
-//! know them. If guides disagree, the machine's [`Role`] decides what a check requires, and the
-//! finding mentions that.
+//! know them. If guides disagree, the requirement of a check depends on the machine's [`Role`], and
+//! the finding mentions the disagreement.
 //!
-//! **Must not know:** files, Linux calls, terminals. It is a pure function from facts to findings:
-//! a path here is the name of a fact and is never opened. The crate `tune` changes settings; a
-//! finding only names the command.
+//! **Must not know:** files, Linux system calls, terminals. The audit is a pure function from facts
+//! to findings: a path in this crate is the name of a fact and is never opened. The crate `tune`
+//! changes settings; a finding only names the command.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -38,43 +38,43 @@ pub use topics::{TOPICS, Topic};
 use fact_reader::{FactReader, Judged};
 use punctual_model::{Setting, Severity, boot_parameter, setting};
 
-/// A check. The engine makes a [`Finding`](punctual_model::Finding) of it.
+/// A check. The engine turns it into a [`Finding`](punctual_model::Finding).
 #[derive(Debug)]
 pub struct Check {
-    /// Name within the topic: `rt-throttling`.
+    /// Name within the topic, such as `rt-throttling`.
     pub name: &'static str,
-    /// The subject as a noun. Together with the current state it makes the title of a finding,
-    /// "swappiness is 60".
+    /// The subject as a noun. Together with the current state, it forms the title of a finding,
+    /// such as "swappiness is 60".
     pub subject: &'static str,
-    /// Severity, unless the role's stance differs.
+    /// Severity, unless a stance for the role specifies another one.
     pub severity: Severity,
-    /// Name of the setting that the check reads, judges and sets to the recommended value; empty if
-    /// it needs more than that.
+    /// Name of the setting that the check reads and judges, and whose recommended value is the
+    /// remedy. Empty if the check or its remedy involves more than a single setting.
     pub setting: &'static str,
     /// Expected state, in words.
     pub expected: &'static str,
     /// Files that the check reads in addition to those of its setting: paths, with `#` for a number
-    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. Facts that every
-    /// recording has, the kernel's options and the tasks are not listed.
+    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. This list does not
+    /// include facts that every recording has, the kernel's options and the tasks.
     pub reads: &'static [&'static str],
     /// Judges the facts.
     pub(crate) judge: fn(&FactReader) -> Judged,
     /// The reason why another state costs latency.
     pub why: &'static str,
-    /// Source of that reason; empty if it is the source of the setting.
+    /// Source of that reason; empty if it is the same as the source of the setting.
     pub source: &'static str,
     /// Differences for some roles.
     pub stances: &'static [Stance],
-    /// Changes that take effect now, in addition to its setting. In commands, `{cpus}` and
-    /// `{others}` stand for the CPUs of the audit.
+    /// Changes that take effect immediately, in addition to that of `setting`. In commands,
+    /// `{cpus}` and `{others}` stand for the CPUs of the audit.
     pub remedies: &'static [Remedy],
     /// Kernel parameters that make the change permanent.
     pub boot: &'static [&'static str],
     /// Instructions for a permanent change, if neither the settings in `remedies` nor `boot`
-    /// provide them. If `boot` is not empty, the text that follows its parameters. Empty if not
+    /// provide them. If `boot` is not empty, this text follows its parameters. Empty if no text is
     /// needed.
     pub reboot: &'static str,
-    /// Function that returns a better text than `reboot` for this machine, made from its facts;
+    /// Function that derives a better text than `reboot` from the facts of this machine. It returns
     /// `None` if there is none.
     pub(crate) here: fn(&FactReader) -> Option<String>,
 }
@@ -94,9 +94,9 @@ impl Check {
         }
     }
 
-    /// Returns instructions for a permanent change if the settings of the check do not provide
-    /// them, otherwise an empty text. `{cpus}` and `{others}` stand for CPUs. Parameters that exist
-    /// only on other architectures are left out.
+    /// Returns instructions for a permanent change. The text is empty if the settings of the check
+    /// already provide them. `{cpus}` and `{others}` stand for CPUs. Parameters that exist only on
+    /// other architectures are left out.
     pub fn permanent(&self, architecture: Option<&str>) -> String {
         let rows = self.boot.iter().filter_map(|name| boot_parameter(name));
         let rows = rows.filter(|row| row.fits(architecture));
@@ -113,7 +113,7 @@ impl Check {
         }
     }
 
-    /// Returns all changes that take effect now.
+    /// Returns all changes that take effect immediately.
     pub fn all_remedies(&self) -> Vec<Remedy> {
         let own = (!self.setting.is_empty()).then(|| remedy::set(self.setting));
         own.into_iter()
@@ -125,11 +125,11 @@ impl Check {
 /// The differences of a check for some roles.
 #[derive(Debug)]
 pub struct Stance {
-    /// The roles that differ.
+    /// The roles to which the differences apply.
     pub roles: &'static [Role],
     /// Severity for these roles.
     pub severity: Severity,
-    /// The difference, and the guides that disagree.
+    /// Description of the difference, and of the guides that disagree.
     pub note: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Filters remedies: a change that the machine would refuse is not offered.
+//! Filters remedies, so that a change that the machine would refuse is not offered.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use punctual_model::{Reading, Setting, Values, path_matches};
 type Files = BTreeMap<String, Reading>;
 
 /// Returns the files of a setting and the file that lists its possible values. Leaves out entries
-/// that are not paths: they contain a space or `PID`.
+/// that contain a space or `PID`, because they are not paths.
 pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     let mut all = row.paths();
     if let Values::Offered(list) = row.values {
@@ -17,10 +17,11 @@ pub(crate) fn deciding(row: &'static Setting) -> Vec<&'static str> {
     all
 }
 
-/// Returns whether a setting can have this value now. Files that were not read do not exclude it.
+/// Returns whether a setting can have this value now. A file that was not read is no reason to
+/// exclude the value.
 pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> bool {
-    // If the mode of a file forbids reading it, root can still set it. A locked-down kernel refuses
-    // it even to root.
+    // Even if the mode of a file forbids reading it, root can set it. A locked-down kernel refuses
+    // even root.
     let refuses = |reading: &Reading| match reading {
         Reading::Text(_) => false,
         Reading::Absent => true,
@@ -33,7 +34,7 @@ pub(crate) fn can_be_set(row: &'static Setting, value: &str, files: &Files) -> b
     !row.paths().into_iter().any(lacking) && is_offered(row, value, files)
 }
 
-/// Returns whether the parameter or file that makes the setting at each boot can have an effect.
+/// Returns whether the parameter or file that sets this value at each boot can have an effect.
 pub(crate) fn can_be_booted(
     row: &'static Setting,
     value: &str,
@@ -46,7 +47,7 @@ pub(crate) fn can_be_booted(
     obeyed && is_offered(row, value, files)
 }
 
-/// Returns whether the value is in the machine's list of values.
+/// Returns whether the value is in the machine's list of possible values.
 fn is_offered(row: &'static Setting, value: &str, files: &Files) -> bool {
     let list = match row.values {
         Values::Offered(list) => list,

@@ -1,4 +1,4 @@
-//! Generates the Markdown page about all checks, `docs/checks.md`.
+//! Generates the Markdown page that describes all checks, `docs/checks.md`.
 
 use std::fmt::Write;
 

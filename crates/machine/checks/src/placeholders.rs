@@ -2,13 +2,14 @@
 
 use punctual_model::CpuSet;
 
-/// Replaces `{cpus}` and `{others}` by CPU lists. If every CPU is measured, `{cpus}` becomes CPUS,
-/// for the user to choose. Returns `None` if the text needs other CPUs and there are none.
+/// Replaces `{cpus}` and `{others}` with CPU lists. If every CPU is measured, `{cpus}` becomes
+/// CPUS, and the user must choose the CPUs. Returns `None` if the text needs other CPUs and there
+/// are none.
 pub(crate) fn fill(text: &str, cpus: &CpuSet, others: &CpuSet) -> Option<String> {
     if text.contains("{others") && others.is_empty() {
         return None;
     }
-    // If all CPUs are measured, the user must choose first.
+    // If all CPUs are measured, the user must first choose some of them.
     let list = if others.is_empty() {
         "CPUS".to_owned()
     } else {

@@ -11,9 +11,9 @@ use crate::placeholders::fill;
 /// A change that would resolve a finding.
 #[derive(Clone, Copy, Debug)]
 pub enum Remedy {
-    /// A setting of the table to change.
+    /// A change of a setting in the table of settings.
     Set(Set),
-    /// A command for a change that is not a setting of the table.
+    /// A command for a change that is not a setting in the table.
     Run(&'static str),
     /// A decision or a value that the user must provide.
     Decide(&'static str),
@@ -26,9 +26,9 @@ pub struct Set {
     pub setting: &'static str,
     /// Name of the instance; empty if the CPUs select the instances.
     pub instance: &'static str,
-    /// Value; empty for the recommended value of the role.
+    /// Value; empty for the value recommended for the role.
     pub value: &'static str,
-    /// Decision that the user must make before the change; empty for none.
+    /// Decision that the user must make before the change; empty if there is none.
     pub decide: &'static str,
 }
 
@@ -57,7 +57,7 @@ pub(crate) const fn consider(setting: &'static str, decide: &'static str) -> Rem
     })
 }
 
-/// Changes the setting to a value of this check after the user has agreed.
+/// Changes the setting to a value that the check specifies, after the user has agreed.
 pub(crate) const fn to(setting: &'static str, value: &'static str, decide: &'static str) -> Remedy {
     Remedy::Set(Set {
         setting,
@@ -73,14 +73,14 @@ pub(crate) struct For<'a> {
     pub(crate) role: Role,
     pub(crate) cpus: &'a CpuSet,
     pub(crate) others: &'a CpuSet,
-    /// Readings of the machine, to leave out remedies that it does not support.
+    /// Readings of the machine, used to leave out remedies that the machine does not support.
     pub(crate) files: &'a BTreeMap<String, Reading>,
     /// Output of `uname -v`; `None` if not known.
     pub(crate) version: Option<&'a str>,
 }
 
 impl Set {
-    /// Returns the setting and the change to make. Returns `None` if the role needs no change, or
+    /// Returns the setting and the required change. Returns `None` if the role needs no change, or
     /// if no CPUs are left for everything else.
     fn wanted(&self, audience: For<'_>) -> Option<(&'static Setting, punctual_model::Remedy)> {
         let row = setting(self.setting)?;
@@ -117,7 +117,7 @@ impl For<'_> {
     }
 }
 
-/// Returns the files that decide whether remedies can be applied.
+/// Returns the files whose contents decide whether remedies can be applied.
 pub(crate) fn deciding(remedies: &[Remedy]) -> Vec<&'static str> {
     let rows = remedies.iter().filter_map(|remedy| match remedy {
         Remedy::Set(set) => setting(set.setting),
@@ -135,7 +135,8 @@ pub(crate) fn settings(remedies: &[Remedy], audience: For<'_>) -> Vec<punctual_m
     wanted.collect()
 }
 
-/// Returns the commands of remedies. Decisions for the user begin with `#`.
+/// Returns the commands of remedies. Decisions that the user must make are lines that begin with
+/// `#`.
 pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
     let filled = |text: &str| fill(text, audience.cpus, audience.others);
     let command = |remedy: &Remedy| match remedy {
@@ -159,7 +160,7 @@ pub(crate) fn commands(remedies: &[Remedy], audience: For<'_>) -> Vec<String> {
     remedies.iter().filter_map(command).collect()
 }
 
-/// Returns how to make the changes of remedies at each boot.
+/// Returns instructions for making the changes of remedies at each boot.
 pub(crate) fn permanently(remedies: &[Remedy], audience: For<'_>) -> Option<String> {
     let mut lines: Vec<String> = Vec::new();
     for remedy in remedies {

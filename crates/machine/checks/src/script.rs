@@ -2,7 +2,7 @@
 
 use punctual_model::{Audit, Finding};
 
-/// Runs a command of the script. The status of a shell loop is that of its last iteration only, so
+/// Runs a command of the script. A shell loop returns only the status of its last iteration, so
 /// output on stderr also counts as a failure.
 const TRY: &str = "\
 failed=0
@@ -14,10 +14,10 @@ try() {
 }
 ";
 
-/// Returns a script for sh(1) that makes all changes that take effect now and resolve a problem.
-/// One `punctual tune apply` changes the settings, so that `punctual tune revert` can undo them;
-/// other commands change the rest. Comments contain permanent changes and decisions for the user.
-/// Texts from the machine only appear in comments, without line ends.
+/// Returns a script for sh(1) that makes all changes that resolve a problem and take effect
+/// immediately. A single `punctual tune apply` changes the settings, so that `punctual tune revert`
+/// can undo them; other commands change the rest. Comments contain permanent changes and decisions
+/// for the user. Texts from the machine appear only in comments, without line breaks.
 pub fn fix_script(audit: &Audit) -> String {
     let mut text = format!(
         "#!/bin/sh\n\
@@ -28,7 +28,7 @@ pub fn fix_script(audit: &Audit) -> String {
         audit.role, audit.cpus
     );
     let mut by_command = String::new();
-    // If two findings require the same change, it is made once.
+    // If two findings require the same change, it is made only once.
     let mut done = std::collections::HashSet::new();
     let problems = || audit.findings.iter().filter(|finding| finding.is_problem());
     for finding in problems().filter(|finding| !finding.now.is_empty()) {
@@ -105,7 +105,7 @@ fn heading(finding: &Finding) -> String {
     )
 }
 
-/// Replaces line ends and other characters that could begin a command.
+/// Replaces line breaks and other characters that could begin a command.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -3,14 +3,14 @@
 use crate::facts;
 use crate::root::{Root, number};
 
-/// Returns the bytes of memory available without swapping: `MemAvailable` of proc_meminfo(5), which
-/// the kernel estimates.
+/// Returns the bytes of memory available without swapping: the kernel's estimate `MemAvailable` in
+/// proc_meminfo(5).
 pub(crate) fn memory_available(root: &Root) -> Option<u64> {
     let meminfo = root.raw_text("/proc/meminfo").ok()?;
     let line = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    // A kB in this file is a KiB.
+    // In this file, a kB means a KiB.
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -18,16 +18,17 @@ pub(crate) fn memory_available(root: &Root) -> Option<u64> {
 /// The largest value of `kernel.pid_max` (kernel: include/linux/threads.h).
 const LARGEST_PID_MAX: u32 = 4 << 20;
 
-/// Returns the largest possible thread ID: `kernel.pid_max`, or its largest value if it cannot be
-/// read.
+/// Returns the largest possible thread ID: `kernel.pid_max`, or the largest value of that setting
+/// if it cannot be read.
 pub(crate) fn pid_max(root: &Root) -> u32 {
     let text = root.text("/proc/sys/kernel/pid_max").ok();
     text.and_then(|text| text.parse().ok())
         .unwrap_or(LARGEST_PID_MAX)
 }
 
-/// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers a
-/// CPU's caches from the nearest to the farthest. Virtual machines often have no caches in sysfs.
+/// Returns the size in bytes of the largest last-level cache of an online CPU. The kernel numbers
+/// the caches of a CPU from the nearest to the farthest. Virtual machines often have no caches in
+/// sysfs.
 pub(crate) fn last_level_cache(root: &Root) -> Option<u64> {
     root.require_cpu_list(facts::ONLINE)
         .ok()?
@@ -46,7 +47,8 @@ pub(crate) fn load_averages(root: &Root) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Returns the memory node of a CPU: the number in the name of its folder's entry `node*`.
+/// Returns the memory node of a CPU, which is the number in the name of the entry `node*` in the
+/// CPU's folder.
 pub(crate) fn node_of(root: &Root, cpu: u32) -> Option<u32> {
     let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
     root.numbered(&folder, "node").ok()?.first().copied()

@@ -1,4 +1,4 @@
-//! Captures the state of a machine as a set of readings, for an audit here or on another machine.
+//! Captures the state of a machine as a set of readings, for an audit on this or another machine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,50 +11,51 @@ use crate::facts::{self, NotAConfig};
 use crate::root::Root;
 use crate::{Coalescing, Host, Unread, latency_holders};
 
-/// The current limit on the exit latency of idle states, a 32-bit number instead of a text
-/// (`kernel/power/qos.c`).
+/// Device with the current limit on the exit latency of idle states, which is a 32-bit number
+/// rather than text (`kernel/power/qos.c`).
 const DMA_LATENCY: &str = latency_holders::DEVICE;
 
 /// Maximum number of processes and threads to store. `pid_max` allows up to 4 million.
 const TASKS_LIMIT: usize = 65_536;
 
-/// Pattern that is not a file but a command with the same output: the interrupt coalescing of
-/// received packets, queried from the kernel.
+/// Pattern that stands not for a file but for a command with the same output: the interrupt
+/// coalescing of received packets, queried from the kernel.
 const COALESCING: &str = "ethtool -c *";
-/// Pattern that is not a file but a command with the same output: the processes that have
-/// [`DMA_LATENCY`] open.
+/// Pattern that stands not for a file but for a command with the same output: the processes that
+/// have [`DMA_LATENCY`] open.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
-/// File whose lines of CPUs are stored. Its other lines count the interrupts of the whole machine
-/// and are left out.
+/// File of which only the per-CPU lines are stored. Its other lines count the interrupts of the
+/// whole machine and are left out.
 const STAT: &str = "/proc/stat";
-/// Folder of the network interfaces. Virtual ones, such as the loopback, have no `device`.
+/// Folder of the network interfaces. Virtual interfaces, such as the loopback, have no `device`.
 const CARDS: &str = "/sys/class/net";
-/// `ENODEV` of errno(3).
+/// `ENODEV` from errno(3).
 const NO_DEVICE: i32 = 19;
 
-/// Source of the list of processes, as facts name it.
+/// Source of the list of processes, as it is named in facts.
 const TASKS: &str = "/proc/PID/{stat,status}";
 
-/// `PF_NO_SETAFFINITY` of `include/linux/sched.h`.
+/// `PF_NO_SETAFFINITY` from `include/linux/sched.h`.
 const NO_SETAFFINITY: u64 = 0x0400_0000;
-/// `PF_KTHREAD` of `include/linux/sched.h`.
+/// `PF_KTHREAD` from `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 impl Host {
-    /// Reads the files of `patterns`, the facts, the processes and the kernel's configuration. A
-    /// file that cannot be read is stored with the reason, so this never fails as a whole. It
-    /// measures nothing: `sample` is `None`.
+    /// Reads the files of `patterns`, the facts, the processes and the kernel's configuration. For
+    /// a file that cannot be read, the reason is stored, so this function never fails as a whole.
+    /// It measures nothing, so `sample` is `None`.
     ///
-    /// In a pattern, `#` matches a number and `*` any characters within a name. `{cgroup}` and
-    /// `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and `{cgroups:cpu}`
-    /// stand for that group and all groups above it; the text then has a line for each group, with
-    /// its name and the file's text, the innermost group first. Two patterns are not files:
-    /// `ethtool -c *` stands for the answer of each network card (see [`Coalescing`]), and `fuser
-    /// /dev/cpu_dma_latency` for the processes that have that device open, if it limits anything.
+    /// In a pattern, `#` matches a number, and `*` matches any characters within a name. `{cgroup}`
+    /// and `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and
+    /// `{cgroups:cpu}` stand for that group and all groups above it. In this case, the text has one
+    /// line per group, which contains the group's name and the file's text. The innermost group
+    /// comes first. Two patterns are not files: `ethtool -c *` stands for the answer of each
+    /// network card (see [`Coalescing`]), and `fuser /dev/cpu_dma_latency` for the processes that
+    /// have that device open, if the device limits anything.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
-        // On a large machine, reading the processes is half of the work, and it mostly waits for
-        // the kernel.
+        // On a large machine, reading the processes is half of the work and mostly waits for the
+        // kernel, so a separate thread does it.
         let (host, tasks) = std::thread::scope(|scope| {
             let tasks = scope.spawn(|| tasks(&self.root));
             for pattern in patterns {
@@ -76,17 +77,17 @@ impl Host {
         }
     }
 
-    /// Reads a kernel configuration in a separate file, uncompressed or compressed with gzip, xz or
+    /// Reads a kernel configuration from a separate file, which may be compressed with gzip, xz or
     /// zstd.
     ///
     /// # Errors
-    /// A file that cannot be read, is damaged, or contains no option.
+    /// Returns an error if the file cannot be read, is damaged, or contains no option.
     pub fn kernel_config(&self, file: &str) -> Result<String, NotAConfig> {
         facts::read_config(&self.root, file)
     }
 }
 
-/// Reads each file that matches a pattern. If there is none, stores the pattern itself with the
+/// Reads each file that matches a pattern. If no file matches, stores the pattern itself with the
 /// reason.
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
     if pattern == COALESCING {
@@ -132,7 +133,7 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
     let before = files.len();
     for path in paths {
-        // A folder that matches a pattern may lack the file; this is not an error.
+        // A folder that matches a pattern may lack the file, which is not an error.
         match reading(read(root, &path)) {
             Reading::Absent => {}
             reading => {
@@ -146,8 +147,8 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     }
 }
 
-/// Reads the interrupt coalescing of each network card. It is *absent* for a card whose driver does
-/// not support the query.
+/// Reads the interrupt coalescing of each network card. The coalescing is *absent* for a card whose
+/// driver does not support the query.
 fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     let put = |why: Reading| (COALESCING.to_owned(), why);
     if !root.is_live() {
@@ -173,7 +174,7 @@ fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
     }
     for card in cards {
         let reading = match Coalescing::read(card) {
-            // The card answers, but without parameters for received packets.
+            // The card answered, but without any parameters for received packets.
             Ok(found) if found == Coalescing::default() => Reading::Absent,
             Ok(found) => Reading::Text(found.to_string()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
@@ -204,8 +205,8 @@ fn with_group(root: &Root, pattern: &str) -> Result<String, Unread> {
 /// Start of the placeholder for a control group and all groups above it.
 const GROUPS: &str = "{cgroups";
 
-/// Reads a file of this process's control group and of each group above it, up to the root. Returns
-/// a line with the group's name and the file's text for each group that has the file.
+/// Reads a file of this process's control group and of each group above it, up to the root. For
+/// each group that has the file, returns a line with the group's name and the file's text.
 fn of_groups(root: &Root, pattern: &str) -> Result<String, Unread> {
     let (before, rest) = pattern.split_once(GROUPS).unwrap_or((pattern, "}"));
     let (mark, after) = rest.split_once('}').unwrap_or((rest, ""));
@@ -265,8 +266,8 @@ fn reading(text: Result<String, NoText>) -> Reading {
     }
 }
 
-/// Returns the processes and kernel threads in ascending order. It does not read the other threads
-/// of a process, which would take a second on a large machine.
+/// Returns the processes and kernel threads in ascending order. The other threads of a process are
+/// not read, because that would take a second on a large machine.
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
@@ -439,7 +440,7 @@ mod tests {
         let facts = host.capture(&["/proc/cmdline"]);
         let json = serde_json::to_string(&facts).unwrap();
         assert_eq!(FactSet::from_json(&json).unwrap(), facts);
-        // JSON truncated at any position.
+        // JSON text, truncated at any position.
         for end in (0..json.len()).step_by(97) {
             assert!(FactSet::from_json(json.get(..end).unwrap_or("{")).is_err());
         }

@@ -8,8 +8,8 @@ use punctual_model::{GroupThrottle, Nanos};
 
 use crate::root::Root;
 
-/// The controller's name in version 1 (`None` for version 2) and the usual mount point of each
-/// hierarchy.
+/// The hierarchies: the controller's name in version 1 (`None` for version 2), and the usual mount
+/// point.
 const HIERARCHIES: [(Option<&str>, &str); 4] = [
     (Some("cpu"), "/sys/fs/cgroup/cpu"),
     (Some("cpu"), "/sys/fs/cgroup/cpu,cpuacct"),
@@ -17,7 +17,7 @@ const HIERARCHIES: [(Option<&str>, &str); 4] = [
     (None, "/sys/fs/cgroup/unified"),
 ];
 
-/// Bytes to read of `cpu.stat`, which has only a few lines.
+/// Number of bytes to read from `cpu.stat`, which has only a few lines.
 const STAT_BYTES: usize = 4_096;
 
 /// Finds the group in the text of /proc/PID/cgroup: the group of a controller of version 1, or the
@@ -32,7 +32,7 @@ pub(crate) fn group_in<'a>(text: &'a str, controller: Option<&str>) -> Option<&'
         };
         whether.then_some(group)
     })?;
-    // The name of a control group must not lead outside its file system.
+    // The name of a control group must not lead outside the file system of the control groups.
     (!group.split('/').any(|part| part == "..")).then_some(group.trim_end_matches('/'))
 }
 
@@ -48,10 +48,10 @@ pub(crate) fn is_in(root: &Root, tid: u32, group: &str) -> bool {
     })
 }
 
-/// Returns the file that keeps a thread (`self`, or a thread ID) from real-time priority:
-/// `cpu.rt_runtime_us` of its control group, if it is 0, which leaves the group no real-time
-/// runtime. The file exists only in version 1 with CONFIG_RT_GROUP_SCHED. Returns `None` if there
-/// is no such file or it is not 0.
+/// Returns the file that prevents a thread (`self`, or a thread ID) from getting real-time
+/// priority: `cpu.rt_runtime_us` of its control group, if its value is 0. The group then has no
+/// real-time runtime. The file exists only in version 1 with CONFIG_RT_GROUP_SCHED. Returns `None`
+/// if there is no such file or its value is not 0.
 pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
     let text = root.raw_text(&format!("/proc/{tid}/cgroup")).ok()?;
     let group = group_in(&text, Some("cpu"))?;
@@ -63,9 +63,9 @@ pub(crate) fn without_real_time(root: &Root, tid: &str) -> Option<String> {
 /// The counters of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaCounts {
-    /// Number of quota periods while the group was runnable (`nr_periods`).
+    /// Number of quota periods in which the group was runnable (`nr_periods`).
     pub periods: u64,
-    /// Number of those periods that throttled the group (`nr_throttled`).
+    /// Number of those periods in which the group was throttled (`nr_throttled`).
     pub throttled: u64,
     /// Throttled time, summed over CPUs.
     pub throttled_time: Nanos,
@@ -81,7 +81,7 @@ struct Group {
 }
 
 /// The control groups of some threads and all groups above them, with counters of their CPU quotas.
-/// Their files stay open, for frequent reads.
+/// Their files stay open so that they can be read frequently.
 #[derive(Debug, Default)]
 pub struct Quotas {
     groups: Vec<Group>,
@@ -89,7 +89,7 @@ pub struct Quotas {
 
 impl Quotas {
     /// Opens the groups of these processes or threads (`self`, or an ID) and all groups above them,
-    /// the innermost first. Leaves out groups that cannot be read: most have no such counters.
+    /// innermost first. Leaves out groups that cannot be read: most have no such counters.
     pub(crate) fn above(root: &Root, pids: impl Iterator<Item = String>) -> Self {
         let mut quotas = Self::default();
         for pid in pids {
@@ -156,8 +156,8 @@ impl Quotas {
         self.groups.is_empty()
     }
 
-    /// Reads the counters again, and calls `rose` for each group that was throttled since the last
-    /// call, with the increase.
+    /// Reads the counters again, and calls `rose` with the increase for each group that was
+    /// throttled since the last call.
     pub fn read(&mut self, mut rose: impl FnMut(&str, QuotaCounts)) {
         for group in &mut self.groups {
             let Some(now) = read(&group.stat) else {
@@ -202,8 +202,8 @@ fn read(stat: &File) -> Option<QuotaCounts> {
     counts(&String::from_utf8_lossy(&bytes[..length]))
 }
 
-/// Parses the counters. Returns `None` if the group has none: in version 2, a group without the
-/// controller `cpu` and the root group have none.
+/// Parses the counters. Returns `None` if the group has no counters. In version 2, this is the case
+/// for the root group and for groups without the controller `cpu`.
 fn counts(text: &str) -> Option<QuotaCounts> {
     let value = |key: &str| {
         text.lines().find_map(|line| {

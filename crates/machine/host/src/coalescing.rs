@@ -1,5 +1,5 @@
-//! Interrupt coalescing of a network card, as shown by `ethtool -c`. There is no file for it, so it
-//! is read with the family `ethtool` of generic netlink
+//! Interrupt coalescing of a network card, as shown by `ethtool -c`. No file contains it, so it is
+//! read through the generic netlink family `ethtool`
 //! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_GET).
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::netlink::{Attributes, Netlink, append_attribute, put_nest, text};
 
-/// The family of generic netlink.
+/// Name of the generic netlink family.
 pub const ETHTOOL: &str = "ethtool";
 /// `ETHTOOL_MSG_COALESCE_GET`.
 const GET: u8 = 19;
@@ -28,7 +28,7 @@ enum Width {
     Number,
 }
 
-/// Parameters for received packets, with their names in ethtool(8) (`ETHTOOL_A_COALESCE_…` of
+/// Parameters for received packets, with their names in ethtool(8) (`ETHTOOL_A_COALESCE_…` in
 /// `include/uapi/linux/ethtool_netlink.h`).
 const PARAMETERS: [(&str, u16, Width); 3] = [
     ("adaptive-rx", 11, Width::Switch),
@@ -38,7 +38,7 @@ const PARAMETERS: [(&str, u16, Width); 3] = [
 
 /// Interrupt coalescing of received packets. A parameter that the driver does not report is `None`.
 ///
-/// It is displayed as `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// Displayed as, for example, `adaptive-rx off, rx-usecs 3, rx-frames 32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coalescing {
     /// Whether the driver adapts the parameters to the traffic.
@@ -53,8 +53,8 @@ impl Coalescing {
     /// Reads the coalescing of the card `device`.
     ///
     /// # Errors
-    /// The kernel's error: `Unsupported` if the driver has no coalescing, `ENODEV`
-    /// if this network namespace has no such device.
+    /// Returns the kernel's error: `Unsupported` if the driver has no coalescing, `ENODEV` if this
+    /// network namespace has no such device.
     pub fn read(device: &str) -> io::Result<Self> {
         let link = Netlink::open(ETHTOOL)?;
         let answer = link.ask(GET, &header(device)?)?;
@@ -64,7 +64,7 @@ impl Coalescing {
     /// Returns the attributes that name `device` and set the parameters that are not `None`.
     ///
     /// # Errors
-    /// A name that is not valid for a device.
+    /// Returns an error if the name is not valid for a device.
     pub fn request(&self, device: &str) -> io::Result<Vec<u8>> {
         let mut bytes = header(device)?;
         for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_kernel_lists_its_devices() {
-        // The loopback supports no coalescing and exists in every network namespace.
+        // The loopback interface does not support coalescing and exists in every network namespace.
         let error = Coalescing::read("lo").unwrap_err();
         if error.kind() != io::ErrorKind::Unsupported {
             punctual_testing::skip_refused("the family ethtool is not to be had", &error);

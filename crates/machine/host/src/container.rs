@@ -1,4 +1,4 @@
-//! Control groups by name: their members, and the container or unit that they belong to
+//! Finds control groups by name, their members, and the container or unit that they belong to
 //! (cgroups(7), Documentation/admin-guide/cgroup-v2.rst).
 
 use std::collections::BTreeSet;
@@ -36,7 +36,8 @@ pub struct ControlGroup {
 }
 
 impl ControlGroup {
-    /// Finds a group by its name or the path of its folder. Returns `None` if it does not exist.
+    /// Finds a group by its name or the path of its folder. Returns `None` if the group does not
+    /// exist.
     pub(crate) fn find(root: &Root, path: &str) -> Option<Self> {
         let path = path.trim_end_matches('/');
         if path.split('/').any(|part| part == "..") {
@@ -64,7 +65,7 @@ impl ControlGroup {
         Some(Self { name, folder })
     }
 
-    /// Returns the processes in the group and the groups below it, or the threads if it is a
+    /// Returns the processes in the group and in the groups below it, or the threads if this is a
     /// threaded group.
     pub(crate) fn members(&self, root: &Root) -> BTreeSet<u32> {
         let mut members = BTreeSet::new();
@@ -75,7 +76,7 @@ impl ControlGroup {
 
 fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>) {
     let read = |file: &str| root.raw_text(&format!("{folder}/{file}"));
-    // A threaded group of version 2 refuses to list processes.
+    // In version 2, a threaded group refuses to list its processes.
     let text = read("cgroup.procs").or_else(|_| read("cgroup.threads"));
     let numbers = text.unwrap_or_default();
     members.extend(
@@ -88,14 +89,15 @@ fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>)
     }
     for name in root.names(folder).unwrap_or_default() {
         let below = format!("{folder}/{name}");
-        // Names that are not folders are the files of a group.
+        // Entries that are not folders are the files of a group.
         if !name.contains("cgroup.") && root.names(&below).is_ok() {
             collect(root, &below, depth + 1, members);
         }
     }
 }
 
-/// The container or unit that a control group belongs to, with the name that its manager gave it.
+/// The container or unit that a control group belongs to, with the name that its manager has given
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// `docker`, `podman`, `containerd`, `cri-o`, `kubernetes`, `systemd-nspawn`, `lxc`,
@@ -105,7 +107,7 @@ pub struct Container {
     pub name: String,
 }
 
-/// Formats `docker container 1f2e3d4c5b6a`, `systemd unit redis.service`.
+/// Describes the owner, such as `docker container 1f2e3d4c5b6a` or `systemd unit redis.service`.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.runtime {
@@ -118,8 +120,8 @@ impl fmt::Display for Container {
     }
 }
 
-/// Prefix and suffix of a component of a group's name, and the runtime that uses them. A
-/// container's ID of 64 hexadecimal digits is between them.
+/// Prefix and suffix of a component of a group's name, and the runtime that uses them. The 64
+/// hexadecimal digits of the container's ID are between them.
 const BY_ID: [(&str, &str, &str); 7] = [
     ("docker-", ".scope", "docker"),
     ("libpod-", ".scope", "podman"),
@@ -139,12 +141,12 @@ const BY_NAME: [(&str, &str, &str); 5] = [
     ("lxc.monitor.", "", "lxc"),
 ];
 
-/// Number of digits of an ID to show; the runtimes show as many.
+/// Number of digits of an ID to show, which is the number that the runtimes show.
 const SHORT: usize = 12;
 
 impl Container {
-    /// Identifies the container by the name of a control group. The innermost component that is
-    /// recognized decides.
+    /// Identifies the container by the name of a control group. The innermost recognized component
+    /// determines the result.
     pub fn from_group(group: &str) -> Option<Self> {
         let parts: Vec<&str> = group.split('/').filter(|part| !part.is_empty()).collect();
         let known = |place: usize| Self::of_part(&parts, place);
@@ -174,7 +176,7 @@ impl Container {
             let runtime = match above {
                 "docker" => "docker",
                 "libpod_parent" => "podman",
-                // Kubernetes with cgroupfs does not name the runtime in the path; most
+                // With cgroupfs, Kubernetes does not name the runtime in the path. Most
                 // installations use containerd.
                 above if above.starts_with("pod") => "containerd",
                 _ => return None,

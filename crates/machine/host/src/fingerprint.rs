@@ -7,15 +7,15 @@ use sha2::{Digest, Sha256};
 
 use crate::root::Root;
 
-/// Number of bytes of the hash that are used, as sixteen hexadecimal digits.
+/// Number of bytes of the hash that are used. They are written as sixteen hexadecimal digits.
 const KEPT: usize = 8;
 
-/// Words of the kernel's command line that name the boot loader's files. They can differ between
+/// Words on the kernel's command line that name files of the boot loader. They can differ between
 /// boots of the same machine and have no effect on its behaviour.
 const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back_entry="];
 
-/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings. They
-/// are the start of the SHA-256 of the facts that describe hardware, kernel, command line,
+/// Returns sixteen hexadecimal digits that are equal for equal machines with equal settings. The
+/// digits are the start of the SHA-256 of the facts that describe hardware, kernel, command line,
 /// firmware, clock source, frequency and idle settings, isolation, real-time limits, and whether
 /// there is swap.
 ///
@@ -24,11 +24,11 @@ const BOOT_LOADER_WORDS: [&str; 3] = ["BOOT_IMAGE=", "initrd=", "kexec_jump_back
 /// - the host's name and distribution;
 /// - facts that change by themselves or with each boot (the exact amount of memory, the list of
 ///   available clock sources);
-/// - whether high-resolution timers are active: only root can see this, and it follows from kernel
-///   and command line;
+/// - whether high-resolution timers are active: only root can see this, and it follows from the
+///   kernel and the command line;
 /// - the source of a fact, and the reason why it is unknown.
 ///
-/// That a fact is unknown is part of the hash, so the fingerprint can differ if fewer files are
+/// Whether a fact is known is part of the hash, so the fingerprint can differ if fewer files are
 /// readable.
 pub fn fingerprint(facts: &HostFacts) -> String {
     digits(&canonical_text(facts))
@@ -39,15 +39,15 @@ pub(crate) fn digits(text: &str) -> String {
         .iter()
         .take(KEPT)
         .fold(String::new(), |mut digits, byte| {
-            // Writing to a string does not fail.
+            // Writing to a string never fails.
             let _ = write!(digits, "{byte:02x}");
             digits
         })
 }
 
 /// Returns sixteen hexadecimal digits of a hash of machine-id(5). The hash is specific to this
-/// program, so that other programs do not compute the same. Without that file, returns the
-/// machine's name, or `unknown` without both.
+/// program, so that other programs do not compute the same value. If that file is missing, returns
+/// the machine's name, or `unknown` if the name is missing as well.
 pub(crate) fn machine(root: &Root) -> String {
     match root.word("/etc/machine-id").value {
         Some(id) => digits(&format!("punctual recordings of {id}")),
@@ -56,7 +56,7 @@ pub(crate) fn machine(root: &Root) -> String {
 }
 
 /// Formats one line for each fact. The order and the words are part of the fingerprint: if they
-/// change, every stored recording appears to be from another machine.
+/// change, every stored recording will appear to be from another machine.
 fn canonical_text(facts: &HostFacts) -> String {
     let mut lines = Lines::default();
     kernel(&mut lines, &facts.kernel);
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Recordings are stored for years: a change of the canonical text must be deliberate.
+    /// Recordings are stored for years, so any change of the canonical text must be deliberate.
     #[test]
     fn it_stays_what_it_is() {
         let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/controller");

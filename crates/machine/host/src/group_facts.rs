@@ -10,8 +10,8 @@ use crate::container::{Container, ControlGroup, MOUNT};
 use crate::root::Root;
 use crate::topology;
 
-/// Hierarchies that limit threads: mount point below [`MOUNT`], controller in /proc/PID/cgroup
-/// (`None` for version 2), and a file that exists in the hierarchy's root.
+/// Hierarchies that limit threads: the mount point below [`MOUNT`], the controller in
+/// /proc/PID/cgroup (`None` for version 2), and a file that exists in the root of the hierarchy.
 const HIERARCHIES: [(&str, Option<&str>, &str); 5] = [
     ("", None, "cgroup.controllers"),
     ("/unified", None, "cgroup.controllers"),
@@ -48,8 +48,8 @@ fn folders(root: &Root, name: &str) -> Vec<(String, &'static str, Option<&'stati
     found
 }
 
-/// Returns the files to join a group: one pair for each hierarchy that limits threads and has the
-/// group.
+/// Returns the files with which a process can join a group: one pair for each hierarchy that limits
+/// threads and has the group.
 pub(crate) fn locations(root: &Root, group: &ControlGroup) -> Vec<GroupLocation> {
     let own = root.raw_text("/proc/self/cgroup").unwrap_or_default();
     let folders = folders(root, &group.name).into_iter();
@@ -86,7 +86,7 @@ pub(crate) fn facts(root: &Root, group: &ControlGroup) -> GroupFacts {
     facts
 }
 
-/// Returns the effective CPUs, and whether they are exclusive.
+/// Returns the effective CPUs, and whether the group has them exclusively.
 fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuSet>, Option<bool>) {
     for folder in folders
         .iter()
@@ -117,7 +117,7 @@ fn cpuset(root: &Root, folders: &[(String, &str, Option<&str>)]) -> (Option<CpuS
 }
 
 /// Returns a group's folder and the folders above it, up to the hierarchy's root. In version 2, a
-/// group without its own cpuset uses that of the group above.
+/// group without its own cpuset uses the cpuset of the group above it.
 fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     let root = MOUNT.len() + place.len();
     let above = move |folder: &&'a str| {
@@ -127,8 +127,8 @@ fn up_from<'a>(folder: &'a str, place: &str) -> impl Iterator<Item = &'a str> {
     std::iter::successors(Some(folder.trim_end_matches('/')), above)
 }
 
-/// Returns the tightest quota of the group and all groups above it, and whether the limit of any of
-/// them could be read.
+/// Returns the tightest quota among those of the group and all groups above it, and whether the
+/// limit of any of them could be read.
 fn quota(
     root: &Root,
     name: &str,
@@ -166,7 +166,8 @@ fn quota(
     (tightest, known)
 }
 
-/// Returns quota and period of one group. The inner `None` means unlimited, the outer one unknown.
+/// Returns the quota and period of one group. The inner `None` means unlimited, and the outer
+/// `None` means unknown.
 fn limit(root: &Root, folder: &str) -> Option<Option<(Nanos, Nanos)>> {
     let us = |text: &str| text.parse::<u64>().ok().map(Nanos::from_micros);
     if let Ok(text) = root.text(&format!("{folder}/cpu.max")) {

@@ -1,5 +1,5 @@
-//! The control groups of the machine by the IDs that the kernel uses for them: the inode numbers of
-//! their folders (`kernfs_node.id`, cgroups(7)).
+//! The control groups of the machine, indexed by the IDs that the kernel uses for them: the inode
+//! numbers of their folders (`kernfs_node.id`, cgroups(7)).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ const MOST: usize = 16_384;
 /// Maximum depth of nested groups.
 const DEEPEST: usize = 16;
 
-/// The hierarchy of control groups whose IDs identify the group of a thread in the kernel.
+/// A hierarchy of control groups. Its IDs identify the group of a thread in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupHierarchy {
     /// Version 2, even if it is mounted next to version 1.
@@ -51,9 +51,9 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Finds the hierarchy with the largest number of groups that have members. With `path`, it
-    /// considers only hierarchies that have this group, and chooses the one that gives it the most
-    /// members. Returns `None` if there is none.
+    /// Finds the hierarchy with the largest number of groups that have members. With `path`,
+    /// considers only hierarchies that have this group, and chooses the one in which the group has
+    /// the most members. Returns `None` if there is none.
     pub(crate) fn find(root: &Root, path: Option<&str>) -> Option<Self> {
         let wanted = match path {
             Some(path) => Some(ControlGroup::find(root, path)?.name),
@@ -77,7 +77,7 @@ impl GroupTree {
             Some(name) => tree.members(name),
             None => tree.used(),
         };
-        // `max_by_key` returns the last of equal hierarchies, and the first one is preferred.
+        // `max_by_key` returns the last of equal hierarchies, but the first one is preferred.
         let mut trees: Vec<Self> = trees.collect();
         trees.reverse();
         trees.into_iter().max_by_key(used)
@@ -88,7 +88,7 @@ impl GroupTree {
         self.hierarchy
     }
 
-    /// Reads the current groups again. Removed groups keep their names.
+    /// Reads the current groups again. The names of removed groups are kept.
     pub fn refresh(&mut self) {
         let mut found = Vec::new();
         collect(&self.root, &self.mount, "", 0, &mut found);
@@ -100,7 +100,8 @@ impl GroupTree {
 
     /// Returns the name of a group by its ID.
     pub fn path(&self, id: u64) -> Option<&str> {
-        // On machines with 32-bit inode numbers, these are the lower half of the kernel's IDs.
+        // On machines with 32-bit inode numbers, the IDs are only the lower half of the kernel's
+        // IDs.
         let found = self.paths.get(&id);
         let found = found.or_else(|| self.paths.get(&(id & u64::from(u32::MAX))));
         found.map(String::as_str)
@@ -177,7 +178,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Returns the hierarchy that is used, and the group of thread 7 in it.
+    /// Returns the hierarchy that is used, and the group to which thread 7 belongs in it.
     fn found(files: &[(&str, &str)], path: Option<&str>) -> Option<(GroupHierarchy, String)> {
         let folder = tempfile::tempdir().unwrap();
         for (file, text) in files {

@@ -57,7 +57,7 @@ fn handlers(root: &Root) -> BTreeMap<u32, Vec<HandlerThread>> {
     all
 }
 
-/// The names of chips with message-signalled interrupts contain MSI.
+/// The name of a chip that handles message-signalled interrupts contains MSI.
 fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
     let Some(number) = number else {
         return InterruptKind::Kernel;
@@ -70,7 +70,7 @@ fn kind(root: &Root, number: Option<u32>, name: &str) -> InterruptKind {
     }
 }
 
-/// Returns the names that drivers gave to their handlers: /sys/kernel/irq/N/actions
+/// Returns the names that drivers gave their handlers: /sys/kernel/irq/N/actions
 /// (Documentation/ABI/testing/sysfs-kernel-irq).
 fn devices(root: &Root, number: u32) -> Vec<String> {
     let actions = root.text(&format!("/sys/kernel/irq/{number}/actions"));

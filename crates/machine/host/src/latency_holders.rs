@@ -1,24 +1,25 @@
-//! The processes that hold /dev/cpu_dma_latency open. The file limits idle states until the last of
-//! them closes it.
+//! The processes that hold /dev/cpu_dma_latency open. The device limits idle states until the last
+//! of these processes closes it.
 
 use punctual_model::Reading;
 
 use crate::Unread;
 use crate::root::Root;
 
-/// The current limit on the exit latency of idle states, a 32-bit number instead of a text
-/// (`kernel/power/qos.c`).
+/// Device with the current limit on the exit latency of idle states, which is a 32-bit number
+/// rather than text (`kernel/power/qos.c`).
 pub(crate) const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// The kernel's value if idle states are not limited (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// The value that the kernel reports if idle states are not limited
+/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const NO_LIMIT: i32 = 2_000_000_000;
 
-/// Name of this program. It is shown with its verb, because one verb holds the file until it is
-/// ended, and others only while they measure.
+/// Name of this program. It is shown together with its verb, because one verb holds the device open
+/// until it is ended, and others only while they measure.
 const OWN: &str = "punctual";
 
 /// Returns lines with PID and name, such as `812 tuned`, or *absent* if nothing limits the latency,
-/// because then no process holds a limit.
+/// because in that case no process requests a limit.
 pub(crate) fn read(root: &Root) -> Reading {
     let limited = match root.bytes(DEVICE) {
         Ok(bytes) => bytes != NO_LIMIT.to_ne_bytes(),
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(read(&root), Reading::Text(both));
     }
 
-    /// A real process that holds the real device, if that is allowed.
+    /// A real process that holds the real device open, if that is permitted.
     #[test]
     fn this_process_is_found() {
         let Ok(device) = fs::File::options().write(true).open(DEVICE) else {

@@ -5,11 +5,12 @@
 //! that reads /proc, /sys and the kernel configuration.
 //!
 //! **Knows:** the source of each fact on kernels of the last ten years, and the reasons why a fact
-//! can be missing. Every path is relative to a root, so that tests run on the recorded tree of
+//! can be missing. Every path is relative to a root, so that tests can use the recorded tree of
 //! another machine.
 //!
-//! **Must not know:** the effect of a fact on latency (that is `checks`), how to change it (that is
-//! `tune`), probes, recordings, terminals. This crate writes nothing and measures nothing.
+//! **Must not know:** the effect of a fact on latency (the crate `checks` knows that), how to
+//! change it (`tune` knows that), probes, recordings, terminals. This crate writes nothing and
+//! measures nothing.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -72,14 +73,14 @@ use root::Root;
 #[derive(Clone, Debug)]
 pub struct Host {
     root: Root,
-    /// Vendor of the processor. It is read only once: on some kernels each read of /proc/cpuinfo
-    /// interrupts every CPU to get its frequency, and the counters, which depend on the vendor, are
-    /// read right before and after a measurement.
+    /// Vendor of the processor. It is read only once, because on some kernels each read of
+    /// /proc/cpuinfo interrupts every CPU to get its frequency. The counters, which depend on the
+    /// vendor, are read right before and after a measurement.
     vendor: OnceLock<Option<String>>,
 }
 
 impl Host {
-    /// Makes a host whose /proc, /sys, /dev, /etc and /boot are below `root`.
+    /// Creates a host whose /proc, /sys, /dev, /etc and /boot are below `root`.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: Root::new(root.into()),
@@ -87,7 +88,7 @@ impl Host {
         }
     }
 
-    /// Returns the machine on which the program runs: a host whose root is `/`.
+    /// Returns the machine on which the program runs, which is a host whose root is `/`.
     pub fn live() -> Self {
         Self::new("/")
     }
@@ -97,22 +98,22 @@ impl Host {
         self.root.path()
     }
 
-    /// Reads all facts about the machine. A fact that cannot be read is unknown with its reason, so
-    /// this never fails as a whole.
+    /// Reads all facts about the machine. A fact that cannot be read is unknown, with the reason,
+    /// so this function never fails as a whole.
     ///
-    /// It makes a few thousand small reads on a machine with 64 CPUs, so do not call it during a
+    /// This makes a few thousand small reads on a machine with 64 CPUs, so do not call it during a
     /// measurement.
     pub fn facts(&self) -> HostFacts {
         facts::facts(&self.root)
     }
 
-    /// Returns the distributions that this machine's distribution derives from, the nearest first:
+    /// Returns the distributions that this machine's distribution is derived from, nearest first:
     /// `ID_LIKE` of os-release(5).
     pub fn distribution_like(&self) -> Vec<String> {
         facts::distribution_like(&self.root)
     }
 
-    /// Starts to watch the idle states and frequencies of these CPUs, and the machine's
+    /// Starts watching the idle states and frequencies of these CPUs, and the machine's
     /// temperatures and energy.
     pub fn watch_power(&self, cpus: CpuSet) -> PowerWatch {
         PowerWatch::begin(&self.root, cpus)
@@ -126,7 +127,7 @@ impl Host {
     /// Returns the kernel's command line (`/proc/cmdline`).
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn command_line(&self) -> Result<String, HostError> {
         Ok(self.root.require("/proc/cmdline")?.trim().to_owned())
     }
@@ -134,7 +135,7 @@ impl Host {
     /// Returns the online CPUs (`/sys/devices/system/cpu/online`).
     ///
     /// # Errors
-    /// The file cannot be read or does not contain a CPU list.
+    /// Returns an error if the file cannot be read or does not contain a CPU list.
     pub fn online(&self) -> Result<CpuSet, HostError> {
         self.root.require_cpu_list(facts::ONLINE)
     }
@@ -142,30 +143,30 @@ impl Host {
     /// Returns the CPUs that are present, online or not (`/sys/devices/system/cpu/present`).
     ///
     /// # Errors
-    /// The file cannot be read or does not contain a CPU list.
+    /// Returns an error if the file cannot be read or does not contain a CPU list.
     pub fn present(&self) -> Result<CpuSet, HostError> {
         self.root.require_cpu_list(facts::PRESENT)
     }
 
     /// Returns the CPUs on which this process may run (`Cpus_allowed_list` of `/proc/self/status`):
-    /// its affinity within its cpuset cgroup. They can include offline CPUs.
+    /// its affinity within its cpuset cgroup. The result can include offline CPUs.
     ///
     /// # Errors
-    /// The file cannot be read or contains no such list.
+    /// Returns an error if the file cannot be read or contains no such list.
     pub fn allowed(&self) -> Result<CpuSet, HostError> {
         process::allowed(&self.root)
     }
 
-    /// Reads the kernel's counters. Read them twice, and get the difference with
+    /// Reads the kernel's counters. To get differences, read them twice and call
     /// [`Counters::since`].
     ///
-    /// Reading the SMI count interrupts each CPU briefly, so do not call it during a measurement.
+    /// Reading the SMI count interrupts each CPU briefly, so do not call this during a measurement.
     pub fn counters(&self) -> Counters {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         Counters::read(&self.root, vendor.as_deref())
     }
 
-    /// Returns the vendor of the processor: `GenuineIntel` (`/proc/cpuinfo`).
+    /// Returns the vendor of the processor, such as `GenuineIntel` (`/proc/cpuinfo`).
     pub fn vendor(&self) -> Option<&str> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         vendor.as_deref()
@@ -182,14 +183,14 @@ impl Host {
     }
 
     /// Finds a control group by its name (`/system.slice/redis.service`) or the path of its folder.
-    /// Returns `None` if it does not exist.
+    /// Returns `None` if the group does not exist.
     pub fn control_group(&self, path: &str) -> Option<ControlGroup> {
         ControlGroup::find(&self.root, path)
     }
 
-    /// Returns the control groups of one hierarchy, by the kernel's IDs. Chooses the hierarchy with
-    /// the largest number of groups that have members; with `path`, it chooses among the
-    /// hierarchies that have this group. Returns `None` if there is none.
+    /// Returns the control groups of one hierarchy, indexed by the kernel's IDs. Chooses the
+    /// hierarchy with the largest number of groups that have members; with `path`, it chooses among
+    /// the hierarchies that have this group. Returns `None` if there is none.
     pub fn group_tree(&self, path: Option<&str>) -> Option<GroupTree> {
         GroupTree::find(&self.root, path)
     }
@@ -200,32 +201,33 @@ impl Host {
     }
 
     /// Returns the `cgroup.procs` files that move this process into a control group and back to its
-    /// current one: one pair for each hierarchy that limits CPUs or their time and has the group.
+    /// current one: one pair for each hierarchy that limits CPUs or CPU time and contains the
+    /// group.
     pub fn group_places(&self, group: &ControlGroup) -> Vec<GroupLocation> {
         group_facts::locations(&self.root, group)
     }
 
-    /// Returns the processes in a control group and the groups below it, or the threads if it is a
-    /// threaded group.
+    /// Returns the processes in a control group and in the groups below it, or the threads if this
+    /// is a threaded group.
     pub fn members(&self, group: &ControlGroup) -> std::collections::BTreeSet<u32> {
         group.members(&self.root)
     }
 
-    /// Returns whether a thread is in a control group or below it (`/proc/TID/cgroup`). The group
-    /// has the name that [`Quotas`] gives it.
+    /// Returns whether a thread is in a control group or below it (`/proc/TID/cgroup`). The name of
+    /// the group is the one that [`Quotas`] reports.
     pub fn is_in_group(&self, tid: u32, group: &str) -> bool {
         cgroup::is_in(&self.root, tid, group)
     }
 
-    /// Returns the control group's file that keeps a thread from any real-time priority:
-    /// `cpu.rt_runtime_us`, if it is 0. Returns `None` if there is no such file or it is not 0.
-    /// Without `tid`, checks this process.
+    /// Returns the control group's file that prevents a thread from getting any real-time priority:
+    /// `cpu.rt_runtime_us`, if its value is 0. Returns `None` if there is no such file or its value
+    /// is not 0. Without `tid`, checks this process.
     pub fn group_without_real_time(&self, tid: Option<u32>) -> Option<String> {
         let tid = tid.map_or("self".to_owned(), |tid| tid.to_string());
         cgroup::without_real_time(&self.root, &tid)
     }
 
-    /// Opens a few counters of one CPU, for frequent and cheap reads.
+    /// Opens a few counters of one CPU so that they can be read often and at low cost.
     pub fn watch(&self, cpu: u32) -> CpuWatch {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         CpuWatch::open(&self.root, vendor.as_deref(), cpu)
@@ -234,19 +236,19 @@ impl Host {
     /// Opens the steal time of all CPUs, for frequent reads.
     ///
     /// # Errors
-    /// `/proc/stat` cannot be opened.
+    /// Returns an error if `/proc/stat` cannot be opened.
     pub fn watch_steal(&self) -> std::io::Result<StealWatch> {
         StealWatch::open(&self.root)
     }
 
-    /// Opens the count of system management interrupts of a CPU. Returns `None` if it cannot be
-    /// read.
+    /// Opens the count of system management interrupts of a CPU. Returns `None` if the count cannot
+    /// be read.
     pub fn watch_smis(&self, cpu: u32) -> Option<SmiWatch> {
         let vendor = self.vendor.get_or_init(|| facts::vendor(&self.root));
         SmiWatch::open(&self.root, vendor.as_deref(), cpu)
     }
 
-    /// Returns the kernel's functions by address. Each call reads the table again.
+    /// Returns the kernel's functions, indexed by address. Each call reads the table again.
     pub fn symbols(&self) -> Symbols {
         Symbols::read(&self.root)
     }
@@ -257,7 +259,7 @@ impl Host {
     }
 
     /// Returns an identifier of this installation for recordings: a hash of machine-id(5), because
-    /// machine-id itself is confidential. Without that file, returns the machine's name.
+    /// machine-id itself is confidential. If that file is missing, returns the machine's name.
     pub fn machine(&self) -> String {
         fingerprint::machine(&self.root)
     }
@@ -269,13 +271,13 @@ impl Host {
     }
 
     /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. Together with
-    /// the boot ID, it distinguishes a process from a later one with the same PID. Returns `None`
-    /// if the process does not exist, is a zombie, or is hidden.
+    /// the boot ID, the start time distinguishes a process from a later one with the same PID.
+    /// Returns `None` if the process does not exist, is a zombie, or is hidden.
     pub fn process_start(&self, pid: u32) -> Option<u64> {
         process::start(&self.root, pid)
     }
 
-    /// Returns the identity of this process. A start time that cannot be read is 0.
+    /// Returns the identity of this process. If the start time cannot be read, it is 0.
     pub fn own_process(&self) -> ProcessId {
         let pid = std::process::id();
         ProcessId {
@@ -284,7 +286,7 @@ impl Host {
         }
     }
 
-    /// Returns whether that process still exists, and another one has not reused its PID.
+    /// Returns whether that process still exists and its PID has not been reused by another one.
     pub fn has_process(&self, process: ProcessId) -> bool {
         self.process_start(process.pid) == Some(process.start)
     }
@@ -297,8 +299,8 @@ impl Host {
     }
 
     /// Returns the user of process or thread `tid` if its real, effective, saved and file system
-    /// user IDs are the same (proc_pid_status(5)). Returns `None` if they differ, for example while
-    /// a set-user-ID program runs, or are unknown.
+    /// user IDs are the same (proc_pid_status(5)). Returns `None` if they are unknown or if they
+    /// differ, for example while a set-user-ID program runs.
     pub fn sole_user(&self, tid: u32) -> Option<u32> {
         process::sole_user(&self.root, tid)
     }
@@ -310,7 +312,7 @@ impl Host {
     }
 
     /// Returns the target of a thread's file descriptor: `anon_inode:[timerfd]`, or a path. Returns
-    /// `None` if it is not open or may not be read.
+    /// `None` if the descriptor is not open or may not be read.
     pub fn descriptor(&self, tid: u32, fd: u64) -> Option<String> {
         self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
@@ -321,24 +323,25 @@ impl Host {
     }
 
     /// Returns the files for a support request: kernel configuration, command line, interrupts, the
-    /// kernel's log and others, each with its contents or the reason why it could not be read.
+    /// kernel's log and others, each with its contents or the reason why they could not be read.
     pub fn support_files(&self) -> Vec<SupportFile> {
         support_files::all(&self.root)
     }
 
     /// Returns the CPU time that the processes of the process group `group` have used so far,
-    /// including children that they have waited for. Its resolution is a clock tick. Returns `None`
-    /// if there is no such group.
+    /// including children that they have waited for. The resolution of this time is one clock tick.
+    /// Returns `None` if there is no such group.
     pub fn group_cpu_time(&self, group: u32) -> Option<Nanos> {
         process::group_cpu_time(&self.root, group)
     }
 
-    /// Returns whether a process of the process group `group` still runs. Zombies do not count.
+    /// Returns whether a process of the process group `group` is still running. Zombies do not
+    /// count.
     pub fn group_runs(&self, group: u32) -> bool {
         process::group_runs(&self.root, group)
     }
 
-    /// Returns the bytes of memory available without swapping (`MemAvailable` of `/proc/meminfo`).
+    /// Returns the bytes of memory available without swapping (`MemAvailable` in `/proc/meminfo`).
     pub fn memory_available(&self) -> Option<u64> {
         capacity::memory_available(&self.root)
     }
@@ -370,7 +373,7 @@ impl Host {
     /// (`/proc/interrupts`, `/proc/irq`, `/sys/kernel/irq`).
     ///
     /// # Errors
-    /// /proc/interrupts cannot be read.
+    /// Returns an error if /proc/interrupts cannot be read.
     pub fn interrupts(&self) -> Result<Vec<InterruptRecord>, HostError> {
         interrupts::interrupts(&self.root)
     }
@@ -378,13 +381,13 @@ impl Host {
     /// Returns the topology of CPUs, caches and memory nodes.
     ///
     /// # Errors
-    /// The list of CPUs cannot be read.
+    /// Returns an error if the list of CPUs cannot be read.
     pub fn topology(&self) -> Result<Topology, HostError> {
         topology::topology(&self.root)
     }
 
     /// Returns all threads of the machine, sorted by process and then by thread ID
-    /// (`/proc/PID/task/TID/stat` and `status`). Threads that end meanwhile are left out.
+    /// (`/proc/PID/task/TID/stat` and `status`). Threads that end in the meantime are left out.
     pub fn tasks(&self) -> Vec<TaskRecord> {
         tasks::tasks(&self.root)
     }
@@ -395,7 +398,7 @@ impl Host {
     }
 
     /// Reads the code mappings of a process, to name the functions at its addresses. `reader` is
-    /// the command that runs [`serve_symbols`]; it reads programs of other users.
+    /// the command that runs [`serve_symbols`], which reads the programs of other users.
     pub fn code_of(&self, pid: u32, reader: Option<Vec<OsString>>) -> ProgramCode {
         ProgramCode::read(&self.root, pid, reader)
     }
@@ -417,24 +420,24 @@ impl Host {
         lint::children_of(&self.root, pid)
     }
 
-    /// Returns an open file of a process, or `None` if it is not open or is hidden.
+    /// Returns an open file of a process, or `None` if the file is not open or is hidden.
     pub fn open_file(&self, pid: u32, descriptor: u64) -> Option<WaitedFile> {
         lint::open_file(&self.root, pid, descriptor)
     }
 
-    /// Returns the PID of a thread's process (`Tgid` of /proc/TID/status).
+    /// Returns the PID of a thread's process (`Tgid` in /proc/TID/status).
     pub fn process_of(&self, tid: u32) -> Option<u32> {
         lint::process_of(&self.root, tid)
     }
 
-    /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`), or the largest that any
-    /// kernel allows if it cannot be read.
+    /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`), or the largest ID that
+    /// any kernel allows if that file cannot be read.
     pub fn pid_max(&self) -> u32 {
         capacity::pid_max(&self.root)
     }
 
     /// Returns the size in bytes of the largest last-level cache
-    /// (`/sys/devices/system/cpu/cpu*/cache`), or `None` if the kernel does not report it.
+    /// (`/sys/devices/system/cpu/cpu*/cache`), or `None` if the kernel does not report the size.
     pub fn last_level_cache(&self) -> Option<u64> {
         capacity::last_level_cache(&self.root)
     }

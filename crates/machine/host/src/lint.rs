@@ -9,10 +9,10 @@ use punctual_model::{FileKind, LintProcess, WaitedFile};
 use crate::Unread;
 use crate::root::Root;
 
-/// Bit of `CAP_IPC_LOCK` in CapEff: capabilities(7).
+/// Bit of `CAP_IPC_LOCK` in CapEff (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// `S_IFMT` of inode(7).
+/// `S_IFMT` from inode(7).
 const TYPE_OF_FILE: u32 = 0o170_000;
 
 /// Key of the effective capabilities in /proc/PID/status.
@@ -106,8 +106,8 @@ fn limit(limits: &Result<String, Unread>, name: &'static str) -> Result<Option<u
 }
 
 /// Returns the resident bytes below the stack pointer of each thread that waits in a system call.
-/// Leaves out threads that are running or may not be traced. Reads the mappings only once, because
-/// for thousands of threads their text has megabytes.
+/// Leaves out threads that are running or may not be traced. The mappings are read only once,
+/// because with thousands of threads their text has a size of megabytes.
 pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u32, u64> {
     let pointers: Vec<(u32, u64)> = (tids.iter())
         .filter_map(|tid| Some((*tid, stack_pointer(root, pid, *tid)?)))
@@ -120,7 +120,8 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
     let resident = |pointer: u64| {
         let after = mappings.partition_point(|(start, _, _)| *start <= pointer);
         let (_, end, bytes) = *mappings.get(after.checked_sub(1)?)?;
-        // A stack grows downwards: the pages from the stack pointer up to the end are in use.
+        // A stack grows downwards: the pages from the stack pointer up to the end of the mapping
+        // are in use.
         let above = end.checked_sub(pointer).filter(|above| *above > 0)?;
         Some(bytes.saturating_sub(above))
     };
@@ -129,7 +130,7 @@ pub(crate) fn resident_stacks(root: &Root, pid: u32, tids: &[u32]) -> BTreeMap<u
         .collect()
 }
 
-/// Returns the stack pointer, the last but one number of /proc/PID/task/TID/syscall: `7 0x0 ...
+/// Returns the stack pointer, the second-to-last number in /proc/PID/task/TID/syscall: `7 0x0 ...
 /// 0x7ffd1230 0x7f01`.
 fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     let call = root.text(&format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
@@ -137,7 +138,7 @@ fn stack_pointer(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     u64::from_str_radix(pointer.strip_prefix("0x")?, 16).ok()
 }
 
-/// Returns start, end and resident bytes of each mapping in ascending order.
+/// Returns the start, end and resident bytes of each mapping in ascending order.
 fn mappings(smaps: &str) -> Vec<(u64, u64, u64)> {
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let mut all = Vec::new();
@@ -177,9 +178,9 @@ pub(crate) fn hidden(root: &Root, pid: u32) -> Option<String> {
     why_hidden(pid, (refused(read), refused(traced)), user, own, yama)
 }
 
-/// Returns the reason why a process may not be traced. The fields of `refused` say whether the
-/// kernel refused to let this program read (PTRACE_MODE_READ) and trace it (PTRACE_MODE_ATTACH).
-/// `user` is the user of the process, and `own` the user of this program.
+/// Returns the reason why a process may not be traced. The fields of `refused` tell whether the
+/// kernel refused to let this program read the process (PTRACE_MODE_READ) or trace it
+/// (PTRACE_MODE_ATTACH). `user` is the user of the process, and `own` the user of this program.
 fn why_hidden(
     pid: u32,
     refused: (bool, bool),
@@ -360,7 +361,7 @@ mod tests {
             let text = why(refused, user, scope).unwrap();
             assert!(text.contains(names), "{text}");
         }
-        // A process that has ended is not hidden.
+        // A process that has ended does not count as hidden.
         let nothing = Root::new("/nowhere".into());
         assert_eq!(hidden(&nothing, 7), None);
     }

@@ -1,4 +1,4 @@
-//! Queries to a family of generic netlink, for values that are not in a file: netlink(7) and
+//! Queries to a generic netlink family, for values that no file contains: netlink(7) and
 //! `Documentation/userspace-api/netlink/intro.rst` of the kernel.
 
 use std::io;
@@ -10,13 +10,13 @@ use rustix::net::netlink::{GENERIC, SocketAddrNetlink};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// `NLMSG_ERROR` of `include/uapi/linux/netlink.h`.
+/// `NLMSG_ERROR` from `include/uapi/linux/netlink.h`.
 const ERROR: u16 = 2;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
 /// `NLM_F_ACK`: the kernel also acknowledges success.
 const ACK: u16 = 4;
-/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`: provides the numbers of the families.
+/// `GENL_ID_CTRL` of `include/uapi/linux/genetlink.h`, which provides the numbers of the families.
 const CONTROLLER: u16 = 0x10;
 /// `CTRL_CMD_GETFAMILY`.
 const GET_FAMILY: u8 = 3;
@@ -29,8 +29,8 @@ const NESTED: u16 = 0x8000;
 /// `NLA_TYPE_MASK`.
 const NUMBER: u16 = 0x3fff;
 
-/// Length of the headers in bytes: `struct nlmsghdr`, then `struct genlmsghdr`; the attributes
-/// follow them.
+/// Length of the headers in bytes: `struct nlmsghdr`, then `struct genlmsghdr`. The attributes
+/// follow these headers.
 const HEAD: usize = 16;
 const BODY: usize = HEAD + 4;
 /// Maximum length of the kernel's messages.
@@ -47,10 +47,10 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens the family with that name, such as `ethtool`, in its version 1.
+    /// Opens version 1 of the family with that name, such as `ethtool`.
     ///
     /// # Errors
-    /// The kernel's error: `NotFound` if it has no such family.
+    /// Returns the kernel's error, which is `NotFound` if there is no such family.
     pub fn open(family: &str) -> io::Result<Self> {
         let kind = SocketFlags::CLOEXEC;
         let socket =
@@ -73,7 +73,7 @@ impl Netlink {
     /// Sends a command to the family and returns the attributes of the answer.
     ///
     /// # Errors
-    /// The kernel's error, as errno(3).
+    /// Returns the kernel's error (errno(3)).
     pub fn ask(&self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
         self.send(command, REQUEST, attributes)?;
         match self.answer()? {
@@ -82,10 +82,10 @@ impl Netlink {
         }
     }
 
-    /// Sends a command that has no answer to the family, and waits for the acknowledgement.
+    /// Sends the family a command that has no answer, and waits for the acknowledgement.
     ///
     /// # Errors
-    /// The kernel's error, as errno(3).
+    /// Returns the kernel's error (errno(3)).
     pub fn execute(&self, command: u8, attributes: &[u8]) -> io::Result<()> {
         self.send(command, REQUEST | ACK, attributes)?;
         match self.answer()? {
@@ -128,7 +128,7 @@ fn cut_short() -> io::Error {
     )
 }
 
-/// Makes a message. The kernel fills in the sender. Only one message is sent at a time, so the
+/// Creates a message. The kernel fills in the sender. Only one message is sent at a time, so the
 /// sequence number can be 0.
 fn message(family: u16, flags: u16, command: u8, version: u8, attributes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(BODY + attributes.len()).unwrap_or(u32::MAX);
@@ -166,8 +166,8 @@ fn read(bytes: &[u8]) -> io::Result<Answer> {
     }
 }
 
-/// Adds an attribute (`struct nlattr`): length, number and content, padded to a multiple of four
-/// bytes.
+/// Adds an attribute (`struct nlattr`), which consists of length, number and content, padded to a
+/// multiple of four bytes.
 pub fn append_attribute(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     let length = u16::try_from(4 + content.len()).unwrap_or(u16::MAX);
     attributes.extend(length.to_ne_bytes());
@@ -182,7 +182,7 @@ pub fn put_nest(attributes: &mut Vec<u8>, number: u16, content: &[u8]) {
     append_attribute(attributes, number | NESTED, content);
 }
 
-/// Returns a name in the kernel's form, with a trailing NUL.
+/// Returns a name in the form that the kernel expects, with a trailing NUL.
 pub fn text(name: &str) -> Vec<u8> {
     let mut bytes = name.as_bytes().to_vec();
     bytes.push(0);

@@ -1,4 +1,4 @@
-//! Facts about this process, and whether another one still runs.
+//! Facts about this process, and whether another process is still running.
 
 use punctual_model::{CpuSet, Nanos};
 
@@ -30,8 +30,8 @@ pub(crate) fn boot_id(root: &Root) -> Option<String> {
     root.word("/proc/sys/kernel/random/boot_id").value
 }
 
-/// Returns the namespaces for PIDs and start times as the kernel names them: `pid:[4026531836]
-/// time:[4026531834]`.
+/// Returns the namespaces for PIDs and start times, in the form that the kernel uses:
+/// `pid:[4026531836] time:[4026531834]`.
 pub(crate) fn namespaces(root: &Root) -> Option<String> {
     let pid = root.link("/proc/self/ns/pid").ok()?;
     // There are no time namespaces before Linux 5.6.
@@ -42,7 +42,7 @@ pub(crate) fn namespaces(root: &Root) -> Option<String> {
 }
 
 /// Returns the path of a process's executable, without the suffix that the kernel appends if the
-/// file was replaced.
+/// file was replaced or deleted.
 pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
     let link = root.link(&format!("/proc/{pid}/exe")).ok()?;
     let kept = link.strip_suffix(" (deleted)").map(str::to_owned);
@@ -55,8 +55,8 @@ pub(crate) fn start(root: &Root, pid: u32) -> Option<u64> {
 }
 
 /// Reads the `stat` of a single thread, or of a process's first thread. The file `/proc/TID/stat`
-/// sums the times of all threads of the process, so reading it for every thread would take a time
-/// quadratic in their number (kernel: fs/proc/array.c, `do_task_stat`).
+/// sums the times of all threads of the process, so reading it for every thread would take time
+/// that grows quadratically with their number (kernel: fs/proc/array.c, `do_task_stat`).
 fn own_stat(root: &Root, tid: u32) -> Option<String> {
     let read = |file: String| root.raw_text(&file).ok();
     read(format!("/proc/{tid}/task/{tid}/stat")).or_else(|| read(format!("/proc/{tid}/stat")))
@@ -68,7 +68,7 @@ fn own_stat(root: &Root, tid: u32) -> Option<String> {
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut fields = after_name.split_whitespace();
-    // Field 3: a zombie or a dead process no longer runs; its parent has not read its exit code
+    // Field 3: a zombie or dead process no longer runs, but its parent has not read its exit code
     // yet.
     if matches!(fields.next()?, "Z" | "X" | "x") {
         return None;
@@ -85,8 +85,8 @@ pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
         .then_some(users[0])
 }
 
-/// Returns the real, effective, saved and file system IDs of a process or thread: the IDs of users
-/// if `key` is `Uid:`, of groups if it is `Gid:`.
+/// Returns the real, effective, saved and file system IDs of a process or thread: user IDs if `key`
+/// is `Uid:`, group IDs if it is `Gid:`.
 pub(crate) fn ids(root: &Root, tid: u32, key: &str) -> Option<[u32; 4]> {
     let status = root.raw_text(&format!("/proc/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
@@ -94,8 +94,9 @@ pub(crate) fn ids(root: &Root, tid: u32, key: &str) -> Option<[u32; 4]> {
     ids?.try_into().ok()
 }
 
-/// Returns the CPU time of a process group so far: that of its current processes and of children
-/// that they have waited for. Processes that ended without being waited for are not included.
+/// Returns the CPU time that a process group has used so far: that of its current processes and of
+/// the children that they have waited for. Processes that ended without being waited for are not
+/// included.
 pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
     let ticks = root
         .names("/proc")
@@ -108,7 +109,8 @@ pub(crate) fn group_cpu_time(root: &Root, group: u32) -> Option<Nanos> {
 }
 
 /// Returns the ticks of a process if it is in `group`: the sum of fields 14 to 17 of
-/// `/proc/PID/stat` (utime, stime, cutime, cstime), if field 5 is the group.
+/// `/proc/PID/stat` (utime, stime, cutime, cstime). The process is in the group if field 5 is the
+/// group's ID.
 fn group_ticks(stat: &str, group: u32) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after_name.split_whitespace().take(17 - 2).collect();
@@ -131,7 +133,7 @@ pub struct OwnThread {
     pub cpu: u32,
 }
 
-/// Returns all threads of this process. Threads that end meanwhile are left out.
+/// Returns all threads of this process. Threads that end in the meantime are left out.
 pub(crate) fn own_threads(root: &Root) -> Vec<OwnThread> {
     let names = root.names("/proc/self/task").unwrap_or_default();
     let stat = |tid: &String| root.raw_text(&format!("/proc/self/task/{tid}/stat")).ok();
@@ -157,8 +159,8 @@ fn own_thread(stat: &str) -> Option<OwnThread> {
     })
 }
 
-/// Returns whether a process group has a process that still runs. Zombies do not count, and they
-/// may persist: the first process of a container often does not wait for its children.
+/// Returns whether a process group has a process that is still running. Zombies do not count, and
+/// they may persist: the first process of a container often does not wait for its children.
 pub(crate) fn group_runs(root: &Root, group: u32) -> bool {
     let Ok(names) = root.names("/proc") else {
         return false;
@@ -215,7 +217,8 @@ mod tests {
         assert_eq!(start_time(""), None);
     }
 
-    /// Only the thread's own file is read, because the process's file sums up all its threads.
+    /// Only the thread's own file is read, because the file of the process contains the sums of all
+    /// its threads.
     #[test]
     fn thread_file_is_read_not_process_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -2,8 +2,8 @@
 //!
 //! All input is from another process and is untrusted. There is a limit (`Allowance`) for the total
 //! number of bytes that are read from all its files, and for the number of bytes that are stored. A
-//! file is read only if it is the mapped one. A process without privileges reads the files of other
-//! users (`reader`).
+//! file is read only if it is the one that the process has mapped. A process without privileges
+//! reads the files of other users (`reader`).
 
 mod functions;
 mod reader;
@@ -44,9 +44,9 @@ pub struct ProgramCode {
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
     allowance: Allowance,
-    /// Command that starts a process which reads files of other users.
+    /// Command that starts the process that reads files of other users.
     reader: Option<Vec<OsString>>,
-    /// Reasons why functions of files are unknown: a sentence for each file.
+    /// Reasons why functions of files are unknown, one sentence per file.
     unread: Vec<String>,
 }
 
@@ -66,8 +66,8 @@ impl ProgramCode {
         code
     }
 
-    /// Reads the mappings again, after an exec or when a library was loaded. Keeps the old ones if
-    /// they cannot be read.
+    /// Reads the mappings again, after an exec or after a library was loaded. Keeps the old
+    /// mappings if the new ones cannot be read.
     pub fn refresh(&mut self) {
         let maps = self.root.raw_text(&format!("/proc/{}/maps", self.pid));
         let regions: Vec<Region> = match maps {
@@ -103,8 +103,8 @@ impl ProgramCode {
         let region = self.region(address);
         region.is_some_and(|region| match &self.executable {
             Some(executable) => region.path == *executable,
-            // If the executable is unknown, use the file of the first mapping: the kernel usually
-            // maps the executable first.
+            // If the executable is unknown, use the file of the first mapping, because the kernel
+            // usually maps the executable first.
             None => self
                 .regions
                 .first()
@@ -112,8 +112,8 @@ impl ProgramCode {
         })
     }
 
-    /// Returns whether there is a call instruction before an address, so that it can be a return
-    /// address. Returns false if the code cannot be read.
+    /// Returns whether an address can be a return address, because there is a call instruction
+    /// before it. Returns false if the code cannot be read.
     pub fn follows_a_call(&self, address: u64) -> bool {
         let Some(region) = self.region(address) else {
             return false;
@@ -129,8 +129,8 @@ impl ProgramCode {
         file.read_exact_at(&mut before, place).is_ok() && ends_with_call(&before)
     }
 
-    /// Describes the location of an address. `is_return` means that it is a return address, so that
-    /// its call is before it.
+    /// Describes the location of an address. `is_return` means that this is a return address, so
+    /// that the call instruction is before it.
     pub fn frame(&mut self, address: u64, is_return: bool) -> Frame {
         let unknown = Frame {
             address,
@@ -150,8 +150,7 @@ impl ProgramCode {
         }
         let functions = self.files.get(&key);
         let address_in_file = functions.and_then(|all| all.address(place));
-        // The call is before the return address, and the function that contains it can be another
-        // one.
+        // The call precedes the return address and may even be in a different function.
         let back = u64::from(is_return);
         let symbol = functions
             .zip(address_in_file)
@@ -165,12 +164,12 @@ impl ProgramCode {
         }
     }
 
-    /// Returns the reasons why functions of files are unknown: a sentence for each file.
+    /// Returns the reasons why functions of files are unknown, one sentence per file.
     pub fn unread(&self) -> &[String] {
         &self.unread
     }
 
-    /// Reads the functions of a mapped file. If they are unknown, notes the reason.
+    /// Reads the functions of a mapped file. If they are unknown, stores the reason.
     fn functions(&mut self, region: &Region) -> Functions {
         let path = &region.path;
         if !path.starts_with('/') {
@@ -223,8 +222,8 @@ impl ProgramCode {
     }
 }
 
-/// Parses `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the mapping is not
-/// executable.
+/// Parses a line such as `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the
+/// mapping is not executable.
 fn region(line: &str) -> Option<Region> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -253,9 +252,9 @@ fn without_deletion(path: &str) -> &str {
 /// Returns whether these bytes end with a call instruction.
 fn ends_with_call(bytes: &[u8; 8]) -> bool {
     match std::env::consts::ARCH {
-        // bl, blr: the last four bytes, in little-endian order.
+        // bl, blr, which are the last four bytes, in little-endian order.
         "aarch64" => bytes[7] & 0xfc == 0x94 || (bytes[7] == 0xd6 && bytes[6] == 0x3f),
-        // call rel32; call through a register or memory (ff /2), of 2 to 7 bytes.
+        // call rel32, or a call through a register or memory (ff /2), which has 2 to 7 bytes.
         "x86_64" => {
             let indirect = |at: usize| bytes[at] == 0xff && (bytes[at + 1] >> 3) & 7 == 2;
             bytes[3] == 0xe8 || (1..=6).any(indirect)

@@ -1,4 +1,4 @@
-//! Reads small files below a root path, or returns the reason why one cannot be read.
+//! Reads small files below a root path. If a file cannot be read, returns the reason.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -13,19 +13,19 @@ use rustix::fs::{Mode, OFlags};
 use crate::HostError;
 use crate::unread::{NoValue, Unparsed, Unread};
 
-/// Size limit of one file in bytes. /proc/interrupts of 512 CPUs has 2 MB; an unexpected file must
-/// not fill the memory.
+/// Size limit of one file in bytes. With 512 CPUs, /proc/interrupts has 2 MB. An unexpected file
+/// must not fill the memory.
 const READ_LIMIT: u64 = 16 << 20;
 
 /// File with the kernel's lockdown mode.
 pub(crate) const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 
-/// `EPERM` of errno(3): the operation is forbidden regardless of the file's mode. If the mode
-/// forbids it, the error is `EACCES`.
+/// `EPERM` from errno(3): the operation is forbidden regardless of the file's mode. If the mode
+/// forbids the operation, the error is `EACCES` instead.
 const EPERM: i32 = 1;
 
-/// A root path. A file's name is its path on the machine itself, `/proc/…`; this name is also the
-/// source of a fact.
+/// A root path. The name of a file is its path on the machine itself, such as `/proc/…`. This name
+/// is also used as the source of a fact.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
@@ -38,8 +38,8 @@ impl Root {
         &self.0
     }
 
-    /// Returns whether this is the machine on which the program runs. Only then do processor
-    /// instructions and system calls describe the same machine as the files.
+    /// Returns whether this is the machine on which the program runs. Only in that case do
+    /// processor instructions and system calls describe the same machine as the files.
     pub(crate) fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -48,17 +48,18 @@ impl Root {
         self.0.join(file.trim_start_matches('/'))
     }
 
-    /// Opens a file, to read it more than once.
+    /// Opens a file that will be read more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        // A recorded tree may contain a named pipe without a writer; opening it would block.
+        // A recorded tree may contain a named pipe without a writer, and opening such a pipe would
+        // block.
         OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(self.join(file))
     }
 
-    /// Opens the file if `is_expected` accepts its status. Does not open it otherwise, because
-    /// opening a device can have an effect.
+    /// Opens the file if `is_expected` accepts its status. Otherwise does not open it, because
+    /// opening a device can have side effects.
     pub(crate) fn open_if(
         &self,
         file: &str,
@@ -92,7 +93,7 @@ impl Root {
     }
 
     /// Returns the file's text without surrounding white space, or the reason why there is none.
-    /// Also removes NULs, because texts of the device tree end with one.
+    /// Also removes NULs, because texts in the device tree end with a NUL.
     pub(crate) fn text(&self, file: &str) -> Result<String, Unread> {
         let text = self.raw_text(file).map_err(|error| self.reason(&error))?;
         let ends = |c: char| c.is_whitespace() || c == '\0';
@@ -130,7 +131,7 @@ impl Root {
         fs::metadata(self.join(path)).ok().map(|found| found.mode())
     }
 
-    /// Returns the names of the folders in a folder, sorted, without links.
+    /// Returns the sorted names of the folders in a folder, excluding links.
     pub(crate) fn folders(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.join(folder)).into_iter().flatten();
         let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -164,8 +165,8 @@ impl Root {
         self.fact(file, number)
     }
 
-    /// Returns the file's CPU list as a fact. An empty file is the empty set, as is `(null)`, which
-    /// some kernels print in `nohz_full` if there is none.
+    /// Returns the file's CPU list as a fact. An empty file means the empty set, as does `(null)`,
+    /// which some kernels print in `nohz_full` if the set is empty.
     pub(crate) fn cpu_list(&self, file: &str) -> Fact<CpuSet> {
         self.fact(file, |text| match text {
             "(null)" => Ok(CpuSet::new()),
@@ -173,7 +174,7 @@ impl Root {
         })
     }
 
-    /// Returns the choice in brackets, `always [madvise] never`, as a fact.
+    /// Returns the choice that is in brackets, as in `always [madvise] never`, as a fact.
     pub(crate) fn choice(&self, file: &str) -> Fact<String> {
         self.fact(file, |text| {
             marked(text).ok_or_else(|| Unparsed::other("a choice in brackets", text))
@@ -218,15 +219,15 @@ impl Root {
         })
     }
 
-    /// Converts an error of the file system to the reason of a fact.
+    /// Converts an error of the file system to the reason why a fact is unknown.
     pub(crate) fn reason(&self, error: &io::Error) -> Unread {
         match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::NotThere,
             io::ErrorKind::PermissionDenied => match self.lockdown() {
-                // A locked-down kernel returns EPERM even to root: kernel_lockdown(7).
+                // A locked-down kernel returns EPERM even to root (kernel_lockdown(7)).
                 Some(mode) if error.raw_os_error() == Some(EPERM) => Unread::Lockdown(mode),
-                // securityfs is often not mounted, especially in containers. Lockdown then cannot
-                // be confirmed.
+                // securityfs is often not mounted, especially in containers. In that case, lockdown
+                // cannot be confirmed.
                 None if error.raw_os_error() == Some(EPERM) && self.bytes(LOCKDOWN).is_err() => {
                     Unread::NotPermitted
                 }
@@ -242,7 +243,7 @@ impl Root {
     }
 }
 
-/// Returns `text` unless it is empty.
+/// Returns `text`, or the reason if it is empty.
 pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     match text {
         "" => Err(Unparsed::Empty),
@@ -250,7 +251,7 @@ pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     }
 }
 
-/// Parses `text` as a number, or returns the reason why it is not one.
+/// Parses `text` as a number, or returns the reason why the text is not a number.
 pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     match text {
         "" => Err(Unparsed::Empty),
@@ -258,7 +259,7 @@ pub(crate) fn number<T: FromStr>(text: &str) -> Result<T, Unparsed> {
     }
 }
 
-/// Returns the word that is marked as current: by brackets, or by parentheses as in
+/// Returns the word that is marked as current by brackets, or by parentheses as in
 /// `/sys/kernel/debug/sched/preempt`.
 fn marked(text: &str) -> Option<String> {
     text.split_whitespace().find_map(|word| {

@@ -1,4 +1,4 @@
-//! Files of the machine for a support request, unchanged.
+//! Unchanged files of the machine for a support request.
 
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use crate::unread::Unread;
 /// A file of the machine, for a support request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SupportFile {
-    /// Name in a bundle: `interrupts.txt`.
+    /// Name in a bundle, such as `interrupts.txt`.
     pub name: &'static str,
     /// Path on the machine.
     pub source: String,
@@ -22,7 +22,7 @@ pub struct SupportFile {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSupportFile {
-    /// It could not be read.
+    /// The file could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
     /// The file is the kernel's configuration, and none was found.
@@ -73,8 +73,8 @@ fn read(root: &Root, name: &'static str, file: &str) -> SupportFile {
     }
 }
 
-/// Reads the kernel's log (`Documentation/ABI/testing/dev-kmsg`): one record per read, and an error
-/// if there are no more.
+/// Reads the kernel's log (`Documentation/ABI/testing/dev-kmsg`). Each read returns one record, or
+/// an error if there are no more records.
 fn log(root: &Root) -> std::io::Result<Vec<u8>> {
     let mut file = std::fs::OpenOptions::new()
         .read(true)
@@ -88,7 +88,7 @@ fn log(root: &Root) -> std::io::Result<Vec<u8>> {
             Ok(count) => log.extend_from_slice(&record[..count]),
             Err(error) => match error.kind() {
                 std::io::ErrorKind::WouldBlock => break,
-                // The record was overwritten before it was read: continue with the next one.
+                // The record was overwritten before it was read, so continue with the next one.
                 std::io::ErrorKind::BrokenPipe => {}
                 _ => return Err(error),
             },

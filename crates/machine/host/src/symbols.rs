@@ -10,12 +10,13 @@ const KALLSYMS: &str = "/proc/kallsyms";
 /// Maximum number of symbols. A kernel has about 200,000.
 const MOST: usize = 4 << 20;
 
-/// The functions of the kernel and its modules, from /proc/kallsyms. They need about 5 MB.
+/// The functions of the kernel and its modules, from /proc/kallsyms. The table needs about 5 MB of
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub struct Symbols {
     /// Addresses in ascending order, each with the offset of its name in `names`.
     addresses: Vec<(u64, u32)>,
-    /// Names, each preceded by a byte with its length.
+    /// Names, each preceded by a byte that contains its length.
     names: Vec<u8>,
 }
 
@@ -40,8 +41,8 @@ impl Symbols {
                 _ => break,
             }
         }
-        // An unstable sort needs no extra memory. Of several names for one address, the first one
-        // in the table stays.
+        // An unstable sort needs no extra memory. If an address has several names, the first one in
+        // the table is kept.
         symbols.addresses.sort_unstable();
         symbols.addresses.dedup_by_key(|place| place.0);
         symbols.addresses.shrink_to_fit();
@@ -49,7 +50,8 @@ impl Symbols {
         symbols
     }
 
-    /// Parses `ffffffff81000000 T _stext`, with the module after it, if any.
+    /// Parses a line such as `ffffffff81000000 T _stext`, which may be followed by the name of a
+    /// module.
     fn add(&mut self, line: &[u8]) {
         let mut words = line.split(|byte| byte.is_ascii_whitespace());
         let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
@@ -74,8 +76,8 @@ impl Symbols {
         self.addresses.is_empty()
     }
 
-    /// Returns the name of the function that contains an address, with the offset if it is not 0:
-    /// `schedule+0x1c`.
+    /// Returns the name of the function that contains an address, with the offset if it is not 0,
+    /// such as `schedule+0x1c`.
     pub fn name(&self, address: u64) -> Option<String> {
         let (name, within) = self.function(address)?;
         Some(match within {
@@ -109,15 +111,15 @@ impl Symbols {
 }
 
 /// Returns the name of a system call on this machine's architecture. A 32-bit architecture can have
-/// two variants of a call that differ by the size of their arguments; both get the name of the call
-/// on 64-bit architectures.
+/// two variants of a call that differ by the size of their arguments. Both variants get the name of
+/// the call on 64-bit architectures.
 pub fn system_call_name(id: i64) -> Option<&'static str> {
     let number = usize::try_from(id).ok()?;
     syscalls::Sysno::new(number).map(|call| common_name(call.name()))
 }
 
-/// Returns the numbers of a system call on this architecture, by its own name or the name from
-/// [`system_call_name`]. Empty if there is no such call.
+/// Returns the numbers of a system call on this architecture, given its own name or the name from
+/// [`system_call_name`]. The result is empty if there is no such call.
 pub fn system_call_numbers(name: &str) -> Vec<i64> {
     let has_name = |call: &syscalls::Sysno| {
         let own = call.name();
@@ -128,7 +130,7 @@ pub fn system_call_numbers(name: &str) -> Vec<i64> {
     calls.map(|call| i64::from(call.id())).collect()
 }
 
-/// Returns the name of a call on 64-bit architectures. The 32-bit variants have 64-bit times,
+/// Returns the name of a call on 64-bit architectures. The 32-bit variants use 64-bit times,
 /// offsets in pages, or a list of arguments instead of a structure (`arch/arm/tools/syscall.tbl`).
 fn common_name(name: &'static str) -> &'static str {
     match name {

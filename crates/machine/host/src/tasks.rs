@@ -5,12 +5,12 @@ use punctual_model::{CpuSet, Nanos, Policy, Scheduling, TaskKind, TaskRecord, Ta
 use crate::counters::TICK_NS;
 use crate::root::Root;
 
-/// `PF_KTHREAD` of include/linux/sched.h. Field 9 (flags) has this bit if the thread is a kernel
+/// `PF_KTHREAD` from include/linux/sched.h. Field 9 (flags) has this bit if the thread is a kernel
 /// thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Returns all threads, sorted by process and then by thread ID. Threads that end meanwhile are
-/// left out.
+/// Returns all threads, sorted by process and then by thread ID. Threads that end in the meantime
+/// are left out.
 pub(crate) fn tasks(root: &Root) -> Vec<TaskRecord> {
     let Ok(pids) = root.numbered("/proc", "") else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn of_process(root: &Root, pid: u32) -> Vec<TaskRecord> {
     tids.into_iter().filter_map(read).collect()
 }
 
-/// Parses a thread's `stat` and `status`: proc_pid_stat(5), proc_pid_status(5).
+/// Parses a thread's `stat` and `status` (proc_pid_stat(5), proc_pid_status(5)).
 fn task(pid: u32, tid: u32, stat: &str, status: &str) -> Option<TaskRecord> {
     // The name can contain any character, including parentheses.
     let (before, after) = stat.rsplit_once(')')?;
@@ -107,7 +107,7 @@ pub(crate) fn handled_interrupt(task: &TaskRecord) -> Option<u32> {
         .ok()
 }
 
-/// Converts the numbers of include/uapi/linux/sched.h.
+/// Converts the policy numbers from include/uapi/linux/sched.h.
 fn scheduling(policy: u64, priority: u64) -> Scheduling {
     let policy = match policy {
         0 => Policy::Other,

@@ -7,7 +7,7 @@ const ZONES: &str = "/sys/class/thermal";
 /// A thermal zone (kernel: Documentation/driver-api/thermal/sysfs-api.rst).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThermalZone {
-    /// Type and number: `x86_pkg_temp (0)`.
+    /// Type and number, such as `x86_pkg_temp (0)`.
     pub name: String,
     /// Temperature in 0.001 degrees Celsius.
     pub milli_celsius: i64,

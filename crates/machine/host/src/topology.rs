@@ -65,7 +65,7 @@ fn location(root: &Root, cpu: u32, online: &CpuSet, nodes: &[MemoryNode]) -> Cpu
     }
 }
 
-/// Returns each cache once. CPUs that share one have the same files.
+/// Returns each cache once. For CPUs that share a cache, the files have the same contents.
 fn caches(root: &Root, online: &CpuSet) -> Vec<Cache> {
     let mut all = Vec::<Cache>::new();
     for cpu in online.iter() {

@@ -1,20 +1,20 @@
-//! Reasons why a file of the machine was not read, or why its text is not a value. They become the
-//! reasons of unknown facts.
+//! Reasons why a file of the machine was not read, or why its text is not a value. These become the
+//! reasons why facts are unknown.
 
 /// The reason why a file or folder was not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unread {
-    /// It does not exist.
+    /// The file or folder does not exist.
     #[error("not there")]
     NotThere,
-    /// Its mode or a security module forbids it.
+    /// Its mode or a security module forbids reading it.
     #[error("permission denied")]
     PermissionDenied,
-    /// A locked-down kernel refuses it even to root.
+    /// A locked-down kernel does not even let root read it.
     #[error("lockdown ({0})")]
     Lockdown(String),
-    /// The kernel refuses it even to root, but lockdown cannot be confirmed.
+    /// The kernel does not even let root read it, but lockdown cannot be confirmed.
     #[error(
         "not permitted, although the file mode allows it: missing capability or kernel lockdown"
     )]
@@ -40,8 +40,8 @@ pub(crate) enum Unparsed {
 }
 
 impl Unparsed {
-    /// Makes the reason for an unexpected text. A long text is truncated, because a reason is one
-    /// line.
+    /// Creates the reason for an unexpected text. A long text is truncated, because a reason must
+    /// fit on one line.
     pub(crate) fn other(expected: &'static str, text: &str) -> Self {
         const SHOWN: usize = 40;
         let mut shown: String = text

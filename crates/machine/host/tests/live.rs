@@ -1,4 +1,4 @@
-//! Tests on the machine that runs them.
+//! Tests that read the machine on which they run.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ fn this_process_has_a_start() {
     let start = host.process_start(std::process::id());
     assert!(start.is_some_and(|ticks| ticks > 0));
     assert_eq!(host.process_start(std::process::id()), start);
-    // PID that cannot exist: it is larger than any process ID (`/proc/sys/kernel/pid_max`, 2^22).
+    // PID that cannot exist, because it is larger than any process ID (`/proc/sys/kernel/pid_max`,
+    // 2^22).
     assert_eq!(host.process_start(u32::MAX), None);
     assert_eq!(host.boot_id(), Host::live().boot_id());
 }

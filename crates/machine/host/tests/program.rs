@@ -1,5 +1,6 @@
-//! A program's file is untrusted: with any contents, functions are either named or unknown.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers of tests are tests
+//! A program's file is untrusted: regardless of its contents, functions are either named or
+//! unknown.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // test helpers are part of the tests
 
 mod sound;
 
@@ -20,7 +21,7 @@ fn a_whole_program_is_read() {
 }
 
 proptest! {
-    /// The file is a real program with some bytes altered, and its end may be missing.
+    /// The file is a real program in which some bytes are altered and the end may be missing.
     #[test]
     fn a_damaged_program_is_survived(
         patches in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..40),

@@ -1,7 +1,7 @@
-//! A server with two nodes and 64 CPUs, most of them isolated. Its tree is generated, because it
-//! would be thousands of files.
+//! A server with two nodes and 64 CPUs, most of them isolated. Its tree is generated, because
+//! storing it would take thousands of files.
 
-// Helpers of a test may fail like the test itself.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -64,7 +64,7 @@ fn write_machine(root: &Path) {
         for (index, list) in [
             (0, format!("{core},{}", core + CORES)),
             (2, format!("{core},{}", core + CORES)),
-            // The order is numerical, not alphabetical; this is visible from 10 on.
+            // The order is numerical, not alphabetical; the difference is visible from index 10 on.
             (
                 10,
                 format!("{first}-{last},{}-{}", first + CORES, last + CORES),
@@ -98,8 +98,8 @@ fn write_machine(root: &Path) {
     }
 }
 
-/// Writes the counters after `seconds`: isolated CPUs have one tick per second, the others a
-/// thousand.
+/// Writes the counters as they are after `seconds`. Isolated CPUs have one tick per second, and the
+/// others have a thousand.
 fn write_counters(root: &Path, seconds: u64, rt_cpus: &CpuSet) {
     let columns: Vec<u64> = (0..CPUS)
         .map(|cpu| seconds * if rt_cpus.contains(cpu) { 1 } else { 1_000 })
@@ -233,7 +233,7 @@ fn interference_is_counted_by_cpu() {
         assert_eq!((cpu.steal_ns, cpu.throttled), (Some(Nanos::ZERO), Some(0)));
         assert_eq!(cpu.smis, Some(if cpu.cpu == 9 { 60 } else { 0 }));
     }
-    // A CPU whose register cannot be read gives one line, and its count is unknown.
+    // A CPU whose register cannot be read produces one line, and its count is unknown.
     fs::remove_file(folder.path().join("dev/cpu/5/msr")).unwrap();
     let after = host.counters();
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Facts of recorded machines, one tree for each kind.
+//! Tests of the facts of recorded machines, with one tree for each kind of machine.
 
-// Helpers of a test may fail like the test itself.
+// Test helpers may panic, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -17,25 +17,26 @@ fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// A machine with PREEMPT_RT, isolated CPUs, fixed frequency, and deep idle states switched off.
+/// A machine with PREEMPT_RT, isolated CPUs, a fixed frequency, and deep idle states switched off.
 #[test]
 fn controller() {
     insta::assert_json_snapshot!(tree("controller").facts());
 }
 
-/// A distribution with its default settings: powersave, SMT, dynamic preemption.
+/// A machine with the default settings of a distribution: powersave, SMT, dynamic preemption.
 #[test]
 fn laptop() {
     insta::assert_json_snapshot!(tree("laptop").facts());
 }
 
-/// A virtual machine without cpufreq, idle driver and visible firmware.
+/// A virtual machine without cpufreq, an idle driver or visible firmware.
 #[test]
 fn cloud() {
     insta::assert_json_snapshot!(tree("cloud").facts());
 }
 
-/// An Arm board without model name, DMI and MSR, with a kernel before 6.1 and one CPU offline.
+/// An Arm board without a model name, DMI or MSR, with a kernel before 6.1 and with one CPU
+/// offline.
 #[test]
 fn arm_board() {
     insta::assert_json_snapshot!(tree("arm-board").facts());

@@ -1,4 +1,4 @@
-//! One trait to find, read and change every setting.
+//! A trait with which every setting can be found, read and changed.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use crate::target::Target;
 
 /// Finds, reads and changes a setting.
 ///
-/// The value from `read` can be written back; the journal stores it as the old value. If `write` is
-/// interrupted at any point, writing the old value must restore the state.
+/// The value that `read` returns can be written back, and the journal stores it as the old value.
+/// If `write` is interrupted at any point, writing the old value must restore the state.
 pub(crate) trait Access: Sync {
     /// Returns the instances in ascending order. A setting without instances has a single unnamed
-    /// one; a setting that this machine does not have has none.
+    /// one; a setting that does not exist on this machine has none.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError>;
     /// Returns the reason why this machine has no instance of the setting.
     fn absence(&self, setting: &Setting, _: &Target<'_>) -> String {
@@ -28,19 +28,19 @@ pub(crate) trait Access: Sync {
     fn shown(&self, instance: &str) -> String {
         instance.to_owned()
     }
-    /// Returns the file of an instance, if each instance is one file.
+    /// Returns the file of an instance, if each instance of the setting is one file.
     fn file(&self, _: &Target<'_>, _: &str) -> Option<PathBuf> {
         None
     }
     /// Returns the current value of an instance.
     fn read(&self, target: &Target<'_>, instance: &str) -> Result<String, TuneError>;
-    /// Changes an instance. The caller must read it back to find out whether the write had an
+    /// Changes an instance. The caller must read it back to find out whether the change took
     /// effect.
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError>;
     /// Returns an error if this process may not change the instance.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError>;
-    /// Returns the reason why the instance cannot be changed with any rights, or `None` if it can
-    /// be.
+    /// Returns the reason why the instance cannot be changed even with all rights, or `None` if it
+    /// can be changed.
     fn refusal(&self, _: &Target<'_>, _: &str) -> Option<String> {
         None
     }
@@ -48,8 +48,8 @@ pub(crate) trait Access: Sync {
     fn offered(&self, _: &Target<'_>, _: &str) -> Result<Option<Vec<String>>, TuneError> {
         Ok(None)
     }
-    /// Returns whether `read` can have returned this value for this instance. A value from the
-    /// journal is written only if this is true.
+    /// Returns whether `read` could have returned this value for this instance. A value from the
+    /// journal is written only if it could.
     fn holds(&self, instance: &str, value: &str) -> bool;
     /// Returns whether two texts mean the same value.
     fn same(&self, found: &str, wanted: &str) -> bool {
@@ -59,19 +59,19 @@ pub(crate) trait Access: Sync {
     fn readable(&self, value: &str) -> String {
         value.to_owned()
     }
-    /// Returns the value to write for a user's request, or `None` if the request does not concern
+    /// Returns the value to write for a user's request, or `None` if the request does not apply to
     /// this instance.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError>;
-    /// Returns whether the instance is permanently gone, so that nothing is left to restore.
+    /// Returns whether the instance is permanently gone, so that there is nothing left to restore.
     fn is_gone(&self, _: &Target<'_>, _: &str) -> bool {
         false
     }
-    /// Returns whether a write failed because its file disappeared: a device was unplugged, or a
-    /// CPU went offline.
+    /// Returns whether a write failed because its file disappeared, for example because a device
+    /// was unplugged or a CPU went offline.
     fn has_vanished(&self, _: &TuneError) -> bool {
         false
     }
-    /// Returns a note for the user about a value that is in force or will be.
+    /// Returns a note for the user about a value that is or will be in force.
     fn remark(&self, _: &Target<'_>, _: &str, _: &str) -> Option<String> {
         None
     }
@@ -87,7 +87,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) context: &'a Context,
 }
 
-/// Reads a file; it is an error if it does not exist.
+/// Reads a file; it is an error if the file does not exist.
 pub(crate) fn read(target: &Target<'_>, file: &str) -> Result<String, TuneError> {
     let path = target.below(file);
     match target.files.read(&path) {
@@ -96,7 +96,7 @@ pub(crate) fn read(target: &Target<'_>, file: &str) -> Result<String, TuneError>
     }
 }
 
-/// Writes a file; it is an error if it does not exist.
+/// Writes a file; it is an error if the file does not exist.
 pub(crate) fn write(target: &Target<'_>, file: &str, value: &str) -> Result<(), TuneError> {
     let path = target.below(file);
     let set = target.files.set(&path, value);
@@ -110,7 +110,7 @@ pub(crate) fn may_write(target: &Target<'_>, file: &str) -> Result<(), TuneError
     writable.map_err(|source| target.not_written(path, source))
 }
 
-/// Converts the user's words for on and off to `on` or `off`.
+/// Converts the words with which a user can write on and off to `on` or `off`.
 pub(crate) fn on_or_off(setting: &Setting, asked: &str) -> Result<String, TuneError> {
     match asked {
         "on" | "true" | "yes" | "1" => Ok("on".to_owned()),
@@ -119,7 +119,7 @@ pub(crate) fn on_or_off(setting: &Setting, asked: &str) -> Result<String, TuneEr
     }
 }
 
-/// Makes the error for a value that the setting does not accept.
+/// Creates the error for a value that the setting does not accept.
 pub(crate) fn invalid(setting: &Setting, instance: &str, asked: &str) -> TuneError {
     TuneError::Invalid {
         setting: setting.named(instance),
@@ -128,7 +128,7 @@ pub(crate) fn invalid(setting: &Setting, instance: &str, asked: &str) -> TuneErr
     }
 }
 
-/// Refuses a value that is missing from the kernel's list, if there is a list.
+/// Refuses a value that is not in the kernel's list, if there is a list.
 pub(crate) fn check_offered(
     access: &dyn Access,
     setting: &Setting,

@@ -20,12 +20,12 @@ use crate::target::Target;
 use crate::undo::UndoJournal;
 use crate::{Change, How, Journal, Plan, Restored, Step, TuneError};
 
-/// Time to wait for another program that changes settings.
+/// Time to wait for another program that is changing settings.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Paths of the two journals. One records the changes of a measurement, which the next command
-/// undoes if the measurement was killed. The other records the changes that a user applied, which
-/// stay until they are reverted.
+/// Paths of the two journals. One records the changes that a measurement makes. If the measurement
+/// was killed, the next command undoes them. The other records the changes that a user applied.
+/// They stay in force until they are reverted.
 #[derive(Clone, Debug)]
 pub struct Locations {
     /// Journal of measurements ([`default_path`](crate::default_path)).
@@ -47,7 +47,7 @@ impl Locations {
 /// How to handle a setting that the kernel refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refusals {
-    /// Leaves out a setting of a profile, because a profile is a list of wishes. If the kernel
+    /// Leaves out a setting of a profile, because a profile is only a list of wishes. If the kernel
     /// refuses a setting that was named explicitly, all changes are undone.
     #[default]
     LeaveOutWishes,
@@ -77,9 +77,9 @@ impl Options {
 /// Result of applying a plan.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Applied {
-    /// Name of the profile. Without a profile, the list of the settings.
+    /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
-    /// Changes that were made and read back, in order.
+    /// Changes that were made and verified by reading the setting back, in order.
     pub changes: Vec<Change>,
     /// Number of settings that already had their value.
     pub unchanged: usize,
@@ -92,13 +92,13 @@ pub struct Applied {
 }
 
 /// Applies a plan. First checks everything that can be checked: permissions, other changes in
-/// force, and other programs that change settings.
+/// force, and other programs that are changing settings.
 ///
 /// # Errors
-/// [`TuneError::Lacking`], [`TuneError::InForce`], [`TuneError::Locked`]: nothing was
-/// changed. [`TuneError::RolledBack`]: all changes were undone.
-/// [`TuneError::NotRolledBack`]: settings that could not be restored stay in the
-/// journal, and the next command tries again.
+/// Returns [`TuneError::Lacking`], [`TuneError::InForce`] or [`TuneError::Locked`] if nothing was
+/// changed, and [`TuneError::RolledBack`] if all changes were undone. [`TuneError::NotRolledBack`]
+/// means that settings that could not be restored stay in the journal, and the next command tries
+/// again.
 pub fn apply(
     plan: &Plan,
     host: &Host,
@@ -132,7 +132,7 @@ pub(crate) fn apply_on(
         journal: &places.applied,
     };
     may_apply(&target, plan, options)?;
-    // While a measurement changes settings, no other changes may be made, and the reverse.
+    // While a measurement is changing settings, no other changes may be made, and vice versa.
     let _measurements = Lock::take(&places.runs, Duration::ZERO)?;
     let files = none_in_force(files, host, &places.applied)?;
     let mut journal = Journal::open_on(files, &places.applied, host)?;
@@ -182,7 +182,7 @@ pub(crate) fn apply_on(
 /// interrupt that the kernel manages itself may be left out.
 fn may_be_left_out(step: &Step, error: &TuneError, options: Options) -> bool {
     let managed = step.broad && matches!(error, TuneError::Refused { .. });
-    // If the journal cannot be written, the setting is not at fault.
+    // If the journal cannot be written, that is not the fault of the setting.
     let ours = matches!(
         error,
         TuneError::Journal { .. } | TuneError::Unidentified { .. }
@@ -201,8 +201,8 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
             left_out &= options.leaves_out(step);
         }
     }
-    // Steps that may be left out need no permission here: they are refused again when they run, and
-    // are reported then.
+    // Steps that may be left out need no permission here: they will be refused again when they run,
+    // and will be reported then.
     if lacking.is_empty() || (left_out && lacking.len() < steps.len()) {
         return Ok(());
     }
@@ -212,8 +212,8 @@ fn may_apply(target: &Target<'_>, plan: &Plan, options: Options) -> Result<(), T
     })
 }
 
-/// Refuses to apply while earlier changes are in force. An incomplete change of a killed program
-/// does not count: the next command undoes it first.
+/// Refuses to apply while earlier changes are in force. Incomplete changes by a program that was
+/// killed do not count, because the next command undoes them first.
 fn none_in_force(
     files: Box<dyn FileSystem>,
     host: &Host,
@@ -254,14 +254,15 @@ fn roll_back(mut journal: Journal, cause: TuneError) -> TuneError {
     }
 }
 
-/// Undoes the applied changes, the last one first. Does nothing if nothing is applied. With
-/// `forget`, settings that cannot be restored are given up and reported as [`How::Forgotten`].
+/// Undoes the applied changes, the last one first. Does nothing if no changes are applied. With
+/// `forget`, settings that cannot be restored are removed from the journal and reported as
+/// [`How::Forgotten`].
 ///
 /// # Errors
-/// [`TuneError::NotRestored`] with the settings that were restored and those that were not,
-/// which stay in the journal. [`TuneError::NotRecorded`] if everything was restored but the
-/// journal could not be written. [`TuneError::Locked`] while another program changes
-/// settings; [`TuneError::Damaged`].
+/// Returns [`TuneError::NotRestored`] with the settings that were restored and those that were not,
+/// which stay in the journal. Returns [`TuneError::NotRecorded`] if everything was restored but the
+/// journal could not be written, [`TuneError::Locked`] while another program is changing settings,
+/// and [`TuneError::Damaged`].
 pub fn revert(host: &Host, places: &Locations, forget: bool) -> Result<Vec<Restored>, TuneError> {
     revert_on(Box::new(Files), host, places, forget)
 }

@@ -1,5 +1,5 @@
-//! Settings that exist only on the kernel's command line. This module makes a fragment of the
-//! command line and instructions to add it. It edits no file.
+//! Settings that exist only on the kernel's command line. This module generates a fragment of the
+//! command line, and instructions for adding it. It edits no files.
 
 use serde::Serialize;
 
@@ -14,9 +14,9 @@ use crate::target::Target;
 pub struct BootArgument {
     /// The parameter as written on the command line.
     pub argument: String,
-    /// Whether this boot has it.
+    /// Whether the current boot has this parameter.
     pub present: bool,
-    /// The parameter of the same name that this boot has instead.
+    /// The parameter of the same name that the current boot has instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead: Option<String>,
 }
@@ -66,8 +66,8 @@ fn with_cpus(wish: &BootWish, context: &Context) -> Result<String, TuneError> {
     Ok(format!("{}={value}", wish.key))
 }
 
-/// Returns how to add parameters to the kernel's command line on this distribution (`ID` and
-/// `ID_LIKE` of os-release(5)).
+/// Returns instructions for adding parameters to the kernel's command line on this distribution
+/// (`ID` and `ID_LIKE` of os-release(5)).
 pub(crate) fn instructions(target: &Target<'_>) -> Vec<String> {
     let release = target
         .text("/etc/os-release")

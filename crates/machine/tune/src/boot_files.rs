@@ -1,13 +1,13 @@
-//! Paths of boot loaders' files, for permanent parameters ([`crate::cmdline`]) and for entries of
-//! one boot ([`crate::boot_loader`]).
+//! Paths of boot loaders' files, for permanent parameters ([`crate::cmdline`]) and for entries that
+//! are booted once ([`crate::boot_loader`]).
 
-/// A folder of GRUB 2 and the configuration that is generated in it.
+/// A folder of GRUB 2, and the generated configuration in that folder.
 pub(crate) struct GrubFolder {
     pub(crate) folder: &'static str,
     pub(crate) config: &'static str,
 }
 
-/// GRUB's own name of the folder is `grub`. Debian and Arch Linux use it; Fedora and SUSE rename
+/// GRUB's own name for the folder is `grub`. Debian and Arch Linux use it; Fedora and SUSE rename
 /// the folder to `grub2`.
 pub(crate) const GRUB: [GrubFolder; 2] = [
     GrubFolder {

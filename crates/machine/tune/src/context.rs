@@ -11,7 +11,7 @@ pub(crate) struct Context {
     pub(crate) online: CpuSet,
     /// CPUs to measure or to run the application on.
     pub(crate) measured: Option<CpuSet>,
-    /// CPUs that the same plan takes offline.
+    /// CPUs that this plan takes offline.
     pub(crate) leaving: CpuSet,
 }
 

@@ -7,12 +7,13 @@ use crate::TuneError;
 
 /// Returns the default path of the journal.
 ///
-/// It is `$XDG_STATE_HOME/punctual/tune.journal` if that variable is set. Otherwise it is
+/// The path is `$XDG_STATE_HOME/punctual/tune.journal` if that variable is set. Otherwise, it is
 /// `/var/lib/punctual/tune.journal` for root and `$HOME/.local/state/punctual/tune.journal` for
-/// other users. Relative paths are ignored, as the XDG Base Directory Specification requires.
+/// other users. Relative paths in these variables are ignored, as the XDG Base Directory
+/// Specification requires.
 ///
 /// # Errors
-/// [`TuneError::NoPlace`] if neither variable is set.
+/// Returns [`TuneError::NoPlace`] if neither variable is set.
 pub fn default_path(
     euid_is_root: bool,
     env: &dyn Fn(&str) -> Option<OsString>,

@@ -1,4 +1,4 @@
-//! Errors of changing and restoring settings.
+//! Errors that occur when changing or restoring settings.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A journal can contain any characters.
+        // A journal can contain arbitrary characters.
         let value = self.value.escape_debug();
         write!(f, "{} to '{value}': {}", self.setting, self.error)
     }
 }
 
-/// The reason why a setting could not be changed or restored.
+/// A reason why a setting could not be changed or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// The setting is unknown.
@@ -37,7 +37,7 @@ pub enum TuneError {
         /// The nearest name, or all names.
         known: String,
     },
-    /// A value that cannot be written as one line.
+    /// The value cannot be written as one line.
     #[error(
         "{setting}: the value {value:?} is not valid: it must be one line of text without leading \
          or trailing spaces"
@@ -48,7 +48,7 @@ pub enum TuneError {
         /// The value.
         value: String,
     },
-    /// The kernel's list of values lacks the value.
+    /// The value is not in the kernel's list of values.
     #[error("{setting}: '{value}' is not available; choose one of {offered}")]
     NotOffered {
         /// The setting.
@@ -68,7 +68,7 @@ pub enum TuneError {
         /// Values that it accepts.
         expected: String,
     },
-    /// A word for CPUs was used, but these CPUs are not known.
+    /// A word for CPUs was used, but it is not known which CPUs it stands for.
     #[error("{setting}: it is unknown which CPUs '{word}' means: pass --cpus, or a list of CPUs")]
     NeedsCpus {
         /// The setting.
@@ -92,7 +92,7 @@ pub enum TuneError {
         /// Existing instances.
         there: String,
     },
-    /// The kernel does not allow changes of the setting, even by root.
+    /// The kernel does not allow anyone to change the setting, not even root.
     #[error("{setting} cannot be changed: {reason}")]
     Refused {
         /// The setting.
@@ -105,10 +105,10 @@ pub enum TuneError {
     Schedule {
         /// The setting.
         setting: String,
-        /// Error of the kernel.
+        /// The kernel's error.
         source: punctual_rt::Error,
     },
-    /// The process that holds a setting failed.
+    /// The process that should hold a setting failed.
     #[error("{setting}: {reason}")]
     Holder {
         /// The setting.
@@ -121,9 +121,9 @@ pub enum TuneError {
     Profile {
         /// File, or name of a built-in profile.
         file: String,
-        /// Line, from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// Column, from 1, in characters.
+        /// Column, counted from 1 in characters.
         column: usize,
         /// The problem.
         message: String,
@@ -157,15 +157,15 @@ pub enum TuneError {
     /// The CPUs cannot be isolated.
     #[error("{0}")]
     Cpus(String),
-    /// Permissions for a plan are missing; nothing was changed.
+    /// Permissions that a plan requires are missing. Nothing was changed.
     #[error("nothing changed: {} of {of} settings are not writable:{}", lacking.len(), first_of(lacking))]
     Lacking {
-        /// Missing permissions, one sentence for each.
+        /// Missing permissions, one sentence per permission.
         lacking: Vec<String>,
         /// Number of settings to change.
         of: usize,
     },
-    /// A change failed; the changes before it were undone.
+    /// A change failed, and the changes before it were undone.
     #[error("{cause}; {}", undone_text(*undone))]
     RolledBack {
         /// The error.
@@ -195,7 +195,7 @@ pub enum TuneError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A setting could not be written.
@@ -203,13 +203,13 @@ pub enum TuneError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Error of the kernel.
+        /// The kernel's error.
         source: io::Error,
-        /// The probable cause and what to do, after "; ". Can be empty.
+        /// The probable cause and what to do, preceded by "; ". It can be empty.
         reason: String,
     },
-    /// The value could not be restored, or no apply can have written it. It is therefore not
-    /// written.
+    /// The value is not written, because it could not be restored later, or because no apply can
+    /// have recorded it.
     #[error(
         "{setting}: the value {value:?} is not valid for this setting ({takes}), so it is not \
          written"
@@ -233,25 +233,25 @@ pub enum TuneError {
         /// The value read afterwards.
         found: String,
     },
-    /// The journal could not be read or written. Nothing is changed without it.
+    /// The journal could not be read or written. Without the journal, nothing is changed.
     #[error("cannot {what} the journal {}: {source}{}; without the journal, no setting is changed",
              path.display(), whose(source))]
     Journal {
-        /// The operation: read, write, …
+        /// The operation, such as read or write.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// Error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// A line of the journal was altered since it was written.
+    /// A line of the journal has been altered since it was written.
     #[error("line {line} of the journal {} is damaged, so its changes cannot be undone: compare \
              its old values with the machine, restore them by hand, and remove the \
              file", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line, counted from 1.
         line: usize,
     },
     /// Another program is changing settings.
@@ -281,7 +281,7 @@ pub enum TuneError {
     NotRestored {
         /// Settings that were restored.
         restored: Vec<Restored>,
-        /// Settings that were not.
+        /// Settings that were not restored.
         failures: Vec<Failure>,
     },
     /// All changes were undone, but the journal could not be written.
@@ -292,7 +292,7 @@ pub enum TuneError {
         restored: Vec<Restored>,
         /// The journal.
         path: PathBuf,
-        /// Error of the kernel.
+        /// The kernel's error.
         source: io::Error,
         /// Whether the journal could be emptied afterwards.
         emptied: bool,
@@ -305,7 +305,7 @@ pub enum TuneError {
 }
 
 impl TuneError {
-    /// Returns whether the request is at fault, not the machine.
+    /// Returns whether the request is at fault rather than the machine.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,
@@ -322,7 +322,7 @@ impl TuneError {
     }
 }
 
-/// Returns what to do if the journal belongs to another user.
+/// Returns advice for the case that the journal belongs to another user.
 fn whose(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -355,7 +355,7 @@ fn undone_text(undone: usize) -> String {
     }
 }
 
-/// Joins the first messages and the number of the others.
+/// Joins the first messages, and appends the number of the remaining ones.
 fn first_of(lacking: &[String]) -> String {
     // Usually all settings lack the same permission, so a few messages are enough.
     const SHOWN: usize = 3;

@@ -1,7 +1,7 @@
-//! Settings of a frequency policy that depend on each other: puts them in order, and refuses
-//! combinations that are invalid.
+//! Settings of a frequency policy that depend on each other. This module puts them in order and
+//! refuses invalid combinations.
 //!
-//! Undoing reverses the order, so the constraints are also met then.
+//! Undoing the changes reverses the order, so the constraints are also met in that case.
 
 use crate::accessors::access;
 use crate::pattern::Pattern;
@@ -13,10 +13,10 @@ const PREFERENCE: &str = "energy-preference";
 const LEAST: &str = "freq-min";
 const MOST: &str = "freq-max";
 
-/// File with the driver of a policy.
+/// File that names the driver of a policy.
 const DRIVER: Pattern = Pattern("/sys/devices/system/cpu/cpufreq/policy#/scaling_driver");
 /// Drivers that set the energy preference themselves if the governor is `performance`, and then
-/// refuse other preferences with EBUSY (`Documentation/admin-guide/pm/intel_pstate.rst` and
+/// refuse any other preference with EBUSY (`Documentation/admin-guide/pm/intel_pstate.rst` and
 /// `amd-pstate.rst`, active mode). Not all of them restore the old preference when the governor
 /// changes again.
 const COUPLED: [&str; 2] = ["intel_pstate", "amd-pstate-epp"];
@@ -69,8 +69,8 @@ pub(crate) fn add_coupled(target: &Target<'_>, steps: &mut Vec<Step>) -> Result<
     Ok(())
 }
 
-/// Returns the setting that must change before this step, so that both are restored: if the step
-/// also changes the energy preference, this is the preference.
+/// Returns the setting that must change before this step, so that both are restored. If the step
+/// also changes the energy preference, the preference is that setting.
 pub(crate) fn before(target: &Target<'_>, step: &Step) -> Option<String> {
     let changes = step.setting.name == GOVERNOR && step.target == PERFORMANCE;
     (changes && is_coupled(target, &step.instance))
@@ -85,8 +85,8 @@ fn is_coupled(target: &Target<'_>, policy: &str) -> bool {
 /// Sorts steps into an order that the kernel accepts.
 pub(crate) fn order(steps: &mut [Step]) {
     let number = |text: &str| text.parse::<u64>().ok();
-    // The limits must not cross between two steps: if the new maximum is below the old minimum, the
-    // minimum changes first.
+    // The limits must not cross between two steps. Therefore, if the new maximum is below the old
+    // minimum, the minimum changes first.
     for policy in policies(steps, MOST) {
         if let (Some(most), Some(least)) = (find(steps, MOST, &policy), find(steps, LEAST, &policy))
             && most < least
@@ -96,7 +96,7 @@ pub(crate) fn order(steps: &mut [Step]) {
         }
     }
     // While the governor is `performance`, the kernel accepts no other preference. The preference
-    // therefore changes before this governor is set, and is restored after the governor. If the
+    // is therefore changed before this governor is set, and restored after the governor. If the
     // governor changes from `performance` to another one, the order is reversed.
     for policy in policies(steps, GOVERNOR) {
         if let (Some(governor), Some(preference)) = (
@@ -110,9 +110,9 @@ pub(crate) fn order(steps: &mut [Step]) {
     }
 }
 
-/// Refuses a minimum frequency above the maximum. The kernel would accept it and use another value.
-/// Since 5.3, a limit reads as the value in force, so a request beyond the other limit could be
-/// neither detected nor restored.
+/// Refuses a minimum frequency above the maximum. The kernel would accept such a minimum and use
+/// another value. Since Linux 5.3, reading a limit returns the value in force, so a request beyond
+/// the other limit could be neither detected nor restored.
 pub(crate) fn check(target: &Target<'_>, steps: &[Step]) -> Result<(), TuneError> {
     let most_of = setting(MOST)?;
     for step in steps.iter().filter(|step| step.setting.name == LEAST) {

@@ -1,5 +1,5 @@
-//! The file system operations of this crate, behind a trait, so that a test can end the program at
-//! any of them.
+//! The file system operations of this crate, behind a trait, so that a test can make the program
+//! end at any of them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -14,13 +14,13 @@ use punctual_host::{Coalescing, ETHTOOL, Host};
 use punctual_rt::{Policy, ThreadRef, Tid};
 use rustix::fs::{FlockOperation, flock};
 
-/// `ETHTOOL_MSG_COALESCE_SET` of `include/uapi/linux/ethtool_netlink.h`.
+/// `ETHTOOL_MSG_COALESCE_SET` from `include/uapi/linux/ethtool_netlink.h`.
 const COALESCE_SET: u8 = 20;
 
-/// Maximum number of bytes to read of a setting.
+/// Maximum number of bytes to read from the file of a setting.
 const READ_LIMIT: u64 = 1 << 20;
-/// Maximum number of bytes to read of a journal. A change takes a few hundred bytes, and a machine
-/// with many CPUs has some thousands of changes.
+/// Maximum number of bytes to read from a journal. A change takes a few hundred bytes, and a
+/// machine with many CPUs can have several thousand changes.
 const JOURNAL_LIMIT: u64 = 1 << 24;
 
 /// Operations on files.
@@ -29,24 +29,25 @@ pub(crate) trait FileSystem: Send {
     fn read(&self, path: &Path) -> io::Result<String>;
     /// Reads a file, such as a journal, and refuses it if another user may have written it.
     fn read_own(&self, path: &Path) -> io::Result<String>;
-    /// Returns whether a process in any namespace holds the lock (flock(2)) on a file that only its
-    /// owner can write.
+    /// Returns whether a process in any namespace holds the lock (flock(2)) on a file. Only the
+    /// owner of the file may be able to write it.
     fn is_locked(&self, path: &Path) -> bool;
-    /// Sets an existing file with a single write(2), as /proc and /sys require.
+    /// Sets the contents of an existing file with a single write(2), as /proc and /sys require.
     fn set(&self, path: &Path, text: &str) -> io::Result<()>;
-    /// Appends to a file, and creates it if needed.
+    /// Appends to a file, and creates it if necessary.
     fn append(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Truncates a file to `length` bytes.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
     /// Waits until the file and its name are on disk.
     fn sync(&self, path: &Path) -> io::Result<()>;
-    /// Replaces a whole file atomically and keeps its permissions.
+    /// Atomically replaces a whole file, keeping its permissions.
     fn replace(&self, path: &Path, text: &str) -> io::Result<()>;
     /// Returns whether the file exists.
     fn exists(&self, path: &Path) -> bool;
-    /// Returns an error if this process may not write the file. Writes nothing.
+    /// Returns an error if this process may not write the file. This writes nothing.
     fn writable(&self, path: &Path) -> io::Result<()>;
-    /// Returns whether the file's mode has any write bit, regardless of root's privileges.
+    /// Returns whether the file's mode has any write bit, even if root's privileges would allow
+    /// writing without one.
     fn has_write_bit(&self, path: &Path) -> io::Result<bool>;
     /// Returns the names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
@@ -56,18 +57,18 @@ pub(crate) trait FileSystem: Send {
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
     /// Sets the scheduling policy of a thread.
     fn schedule(&self, thread: Tid, policy: &Policy) -> Result<(), punctual_rt::Error>;
-    /// Starts a program that outlives this one, without input and output.
+    /// Starts a program that outlives this one, without input or output.
     fn start(&self, program: &[OsString]) -> io::Result<()>;
     /// Ends a process, but only if it started at `start`, in clock ticks since boot.
     fn end(&self, pid: u32, start: u64) -> io::Result<()>;
     /// Returns the target of a link.
     fn link(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Reads four bytes of a device as a number.
+    /// Reads four bytes from a device as a number.
     fn number(&self, path: &Path) -> io::Result<i32>;
     /// Reads the coalescing parameters of a network card of the machine at `root`.
     fn coalescing(&self, root: &Path, card: &str) -> io::Result<Coalescing>;
-    /// Sets the parameters of a card that are not `None`. If all are `None`, only checks the
-    /// permission.
+    /// Sets the parameters of a card that are not `None`. If all of them are `None`, only checks
+    /// the permission.
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()>;
 }
 
@@ -94,7 +95,7 @@ impl FileSystem for Files {
     }
 
     fn set(&self, path: &Path, text: &str) -> io::Result<()> {
-        // sysfs ignores the truncation; the files of a test need it.
+        // sysfs ignores the truncation, but the regular files of a test need it.
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         file.write_all(format!("{text}\n").as_bytes())
     }
@@ -124,7 +125,7 @@ impl FileSystem for Files {
         let mut name = OsString::from(path);
         name.push(".punctual");
         let beside = Path::new(&name);
-        // Removes a file that an earlier program left when it was killed here.
+        // Removes a file that an earlier program left behind when it was killed at this point.
         let _ = fs::remove_file(beside);
         let mut file = OpenOptions::new()
             .write(true)
@@ -190,7 +191,7 @@ impl FileSystem for Files {
         let number = i32::try_from(pid).map_err(|_| io::ErrorKind::NotFound)?;
         let number = rustix::process::Pid::from_raw(number).ok_or(io::ErrorKind::NotFound)?;
         // The file descriptor refers to one process even if its PID is reused. The start time is
-        // checked after opening it, so the checked process is the one that ends.
+        // checked after opening it, so the process that was checked is the one that is ended.
         let process = pidfd_open(number, PidfdFlags::empty())?;
         if Host::live().process_start(pid) != Some(start) {
             return Err(io::ErrorKind::NotFound.into());
@@ -219,8 +220,8 @@ impl FileSystem for Files {
     }
 }
 
-/// Returns an error unless `root` is the running machine: the kernel can be queried only about the
-/// machine on which it runs.
+/// Returns an error unless `root` is the running machine, because the kernel can be queried only
+/// about the machine on which it runs.
 fn of_this_machine(root: &Path) -> io::Result<()> {
     if root == Path::new("/") {
         Ok(())

@@ -15,11 +15,11 @@ use crate::undo::{UndoJournal, undo_after};
 use crate::validity::{check, check_kept};
 use crate::{Restored, TuneError};
 
-/// The changes of a program, until they are undone.
+/// The changes that a program has made and not yet undone.
 ///
 /// While it is open, no other program can open it or another journal at the same path. Dropping it
-/// undoes the remaining changes. Changes that cannot be undone, and those of a killed program, stay
-/// on disk for [`recover`](crate::recover).
+/// undoes the remaining changes. Changes that cannot be undone, and the changes of a program that
+/// was killed, stay on disk for [`recover`](crate::recover).
 pub struct Journal {
     undo: Box<UndoJournal>,
     _lock: Lock,
@@ -39,13 +39,13 @@ pub struct Change {
 }
 
 impl Journal {
-    /// Opens the journal at `path` for changes of `host`, creating its folders. Overwrites an
-    /// earlier journal whose changes are undone.
+    /// Opens the journal at `path` for changes to `host`, creating its folders. Overwrites an
+    /// earlier journal whose changes have been undone.
     ///
     /// # Errors
-    /// [`TuneError::Locked`] while another program has it open, [`TuneError::Pending`] if
-    /// changes of an earlier journal are still in force ([`recover`](crate::recover) first),
-    /// [`TuneError::Damaged`], [`TuneError::Unidentified`], [`TuneError::Journal`].
+    /// Returns [`TuneError::Locked`] while another program has it open, [`TuneError::Pending`] if
+    /// changes of an earlier journal are still in force (call [`recover`](crate::recover) first),
+    /// [`TuneError::Damaged`], [`TuneError::Unidentified`] or [`TuneError::Journal`].
     pub fn open(path: &Path, host: &Host) -> Result<Self, TuneError> {
         Self::open_on(Box::new(Files), path, host)
     }
@@ -82,11 +82,12 @@ impl Journal {
 
     /// Sets `setting` to `value`: reads the old value, writes both values to the journal, waits
     /// until they are on disk, makes the change, and reads it back. If a change fails, it is undone
-    /// at once if possible.
+    /// immediately if possible.
     ///
     /// # Errors
-    /// The kernel does not offer the value; the journal cannot be written (nothing was changed
-    /// then); [`TuneError::Write`]; [`TuneError::NotVerified`].
+    /// Returns an error if the kernel does not offer the value, or if the journal cannot be
+    /// written, in which case nothing was changed. Also returns [`TuneError::Write`] and
+    /// [`TuneError::NotVerified`].
     pub fn apply(&mut self, setting: &'static Setting, value: &str) -> Result<Change, TuneError> {
         self.apply_to(setting, "", value)
     }
@@ -95,7 +96,7 @@ impl Journal {
     /// [`apply`](Self::apply).
     ///
     /// # Errors
-    /// Those of [`apply`](Self::apply); the instance does not exist.
+    /// Returns the errors of [`apply`](Self::apply), and an error if the instance does not exist.
     pub fn apply_to(
         &mut self,
         setting: &'static Setting,
@@ -115,7 +116,7 @@ impl Journal {
         if access.same(&old, value) {
             return Ok(change);
         }
-        // A change is made only if its values can be restored.
+        // A change is made only if the old value can be restored.
         for value in [&old, value] {
             check_kept(setting, &book.target(), instance, value)?;
         }
@@ -148,7 +149,7 @@ impl Journal {
         self.undo.target()
     }
 
-    /// Returns the number of changes that are not undone.
+    /// Returns the number of changes that have not been undone.
     pub fn pending(&self) -> usize {
         self.undo.state.pending.len()
     }
@@ -159,19 +160,21 @@ impl Journal {
         self.undo.write(JournalEntry::Kept(kept))
     }
 
-    /// Undoes all changes, the last first. Changes that cannot be undone stay in the journal. The
-    /// next call tries them again, as does dropping the journal or [`recover`](crate::recover).
+    /// Undoes all changes, the last one first. Changes that cannot be undone stay in the journal.
+    /// The next call tries them again, and so do dropping the journal and
+    /// [`recover`](crate::recover).
     ///
     /// # Errors
-    /// [`TuneError::NotRestored`], with the settings that were restored and those that were not.
+    /// Returns [`TuneError::NotRestored`] with the settings that were restored and those that were
+    /// not.
     pub fn revert_all(&mut self) -> Result<Vec<Restored>, TuneError> {
         self.revert_after(0)
     }
 
-    /// Undoes the pending changes except the first `stay`, the last first.
+    /// Undoes the pending changes except the first `stay`, the last one first.
     ///
     /// # Errors
-    /// Those of [`revert_all`](Self::revert_all).
+    /// Returns the errors of [`revert_all`](Self::revert_all).
     pub fn revert_after(&mut self, stay: usize) -> Result<Vec<Restored>, TuneError> {
         undo_after(&mut self.undo, stay)
     }
@@ -179,8 +182,8 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        // Callers that need the result use revert_all(). Changes that cannot be undone stay in the
-        // journal on disk.
+        // Callers that need the result must call revert_all(). Changes that cannot be undone stay
+        // in the journal on disk.
         if !self.undo.state.stays() {
             let _ = self.revert_all();
         }

@@ -1,5 +1,5 @@
-//! Tests of side effects that a write has in the kernel, and of values that the kernel does not
-//! keep: they are restored or reported.
+//! Tests that the side effects of a write in the kernel, and values that the kernel does not keep,
+//! are restored or reported.
 
 use crate::plan_tests::{applied, request, reverted, status};
 use crate::testing::Machine;
@@ -70,7 +70,7 @@ fn invalid_partition_is_reported_with_reason() {
     assert_eq!(machine.snapshot(), before);
     machine.remove("sys/fs/cgroup/other");
 
-    // The partition becomes invalid later, when a CPU goes offline.
+    // The partition becomes invalid only later, when a CPU goes offline.
     applied(&machine, &wish).unwrap();
     let invalid = "isolated invalid (No cpu available due to hotplug)";
     machine.write(

@@ -1,26 +1,27 @@
-//! Changes settings of the machine with a journal, and undoes them exactly.
+//! Changes settings of the machine, records the changes in a journal, and undoes them exactly.
 //!
 //! **For:** changing settings so that they can always be restored. A [`Plan`] lists the changes;
-//! [`apply`] makes them, all or nothing, and keeps them until [`revert`]; [`Status`] reports
-//! whether they are still in force. A measurement that needs a setting changes it for the duration
-//! of the measurement ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk
-//! before a change is made, and the change is read back afterwards. Incomplete changes of a killed
-//! program are undone by [`recover`]. This is the only crate that writes to /proc and /sys.
+//! [`apply`] makes all of them or none, and they stay until [`revert`]; [`Status`] reports whether
+//! they are still in force. A measurement that needs a setting changes it for the duration of the
+//! measurement ([`Journal::apply`], [`Journal::revert_all`]). The old value is on disk before a
+//! change is made, and the change is read back afterwards. [`recover`] undoes the incomplete
+//! changes of a program that was killed. This is the only crate that writes to /proc and /sys.
 //!
 //! **Knows:** the path, the values and the risk of each setting (one entry each in
 //! [`punctual_model::SETTINGS`]), profiles of settings ([`PROFILES`]), the host (its root path, its
 //! boot, its processes), scheduling policies.
 //!
-//! **Must not know:** whether the machine is configured well (the crate `checks` judges that),
+//! **Must not know:** whether the machine is well configured (the crate `checks` judges that),
 //! probes, recordings, terminals.
 //!
-//! The journal is written first. It may then contain a change that was never made, and there is
-//! nothing to restore. In the other order, a change could be made that is recorded nowhere.
+//! Each change is written to the journal before it is made. The journal may therefore contain a
+//! change that was never made, for which there is nothing to restore. In the opposite order, a
+//! change could be made without being recorded anywhere.
 //!
-//! There are two journals ([`Locations`]). The next command undoes the changes of a measurement if
-//! the measurement did not. The changes that a user applied stay, even across reboots if they are
-//! in a file on disk. A record marks the end of an apply: without it, the changes before it are
-//! part of an incomplete plan and are undone as well.
+//! There are two journals ([`Locations`]). If a measurement did not undo its changes, the next
+//! command does. The changes that a user applied stay, even across reboots if they are in a file on
+//! disk. A record marks the end of an apply. If this record is missing, the changes are part of an
+//! incomplete plan and are undone as well.
 
 mod access;
 mod accessors;

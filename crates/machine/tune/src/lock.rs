@@ -22,8 +22,8 @@ pub(crate) struct Lock {
 const TURN: Duration = Duration::from_millis(20);
 
 impl Lock {
-    /// Takes the lock of this journal, and waits for it for at most `patience`. Creates the folder
-    /// if needed.
+    /// Takes the lock of this journal, waiting for at most `patience`. Creates the folder if
+    /// necessary.
     pub(crate) fn take(journal: &Path, patience: Duration) -> Result<Self, TuneError> {
         let path = path_of(journal);
         let failed = |source| TuneError::Journal {
@@ -37,8 +37,8 @@ impl Lock {
             made.map_err(|error| failed(error.into()))?;
         }
         // The file is next to the journal and is never removed, because a lock on a removed file
-        // excludes no other program. It is never written, so it also works on a disk that became
-        // read-only.
+        // excludes no other program. It is never written, so the lock also works on a disk that has
+        // become read-only.
         let file = match trusted::open_or_create(&path, Access::ReadWrite) {
             Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
                 trusted::open(&path, Access::Read)

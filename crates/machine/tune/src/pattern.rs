@@ -5,12 +5,13 @@ use std::path::Path;
 
 use crate::target::Target;
 
-/// A path with wildcards: `#` matches a number and `*` a name. A segment has at most one wildcard.
-/// The name of an instance consists of the matched texts, joined by `/`.
+/// A path with wildcards: `#` matches a number, and `*` matches a name. A segment has at most one
+/// wildcard. The name of an instance consists of the matched texts, joined by `/`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(pub(crate) &'static str);
 
-/// Returns a segment's text before and after its wildcard, and whether the wildcard is a number.
+/// Returns a segment's text before and after its wildcard, and whether the wildcard stands for a
+/// number.
 fn wildcard(segment: &str) -> Option<(&str, &str, bool)> {
     let place = segment.find(['#', '*'])?;
     let (before, after) = (&segment[..place], &segment[place + 1..]);
@@ -34,7 +35,7 @@ fn fits(segment: &str, name: &str) -> bool {
 }
 
 impl Pattern {
-    /// Returns the path of an instance, or `None` if it does not match this pattern.
+    /// Returns the path of an instance, or `None` if the instance does not match this pattern.
     pub(crate) fn path(self, instance: &str) -> Option<String> {
         let mut given = instance.split('/');
         let mut segments: Vec<&str> = Vec::new();

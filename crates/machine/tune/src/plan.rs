@@ -1,5 +1,5 @@
-//! Plans changes: each setting with its current and its new value. Writes nothing and requires no
-//! permissions.
+//! Plans changes. A plan contains each setting with its current and its new value. Planning writes
+//! nothing and requires no permissions.
 
 use std::io;
 use std::path::Path;
@@ -27,19 +27,19 @@ use crate::{Profile, TuneError};
 pub struct Request {
     /// A profile.
     pub profile: Option<Profile>,
-    /// Single settings; they override those of the profile.
+    /// Single settings, which override those of the profile.
     pub sets: Vec<Wish>,
     /// CPUs to measure or to run the application on.
     pub cpus: Option<CpuSet>,
 }
 
 impl Plan {
-    /// Makes a plan for a machine. `journal` is the path of the journal that would record its
+    /// Creates a plan for a machine. `journal` is the path of the journal that would record its
     /// changes.
     ///
     /// # Errors
-    /// A CPU does not exist; a value is out of range (with line and column if it is from a
-    /// profile); this machine does not have a setting of `sets`.
+    /// Returns an error if a CPU does not exist, if a value is out of range (with line and column
+    /// if it is from a profile), or if this machine does not have one of the settings in `sets`.
     pub fn make(request: &Request, host: &Host, journal: &Path) -> Result<Self, TuneError> {
         Self::make_on(&Files, request, host, journal)
     }
@@ -71,7 +71,8 @@ impl Plan {
             boot_instructions: Vec::new(),
             remarks: Vec::new(),
         };
-        // Wishes for a single instance come after wishes for all instances, and override them.
+        // Wishes for a single instance are processed after wishes for all instances, so they
+        // override them.
         for narrow in [false, true] {
             for wish in &wishes {
                 if wish.selector.is_some() == narrow {
@@ -152,7 +153,7 @@ impl Plan {
             }
         }
         match first {
-            // It is an error if a setting was named explicitly and no instance of it can be
+            // If a setting was named explicitly, it is an error if none of its instances can be
             // changed.
             Some(error) if explicit && refused == count => Err(error),
             _ => Ok(()),
@@ -220,11 +221,11 @@ impl Plan {
     }
 }
 
-/// Explains an error that even root gets.
+/// Explains an error that occurs even for root.
 fn why_unread(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        // The error is EPERM, as from lockdown (kernel_lockdown(7)); a file's mode would give
-        // EACCES.
+        // The error is EPERM, as with lockdown (kernel_lockdown(7)). If the file's mode were the
+        // cause, the error would be EACCES.
         Some(1) => ", which is the error of a locked-down kernel",
         _ => "",
     }
@@ -280,7 +281,7 @@ fn is_second(target: &Target<'_>, cpu: u32) -> bool {
     siblings.is_some_and(|siblings| siblings.first() != Some(cpu))
 }
 
-/// Returns the instances that a wish is for.
+/// Returns the instances to which a wish applies.
 fn selected(target: &Target<'_>, wish: &Wish, context: &Context) -> Result<Vec<String>, TuneError> {
     let setting = wish.setting;
     let access = access(setting);

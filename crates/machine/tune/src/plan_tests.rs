@@ -1,4 +1,5 @@
-//! Tests of plans on the trees of other machines: the plans are made, applied, killed and reverted.
+//! Tests plans on the trees of other machines. The plans are made, applied, interrupted and
+//! reverted.
 
 use proptest::prelude::*;
 use punctual_model::CpuSet;
@@ -14,7 +15,7 @@ pub(crate) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// Makes a request from the name of a profile, settings, and a list of CPUs.
+/// Creates a request from the name of a profile, settings, and a list of CPUs.
 pub(crate) fn request(profile: &str, sets: &[&str], on: &str) -> Request {
     Request {
         profile: (!profile.is_empty()).then(|| Profile::find(profile).unwrap()),
@@ -36,7 +37,7 @@ pub(crate) fn plan(machine: &Machine, request: &Request) -> Result<Plan, TuneErr
 pub(crate) const NEVER: usize = usize::MAX;
 const KILLS: [Fault; 3] = [Fault::EndsBefore, Fault::EndsWithin, Fault::EndsAfter];
 
-/// Returns a setting's line of a plan: `now -> then`.
+/// Returns the line of a plan that describes a setting: `now -> then`.
 pub(crate) fn line(plan: &Plan, setting: &str) -> String {
     let step = plan.steps.iter().find(|step| step.label == setting);
     step.map_or_else(
@@ -50,7 +51,7 @@ pub(crate) fn why_left_out(plan: &Plan, setting: &str) -> String {
     found.map_or_else(String::new, |one| one.reason.clone())
 }
 
-/// Makes a plan that uses every kind of setting on this machine.
+/// Creates a plan that uses every kind of setting on this machine.
 pub(crate) fn everything() -> Request {
     request(
         "low-latency",
@@ -101,7 +102,7 @@ fn applied_settings_persist_and_revert_exactly() {
         let done = applied(&machine, &everything()).unwrap();
         assert!(done.changes.len() > 25, "{done:?}");
         assert_ne!(machine.snapshot(), before);
-        // From here on, the calls stand for later commands in other processes.
+        // From here on, the calls represent later commands in other processes.
         machine.process_dies();
         assert_eq!(
             recover(&machine.places().applied, machine.host()).unwrap(),
@@ -129,8 +130,8 @@ fn applied_settings_persist_and_revert_exactly() {
     }
 }
 
-/// Checks that the next command and a revert restore the original state after an apply that was
-/// killed at step `at`.
+/// Checks that, after an apply that was killed at step `at`, the next command and a revert restore
+/// the original state.
 fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
     let plan = match plan(machine, request) {
@@ -170,8 +171,8 @@ fn killed_apply_is_reverted() {
     reverted(&machines[0]).unwrap();
     let steps = files.steps().len();
     assert!(steps > 200, "{steps}");
-    // Each step fails on one of the machines, and the faults take turns. A change takes six steps
-    // or more, so each fault hits each kind of step.
+    // Each step fails on one of the machines, and the kinds of fault alternate. A change consists
+    // of at least six steps, so each kind of fault affects each kind of step.
     for at in 0..steps {
         let machine = &machines[at / 4 % 2];
         kill_apply(machine, &everything(), FAULTS[at % 4], at);
@@ -237,7 +238,8 @@ fn killed_revert_is_finished() {
         let _ = revert_on(killed, machine.host(), &machine.places(), false);
         machine.process_dies();
         let healthy = Box::new(Faulty::on(&machine, Fault::EndsBefore, NEVER));
-        // If the revert was begun, the next command finishes it; otherwise a second revert does.
+        // If the revert had begun, the next command finishes it. Otherwise, a second revert is
+        // needed.
         let more = recover_on(healthy, &machine.places().applied, machine.host()).unwrap();
         unfinished += usize::from(!more.is_empty());
         machine.process_starts();
@@ -329,7 +331,8 @@ fn value_vanishing_before_write_affects_nothing() {
     apply_on(boxed, &all, host, &places, Options::default()).unwrap();
     let steps = files.steps();
     let writes: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
-    // For each of the two policies, the change of the governor includes the preference.
+    // For each of the two policies, the change of the governor also contains the change of the
+    // preference.
     assert_eq!(writes.len(), 8, "{steps:?}");
     for at in writes {
         let machine = Machine::controller(false);
@@ -359,7 +362,8 @@ fn read_only_system_plans_and_explains_apply() {
     assert!(error.to_string().contains("mounted read-only"), "{error}");
     assert_eq!(machine.snapshot(), before);
 
-    // Settings outside of the read-only file system can be changed if all others are left out.
+    // Settings outside of the read-only file system can still be changed if all others are left
+    // out.
     let options = Options {
         refusals: Refusals::LeaveOutAll,
     };
@@ -378,13 +382,13 @@ fn read_only_system_plans_and_explains_apply() {
 #[test]
 fn managed_interrupts_are_refused_with_reason() {
     let machine = Machine::controller(false);
-    // Some kernels show it by the file's mode.
+    // Some kernels show through the file's mode that they manage the interrupt.
     let one = plan(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(line(&one, "irq-affinity@24"), "0-3 -> 0");
     assert!(why_left_out(&one, "irq-affinity@30").contains("managed_irq"));
     let error = plan(&machine, &request("", &["irq-affinity@30=0"], "")).unwrap_err();
     assert!(matches!(error, TuneError::Refused { .. }), "{error}");
-    // Other kernels only show it by an error when the file is written.
+    // Other kernels show this only through an error when the file is written.
     machine.write("proc/irq/25/smp_affinity_list.refuses", "");
     let done = applied(&machine, &request("", &["irq-affinity=0"], "")).unwrap();
     assert_eq!(done.refused[0].setting, "irq-affinity@25");
@@ -392,7 +396,7 @@ fn managed_interrupts_are_refused_with_reason() {
         done.refused[0].reason.contains("manages this interrupt"),
         "{done:?}"
     );
-    // The effective affinity is reported as well as the written one.
+    // The effective affinity is reported in addition to the written one.
     assert!(
         done.remarks
             .iter()

@@ -28,11 +28,11 @@ pub struct Step {
     pub risk: Risk,
     /// Possible cost or damage of the change.
     pub caution: &'static str,
-    /// Whether this is one of several instances of a request, so that the others still apply if the
-    /// kernel refuses it.
+    /// Whether this is one of several instances of a request, so that the others are still applied
+    /// if the kernel refuses this one.
     #[serde(skip)]
     pub(crate) broad: bool,
-    /// Whether the setting is from a profile, not named explicitly.
+    /// Whether the setting comes from a profile and was not named explicitly.
     #[serde(skip)]
     pub(crate) wish: bool,
 }
@@ -53,24 +53,24 @@ pub struct LeftOut {
 /// A list of changes to make.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Plan {
-    /// Name of the profile. Without a profile, the list of the settings.
+    /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
     /// CPUs that the plan is for.
     pub cpus: Option<CpuSet>,
-    /// Settings, in the order of their changes.
+    /// Settings, in the order in which they are changed.
     pub steps: Vec<Step>,
     /// Settings that this machine does not have or cannot change.
     pub left_out: Vec<LeftOut>,
     /// Parameters for the kernel's command line.
     pub boot: Vec<BootArgument>,
-    /// Instructions to add these parameters.
+    /// Instructions for adding these parameters.
     pub boot_instructions: Vec<String>,
     /// Notes for the reader.
     pub remarks: Vec<String>,
 }
 
 impl Plan {
-    /// Returns the settings whose value would change.
+    /// Returns the settings whose values would change.
     pub fn changes(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| step.changes)
     }

@@ -43,7 +43,7 @@ pub const PROFILES: &[BuiltIn] = &[
     },
 ];
 
-/// Maximum size of a profile. A few settings take a few hundred bytes.
+/// Maximum size of a profile. A profile with a few settings needs a few hundred bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// The position of a wish in a file.
@@ -78,7 +78,7 @@ impl Spot {
         }
     }
 
-    /// Makes an error that points to this position.
+    /// Creates an error that points to this position.
     pub(crate) fn error(&self, message: impl Into<String>) -> TuneError {
         TuneError::Profile {
             file: self.file.clone(),
@@ -98,10 +98,10 @@ pub struct Wish {
     /// Name of the instance; `None` for all instances.
     pub(crate) selector: Option<String>,
     pub(crate) value: String,
-    /// Position in a profile; `None` if it is from the command line.
+    /// Position in a profile; `None` if the wish is from the command line.
     pub(crate) spot: Option<Spot>,
-    /// Whether the setting may be left out, with a reason, if the machine does not have it or its
-    /// kernel refuses it.
+    /// Whether the setting may be left out, with a reason, if the machine does not have the setting
+    /// or its kernel refuses it.
     pub(crate) lenient: bool,
 }
 
@@ -109,7 +109,7 @@ impl Wish {
     /// Parses `setting=value` or `setting@instance=value`.
     ///
     /// # Errors
-    /// [`TuneError::NoSuchSetting`]; [`TuneError::Invalid`] without `=`.
+    /// Returns [`TuneError::NoSuchSetting`], or [`TuneError::Invalid`] if there is no `=`.
     pub fn parse(text: &str) -> Result<Self, TuneError> {
         let (name, value) = text.split_once('=').ok_or_else(|| TuneError::Invalid {
             setting: "--set".to_owned(),
@@ -119,15 +119,16 @@ impl Wish {
         Self::new(name.trim(), value.trim().to_owned(), None)
     }
 
-    /// Makes a wish from a remedy of the audit. The plan leaves it out if it is not possible.
+    /// Creates a wish from a remedy of the audit. The plan leaves the wish out if it is not
+    /// possible.
     ///
     /// # Errors
-    /// Those of [`parse`](Self::parse).
+    /// Returns the errors of [`parse`](Self::parse).
     pub fn of_remedy(remedy: &Remedy) -> Result<Self, TuneError> {
         Ok(Self::parse(&remedy.assignment())?.lenient())
     }
 
-    /// Allows leaving the wish out, with a reason, if it is not possible.
+    /// Allows the plan to leave the wish out, with a reason, if it is not possible.
     #[must_use]
     pub fn lenient(self) -> Self {
         Self {
@@ -162,8 +163,8 @@ impl Wish {
         }
     }
 
-    /// Returns whether an invalid wish is left out instead of stopping the plan. The text of a user
-    /// stops it, because mistakes in that text should be shown.
+    /// Returns whether an invalid wish is left out instead of stopping the plan. An invalid wish
+    /// that a user wrote stops the plan, because mistakes in the user's text should be shown.
     pub(crate) fn is_loose(&self) -> bool {
         self.lenient && self.spot.is_none()
     }
@@ -198,11 +199,11 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the built-in profile with that name, or reads the file with that path if there is
-    /// none.
+    /// Returns the built-in profile with that name. If there is none, reads the profile from the
+    /// file with that path.
     ///
     /// # Errors
-    /// [`TuneError::NoProfile`], [`TuneError::Profile`] with line and column.
+    /// Returns [`TuneError::NoProfile`], or [`TuneError::Profile`] with line and column.
     pub fn find(name: &str) -> Result<Self, TuneError> {
         if let Some(built_in) = PROFILES.iter().find(|profile| profile.name == name) {
             return Self::parse(built_in.name, built_in.text);
@@ -217,7 +218,7 @@ impl Profile {
             known: names.join(", "),
         };
         let path = Path::new(name);
-        // Root applies only profiles that root wrote.
+        // Root may apply only profiles that root wrote.
         let read = if rustix::process::geteuid().is_root() {
             trusted::text(path, LARGEST)
         } else {
@@ -236,7 +237,7 @@ impl Profile {
     /// Parses the text of a profile.
     ///
     /// # Errors
-    /// [`TuneError::Profile`] with line and column.
+    /// Returns [`TuneError::Profile`] with line and column.
     pub fn parse(name: &str, text: &str) -> Result<Self, TuneError> {
         let spot = |span: Range<usize>| Spot::new(name, text, span);
         let table = DeTable::parse(text)
@@ -251,7 +252,8 @@ impl Profile {
         for (key, value) in table.get_ref() {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("summary", DeValue::String(summary)) => profile.summary = summary.to_string(),
-                // The role was read before the settings, wherever it is in the file.
+                // The role was already read before the settings, regardless of its position in the
+                // file.
                 ("role", _) => {}
                 ("settings", DeValue::Table(settings)) => {
                     profile.settings = read_settings(settings, role, &spot)?;
@@ -279,7 +281,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Makes a profile of wishes, such as those of an audit.
+    /// Creates a profile from wishes, such as those of an audit.
     pub fn of_wishes(name: &str, settings: Vec<Wish>) -> Self {
         Self {
             name: name.to_owned(),

@@ -7,9 +7,9 @@ use crate::TuneError;
 use crate::target::Target;
 
 /// Number of CAP_SYS_ADMIN in capabilities(7). Most settings require this capability in addition to
-/// the user ID.
+/// the user ID of root.
 const CAP_SYS_ADMIN: u32 = 21;
-/// Contents of the ID map in the initial user namespace (user_namespaces(7)).
+/// Contents that the ID map has in the initial user namespace (user_namespaces(7)).
 const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 
 /// The privileges of the calling process.
@@ -17,7 +17,7 @@ const ALL_IDS: [&str; 3] = ["0", "0", "4294967295"];
 enum Caller {
     /// An ordinary user.
     User,
-    /// Root of a user namespace only.
+    /// Root only within a user namespace.
     Namespace,
     /// Root without the capability, as in most containers.
     Stripped,
@@ -28,14 +28,14 @@ enum Caller {
 }
 
 impl Caller {
-    /// Detects the privileges. Returns `None` if /proc does not have the required fields.
+    /// Detects the privileges. Returns `None` if /proc does not contain the required fields.
     fn from_target(target: &Target<'_>) -> Option<Self> {
         let status = target.text("/proc/self/status")?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().to_owned())
         };
-        // The fields are the real, effective, saved and file system user ID: proc_pid_status(5).
+        // The fields are the real, effective, saved and file system user IDs: proc_pid_status(5).
         let uid = field("Uid:")?.split_whitespace().nth(1)?.to_owned();
         if uid != "0" {
             return Some(Self::User);
@@ -61,8 +61,8 @@ impl Caller {
     }
 }
 
-/// Explains the kernel's error and what to do. The text begins with "; " or is empty. `known` is
-/// the reason why this kernel refuses this setting to root; empty if unknown.
+/// Explains the kernel's error and how to proceed. The text begins with "; " or is empty. `known`
+/// is the reason why this kernel refuses this setting to root; empty if unknown.
 fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     let text = match source.kind() {
         io::ErrorKind::PermissionDenied => match Caller::from_target(target) {
@@ -94,16 +94,17 @@ fn reason(target: &Target<'_>, source: &io::Error, known: &str) -> String {
     format!("; {text}")
 }
 
-/// `EIO` of errno(3), which has no `ErrorKind`.
+/// `EIO` from errno(3), which has no `ErrorKind`.
 const EIO: i32 = 5;
 
 impl Target<'_> {
-    /// Makes the error for a setting that could not be written, with the reason for this caller.
+    /// Creates the error for a setting that could not be written, with the reason that applies to
+    /// this caller.
     pub(crate) fn not_written(&self, path: PathBuf, source: io::Error) -> TuneError {
         self.refused(path, source, "")
     }
 
-    /// Makes the error like [`not_written`](Self::not_written). `known` is the reason why this
+    /// Creates the error like [`not_written`](Self::not_written). `known` is the reason why this
     /// kernel refuses the setting to root.
     pub(crate) fn refused(&self, path: PathBuf, source: io::Error, known: &str) -> TuneError {
         TuneError::Write {

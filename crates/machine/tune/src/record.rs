@@ -1,8 +1,8 @@
-//! The journal's format: one record per line, each with its checksum.
+//! The journal's format: one record per line, each with a checksum.
 //!
 //! A line consists of the CRC-32 of the JSON text in eight hexadecimal digits, a space, and the
-//! JSON object. It is readable by humans, so that a setting can be restored by hand if this program
-//! cannot do it.
+//! JSON object. Humans can read the format, so that a setting can be restored by hand if this
+//! program cannot restore it.
 
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
@@ -18,21 +18,21 @@ pub(crate) enum JournalEntry {
     Owner(Owner),
     /// A change that is about to be made.
     Change(Pending),
-    /// A change was undone, and with it all later changes of the same setting.
+    /// A change was undone, together with all later changes of the same setting.
     Undone {
         /// Number of the change.
         number: u64,
     },
-    /// All changes are made, and stay until they are reverted.
+    /// All changes have been made and stay in force until they are reverted.
     Kept(Committed),
-    /// The changes are being undone. If this was interrupted, any later command finishes it.
+    /// The changes are being undone. If this is interrupted, any later command finishes it.
     Reverting,
 }
 
 /// Description of changes that stay after the program has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Committed {
-    /// Name of the profile. Without a profile, the list of the settings.
+    /// Name of the profile. If there is no profile, the list of settings.
     pub(crate) label: String,
     /// CPUs that the changes were for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,11 +53,11 @@ pub(crate) struct Owner {
 /// A change that has not been undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pending {
-    /// Number of the change in this journal, from 1.
+    /// Number of the change in this journal, counted from 1.
     pub(crate) number: u64,
-    /// The setting's name; never a path.
+    /// The setting's name, which is never a path.
     pub(crate) setting: String,
-    /// Name of the instance: a CPU, an interrupt, a thread.
+    /// Name of the instance, such as a CPU, an interrupt or a thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) instance: String,
     /// Old value.
@@ -81,17 +81,17 @@ impl Pending {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) owner: Option<Owner>,
-    /// Pending changes, the oldest first.
+    /// Pending changes, oldest first.
     pub(crate) pending: Vec<Pending>,
-    /// Description of the changes if they are to stay.
+    /// Description of the changes, if they should stay after the program has ended.
     pub(crate) kept: Option<Committed>,
     /// Whether the changes are being undone.
     pub(crate) reverting: bool,
     /// Number of changes made so far.
     pub(crate) made: u64,
-    /// Length of the complete records in bytes. An incomplete record may follow.
+    /// Length of the complete records in bytes. An incomplete record may follow them.
     pub(crate) sound_bytes: u64,
-    /// Number of the first line that was altered, from 1.
+    /// Number of the first line that was altered, counted from 1.
     pub(crate) damaged_line: Option<usize>,
 }
 
@@ -110,7 +110,7 @@ impl JournalEntry {
 }
 
 impl Owner {
-    /// Returns the owner for this process.
+    /// Returns the owner that describes this process.
     pub(crate) fn this(host: &Host) -> Result<Self, TuneError> {
         let pid = std::process::id();
         Ok(Self {
@@ -127,7 +127,7 @@ impl Owner {
         Ok(self.boot_id == boot_id(host)?)
     }
 
-    /// Returns whether the owner still runs.
+    /// Returns whether the owner is still running.
     pub(crate) fn lives(&self, host: &Host) -> Result<bool, TuneError> {
         let runs = host.process_start(self.pid) == Some(self.process_start);
         Ok(runs && self.is_of_this_boot(host)?)
@@ -142,8 +142,8 @@ fn boot_id(host: &Host) -> Result<String, TuneError> {
 
 impl State {
     /// Reads a journal. If the program ended while it wrote a record, the last line is incomplete
-    /// and lacks its newline. The change of such a line was not made yet. If the line is about an
-    /// undone change, that change is undone again, which is harmless.
+    /// and lacks its newline. The change that such a line describes was not made yet. If the line
+    /// records that a change was undone, that change is undone again, which is harmless.
     pub(crate) fn read(text: &str) -> Self {
         let mut state = Self::default();
         for (place, line) in text.split_inclusive('\n').enumerate() {
@@ -174,8 +174,8 @@ impl State {
                     return false;
                 };
                 // Some later changes of the same setting may still be pending, because undoing them
-                // failed. They are undone as well: the setting has the value from before all of
-                // them.
+                // failed. They now count as undone as well, because the setting has the value from
+                // before all of them.
                 let (setting, instance) = (undone.setting.clone(), undone.instance.clone());
                 let same =
                     |change: &Pending| change.setting == setting && change.instance == instance;
@@ -191,7 +191,7 @@ impl State {
         true
     }
 
-    /// Returns whether the changes are to stay.
+    /// Returns whether the changes should stay after the program has ended.
     pub(crate) fn stays(&self) -> bool {
         self.kept.is_some() && !self.reverting
     }
@@ -289,8 +289,8 @@ mod tests {
             bytes[place] ^= 1_u8 << bit;
             let flipped = String::from_utf8(bytes).unwrap();
             let (was, is) = (text(&records()), State::read(&flipped));
-            // Only damage to the last line can look like an incomplete record. Its change is then
-            // undone once more.
+            // Only damage to the last line can look like an incomplete record. In that case, its
+            // change is undone once more.
             let last = was[..was.len() - 1].rfind('\n').unwrap();
             prop_assert!(is.damaged_line.is_some() || place > last, "{place} {is:?}");
             prop_assert!(is.pending.iter().all(|change| was.contains(&change.old)));

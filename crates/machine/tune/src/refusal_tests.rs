@@ -41,7 +41,8 @@ fn only_refused_named_setting_undoes_all() {
         assert_eq!(machine.snapshot(), with_marker);
         assert!(status(&machine).is_none());
     }
-    // A setting of a profile may be left out; with --keep-going, every setting may be left out.
+    // A setting that comes from a profile may be left out. With --keep-going, every setting may be
+    // left out.
     for (request, refusals) in [
         (&everything(), Refusals::default()),
         (&one, Refusals::LeaveOutAll),
@@ -91,7 +92,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
         assert_eq!(machine.snapshot(), before, "{at}");
         (machine, result)
     };
-    // The journal is read-only from the first record on, or from one in the middle.
+    // The journal becomes read-only at the first record or at a later one.
     for at in [0, 60] {
         let (machine, result) = done(at);
         let error = result.unwrap_err();
@@ -102,7 +103,7 @@ fn unwritable_journal_does_not_prevent_restoring() {
         );
         assert!(text.contains("Read-only file system"), "{text}");
         assert!(text.contains("run `punctual tune revert` again"), "{text}");
-        // Once the journal can be written, there is nothing left to undo.
+        // Once the journal can be written again, there is nothing left to undo.
         let again = reverted(&machine).unwrap();
         assert!(
             again.iter().all(|one| one.how == How::WasThere),

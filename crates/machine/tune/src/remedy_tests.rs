@@ -1,4 +1,4 @@
-//! Plans for the findings of an audit.
+//! Tests plans that are made for the findings of an audit.
 
 use punctual_model::Remedy;
 

@@ -21,19 +21,20 @@ pub struct Restored {
 pub enum How {
     /// The old value was written and read back.
     Written {
-        /// Value that was found before the old value was written.
+        /// Value that the setting had before the old value was written.
         found: String,
-        /// Whether the found value was the journal's new value. If not, another program or user had
-        /// changed the setting.
+        /// Whether the value found was the new value in the journal. If not, another program or
+        /// user had changed the setting.
         ours: bool,
     },
-    /// The setting already had the old value: the change was never made, or it was undone by
-    /// others.
+    /// The setting already had the old value: the change was never made, or someone else has
+    /// already undone it.
     WasThere,
-    /// The machine was rebooted after the change, which undoes it. The current value was not read.
+    /// The machine was rebooted after the change, which undid the change. The current value was not
+    /// read.
     Reboot,
-    /// The object of the setting, such as a thread, no longer exists.
+    /// The object to which the setting belongs, such as a thread, no longer exists.
     Gone,
-    /// It could not be restored and was given up on request.
+    /// The setting could not be restored, and the user requested to give it up.
     Forgotten,
 }

@@ -11,7 +11,7 @@ use crate::target::Target;
 /// Returns the setting with that name.
 ///
 /// # Errors
-/// [`TuneError::NoSuchSetting`], with the nearest existing name.
+/// Returns [`TuneError::NoSuchSetting`] with the nearest existing name.
 pub fn setting(name: &str) -> Result<&'static Setting, TuneError> {
     punctual_model::setting(name).ok_or_else(|| {
         let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
@@ -25,7 +25,7 @@ pub fn setting(name: &str) -> Result<&'static Setting, TuneError> {
     })
 }
 
-/// Returns the name that was probably meant.
+/// Returns the name that the user probably meant.
 pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     const ALIKE: f64 = 0.8;
     let alike = |known: &str| strsim::jaro_winkler(&name.replace('_', "-"), known);
@@ -36,10 +36,10 @@ pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
         .filter(|near| alike(near) > ALIKE)
 }
 
-/// Reads a setting that has a single instance, as the kernel formats it.
+/// Reads a setting that has a single instance. The value is returned as the kernel formats it.
 ///
 /// # Errors
-/// [`TuneError::Read`].
+/// Returns [`TuneError::Read`] if the setting cannot be read.
 pub fn value(setting: &Setting, host: &Host) -> Result<String, TuneError> {
     access(setting).read(&Target::plain(&Files, host), "")
 }
@@ -48,15 +48,15 @@ pub fn value(setting: &Setting, host: &Host) -> Result<String, TuneError> {
 /// not list them.
 ///
 /// # Errors
-/// [`TuneError::Read`].
+/// Returns [`TuneError::Read`] if the list cannot be read.
 pub fn offered(setting: &Setting, host: &Host) -> Result<Option<Vec<String>>, TuneError> {
     access(setting).offered(&Target::plain(&Files, host), "")
 }
 
-/// Returns an error if this process may not change a setting. Changes nothing.
+/// Returns an error if this process may not change a setting. This changes nothing.
 ///
 /// # Errors
-/// [`TuneError::Write`], which explains how to get the permission.
+/// Returns [`TuneError::Write`], which explains how to get the permission.
 pub fn may_change(setting: &Setting, host: &Host) -> Result<(), TuneError> {
     access(setting).may_write(&Target::plain(&Files, host), "")
 }

@@ -17,11 +17,11 @@ use crate::undo::UndoJournal;
 /// Settings that a user has applied.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Status {
-    /// Name of the profile. Without a profile, the list of the settings.
+    /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
-    /// CPUs that the settings are for.
+    /// CPUs for which the settings were applied.
     pub cpus: Option<String>,
-    /// Time when the settings were applied; none if applying them has not finished.
+    /// Time when the settings were applied; absent if they have not been applied completely.
     pub applied: Option<Timestamp>,
     /// Progress.
     pub phase: Phase,
@@ -37,12 +37,12 @@ pub struct Status {
 pub enum Phase {
     /// The settings are applied until they are reverted.
     Applied,
-    /// The settings were applied before the last boot, which undid all changes except files on
-    /// disk.
+    /// The settings were applied before the last boot, which undid all changes except those of
+    /// files on disk.
     BeforeBoot,
     /// A process is applying or reverting them.
     InProgress,
-    /// A process began to apply or revert them and ended before it finished.
+    /// A process began to apply or revert them but ended before it had finished.
     Unfinished,
 }
 
@@ -75,7 +75,7 @@ pub struct SettingStatus {
 pub enum Hold {
     /// The value is in force.
     InForce,
-    /// The value was changed after it was set.
+    /// The value has been changed since it was set.
     Changed,
     /// It has its old value again.
     Old,
@@ -92,8 +92,7 @@ impl Status {
     /// Reads the settings that a user has applied. Returns `None` if there are none.
     ///
     /// # Errors
-    /// [`TuneError::Journal`], [`TuneError::Damaged`],
-    /// [`TuneError::Unidentified`].
+    /// Returns [`TuneError::Journal`], [`TuneError::Damaged`] or [`TuneError::Unidentified`].
     pub fn read(journal: &Path, host: &Host) -> Result<Option<Self>, TuneError> {
         Self::read_on(Box::new(Files), journal, host)
     }
@@ -141,7 +140,7 @@ impl Status {
         }))
     }
 
-    /// Returns whether all settings have the values that were set.
+    /// Returns whether all settings still have the values that were set.
     pub fn holds(&self) -> bool {
         let in_force = |one: &SettingStatus| one.state == Hold::InForce;
         self.phase == Phase::Applied && self.settings.iter().all(in_force)

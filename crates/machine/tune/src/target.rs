@@ -11,13 +11,13 @@ use crate::fs::FileSystem;
 pub(crate) struct Target<'a> {
     pub(crate) files: &'a dyn FileSystem,
     pub(crate) host: &'a Host,
-    /// Path of the journal. If a setting needs a process that holds it, that process writes its
+    /// Path of the journal. If a setting needs a process that holds it, that process writes its own
     /// file next to the journal.
     pub(crate) journal: &'a Path,
 }
 
 impl<'a> Target<'a> {
-    /// Makes a target without a journal, for settings that need no process to hold them.
+    /// Creates a target without a journal, for settings that need no process to hold them.
     pub(crate) fn plain(files: &'a dyn FileSystem, host: &'a Host) -> Self {
         Self {
             files,
@@ -31,7 +31,7 @@ impl<'a> Target<'a> {
         self.host.root().join(file.trim_start_matches('/'))
     }
 
-    /// Returns the trimmed text of a file, if it can be read.
+    /// Returns the trimmed text of a file, if the file can be read.
     pub(crate) fn text(&self, file: &str) -> Option<String> {
         let text = self.files.read(&self.below(file)).ok()?;
         Some(text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! A machine made of files, and a file system that fails on request.
+//! A simulated machine that consists of files, and a file system that fails on request.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::testing_kernel::Kernel;
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
-/// A tree of files that imitates a machine, with the files that this crate reads: the boot ID, this
-/// process, a clock source.
+/// A tree of files that imitates a machine. It contains the files that this crate reads: the boot
+/// ID, this process, a clock source.
 pub(crate) struct Machine {
     folder: tempfile::TempDir,
     host: Host,
@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        // The tests write thousands of small files, so keep them in memory if possible.
+        // The tests write thousands of small files, so the files are kept in memory if possible.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.unwrap();
         let host = Host::new(folder.path());
@@ -142,13 +142,13 @@ impl Machine {
 pub(crate) enum Fault {
     /// The program ends before the step.
     EndsBefore,
-    /// The program ends in the middle of the step: half of an append was written.
+    /// The program ends in the middle of the step: half of an append has been written.
     EndsWithin,
     /// The program ends after the step.
     EndsAfter,
-    /// The step fails, and the program goes on.
+    /// The step fails, and the program continues.
     Fails,
-    /// The file system accepts each write of a setting but does nothing, as a kernel may.
+    /// The file system accepts each write of a setting but ignores it, as a kernel may do.
     Ignored,
     /// The file disappears before it is written, and everything else continues.
     Vanishes,
@@ -175,7 +175,7 @@ impl Faulty {
         }
     }
 
-    /// Makes a file system that also changes the threads and processes of `machine`.
+    /// Creates a file system that also changes the threads and processes of `machine`.
     pub(crate) fn on(machine: &Machine, fault: Fault, at: usize) -> Self {
         Self {
             root: machine.host.root().to_owned(),
@@ -183,7 +183,7 @@ impl Faulty {
         }
     }
 
-    /// Sets fields 19, 40 and 41 of a thread's stat.
+    /// Sets fields 19, 40 and 41 in the file `stat` of a thread.
     fn threads(&self, thread: Tid, policy: &Policy) {
         let path = self.root.join(format!("proc/{thread}/stat"));
         let text = fs::read_to_string(&path).unwrap();
@@ -237,7 +237,7 @@ impl Faulty {
         fs::write(device, 2_000_000_000_i32.to_ne_bytes())
     }
 
-    /// Returns the steps so far.
+    /// Returns the steps that were performed so far.
     pub(crate) fn steps(&self) -> Vec<&'static str> {
         self.done.lock().unwrap().clone()
     }
@@ -262,7 +262,7 @@ impl Faulty {
         match self.fault {
             Fault::Fails if now > self.at => return whole(),
             Fault::Fails => return Err(io::Error::from_raw_os_error(5)),
-            // Reads still succeed: a failed read is another kind of fault.
+            // Reads still succeed, because a failed read is a different kind of fault.
             Fault::ReadOnlyJournal if ["append", "cut"].contains(&name) => {
                 return Err(io::Error::from_raw_os_error(30));
             }
@@ -311,7 +311,8 @@ impl FileSystem for Faulty {
     }
 
     fn sync(&self, path: &Path) -> io::Result<()> {
-        // If only the program ends, the kernel still stores the data, so there is no need to sync.
+        // If only the program ends, the kernel still writes the data to disk, so no sync is needed
+        // here.
         let there = || path.metadata().map(drop);
         self.step("sync", there, || Ok(()))
     }

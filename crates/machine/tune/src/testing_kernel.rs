@@ -1,4 +1,5 @@
-//! Simulates the kernel's reactions to writes, as far as the code for settings depends on them.
+//! Simulates the kernel's reactions to writes, to the extent that the code for settings depends on
+//! them.
 
 use std::fs;
 use std::io;
@@ -34,8 +35,8 @@ impl Kernel {
     pub(crate) fn set(self, path: &Path, text: &str) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = |name: &str| path.with_file_name(name);
-        // A file with the extension `refuses` makes the write fail even for root, which a file's
-        // mode cannot do.
+        // A file with the extension `refuses` makes the write fail even for root, which is not
+        // possible with a file's mode.
         if path.with_extension("refuses").exists() {
             return refused(5);
         }
@@ -52,7 +53,8 @@ impl Kernel {
                 return Files.set(path, if on { "cpu cpuset" } else { "cpu" });
             }
             "scaling_min_freq" | "scaling_max_freq" => return set_limit(path, &name, text),
-            // The driver sets the preference, and not every driver restores it later.
+            // The driver sets the preference when the governor changes. Not every driver restores
+            // it later.
             "scaling_governor" if text == "performance" && is_coupled(path) => {
                 Files.set(&beside("energy_performance_preference"), text)?;
             }
@@ -79,7 +81,7 @@ impl Kernel {
                 return set_smt(path, text);
             }
             "cpuset.cpus.partition" => return Files.set(path, &partition(path, text)),
-            // A task is in exactly one group, so here it is in one file of a tree.
+            // A task is in exactly one group, so its PID is in exactly one file of the tree.
             "tasks" | "cgroup.procs" => return move_task(path, &name, text),
             _ => {}
         }
@@ -115,7 +117,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A file of the tree contains the kernel's answer.
+    /// A file in the tree contains the answer of the simulated kernel.
     pub(crate) fn coalescing(self, root: &Path, card: &str) -> io::Result<Coalescing> {
         let text = text_of(&root.join("ethtool").join(card));
         text.parse().or_else(|_| refused(EOPNOTSUPP))
@@ -146,7 +148,8 @@ impl Kernel {
     }
 }
 
-/// Moves a task out of all groups at this level, above and below, into this one. Keeps the order.
+/// Moves a task out of all groups at this level, above and below, into this one. The order of the
+/// tasks is kept.
 fn move_task(path: &Path, name: &str, task: &str) -> io::Result<()> {
     let here = path.parent().unwrap();
     let above = here.parent().unwrap();
@@ -184,7 +187,7 @@ fn policies(boost: &Path) -> io::Result<Vec<std::path::PathBuf>> {
 }
 
 /// Stores the requested limit, and sets the limit in force: the minimum frequency is never above
-/// the maximum (cpufreq_verify_within_limits of include/linux/cpufreq.h). Kernels before 5.3 refuse
+/// the maximum (cpufreq_verify_within_limits in include/linux/cpufreq.h). Kernels before 5.3 refuse
 /// limits that cross.
 fn set_limit(path: &Path, name: &str, text: &str) -> io::Result<()> {
     let request = |name: &str| path.with_file_name(name.replace("scaling", "request"));
@@ -213,7 +216,7 @@ fn set_limit(path: &Path, name: &str, text: &str) -> io::Result<()> {
     Files.set(&path.with_file_name("scaling_min_freq"), &least.to_string())
 }
 
-/// `control_store` of kernel/cpu.c.
+/// See `control_store` in kernel/cpu.c.
 fn set_smt(path: &Path, text: &str) -> io::Result<()> {
     match text_of(path).as_str() {
         "forceoff" => refused(EPERM),
@@ -222,8 +225,8 @@ fn set_smt(path: &Path, text: &str) -> io::Result<()> {
     }
 }
 
-/// Returns the text of `cpuset.cpus.partition` after a write (`update_prstate` of
-/// kernel/cgroup/cpuset.c): an impossible partition is accepted, but invalid.
+/// Returns the text of `cpuset.cpus.partition` after a write (`update_prstate` in
+/// kernel/cgroup/cpuset.c). An impossible partition is accepted but is invalid.
 fn partition(path: &Path, text: &str) -> String {
     let cpus = |file: &Path| text_of(file).parse::<CpuSet>().unwrap_or_default();
     if text == "member" {

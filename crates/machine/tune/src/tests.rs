@@ -1,5 +1,6 @@
-//! Tests of the whole journal on a machine made of files: the program ends at every step, a step
-//! fails, changes are made in an unexpected order, and two programs run at once.
+//! Tests the whole journal on a simulated machine that consists of files. The program ends at every
+//! step, a step fails, changes are made in an unexpected order, and two programs run at the same
+//! time.
 
 use std::fs;
 
@@ -65,7 +66,7 @@ fn old_value_is_stored_before_change() {
     let sets: Vec<usize> = (0..steps.len()).filter(|at| steps[*at] == "set").collect();
     assert_eq!(sets.len(), 4);
     for (place, at) in sets.iter().enumerate() {
-        // The two writes that undo changes need no new records before them.
+        // The two writes that undo the changes need no new records before they are made.
         if place < 2 {
             assert_eq!(steps[at - 2..*at], ["append", "sync"], "{steps:?}");
         }
@@ -122,8 +123,8 @@ fn failed_step_leaves_old_value_or_record() {
     program(&whole, &Machine::new()).unwrap();
     for at in 0..whole.steps().len() {
         let machine = Machine::new();
-        // Dropping the journal at the end tries again. While changes are undone, a failed step does
-        // not matter if an earlier value could be restored.
+        // When the journal is dropped at the end, undoing is tried again. A step that fails during
+        // undoing does not matter if an earlier value could be restored.
         let files = Faulty::new(Fault::Fails, at);
         let result = program(&files, &machine);
         let sets = files.steps()[..at].iter().filter(|s| **s == "set").count();
@@ -194,7 +195,7 @@ fn foreign_change_is_undone_and_reported() {
         }
     );
     assert_eq!(machine.source(), "tsc");
-    // A setting that was restored by others is left alone.
+    // A setting that someone else has already restored is left unchanged.
     journal.apply(clock(), "hpet").unwrap();
     machine.set_source("tsc\n");
     assert_eq!(journal.revert_all().unwrap()[0].how, How::WasThere);

@@ -1,6 +1,7 @@
-//! The mechanism that stops a real-time thread that never sleeps: real-time throttling before Linux
-//! 6.12 and the fair server since, regardless of `sched_rt_runtime_us` (`kernel/sched/deadline.c`).
-//! If a profile names both, only the effective one matters.
+//! The mechanism that stops a real-time thread that never sleeps. Before Linux 6.12, this is
+//! real-time throttling. Since then, it is the fair server, regardless of `sched_rt_runtime_us`
+//! (`kernel/sched/deadline.c`). If a profile names both, only the one that is effective on this
+//! kernel matters.
 
 use crate::planned::LeftOut;
 use crate::target::Target;
@@ -10,7 +11,8 @@ const THROTTLE: &str = "rt-runtime-us";
 const FAIR: &str = "fair-server-runtime-ns";
 /// The first version with a fair server.
 const SINCE: (u32, u32) = (6, 12);
-/// Files that exist with CONFIG_RT_GROUP_SCHED. Kernels with this option still throttle each group.
+/// Files that exist with CONFIG_RT_GROUP_SCHED. Kernels with this option still throttle each
+/// control group.
 const GROUPS: [&str; 2] = [
     "/sys/fs/cgroup/cpu/cpu.rt_runtime_us",
     "/sys/fs/cgroup/cpu,cpuacct/cpu.rt_runtime_us",
@@ -23,8 +25,8 @@ fn version(target: &Target<'_>) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// Leaves out the wish that has no effect on this kernel, and notes which mechanism still stops a
-/// spinning thread.
+/// Leaves out the wish that has no effect on this kernel, and adds a note about the mechanism that
+/// still stops a spinning thread.
 pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
     let Some((major, minor)) = version(target) else {
         return;

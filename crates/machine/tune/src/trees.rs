@@ -1,4 +1,4 @@
-//! The trees of other machines, and tests of the plans for them.
+//! Trees of other machines, and tests of the plans for these machines.
 
 use std::fmt::Write;
 
@@ -86,7 +86,7 @@ impl Machine {
         self.write(&format!("proc/{tid}/status"), &status);
     }
 
-    /// A controller on bare metal: four threads of two cores, intel_pstate.
+    /// A controller on bare metal: two cores with four threads, and intel_pstate.
     pub(crate) fn controller(v2: bool) -> Self {
         let machine = Self::new();
         machine.common("0-3");
@@ -168,7 +168,7 @@ impl Machine {
         machine
     }
 
-    /// A server: 64 CPUs of 32 cores on two nodes.
+    /// A server: 64 CPUs on 32 cores and two nodes.
     fn server() -> Self {
         let machine = Self::new();
         machine.common("0-63");
@@ -205,7 +205,7 @@ fn a_controller_gets_all_of_the_profile() {
         ("default-irq-affinity", "f -> 3"),
         ("workqueue-cpus", "0000000f -> 3"),
         ("irqbalance-banned", "none -> 2-3"),
-        // Throttling protects the machine, so the profile does not remove it; only an explicit
+        // Throttling protects the machine, so the profile does not switch it off. Only an explicit
         // request does.
         ("rt-runtime-us", "no rt-runtime-us"),
         ("thp", "madvise -> never"),
@@ -405,7 +405,8 @@ fn preference_follows_governor_visibly() {
         names(&["governor=powersave", "energy-preference=power"]),
         ["governor powersave", "energy-preference power"]
     );
-    // Nothing is added if the driver does not couple the preference to the governor.
+    // If the driver does not couple the preference to the governor, no preference is added to the
+    // plan.
     machine.write(&format!("{policy}/scaling_governor"), "powersave\n");
     machine.write(&format!("{policy}/scaling_driver"), "intel_cpufreq\n");
     assert_eq!(names(&["governor=performance"]), ["governor performance"]);
@@ -456,9 +457,9 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     );
     assert!(!keeps(&new));
 
-    // Without debugfs the fair server's share cannot be removed; a remark says so.
+    // Without debugfs, the fair server's share cannot be removed, and a remark says so.
     assert!(keeps(&of("7.0.1-arch1", false, false)));
-    // Both mechanisms are effective if each control group has its own share.
+    // Both mechanisms are in effect if each control group has its own share.
     let grouped = of("6.18.44", true, true);
     assert_eq!(line(&grouped, "rt-runtime-us"), throttle);
     assert_eq!(
@@ -466,7 +467,7 @@ fn kernel_version_decides_spinning_thread_safeguard() {
         "50000000 -> 0"
     );
     assert!(!keeps(&grouped));
-    // A setting that is named explicitly is changed, with the same remark.
+    // A setting that is named explicitly is changed, and the same remark is added.
     let machine = Machine::controller(true);
     machine.write("proc/sys/kernel/osrelease", "6.12.8\n");
     let named = plan(&machine, &request("control", &["rt-runtime-us=-1"], "2-3")).unwrap();

@@ -15,19 +15,19 @@ use crate::target::Target;
 use crate::validity::check_kept;
 use crate::{Failure, TuneError};
 
-/// A journal's file, the state that it describes, and the machine that it changed. The caller holds
-/// the lock.
+/// A journal's file, the state that it describes, and the machine that it changed. The caller must
+/// hold the lock.
 pub(crate) struct UndoJournal {
     pub(crate) files: Box<dyn FileSystem>,
     pub(crate) path: PathBuf,
     pub(crate) host: Host,
     pub(crate) state: State,
-    /// The error that kept the journal from being written while changes were undone.
+    /// The error that prevented the journal from being written while changes were being undone.
     pub(crate) unwritten: Option<io::Error>,
 }
 
 impl UndoJournal {
-    /// Reads the journal. A journal that does not exist counts as empty.
+    /// Reads the journal. If there is no journal, it counts as empty.
     pub(crate) fn read(
         files: Box<dyn FileSystem>,
         path: &Path,
@@ -70,14 +70,14 @@ impl UndoJournal {
         Ok(())
     }
 
-    /// Adds a record, and returns when it is on disk.
+    /// Adds a record, and returns once it is on disk.
     pub(crate) fn write(&mut self, record: JournalEntry) -> Result<(), TuneError> {
         self.add(record)
             .map_err(|source| self.failed("write", source))
     }
 
-    /// Adds a record while changes are undone. If the journal cannot be written, the changes are
-    /// undone nevertheless, and [`undo_all`] returns the error at the end.
+    /// Adds a record while changes are being undone. If the journal cannot be written, the changes
+    /// are still undone, and [`undo_all`] returns the error at the end.
     pub(crate) fn note(&mut self, record: JournalEntry) {
         if let Err(source) = self.add(record.clone()) {
             self.unwritten.get_or_insert(source);
@@ -88,7 +88,7 @@ impl UndoJournal {
     fn add(&mut self, record: JournalEntry) -> io::Result<()> {
         let length = self.state.sound_bytes;
         let written = record.line().map_err(io::Error::from).and_then(|line| {
-            // Removes the rest of an earlier record that could not be written completely.
+            // Removes the remains of an earlier record that could not be written completely.
             self.files.truncate(&self.path, length)?;
             self.files.append(&self.path, line.as_bytes())?;
             self.files.sync(&self.path)?;
@@ -142,7 +142,7 @@ impl UndoJournal {
         })
     }
 
-    /// Restores the old value of one change. Checks the journal's text as if it were untrusted.
+    /// Restores the old value of one change. The journal's text is checked as if it were untrusted.
     fn undo(&self, change: &Pending) -> Result<How, TuneError> {
         let setting = setting(&change.setting)?;
         let access = access(setting);
@@ -180,10 +180,10 @@ impl UndoJournal {
     }
 }
 
-/// Undoes all pending changes in reverse order. If one cannot be undone, the others are still
-/// tried. It is enough to undo the earliest change of a setting, because the kernel may no longer
-/// offer a value in between. Changes that could not be undone are tried once more at the end,
-/// because they may depend on settings that were restored after them.
+/// Undoes all pending changes in reverse order. If one change cannot be undone, the others are
+/// still attempted. It is enough to undo the earliest change of a setting, because the kernel may
+/// no longer offer a value in between. Changes that could not be undone are tried once more at the
+/// end, because they may depend on settings that were restored after them.
 pub(crate) fn undo_all(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneError> {
     undo_after(book, 0)
 }

@@ -1,4 +1,5 @@
-//! Decides whether a value may be written, before a change and for values from a journal.
+//! Decides whether a value may be written. This is checked before a change, and for values from a
+//! journal.
 
 use std::io::ErrorKind;
 
@@ -9,7 +10,7 @@ use crate::access::check_offered;
 use crate::accessors::access;
 use crate::target::Target;
 
-/// Maximum length of a value. Values in /proc and /sys are a word, a number or a CPU list.
+/// Maximum length of a value. A value in /proc or /sys is a word, a number or a CPU list.
 const LONGEST: usize = 1_024;
 
 /// Checks that a value is one trimmed line of text.
@@ -39,7 +40,7 @@ pub(crate) fn check(
 }
 
 /// Checks that a text can be written back as a value of this setting. This is done before the text
-/// goes to a journal, and again when it is read from one.
+/// is written to a journal, and again when it is read from a journal.
 pub(crate) fn check_kept(
     setting: &Setting,
     target: &Target<'_>,
@@ -49,12 +50,12 @@ pub(crate) fn check_kept(
     let access = access(setting);
     let sound = value.is_empty() || sound(setting, value).is_ok();
     let holds = sound && access.holds(instance, value);
-    // A number needs no check against the list: intel_pstate lists some preferences by name that
-    // can also be numbers.
+    // A number is not checked against the list, because intel_pstate lists only the names of
+    // preferences that can also be numbers.
     let listed = || match access.offered(target, instance) {
         Ok(None) => Ok(true),
         Ok(Some(words)) => Ok(words.iter().any(|word| word == value)),
-        // The file disappeared with its device; the write that follows will report that.
+        // The file disappeared with its device; the write that follows will report this.
         Err(TuneError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(true),
         Err(error) => Err(error),
     };

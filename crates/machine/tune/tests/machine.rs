@@ -1,5 +1,5 @@
 //! Tests with real processes, and with the real clock source if it can be written.
-#![allow(clippy::unwrap_used, clippy::print_stderr)] // helpers of tests are tests
+#![allow(clippy::unwrap_used, clippy::print_stderr)] // test helpers are part of the tests
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ fn clock() -> &'static Setting {
     setting("clocksource").unwrap()
 }
 
-/// Not a test: the code of the killed child process.
+/// Not a test: this is the code of the child process that is killed.
 #[test]
 fn as_a_child_change_and_wait() {
     let (Some(root), Some(journal)) = (std::env::var_os(ROOT), std::env::var_os(JOURNAL)) else {
@@ -37,7 +37,7 @@ fn as_a_child_change_and_wait() {
 
 const TAP: &str = "PUNCTUAL_TEST_TAP";
 
-/// Returns an error with the reason why the kernel provides no device for the test.
+/// If the kernel provides no device for the test, returns an error with the reason.
 fn lacking() -> Result<(), String> {
     for words in [
         "mount -t sysfs none /sys",
@@ -65,8 +65,8 @@ fn lacking() -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Not a test: in its own network and mount namespaces, makes a device whose driver delays packets,
-/// changes it, and restores it.
+/// Not a test. In its own network and mount namespaces, creates a device whose driver delays
+/// packets, changes this setting, and restores it.
 #[test]
 fn as_a_child_hold_no_packets_back() {
     if std::env::var_os(TAP).is_none() {
@@ -110,11 +110,12 @@ fn real_cards_coalescing_is_disabled_and_restored() {
         }
     };
     let said = String::from_utf8_lossy(&child.stderr);
-    // Without the permission for namespaces, unshare(1) exits.
+    // If it may not create namespaces, unshare(1) exits.
     let ran = String::from_utf8_lossy(&child.stdout).contains("running 1 test");
     if let Some(why) = said.lines().find(|line| line.starts_with("LACKING")) {
         match why {
-            // Busybox's ip(8) cannot create such a device, or ip(8) is not installed.
+            // This happens if ip(8) is that of Busybox, which cannot create such a device, or if
+            // ip(8) is not installed.
             why if why.contains("BusyBox")
                 || why.contains("ip tuntap add dev punctual0 mode tap: No such") =>
             {
@@ -175,7 +176,7 @@ fn kill_and_recover(root: &Path, journal: &Path, value: &str) {
     assert_eq!(recover(journal, &host).unwrap(), [], "its owner lives");
     assert!(Journal::open(journal, &host).is_err());
     child.kill().unwrap();
-    // The child is dead but not yet reaped: a zombie does not count as an owner.
+    // The child is dead but not yet reaped: a zombie does not count as a running owner.
     let restored = loop {
         let restored = recover(journal, &host).unwrap();
         if !restored.is_empty() {
@@ -203,7 +204,7 @@ fn a_killed_process_is_undone() {
     kill_and_recover(root, &root.join("state/tune.journal"), "hpet");
 }
 
-/// Restores the clock source when the test ends in any way.
+/// Restores the clock source, however the test ends.
 struct PutBack(String);
 
 impl Drop for PutBack {

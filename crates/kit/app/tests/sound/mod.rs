@@ -1,5 +1,5 @@
-//! Properties that hold whatever bytes a process writes into its figures. Shared with a fuzz
-//! target.
+//! Properties that hold regardless of the bytes that a process writes into its figures. A fuzz
+//! target also uses them.
 
 #![allow(unreachable_pub)]
 

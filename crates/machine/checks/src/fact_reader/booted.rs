@@ -7,7 +7,7 @@ use crate::boot::{boot_words, same_parameter};
 use crate::kernel::{self, OptionState};
 
 impl<'a> FactReader<'a> {
-    /// Returns all values of a parameter on the kernel's command line, in their order. A parameter
+    /// Returns all values of a parameter on the kernel's command line, in order. A parameter
     /// without `=` has the value "".
     pub(crate) fn boot_all(&self, name: &str) -> Result<Vec<&'a str>, Missing> {
         let command_line = &self.host().kernel.command_line;
@@ -33,13 +33,14 @@ impl<'a> FactReader<'a> {
         Ok(values)
     }
 
-    /// Returns the last of the values from [`boot_all`](Self::boot_all), which is the effective
-    /// one.
+    /// Returns the last of the values from [`boot_all`](Self::boot_all), because the last one is
+    /// effective.
     pub(crate) fn boot(&self, name: &str) -> Result<Option<&'a str>, Missing> {
         Ok(self.boot_all(name)?.last().copied())
     }
 
-    /// Parses the CPU list of a parameter on the kernel's command line, `parameter=list`.
+    /// Parses the CPU list of a parameter on the kernel's command line, which has the form
+    /// `parameter=list`.
     pub(crate) fn boot_cpus(&self, parameter: &str, list: &str) -> Result<CpuSet, Missing> {
         let processor = &self.host().processor;
         let known = [&processor.present, &processor.online];
@@ -57,7 +58,8 @@ impl<'a> FactReader<'a> {
     /// Returns the state of a kernel option, `CONFIG_…`.
     ///
     /// # Errors
-    /// *Unknown* if the configuration is missing, or is partial and does not mention the option.
+    /// Returns *unknown* if the configuration is missing, or if it is partial and does not mention
+    /// the option.
     pub(crate) fn option(&self, option: &str) -> Result<OptionState<'a>, Missing> {
         let config = &self.facts.kernel_config;
         let source = format!("{} {option}", config.source);
@@ -86,11 +88,11 @@ impl<'a> FactReader<'a> {
         self.host().kernel.architecture.get().map(String::as_str)
     }
 
-    /// Returns whether a parameter is given and has an effect. It has one only in a kernel with
-    /// `option`.
+    /// Returns whether a parameter is given and has an effect. It has an effect only in a kernel
+    /// that is built with `option`.
     ///
     /// # Errors
-    /// *Unknown* if the parameter is given but the state of the option is not known.
+    /// Returns *unknown* if the parameter is given but the state of the option is not known.
     pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
         if self.boot(parameter)?.is_none() {
             return Ok(Obeyed::NotGiven);
@@ -110,7 +112,7 @@ impl<'a> FactReader<'a> {
 pub(crate) enum Obeyed {
     /// The parameter is not given.
     NotGiven,
-    /// The parameter is given, but the kernel lacks the option that it needs.
+    /// The parameter is given, but the kernel is built without the option that the parameter needs.
     No,
     /// The parameter has an effect.
     Yes,

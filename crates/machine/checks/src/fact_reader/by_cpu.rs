@@ -1,4 +1,4 @@
-//! Access to files that exist once for each CPU.
+//! Access to files that exist once per CPU.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ impl<'a> FactReader<'a> {
         file.strip_prefix(start)?.strip_suffix(end)?.parse().ok()
     }
 
-    /// Returns a file of each measured CPU. `#` is replaced by the number of the CPU or of its
-    /// frequency policy. CPUs with the same text become one piece of evidence.
+    /// Returns the text of a file for each measured CPU. `#` is replaced by the number of the CPU
+    /// or of its frequency policy. CPUs whose files have the same text share one piece of evidence.
     pub(crate) fn each_cpu(&self, pattern: &str) -> Result<Vec<(u32, &'a str)>, Missing> {
         let mut by_text: BTreeMap<&str, CpuSet> = BTreeMap::new();
         let mut found = Vec::new();
@@ -53,7 +53,7 @@ impl<'a> FactReader<'a> {
             return Err(Missing::Unknown(why));
         }
         if found.is_empty() {
-            // The entry for the pattern itself has the reason why no CPU has the file.
+            // The reason why no CPU has the file is in the entry for the pattern itself.
             return Err(match self.text(pattern) {
                 Err(missing) => missing,
                 Ok(_) => Missing::unknown(format!("{pattern} is not a file")),
@@ -68,7 +68,7 @@ impl<'a> FactReader<'a> {
         Ok(found)
     }
 
-    /// Checks a file of each measured CPU, and names the CPUs where it is not good.
+    /// Checks a file of each measured CPU, and lists the CPUs whose file is not good.
     pub(crate) fn every_cpu(&self, pattern: &str, good: impl Fn(&str) -> bool) -> Judged {
         let all = self.each_cpu(pattern)?;
         let bad: CpuSet = all
@@ -92,7 +92,7 @@ impl<'a> FactReader<'a> {
     }
 }
 
-/// Returns `/sys/…/cpu2-3/…` for `/sys/…/cpu#/…` and the CPUs 2 and 3.
+/// Inserts CPUs into a path: returns `/sys/…/cpu2-3/…` for `/sys/…/cpu#/…` and the CPUs 2 and 3.
 fn on(pattern: &str, cpus: &CpuSet) -> String {
     pattern.replacen('#', &cpus.to_string(), 1)
 }

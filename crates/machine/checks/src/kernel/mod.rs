@@ -1,4 +1,4 @@
-//! Judges a kernel's configuration, and generates a configuration fragment to build one.
+//! Judges a kernel's configuration, and generates a configuration fragment for building one.
 
 mod option_state;
 mod options;
@@ -21,12 +21,12 @@ use punctual_model::SPINNING;
 /// The desired state of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The option is built in.
+    /// The option should be built in.
     On,
-    /// The option is not set.
+    /// The option should not be set.
     Off,
-    /// The option is off if the role's threads sleep between their activations, and on if they
-    /// spin.
+    /// The option should be off if the role's threads sleep between their activations, and on if
+    /// they spin.
     OnToSpin,
 }
 
@@ -37,26 +37,26 @@ pub struct KernelOption {
     pub option: &'static str,
     /// Desired state.
     pub wanted: Wanted,
-    /// Severity of another state than the desired one.
+    /// Severity if the option is not in the desired state.
     pub severity: Severity,
-    /// The reason why it costs latency.
+    /// The reason why any other state costs latency.
     pub why: &'static str,
     /// Source of that reason.
     pub source: &'static str,
-    /// Settings that switch it off on a running kernel.
+    /// Settings that switch the option off on a running kernel.
     pub switch: &'static [Remedy],
     /// Name in earlier kernels; empty if it did not change.
     pub formerly: &'static str,
     /// First version that has the option, if that version is less than ten years old; otherwise (0,
     /// 0).
     pub since: (u32, u32),
-    /// Another option that this one requires to have any effect; empty for none.
+    /// Another option without which this one has no effect; empty if there is none.
     pub needs: &'static str,
-    /// Options that must be on to make this one available; the fragment sets them as well.
+    /// Options that must be on to make this one available. The fragment sets them as well.
     pub with: &'static [&'static str],
     /// Options that select this one regardless of the configuration.
     pub selected_by: &'static [&'static str],
-    /// Check that examines the same property on a running machine; empty for none.
+    /// Check that examines the same property on a running machine; empty if there is none.
     pub seen_by: &'static str,
     /// Differences for some roles.
     pub stances: &'static [Stance],
@@ -96,8 +96,9 @@ pub fn findings(
         .collect()
 }
 
-/// Judges only a configuration, like an audit of a machine without CPUs. `machine` is the machine
-/// that runs this kernel, if there is one. `name` is shown in place of the host's name.
+/// Judges only a configuration. The result is like the audit of a machine without CPUs. `machine`
+/// is the machine that runs this kernel, if there is one. `name` is shown in place of the host's
+/// name.
 pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name: &str) -> Audit {
     let mut findings = findings(config, role, machine.map(|facts| &facts.files));
     findings.sort_by_key(Finding::order);
@@ -123,10 +124,10 @@ pub fn audit(config: &Fact<String>, role: Role, machine: Option<&FactSet>, name:
     }
 }
 
-/// State of an option that a partial configuration of the running kernel does not mention.
+/// State of an option that the partial configuration of a running kernel does not mention.
 const PART: &str = "is not in this configuration, which is only a fragment";
-/// State of an option that a partial configuration of a kernel does not mention, if the kernel is
-/// not built yet.
+/// State of an option that a partial configuration does not mention, if its kernel is not built
+/// yet.
 const DEFCONFIG: &str = "is not in this configuration, which is a defconfig or a fragment: run \
                          make olddefconfig first";
 
@@ -214,7 +215,7 @@ fn finding(
         &[]
     };
     let (none, nothing) = (CpuSet::new(), BTreeMap::new());
-    // Switching an option off concerns no particular CPU.
+    // Switching an option off is not specific to any CPU.
     let audience = For {
         role,
         cpus: &none,
@@ -242,10 +243,10 @@ fn finding(
 }
 
 /// Returns the state and its description for an option that a configuration does not mention.
-/// Returns `None` if the configuration is complete and the kernel is new enough to have the option:
-/// then it is just not set.
+/// Returns `None` if the configuration is complete and the kernel is new enough to have the option.
+/// In that case the option is simply not set.
 fn unmentioned(option: &KernelOption, text: &str, runs: bool) -> Option<(FindingState, String)> {
-    // The default of the option may be on or off.
+    // The option has its default, which may be on or off.
     if !is_whole(text) {
         let found = if runs { PART } else { DEFCONFIG };
         return Some((FindingState::Unknown, found.to_owned()));
@@ -276,21 +277,21 @@ fn judge(
         (OptionState::Set("y"), true) => FindingState::Ok,
         (_, true) => FindingState::Fail,
         (OptionState::Off, false) => FindingState::Ok,
-        // The kernel does not have the option, so it cannot be off.
+        // The kernel does not have the option, so the check does not apply.
         (OptionState::Unmentioned, false) => FindingState::NotApplicable,
         (OptionState::Set(_), false) => FindingState::Fail,
     };
     (state, format!("is {state_now}"))
 }
 
-/// Returns `kernel-config-prove-locking` for `CONFIG_PROVE_LOCKING`.
+/// Returns the name of a finding, such as `kernel-config-prove-locking` for `CONFIG_PROVE_LOCKING`.
 fn id(option: &str) -> String {
     let name = option.trim_start_matches("CONFIG_");
     format!("kernel-config-{}", name.to_lowercase().replace('_', "-"))
 }
 
-/// Returns the options as a fragment for the kernel's `scripts/kconfig/merge_config.sh`. It omits
-/// options that are only informative, except the tracers that explain a latency.
+/// Returns the options as a fragment for the kernel's `scripts/kconfig/merge_config.sh`. The
+/// fragment omits options that are only informative, except for the tracers that explain a latency.
 pub fn fragment(role: Role) -> String {
     let mut text = format!(
         "# Kernel options for low latency, for the role {role}: {}.\n\
@@ -304,8 +305,8 @@ pub fn fragment(role: Role) -> String {
     );
     for option in OPTIONS {
         let on = wants_on(option.wanted, role);
-        // The fragment does not switch off an option that is only informative, because it may be
-        // useful.
+        // The fragment does not switch off an option that is only informative, because that option
+        // may be useful.
         if !on && option.severity == Severity::Info {
             continue;
         }
@@ -344,7 +345,7 @@ mod tests {
         Fact::known(text.to_owned(), "/boot/config-1")
     }
 
-    /// Returns a complete configuration of this version that contains these lines.
+    /// Returns a complete configuration for this kernel version that contains these lines.
     fn whole(version: &str, lines: &str) -> String {
         let others: String = (0..400).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         format!("#\n# Linux/x86 {version} Kernel Configuration\n#\n{lines}{others}")
@@ -445,8 +446,8 @@ mod tests {
     #[test]
     fn partial_configuration_is_no_proof() {
         let name = "CONFIG_CPU_FREQ";
-        // A long defconfig is partial because it lacks the heading, and a few lines are partial
-        // even with the heading.
+        // A long defconfig counts as partial because it lacks the heading. A few lines count as
+        // partial even with the heading.
         let defconfig: String = (0..1_500).map(|n| format!("CONFIG_X{n}=y\n")).collect();
         let heading = "# Linux/arm64 6.1.0 Kernel Configuration\nCONFIG_X=y\n".to_owned();
         for part in ["CONFIG_X=y\n".to_owned(), defconfig, heading] {

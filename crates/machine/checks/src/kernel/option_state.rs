@@ -12,7 +12,8 @@ pub enum OptionState<'a> {
     Set(&'a str),
     /// `# CONFIG_X is not set`.
     Off,
-    /// The option is not mentioned: this kernel does not have it, or a dependency of it is off.
+    /// The option is not mentioned: this kernel does not have it, or one of its dependencies is
+    /// off.
     Unmentioned,
 }
 
@@ -34,7 +35,7 @@ impl fmt::Display for OptionState<'_> {
 }
 
 /// Returns the state of `option`, which starts with `CONFIG_`, in the text of a configuration. If
-/// there are several lines, the last one counts, as in the kernel's build.
+/// there are several lines, the last one counts, as it does when the kernel is built.
 pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
     let of_line = |line: &'a str| {
         if let Some(rest) = line.strip_prefix(option) {
@@ -55,8 +56,8 @@ pub fn option_state<'a>(text: &'a str, option: &str) -> OptionState<'a> {
 }
 
 /// Returns whether a configuration is complete, as the kernel's own tools write it. An option that
-/// a complete configuration does not mention does not exist in this kernel. A defconfig contains
-/// only differences from the defaults, and no heading (scripts/kconfig/confdata.c,
+/// a complete configuration does not mention does not exist in this kernel. A defconfig has no
+/// heading and contains only the differences from the defaults (scripts/kconfig/confdata.c,
 /// `conf_write_defconfig`). The smallest kernel (`make tinyconfig`) has several hundred options.
 pub fn is_whole(text: &str) -> bool {
     const LEAST: usize = 300;
@@ -64,7 +65,7 @@ pub fn is_whole(text: &str) -> bool {
     built_as(text).is_some() && text.lines().filter(named).nth(LEAST - 1).is_some()
 }
 
-/// Returns `Linux/x86 6.1.0` from the heading of a configuration.
+/// Returns the name and version in the heading of a configuration, such as `Linux/x86 6.1.0`.
 pub(super) fn built_as(text: &str) -> Option<&str> {
     let mut head = text.lines().take(10);
     head.find_map(|line| {
@@ -73,7 +74,7 @@ pub(super) fn built_as(text: &str) -> Option<&str> {
     })
 }
 
-/// All options of a configuration. The text, which has 300 kB, is parsed only once, whereas
+/// All options of a configuration. The text, of about 300 kB, is parsed only once, whereas
 /// [`option_state`] searches it for each option.
 pub(super) struct Configuration<'a> {
     options: HashMap<&'a str, OptionState<'a>>,

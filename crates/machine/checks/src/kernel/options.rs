@@ -27,7 +27,7 @@ const BASE: KernelOption = KernelOption {
 /// The kernel's documentation of its configuration for real time.
 const REAL_TIME: &str = "Documentation/core-api/real-time/kernel-configuration.rst";
 
-/// Differences for roles that can do without PREEMPT_RT, to a certain degree.
+/// Differences for roles that can do without PREEMPT_RT to some extent.
 pub(crate) const WITHOUT_RT: &[Stance] = &[
     Stance {
         roles: &[Role::Trading, Role::Network],
@@ -42,7 +42,7 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
     },
 ];
 
-/// All options that are judged.
+/// All options that the audit judges.
 pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_PREEMPT_RT",
@@ -91,7 +91,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_ISOLATION",
-        // Earlier kernels always have this feature.
+        // In earlier kernels, this feature is always present.
         since: (4, 15),
         wanted: Wanted::On,
         why: "Without this option, isolcpus= and nohz_full= move less of the kernel's own work to \
@@ -151,7 +151,7 @@ pub const OPTIONS: &[KernelOption] = &[
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_SCHEDUTIL",
-        // These options select it in drivers/cpufreq/Kconfig.x86.
+        // These options in drivers/cpufreq/Kconfig.x86 select it.
         selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
         why: "With this governor, the frequency and therefore the latency depend on the load. A \
               program may select this governor without being asked.",

@@ -20,7 +20,7 @@ const CPUINFO: &str = "/proc/cpuinfo";
 
 const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// Clock sources that a program reads without entering the kernel, in some tens of nanoseconds:
+/// Clock sources that a program can read in a few tens of nanoseconds, without entering the kernel:
 /// those of x86, Arm, RISC-V, PowerPC, s390, LoongArch, MIPS (two) and SPARC (two).
 const FAST: [&str; 10] = [
     "tsc",
@@ -34,10 +34,11 @@ const FAST: [&str; 10] = [
     "stick",
     "tick",
 ];
-/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page for them.
+/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page that
+/// programs can read.
 const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
-/// Clock sources that are slow on every machine: they are on a bus, in a hypervisor, or the tick
-/// itself.
+/// Clock sources that are slow on every machine: they are on a bus or in a hypervisor, or they are
+/// the tick itself.
 const SLOW: [&str; 7] = [
     "hpet",
     "acpi_pm",
@@ -51,7 +52,8 @@ const SLOW: [&str; 7] = [
 const COARSE: [&str; 1] = ["32k_counter"];
 /// Timers of systems-on-chip whose processors have no counter: TI's AM335x (`dmtimer`; `gp_timer`
 /// and `timer2` in earlier kernels), Exynos 4, i.MX, Zynq and others with Cortex-A5, A8 or A9
-/// (drivers/clocksource). Reading one takes a system call, which reads a register of the chip.
+/// (drivers/clocksource). Reading such a timer requires a system call, which reads a register of
+/// the chip.
 const OF_CHIP: [&str; 7] = [
     "dmtimer",
     "gp_timer",
@@ -61,7 +63,7 @@ const OF_CHIP: [&str; 7] = [
     "mxc_timer1",
     "arm_global_timer",
 ];
-/// Event devices that are outside of the CPUs, so that the CPUs share them.
+/// Event devices that are outside of the CPUs and are therefore shared by them.
 const SHARED: [&str; 4] = ["hpet", "pit", "acpi_pm", "bc_hrtimer"];
 
 const CHECKS: &[Check] = &[
@@ -209,7 +211,7 @@ fn source(reader: &FactReader) -> Judged {
 }
 
 fn tsc(reader: &FactReader) -> Judged {
-    // The text has a block for each CPU; the flags of the first are enough.
+    // The text has a block for each CPU; the flags of the first block are enough.
     let text = match reader.facts.files.get(CPUINFO) {
         Some(punctual_model::Reading::Text(text)) => text,
         _ => reader.text(CPUINFO)?,
@@ -235,7 +237,7 @@ fn tsc(reader: &FactReader) -> Judged {
     Ok(if lacking.is_empty() {
         Verdict::Ok("is constant and nonstop".to_owned())
     } else {
-        // A host may hide the flags from a guest even if its TSC is constant.
+        // A host may hide the flags from a guest even if the TSC is constant.
         match reader.is_virtual() {
             Ok(true) => Verdict::Warn(format!(
                 "is shown to the guest without the flag {}",

@@ -9,19 +9,20 @@ use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 pub(super) enum Source {
     /// A device.
     Device,
-    /// The CPU's timer, including when another CPU forwards it.
+    /// The CPU's timer, even if another CPU forwards its interrupt.
     Timer,
     /// Another CPU.
     OtherCpu,
-    /// The counters of perf and the lockup detector; often not maskable.
+    /// Performance counters, used by perf and the lockup detector; these interrupts often cannot be
+    /// masked.
     Counters,
-    /// Something else in the kernel.
+    /// Any other part of the kernel.
     Other,
 }
 
-/// Names of timers, without a trailing number: those of Arm (arch_timer, twd, gt; dmtimer of TI),
-/// RISC-V, LoongArch, MIPS and Xen (timer), as requested by their drivers in drivers/clocksource
-/// and arch/*/kernel.
+/// Names of timers, without a trailing number: those of Arm (arch_timer, twd, gt, and TI's
+/// dmtimer), RISC-V, LoongArch, MIPS and Xen (timer), as requested by their drivers in
+/// drivers/clocksource and arch/*/kernel.
 const TIMERS: [&str; 8] = [
     "arch_timer",
     "riscv-timer",
@@ -50,7 +51,8 @@ pub(super) fn source(row: &CounterDelta) -> Source {
         return match () {
             () if is(&TIMERS) || words().any(|word| word.starts_with("mct_tick")) => Source::Timer,
             () if is(&COUNTERS) => Source::Counters,
-            // MIPS, PowerPC and Xen also number these: `IPI resched`, `xen-percpu -ipi`.
+            // MIPS, PowerPC and Xen also assign numbers to interrupts between CPUs: `IPI resched`,
+            // `xen-percpu -ipi`.
             () if words().any(|word| word.starts_with("IPI") || word == "-ipi") => Source::OtherCpu,
             () => Source::Device,
         };
@@ -60,10 +62,11 @@ pub(super) fn source(row: &CounterDelta) -> Source {
         // x86; Hyper-V; PowerPC; s390.
         "LOC" | "HVS" | "BCT" | "CLK" | "TMR" => Source::Timer,
         _ if row.name.contains("imer broadcast") => Source::Timer,
-        // x86: work that the CPU requested itself; PowerPC: doorbells; s390.
+        // x86: work that the CPU requested from itself. PowerPC: doorbells. s390: external calls
+        // and emergency signals.
         "IWI" | "DBL" | "EXC" | "EMS" => Source::OtherCpu,
         id if BETWEEN_CPUS.iter().any(|start| id.starts_with(start)) => Source::OtherCpu,
-        // s390: the totals of device interrupts.
+        // s390: totals of the device interrupts.
         "I/O" | "AIO" => Source::Device,
         _ => Source::Other,
     }
@@ -85,8 +88,8 @@ pub(super) fn counted(
     limit: impl Fn(&FactReader) -> f64,
 ) -> Judged {
     let (cpus, duration) = reader.counted()?;
-    // The counts are missing, not zero, if a table could not be read or a CPU came online or went
-    // offline during the count.
+    // If a table could not be read, or a CPU came online or went offline during the count, the
+    // counts are missing rather than zero.
     let unreadable = format!("{what}: /proc/");
     let moved = format!("{what} of CPU ");
     let sample = reader.facts.sample.iter().flat_map(|s| &s.unknown);
@@ -128,7 +131,7 @@ pub(super) fn seconds(duration: Nanos) -> f64 {
 mod tests {
     use super::*;
 
-    /// Rows of real machines.
+    /// Rows from real machines.
     #[test]
     fn each_architecture_has_its_rows() {
         for (id, name, expected) in [

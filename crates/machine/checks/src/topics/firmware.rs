@@ -1,4 +1,4 @@
-//! Checks of firmware and virtualisation, which take time without the kernel's knowledge.
+//! Checks of firmware and virtualisation, which can take CPU time without the kernel's knowledge.
 
 use punctual_model::{Severity, counted, path_of};
 
@@ -26,7 +26,7 @@ const BIOS_VENDOR: &str = "/sys/class/dmi/id/bios_vendor";
 const BIOS_VERSION: &str = "/sys/class/dmi/id/bios_version";
 const BIOS_DATE: &str = "/sys/class/dmi/id/bios_date";
 const DRM: &str = "/sys/class/drm/card#/device/uevent";
-/// Drivers of frame buffers without a graphics engine, or for guests.
+/// Drivers for frame buffers that have no graphics engine or belong to virtual machines.
 const PLAIN: [&str; 9] = [
     "simple-framebuffer",
     "efi-framebuffer",
@@ -41,14 +41,15 @@ const PLAIN: [&str; 9] = [
 const TLP_AT_BOOT: &str = "/etc/systemd/system/*.wants/tlp.service";
 const CPUPOWER_AT_BOOT: &str = "/etc/systemd/system/*.wants/cpupower.service";
 const FWUPD_TIMER: &str = "/etc/systemd/system/*.wants/fwupd-refresh.timer";
-/// Units that apply their settings at boot and then exit, with their names for users.
+/// Units that apply their settings at boot and then exit, each with the name that is shown to
+/// users.
 const MANAGERS_AT_BOOT: [(&str, &str); 2] = [
     ("tlp (at boot)", TLP_AT_BOOT),
     ("cpupower (at boot)", CPUPOWER_AT_BOOT),
 ];
 const SCRUB: &str = "/sys/devices/system/edac/mc/mc#/sdram_scrub_rate";
 const BUSY_READ: &str = path_of("busy-read-us");
-/// The trade-off that decides whether a network service should poll.
+/// The disadvantage of polling, which the user of a network service must weigh.
 const POLLING: &str = "polling takes CPU time; with PREEMPT_RT, it keeps other threads off the CPU";
 const BUSY_POLL: &str = path_of("busy-poll-us");
 
@@ -388,8 +389,8 @@ fn bios(reader: &FactReader) -> Judged {
         .into_iter()
         .filter_map(|file| reader.text(file).ok())
         .collect();
-    // The format is MM/DD/YYYY (SMBIOS 3, BIOS Release Date). Years of two digits belong to the
-    // 20th century.
+    // The format is MM/DD/YYYY (SMBIOS 3, BIOS Release Date). Two-digit years belong to the 20th
+    // century.
     let year: i64 = date
         .rsplit('/')
         .next()
@@ -445,7 +446,7 @@ fn cache_partition(reader: &FactReader) -> Judged {
         Some(punctual_model::Reading::Text(text)) => text,
         _ => reader.text(CPUINFO)?,
     };
-    // Cache allocation by level, arch/x86/include/asm/cpufeatures.h.
+    // The flags for cache allocation at each cache level: arch/x86/include/asm/cpufeatures.h.
     let can = text
         .lines()
         .filter(|line| line.starts_with("flags"))

@@ -42,7 +42,8 @@ pub(super) const AFFINITY: Check = Check {
     ..BASE
 };
 
-/// Returns the threads, by the name that `irq_thread` gives them: `irq/NUMBER-NAME`.
+/// Returns the threads, which are recognized by the name that the kernel gives them:
+/// `irq/NUMBER-NAME`.
 fn threads<'a>(reader: &FactReader<'a>) -> Result<Vec<&'a TaskFact>, Missing> {
     let tasks = reader.tasks()?;
     let handles = |task: &&TaskFact| task.kernel && task.name.starts_with("irq/");
@@ -81,7 +82,7 @@ fn affinity(reader: &FactReader) -> Judged {
             there.push((task, common));
         }
     }
-    // Threads that can run nowhere else come first.
+    // Threads that cannot run on any other CPU come first.
     there.sort_by_key(|(task, common)| task.allowed.as_ref() != Some(common));
     let said: Vec<String> = there.iter().map(|(task, _)| told(reader, task)).collect();
     for ((task, _), said) in there.iter().zip(&said).take(4) {
@@ -107,7 +108,7 @@ fn affinity(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
+/// Describes a thread: `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
 fn told(reader: &FactReader, task: &TaskFact) -> String {
     let allowed = task.allowed.clone().unwrap_or_default();
     let policy = match task.policy {

@@ -9,14 +9,15 @@ use crate::{BASE, Check, Remedy, Stance};
 pub(super) const DMA_LATENCY: &str = path_of("dma-latency-us");
 const CPUIDLE: &str = "Documentation/admin-guide/pm/cpuidle.rst";
 const RESUME: &str = path_of("resume-latency-us");
-/// Pattern of the processes that hold the device open, by PID and name, as from fuser(1).
+/// Pattern for the processes that have the device open, each with its PID and name, as fuser(1)
+/// shows them.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 
-/// Value in µs if no process requests a limit: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`.
+/// The limit in µs if no process requests one: `PM_QOS_CPU_LATENCY_DEFAULT_VALUE`.
 pub(super) const NO_REQUEST: i64 = 2_000_000_000;
 
-/// Exit latency above which an idle state is harmful. C1 takes 1 to 2 µs on x86, and the first
-/// state of Arm cores a few µs.
+/// Exit latency above which an idle state is harmful. Leaving C1 takes 1 to 2 µs on x86. Leaving
+/// the first state of an Arm core takes a few µs.
 const SHALLOW: Nanos = Nanos::from_micros(10);
 
 pub(super) const CHECK: Check = Check {
@@ -81,14 +82,15 @@ fn judge(reader: &FactReader) -> Judged {
     Ok(Verdict::Ok("are all shallow".to_owned()))
 }
 
-/// Returns whether idle CPUs spin: `idle=poll` exists only on x86 (arch/x86/kernel/process.c).
+/// Returns whether idle CPUs spin instead of sleeping. `idle=poll` exists only on x86
+/// (arch/x86/kernel/process.c).
 pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
     let x86 = reader.architecture().is_none_or(|name| name.contains("86"));
     Ok(x86 && reader.boot("idle")? == Some("poll"))
 }
 
-/// Judges deep states that are disabled only while a process keeps /dev/cpu_dma_latency open. They
-/// become available again when the last such process closes it.
+/// Judges deep states that are disabled only while a process keeps /dev/cpu_dma_latency open. The
+/// states become available again when the last such process closes the device.
 fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
     /// Programs that hold the device open until a user ends them or requests another limit.
     const LASTING: [&str; 2] = ["tuned", "punctual hold-latency"];
@@ -119,7 +121,7 @@ fn held_off(reader: &FactReader, us: i64, found: &str) -> Judged {
 }
 
 /// Describes the deepest state that the measured CPUs may use with this limit in µs. Returns `None`
-/// if all are shallow.
+/// if all of these states are shallow.
 fn deepest(reader: &FactReader, asked: Option<i64>) -> Result<Option<String>, Missing> {
     let cpus: Vec<_> = reader
         .host()

@@ -8,9 +8,9 @@ use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check, Stance};
 use punctual_model::{PERIODIC, SPINNING};
 
-/// The event with the reasons.
+/// The trace event that contains the reasons why the tick was not stopped.
 const TICK_STOP: &str = "tick_stop";
-/// Maximum number of senders in a text.
+/// Maximum number of senders that a text names.
 const NAMED_SENDERS: usize = 3;
 
 pub(super) const TICK_DEPENDENCIES: Check = Check {
@@ -113,7 +113,7 @@ pub(super) fn with_senders(reader: &FactReader, text: String) -> String {
     format!("{text}; senders: {senders}")
 }
 
-/// Formats as `shim-12 on CPU 0 to CPU 3, 120 a second, in smp_call_function_many_cond`.
+/// Formats a sender as `shim-12 on CPU 0 to CPU 3, 120 a second, in smp_call_function_many_cond`.
 fn sender(sent: &SentInterrupts, found: &Interruptions) -> String {
     let thread = sent.thread.as_deref().unwrap_or("an interrupt handler");
     let function =

@@ -1,4 +1,4 @@
-//! Checks of interrupts: their affinities, and where they were handled.
+//! Checks of interrupts: their affinities, and the CPUs that handled them.
 
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
@@ -305,7 +305,7 @@ fn on_measured<'a>(
 
 fn devices(reader: &FactReader) -> Judged {
     let (found, count) = on_measured(reader, EFFECTIVE)?;
-    // An interrupt without a handler does not occur.
+    // An interrupt without a handler never occurs.
     let handled: Vec<_> = found
         .into_iter()
         .filter_map(|(file, list)| {
@@ -338,9 +338,9 @@ fn devices(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns whether none of these interrupts occurred while the CPUs were watched. A device's queue
-/// for a CPU causes no interrupts if that CPU does no input or output, regardless of the
-/// interrupt's affinity.
+/// Returns whether none of these interrupts occurred while the CPUs were watched. Regardless of the
+/// interrupt's affinity, the queue that a device has for a CPU causes no interrupts if that CPU
+/// does no input or output.
 fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
     let Ok((cpus, duration)) = reader.counted() else {
         return false;

@@ -1,11 +1,11 @@
-//! The CPUs that irqbalance leaves alone.
+//! The CPUs to which irqbalance assigns no interrupts.
 
 use punctual_model::{CpuSet, unmask};
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::{BASE, Check, Remedy};
 
-/// Environment files of the distributions' units.
+/// Environment files that the units of the distributions use.
 const FILES: [&str; 3] = [
     "/etc/default/irqbalance",
     "/etc/sysconfig/irqbalance",
@@ -65,8 +65,9 @@ fn judge(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns the CPUs that irqbalance's environment bans, with the name of the variable. The list
-/// takes precedence over the mask unless it is empty. The value `-` is not a list and bans nothing.
+/// Returns the CPUs that irqbalance's environment bans, and the name of the variable that bans
+/// them. The variable with a list takes precedence over the one with a mask unless the list is
+/// empty. The value `-` is not a list and bans nothing.
 fn given(reader: &FactReader) -> Result<Option<(CpuSet, &'static str)>, Missing> {
     const LIST: &str = "IRQBALANCE_BANNED_CPULIST";
     const MASK: &str = "IRQBALANCE_BANNED_CPUS";

@@ -279,8 +279,8 @@ const CHECKS: &[Check] = &[
         judge: |reader| {
             reader.elsewhere()?;
             let foreign = |task: &&TaskFact| {
-                // A real-time thread on these CPUs is the application, or scheduler-other-rt
-                // reports it.
+                // A real-time thread on these CPUs is either the application, or the check
+                // scheduler-other-rt reports it.
                 let ordinary = ![1, 2, 6].contains(&task.policy);
                 !task.kernel && ordinary && task.pid != 1 && reader.cpus.contains(task.last_cpu)
             };
@@ -410,7 +410,7 @@ fn managed_interrupts(reader: &FactReader) -> Judged {
         let found = "is set, but managed_irq needs Linux 5.6 or later".to_owned();
         return Ok(Verdict::Fail(found));
     }
-    // This file contains CPUs only if the kernel has the option.
+    // This file lists CPUs only if the kernel is built with the option.
     let isolates = reader.host().processor.isolated.get();
     match reader.obeys("isolcpus", "CONFIG_CPU_ISOLATION") {
         Ok(Obeyed::No) => Ok(Verdict::Fail(
@@ -444,14 +444,14 @@ fn services(reader: &FactReader) -> Judged {
     Ok(reader.leaves_alone(&cpus))
 }
 
-/// Returns *fail* if there are tasks of a kind, and names the most common ones.
+/// Returns *fail* if there are any such tasks, and names the most common ones.
 fn crowd(reader: &FactReader, kind: impl Fn(&&TaskFact) -> bool, what: &str) -> Judged {
     let tasks = reader.tasks()?;
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut count = 0;
     for task in tasks.iter().filter(kind) {
         count += 1;
-        // kworker/1:2-events and kworker/u8:0 are the same kind.
+        // kworker/1:2-events and kworker/u8:0 are of the same kind.
         let name = task.name.split(['/', ':']).next().unwrap_or_default();
         *by_name.entry(name).or_default() += 1;
     }

@@ -1,4 +1,5 @@
-//! Checks of the running kernel and its command line. Its options are in `kernel/options.rs`.
+//! Checks of the running kernel and its command line. The checks of its build options are in
+//! `kernel/options.rs`.
 
 use punctual_model::Severity;
 
@@ -20,7 +21,8 @@ const EFI: &str = "/sys/firmware/efi/runtime";
 const EFI_WORK: &str = "/sys/devices/virtual/workqueue/efi_runtime/cpumask";
 const TAINTED: &str = "/proc/sys/kernel/tainted";
 
-/// Parameters for checking and recording at run time, and the values that switch them off.
+/// Parameters that make the kernel check or record something at run time, and the values that
+/// switch them off.
 const DEBUG_PARAMETERS: [(&str, &[&str]); 9] = [
     ("slub_debug", &["-"]),
     ("slab_debug", &["-"]),
@@ -67,7 +69,7 @@ const CHECKS: &[Check] = &[
             Ok(match model.as_str() {
                 "full" | "rt" => Verdict::Ok(format!("is {model}")),
                 // Lazy preemption delays only ordinary threads: the fair class calls
-                // resched_curr_lazy of kernel/sched/core.c.
+                // resched_curr_lazy in kernel/sched/core.c.
                 "lazy" => Verdict::Ok(
                     "is lazy: real-time threads preempt at once, ordinary threads at the tick"
                         .to_owned(),

@@ -1,24 +1,25 @@
-//! Advice how a user of this machine gets real-time priority and locked memory without root: by
-//! groups with these rights in limits.conf(5), or by the package that creates such a group.
+//! Advice on how a user of this machine can get real-time priority and locked memory without being
+//! root: through a group that has these rights in limits.conf(5), or through a package that creates
+//! such a group.
 
 use crate::Role;
 use crate::fact_reader::FactReader;
 
 pub(super) const LIMIT_FILES: &str = "/etc/security/limits.d/*.conf";
 pub(super) const LIMIT_FILE: &str = "/etc/security/limits.conf";
-/// D-Bus starts RealtimeKit with this file if it is installed.
+/// The file with which D-Bus starts RealtimeKit. It exists only if RealtimeKit is installed.
 pub(super) const REALTIME_KIT: &str =
     "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";
 
-/// Distributions (ID of os-release(5)) with a package that creates a group with these rights; then
-/// the command to install the package, and the group.
+/// Distributions (ID in os-release(5)) that have a package which creates a group with these rights.
+/// The other two columns are the command that installs the package, and the group.
 const PACKAGES: [(&str, &str, &str); 3] = [
     ("arch", "sudo pacman -S realtime-privileges", "realtime"),
     ("manjaro", "sudo pacman -S realtime-privileges", "realtime"),
     ("fedora", "sudo dnf install realtime-setup", "realtime"),
 ];
 
-/// Returns how a user of this machine gets `item` (`rtprio`, `memlock`).
+/// Returns advice on how a user of this machine can get `item` (`rtprio`, `memlock`).
 pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     let mut files = reader.files(LIMIT_FILES).unwrap_or_default();
     files.extend(reader.text(LIMIT_FILE).ok().map(|text| (LIMIT_FILE, text)));
@@ -26,7 +27,7 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
         let lines = text.lines().filter_map(|line| granted(line, item));
         lines.map(move |(whom, value)| (*file, whom, value))
     });
-    // A group, which any user can join, is better than the name of one user.
+    // A group is better than a single user, because any user can join it.
     let best = granted.max_by_key(|(_, whom, value)| (whom.starts_with('@'), number(value)));
     let login = "then log out and in again";
     match best {
@@ -46,8 +47,9 @@ pub(super) fn grant(reader: &FactReader, item: &str) -> String {
     }
 }
 
-/// Returns a remark if RealtimeKit is installed, because users need no root for it. Its defaults
-/// are in rtkit-daemon(8), `--max-realtime-priority` and `--rttime-usec-max`.
+/// Returns a remark if RealtimeKit is installed, because users can use it without being root. Its
+/// defaults are documented in rtkit-daemon(8) under `--max-realtime-priority` and
+/// `--rttime-usec-max`.
 pub(super) fn kit(reader: &FactReader) -> &'static str {
     match reader.text(REALTIME_KIT) {
         Ok(_) => {
@@ -58,7 +60,8 @@ pub(super) fn kit(reader: &FactReader) -> &'static str {
     }
 }
 
-/// Returns the group or user that gets `item` by a line of limits.conf(5), and the value.
+/// Returns the group or user to which a line of limits.conf(5) grants `item`, and the granted
+/// value.
 fn granted<'a>(line: &'a str, item: &str) -> Option<(&'a str, &'a str)> {
     let line = line.split('#').next().unwrap_or_default();
     let mut words = line.split_whitespace();
@@ -80,8 +83,8 @@ fn package(reader: &FactReader) -> Option<(&'static str, &'static str)> {
     found.map(|(_, install, group)| (*install, *group))
 }
 
-/// Returns commands that write a limits file. Most systems have the group `audio`; the group
-/// `realtime` is created.
+/// Returns commands that write a limits file. The group `audio` exists on most systems; the group
+/// `realtime` must be created.
 fn by_hand(role: Role, login: &str) -> String {
     let (make, group) = match role {
         Role::Audio => ("", "audio"),

@@ -20,7 +20,8 @@ const THP: &str = path_of("thp");
 const SWAPS: &str = "/proc/swaps";
 const DIRTY_BYTES: &str = "/proc/sys/vm/dirty_background_bytes";
 const HUGE: &str = "/sys/kernel/mm/hugepages/*/nr_hugepages";
-/// `#` matches only sizes below 1 KiB, which are in bytes: such objects are freed most often.
+/// `#` matches only a number, so the pattern covers only sizes below 1 KiB, which have no unit
+/// suffix. Objects of these sizes are freed most often.
 const SLAB_PARTIAL: &str = "/sys/kernel/slab/kmalloc-#/cpu_partial";
 const CRASH: &str = "/sys/kernel/kexec_crash_size";
 const MOUNTS: &str = "/proc/mounts";

@@ -1,4 +1,5 @@
-//! The topics of the audit, one file each. They contain knowledge but no generic code.
+//! The topics of the audit, one file each. They contain knowledge about the machine but no generic
+//! code.
 
 mod clock;
 mod counting;

@@ -1,5 +1,5 @@
-//! Checks of the network: queues, delayed packets, time stamps. The routing of packets to CPUs is
-//! among the interrupts.
+//! Checks of the network: queues, delayed packets, time stamps. The routing of packets to CPUs
+//! belongs to the topic of interrupts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-/// Files that exist only for network cards: they have a device; loopback, bridges and tunnels do
+/// Files that exist only for network cards. Cards have a device; loopback, bridges and tunnels do
 /// not.
 const CARD: &str = "/sys/class/net/*/device/uevent";
 const QUEUE: &str = path_of("rps-cpus");
 const FLUSH: &str = path_of("gro-flush-ns");
-/// Pattern that is not a file but each card's answer, such as `adaptive-rx off, rx-usecs 3,
-/// rx-frames 32`.
+/// Pattern that stands not for a file but for the answer of each card, such as `adaptive-rx off,
+/// rx-usecs 3, rx-frames 32`.
 const COALESCING: &str = "ethtool -c *";
 
 /// Roles that wait for packets.
@@ -164,7 +164,7 @@ fn queues(reader: &FactReader) -> Judged {
     })
 }
 
-/// Checks that packets matter for this role.
+/// Returns *not applicable* if packets do not matter for this role.
 fn for_packets(reader: &FactReader) -> Result<(), Missing> {
     if PACKETS.contains(&reader.role) {
         Ok(())
@@ -234,7 +234,7 @@ fn coalescing(reader: &FactReader) -> Judged {
     }
 }
 
-/// Returns each card and its answer.
+/// Returns each card with its answer.
 fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
     let all = reader.facts.files.iter();
     let answers: Vec<(&str, &Reading)> = all
@@ -242,7 +242,7 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
         .map(|(name, reading)| (name.as_str(), reading))
         .collect();
     if answers.is_empty() {
-        // If nothing matched, the entry for the pattern itself has the reason.
+        // If nothing matched, the reason is in the entry for the pattern itself.
         Err(match reader.text(COALESCING) {
             Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
             Err(missing) => missing,
@@ -253,8 +253,8 @@ fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, M
     }
 }
 
-/// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt at
-/// once. Parameters that the driver lacks are left out.
+/// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt
+/// immediately. Parameters that the driver does not report are left out.
 fn delay(text: &str) -> Result<Option<String>, Missing> {
     let wrong = || {
         Missing::unknown(format!(

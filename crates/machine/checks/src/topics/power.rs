@@ -288,7 +288,8 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Without cpufreq, firmware or a host controls the frequency, so it is unknown.
+/// Without cpufreq, the firmware or the host of a virtual machine controls the frequency, so it is
+/// unknown.
 fn no_cpufreq(missing: Missing) -> Missing {
     match missing {
         Missing::NotApplicable(_) => Missing::unknown(

@@ -1,4 +1,4 @@
-//! The CPUs whose RCU callbacks are offloaded: `rcu_init_nohz` of kernel/rcu/tree_nocb.h.
+//! The CPUs whose RCU callbacks are offloaded (kernel/rcu/tree_nocb.h, `rcu_init_nohz`).
 
 use punctual_model::CpuSet;
 
@@ -6,8 +6,8 @@ use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
 
 /// Without this option no CPU is offloaded, regardless of the command line.
 pub(super) const OFFLOADING: &str = "CONFIG_RCU_NOCB_CPU";
-/// Options that offload all CPUs if neither rcu_nocbs nor nohz_full is given: since Linux 5.19, and
-/// up to 4.12.
+/// Options that offload all CPUs if neither rcu_nocbs nor nohz_full is given. The first exists
+/// since Linux 5.19, the second up to 4.12.
 const BY_DEFAULT: [&str; 2] = ["CONFIG_RCU_NOCB_CPU_DEFAULT_ALL", "CONFIG_RCU_NOCB_CPU_ALL"];
 
 pub(super) fn callbacks(reader: &FactReader) -> Judged {
@@ -43,7 +43,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
         Some("") => format!("are run on CPU {open}: rcu_nocbs is set without a list of CPUs"),
         _ => format!("are run on CPU {open}"),
     });
-    // Each of the two parameters replaces the default.
+    // If either of the two parameters is given, the default does not apply.
     if nocbs.is_some() || !full.is_empty() {
         return Ok(run);
     }
@@ -55,7 +55,7 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
     if states.iter().all(|(_, state)| *state == Some(false)) {
         return Ok(run);
     }
-    // Without these parameters, the threads exist only if offloading is the default.
+    // Without these parameters, offloading threads exist only if offloading is the default.
     let there = has_threads(reader).map_err(|missing| match missing {
         Missing::NotApplicable(why) | Missing::Unknown(why) => Missing::unknown(format!(
             "rcu_nocbs is not set, and it is unknown whether the kernel has {}: {why}",
@@ -79,7 +79,7 @@ pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
     }
 }
 
-/// Returns the CPUs in nohz_full as accepted by the kernel, or none if it reports none.
+/// Returns the nohz_full CPUs that the kernel has accepted, or none if the kernel reports none.
 fn nohz_full(reader: &FactReader) -> CpuSet {
     let fact = &reader.host().processor.nohz_full;
     reader.fact(fact).cloned().unwrap_or_default()
@@ -87,11 +87,12 @@ fn nohz_full(reader: &FactReader) -> CpuSet {
 
 /// Returns whether the kernel can offload, according to its configuration. If the configuration is
 /// unknown, the file nohz_full (CONFIG_NO_HZ_FULL selects the option) or threads that run callbacks
-/// prove it.
+/// are proof.
 fn built(reader: &FactReader) -> Option<bool> {
     let fact = &reader.host().processor.nohz_full;
     let file = fact.get().is_some() && fact.source.ends_with("/nohz_full");
-    // CPUs in the file nohz_full prove it, even without a kernel configuration.
+    // If the file nohz_full lists CPUs, the kernel can offload, even if its configuration is
+    // unknown.
     if fact.get().is_some_and(|cpus| !cpus.is_empty()) {
         return Some(true);
     }

@@ -1,5 +1,5 @@
-//! Checks of the application's permissions. They are read from the process that captures the facts,
-//! so run the audit as the user that runs the application.
+//! Checks of the application's permissions. The permissions are those of the process that captures
+//! the facts, so run the audit as the user who runs the application.
 
 use punctual_model::{CpuSet, Reading, Severity, path_of};
 
@@ -26,7 +26,7 @@ const V1_EXCLUSIVE: &str = "/sys/fs/cgroup/cpuset{cgroup:cpuset}/cpuset.cpu_excl
 const DMA_LATENCY: &str = path_of("dma-latency-us");
 const TRACING: &str = "/sys/kernel/tracing/current_tracer";
 
-/// Bits of capabilities(7).
+/// Bit numbers of capabilities(7).
 const IPC_LOCK: u32 = 14;
 const SYS_NICE: u32 = 23;
 
@@ -99,7 +99,7 @@ const CHECKS: &[Check] = &[
                 Verdict::Ok(format!("CPU {allowed}"))
             } else {
                 // Isolation removes CPUs from the default affinity. A program that requests these
-                // CPUs gets them, unless a cpuset forbids it.
+                // CPUs still gets them, unless a cpuset forbids it.
                 Verdict::Warn(format!(
                     "CPU {outside} is missing: the program must set its affinity, and its cpuset \
                      must allow this CPU"
@@ -274,7 +274,7 @@ const CHECKS: &[Check] = &[
     },
 ];
 
-/// Checks whether a file may be read. A refusal is a result here, not a missing fact.
+/// Checks whether a file may be read. For this check, a refusal is a result and not a missing fact.
 fn may(read: Result<&str, Missing>, yes: &str) -> Judged {
     match read {
         Ok(_) => Ok(Verdict::Ok(yes.to_owned())),
@@ -294,7 +294,7 @@ fn group_cpus(reader: &FactReader) -> Result<CpuSet, Missing> {
     first.parse().map_err(unreadable)
 }
 
-/// Returns the groups in a file, the innermost first, with their texts.
+/// Returns the groups in a file, innermost first, with their texts.
 fn groups(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines()
         .map(|line| line.split_once(' ').unwrap_or((line, "")))
@@ -354,7 +354,7 @@ fn status<'a>(reader: &FactReader<'a>, name: &str) -> Result<&'a str, Missing> {
     Ok(value)
 }
 
-/// Checks that a limit is high enough, or that a capability replaces it.
+/// Checks that a limit is high enough, or that a capability makes it irrelevant.
 fn limit(reader: &FactReader, name: &str, capability: u32, least: u64) -> Judged {
     let capable = status(reader, "CapEff:")
         .ok()

@@ -21,8 +21,8 @@ const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
-/// Programs that start other programs or work periodically. The kernel truncates process names to
-/// 15 characters (proc_pid_comm(5)).
+/// Programs that start other programs or do periodic work. The kernel truncates process names to 15
+/// characters (proc_pid_comm(5)).
 const BY_THE_CLOCK: [&str; 9] = [
     "cron",
     "crond",
@@ -35,7 +35,7 @@ const BY_THE_CLOCK: [&str; 9] = [
     "tracker-miner-f",
 ];
 
-/// Kernel threads that process work which other threads queued on a CPU.
+/// Kernel threads that process work queued on a CPU by other threads.
 const WORKING_OFF: [&str; 4] = ["ksoftirqd", "ktimers", "rcuc", "rcub"];
 
 /// The first version with a fair server.
@@ -368,7 +368,7 @@ fn fair_server(reader: &FactReader) -> Judged {
     Ok(if reader.role.spins() {
         Verdict::new(reserved == 0, found)
     } else {
-        // A thread that sleeps leaves CPU time to others.
+        // A thread that sleeps leaves CPU time for other threads.
         Verdict::Ok(found)
     })
 }

@@ -1,4 +1,4 @@
-//! Checks of steal time: time that the hypervisor gave to others.
+//! Checks of steal time: time during which the hypervisor ran something else.
 
 use punctual_model::Severity;
 
@@ -42,8 +42,8 @@ fn judge(reader: &FactReader) -> Judged {
         let found = format!("{most} of {duration} on CPU {cpu}");
         return Ok(Verdict::Fail(found));
     }
-    // Hyper-V and others never report any. Zero is only meaningful if steal time was reported at
-    // least once.
+    // Hyper-V and some other hypervisors never report any steal time. Zero is only meaningful if
+    // steal time was reported at least once.
     match since_boot(reader)? {
         0 => Err(Missing::unknown(format!(
             "none since boot, but the hypervisor{} may not report stolen time",
@@ -58,7 +58,8 @@ fn judge(reader: &FactReader) -> Judged {
     }
 }
 
-/// Returns the ticks of steal time of all CPUs since boot: the eighth number of the first line.
+/// Returns the ticks of steal time of all CPUs since boot, which is the eighth number of the first
+/// line.
 fn since_boot(reader: &FactReader) -> Result<u64, Missing> {
     let text = reader.always(reader.text(STAT))?;
     let all = text.lines().find_map(|line| line.strip_prefix("cpu "));

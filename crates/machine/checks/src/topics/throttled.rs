@@ -7,9 +7,9 @@ use crate::{BASE, Check};
 
 /// File that exists only for Intel processors (arch/x86/kernel/cpu/mce/therm_throt.c).
 const COUNT: &str = "/sys/devices/system/cpu/cpu#/thermal_throttle/core_throttle_count";
-/// State from the firmware of the Raspberry Pi, in its own kernels. Bits 1 and 2 (frequency capped,
-/// throttled) and 3 (soft temperature limit) are the current state. The same bits from bit 16 on
-/// are the state since boot.
+/// State that the Raspberry Pi's firmware reports, in the Raspberry Pi's own kernels. Bits 1 and 2
+/// (frequency capped, throttled) and 3 (soft temperature limit) are the current state. The same
+/// bits, shifted left by 16, are the state since boot.
 const RASPBERRY_PI: &str = "/sys/devices/platform/soc/soc:firmware/get_throttled";
 const KIND: &str = "/sys/class/thermal/cooling_device#/type";
 /// Current state of a cooling device. It is 0 if the device does not slow anything down.
@@ -73,7 +73,7 @@ fn raspberry_pi(text: &str) -> Judged {
 }
 
 /// Returns the cooling devices that currently slow down processors: `cpufreq-cpu0` and
-/// `thermal-cpufreq-0` of Arm, `Processor` of ACPI, `idle_inject`.
+/// `thermal-cpufreq-0` on Arm, `Processor` from ACPI, and `idle_inject`.
 fn slowed_now(reader: &FactReader) -> Option<String> {
     let kinds = reader.files(KIND).ok()?;
     let slows = |kind: &str| {

@@ -1,4 +1,4 @@
-//! Checks of topology: resources that the measured CPUs share with others.
+//! Checks of topology, that is, of resources that the measured CPUs share with others.
 
 use std::collections::BTreeSet;
 
@@ -172,7 +172,7 @@ fn whole_cores(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns the nodes of the measured CPUs.
+/// Returns the memory nodes of the measured CPUs.
 fn nodes(reader: &FactReader) -> Result<BTreeSet<String>, Missing> {
     let mut nodes = BTreeSet::new();
     for (file, list) in reader.files(NODE_CPUS)? {
@@ -204,7 +204,7 @@ fn one_node(reader: &FactReader) -> Judged {
     Ok(match list.as_slice() {
         [] => return Err(Missing::unknown("no NUMA node contains the measured CPUs")),
         [one] => Verdict::Ok((*one).to_owned()),
-        // If all CPUs of a machine are measured, they necessarily are on all its nodes.
+        // If all CPUs of a machine are measured, they are necessarily on all of its nodes.
         more if reader.others.is_empty() => {
             Verdict::Warn(format!("{} (all CPUs)", more.join(", ")))
         }

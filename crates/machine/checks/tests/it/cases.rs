@@ -1,4 +1,4 @@
-//! For each check, cases that are ok, not ok, and unknown.
+//! For each check, cases in which it is ok, not ok, and unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ fn machine() -> FactSet {
     }
 }
 
-/// Returns the recorded events of CPUs 2 and 3 over two seconds, which are empty at first.
+/// Returns the recorded events of CPUs 2 and 3 over two seconds, initially empty.
 fn interruptions(facts: &mut FactSet) -> &mut Interruptions {
     let none = Interruptions {
         duration: Nanos::from_secs(2),
@@ -43,8 +43,8 @@ fn interruptions(facts: &mut FactSet) -> &mut Interruptions {
     fact.value.as_mut().unwrap()
 }
 
-/// Returns a complete configuration with these lines. If it does not mention an option, the kernel
-/// does not have it.
+/// Returns a complete configuration with these lines. An option that the configuration does not
+/// mention does not exist in the kernel.
 fn whole_config(lines: &str) -> String {
     let others: String = (0..300).map(|n| format!("CONFIG_X{n}=y\n")).collect();
     format!("# Linux/x86 6.12.0 Kernel Configuration\n{others}{lines}\n")
@@ -65,7 +65,7 @@ fn task(text: &str) -> TaskFact {
     }
 }
 
-/// Returns the counts of CPU 2 over one second, which are empty at first.
+/// Returns the counts of CPU 2 over one second, initially empty.
 fn sample(facts: &mut FactSet) -> &mut CpuInterference {
     let sample = facts.sample.get_or_insert_with(|| Interference {
         duration_ns: Nanos::from_secs(1),
@@ -180,7 +180,7 @@ fn change(facts: &mut FactSet, request: &mut Request, name: &str, value: &str) {
     }
 }
 
-/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for one without
+/// Applies one file of a case: `path=text`, `path!` for a missing file, `path~` for a file without
 /// permission to read. A pattern that matched nothing is written with `%` instead of `#`.
 fn file(facts: &mut FactSet, text: &str) {
     if let Some(path) = text.strip_suffix('!') {
@@ -220,7 +220,7 @@ fn ids() -> BTreeSet<String> {
     all.collect()
 }
 
-/// Checks that only report and never find a problem.
+/// Checks that only report a state and never find a problem.
 const REPORTS: [&str; 5] = [
     "memory-crash-kernel",
     "power-mitigations",
@@ -330,8 +330,7 @@ fn unreadable_file_is_unknown_with_reason() {
             cpus: Some("2-3".parse().unwrap()),
         };
         for finding in audit(&facts, &request).unwrap().findings {
-            // The measured and the online CPUs are known nevertheless, and these checks need no
-            // more.
+            // The measured and the online CPUs are still known, and these checks need nothing else.
             if ["topology-boot-cpu", "isolation-skewed-ticks"].contains(&finding.id.as_str()) {
                 continue;
             }
@@ -395,7 +394,7 @@ fn each_check_is_described_in_full() {
     assert!(seen.len() >= 90, "{} checks", seen.len());
 }
 
-/// A file that a check reads but does not declare would never be captured.
+/// A file that a check reads but does not declare would not be captured on real machines.
 #[test]
 fn what_is_read_is_declared() {
     let declared = patterns();
@@ -524,7 +523,7 @@ fn expected_worst_latency_is_100000_cycles() {
     assert_eq!(at(&facts).max_ns, None);
 }
 
-/// Facts of another user can contain anything.
+/// Facts from another user can contain anything.
 mod hostile {
     use super::*;
     use proptest::prelude::*;
@@ -551,8 +550,8 @@ mod hostile {
     }
 }
 
-/// The advice for users without root depends on this machine: an existing group, a package of the
-/// distribution, or a file.
+/// The advice for users without root depends on this machine: it names an existing group, a package
+/// of the distribution, or a file.
 #[test]
 fn real_time_advice_depends_on_the_machine() {
     let kit = "/usr/share/dbus-1/system-services/org.freedesktop.RealtimeKit1.service";

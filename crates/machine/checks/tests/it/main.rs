@@ -1,4 +1,4 @@
-//! The audit of simulated and recorded machines, in one program.
+//! Tests the audit of simulated and recorded machines. All tests are in one program.
 
 // Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,5 @@
-//! Tests that a finding judges every setting in guides and tools, or that there is a reason why
-//! not.
+//! Tests that every setting from guides and tools is judged by a finding, or that there is a reason
+//! why it is not.
 
 use std::collections::BTreeSet;
 

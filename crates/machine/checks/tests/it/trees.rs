@@ -1,4 +1,4 @@
-//! Complete audits of each kind of machine.
+//! Tests complete audits of each kind of machine.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn tree(name: &str) -> FactSet {
     Host::new(trees.join(name)).capture(&patterns())
 }
 
-/// Formats an audit as lines, so that snapshots show changes of a check.
+/// Formats an audit as lines, so that snapshots show when the result of a check changes.
 fn lines(facts: &FactSet, role: &str, cpus: Option<&str>) -> String {
     let request = Request {
         role: role.parse().unwrap(),

@@ -1,4 +1,4 @@
-//! Differences of counters between two times.
+//! Differences of counters between two points in time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,9 @@ use super::Counters;
 use super::stat::Stat;
 use super::table::{Row, Table};
 
-/// Length of a clock tick of /proc/stat in nanoseconds. `USER_HZ` is 100 on every architecture that
-/// Rust supports well (`include/uapi/asm-generic/param.h`; Alpha is not one of them).
+/// Length in nanoseconds of a clock tick, the unit of times in /proc/stat. `USER_HZ` is 100 on
+/// every architecture that Rust supports well (`include/uapi/asm-generic/param.h`; Alpha is not one
+/// of them).
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
 /// Value at which an interrupt counter wraps: most have 32 bits (`kstat_irqs`, `irq_cpustat_t`).
@@ -22,11 +23,11 @@ impl Counters {
     /// A counter can also decrease. A 32-bit counter is assumed to have wrapped if the old value
     /// was in the upper half of its range and the new one is in the lower half. Otherwise it was
     /// reset (an interrupt was released and requested again), and the new value is a lower bound of
-    /// the increase. Steal time, throttling and context switches have 64 bits. If they decrease, as
-    /// steal time did on some kernels, the result is zero.
+    /// the increase. Steal time, throttling and context switches have 64 bits. If one of them
+    /// decreases, as steal time did on some kernels, the result is zero.
     ///
-    /// The interrupts of a CPU that came online or went offline in between are unknown, because the
-    /// kernel shows only online CPUs; `unknown` lists them.
+    /// If a CPU came online or went offline in between, its interrupts are unknown, because the
+    /// kernel shows only online CPUs. `unknown` lists such CPUs.
     pub fn since(&self, before: &Self, measured: &CpuSet, duration: Nanos) -> Interference {
         let mut unknown = before.unknown.clone();
         unknown.extend(self.unknown.iter().cloned());
@@ -77,7 +78,7 @@ impl Counters {
     }
 }
 
-/// Returns the increase of a 32-bit counter: see [`Counters::since`].
+/// Returns the increase of a 32-bit counter, as described for [`Counters::since`].
 fn moved(new: u64, old: u64) -> u64 {
     const HALF: u64 = WRAP / 2;
     if new >= old {
@@ -123,7 +124,7 @@ fn by_id(tables: Pair) -> Option<ById> {
 
 impl ById<'_> {
     /// Returns the counters of one CPU that changed, or none if only one of the tables has the CPU.
-    /// A row that only the newer table has counted from zero.
+    /// A row that exists only in the newer table is assumed to have started at zero.
     fn for_cpu(&self, cpu: u32) -> Vec<CounterDelta> {
         let (Some(new), Some(old)) = (self.new.column(cpu), self.old.column(cpu)) else {
             return Vec::new();
@@ -145,8 +146,8 @@ impl ById<'_> {
     }
 }
 
-/// Returns a line for each changed counter of the whole machine: these are errors of the interrupt
-/// controller, which belong to no CPU.
+/// Returns a line for each changed counter of the whole machine. Such counters count errors of the
+/// interrupt controller, which belong to no CPU.
 fn moved_machine_wide(tables: Pair) -> Vec<String> {
     let Some((new, old)) = tables else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The kernel's counters of each CPU: their values, and their changes between two times.
+//! The kernel's counters of each CPU: their values, and their changes between two points in time.
 
 mod delta;
 pub(crate) use delta::TICK_NS;
@@ -19,17 +19,17 @@ use crate::root::{Root, number};
 use stat::Stat;
 pub(crate) use table::Table;
 
-/// Model-specific register with the SMI count of 64-bit Intel processors since Nehalem
+/// Model-specific register that contains the SMI count of 64-bit Intel processors since Nehalem
 /// (`MSR_SMI_COUNT`, Intel's Software Developer's Manual, volume 4).
 const SMI_COUNT: u64 = 0x34;
 
-/// Values of the kernel's counters at one time. [`Counters::since`] returns the difference of two
-/// of them.
+/// Values of the kernel's counters at one point in time. [`Counters::since`] returns the difference
+/// of two of them.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// /proc/interrupts: a column for each online CPU.
+    /// /proc/interrupts, with a column for each online CPU.
     interrupts: Option<Table>,
-    /// /proc/softirqs: a column for each possible CPU.
+    /// /proc/softirqs, with a column for each possible CPU.
     softirqs: Option<Table>,
     /// /proc/stat.
     stat: Option<Stat>,
@@ -37,13 +37,13 @@ pub struct Counters {
     throttled: BTreeMap<u32, u64>,
     /// System management interrupts of each CPU.
     smis: BTreeMap<u32, u64>,
-    /// Reasons why values could not be read, each reason once.
+    /// Reasons why values could not be read, without duplicates.
     unknown: Vec<String>,
 }
 
 impl Counters {
-    /// Reads all counters. `vendor` is the processor's vendor: on processors of other vendors than
-    /// Intel, the SMI count's register has another meaning.
+    /// Reads all counters. `vendor` is the processor's vendor: on processors of vendors other than
+    /// Intel, the register of the SMI count has another meaning.
     pub(crate) fn read(root: &Root, vendor: Option<&str>) -> Self {
         let mut counters = Self::default();
         counters.interrupts = counters.note_table(root, "interrupts", "/proc/interrupts");
@@ -78,7 +78,7 @@ impl Counters {
         counters
     }
 
-    /// Returns the values that could not be read, each with the reason.
+    /// Returns a list of the values that could not be read, each with the reason.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
     }
@@ -109,8 +109,8 @@ impl Counters {
         self.note(what, file, Table::parse(&text))
     }
 
-    /// Reads one number for each CPU, from `pattern` with `*` replaced by the CPU. CPUs that fail
-    /// for the same reason share one line.
+    /// Reads one number per CPU from the file that `pattern` names, with `*` replaced by the CPU.
+    /// CPUs that fail for the same reason share one line.
     fn note_by_cpu<E: Display>(
         &mut self,
         what: &str,

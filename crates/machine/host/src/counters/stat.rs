@@ -7,7 +7,7 @@ use punctual_model::CpuSet;
 /// Counters of /proc/stat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Steal time of each online CPU, in ticks; `None` if the kernel does not count it.
+    /// Steal time of each online CPU, in ticks; `None` if the kernel does not count steal time.
     steal: BTreeMap<u32, Option<u64>>,
     /// Context switches since boot.
     pub(super) context_switches: Option<u64>,
@@ -18,7 +18,7 @@ pub(super) struct Stat {
 const STEAL: usize = 7;
 
 impl Stat {
-    /// Parses the known lines and skips others.
+    /// Parses the known lines and skips all others.
     pub(super) fn parse(text: &str) -> Self {
         let mut stat = Self::default();
         for line in text.lines() {

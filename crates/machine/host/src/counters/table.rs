@@ -1,14 +1,14 @@
-//! The tables of /proc/interrupts and /proc/softirqs: a header with CPUs, then a row for each
-//! counter with a column for each CPU.
+//! The tables of /proc/interrupts and /proc/softirqs: a header that lists CPUs, then one row per
+//! counter with one column per CPU.
 
 use crate::NoHeader;
 
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// CPU of each column. /proc/interrupts leaves out offline CPUs: `CPU0 CPU2`.
+    /// CPU of each column. /proc/interrupts leaves out offline CPUs, for example `CPU0 CPU2`.
     cpus: Vec<u32>,
-    /// Numbered rows in ascending order, then the named ones in the kernel's order.
+    /// Numbered rows in ascending order, followed by the named rows in the kernel's order.
     rows: Vec<Row>,
     /// Counters that are not per CPU: `ERR`, `MIS`.
     machine_wide: Vec<(String, u64)>,
@@ -19,8 +19,8 @@ pub(crate) struct Table {
 pub(crate) struct Row {
     /// ID of the counter, such as `24`, `LOC` or `TIMER`.
     pub(crate) id: String,
-    /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or the ID if the kernel shows no
-    /// more.
+    /// Chip, trigger and device, such as `IO-APIC 4-edge ttyS0`, or only the ID if the kernel shows
+    /// nothing else.
     pub(crate) name: String,
     /// Counts of the CPUs, in the order of the table's columns.
     counts: Vec<u64>,
@@ -31,8 +31,8 @@ pub(crate) struct Row {
 const MACHINE_WIDE: [&str; 3] = ["ERR", "MIS", "Err"];
 
 impl Table {
-    /// Parses a table. Fails only if the header is missing. Skips lines that are not rows, and the
-    /// second of two rows with the same ID.
+    /// Parses a table. Fails only if the header is missing. Lines that are not rows are skipped, as
+    /// is the second of two rows with the same ID.
     pub(crate) fn parse(text: &str) -> Result<Self, NoHeader> {
         let mut lines = text.lines();
         let cpus: Vec<u32> = lines

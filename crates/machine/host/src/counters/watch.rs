@@ -1,4 +1,4 @@
-//! A few counters of one CPU for frequent reads: the causes of gaps in a spinning thread.
+//! Reads a few counters of one CPU frequently, to find the causes of gaps in a spinning thread.
 
 use std::fs::File;
 use std::io;
@@ -15,17 +15,18 @@ pub struct CpuCounts {
     /// Interrupts of all kinds, including NMIs (`/proc/interrupts`). `None` if the file or the
     /// CPU's column is missing.
     pub interrupts: Option<u64>,
-    /// Steal time, in steps of a clock tick (`/proc/stat`).
+    /// Steal time, with a resolution of one clock tick (`/proc/stat`).
     pub steal: Option<Nanos>,
-    /// System management interrupts (MSR 0x34 of Intel processors, through `/dev/cpu/N/msr`, which
-    /// only root can read).
+    /// System management interrupts (MSR 0x34 of Intel processors, read through `/dev/cpu/N/msr`,
+    /// which only root can read).
     pub smis: Option<u64>,
 }
 
-/// Reads the counters of one CPU repeatedly. Its files stay open, and it allocates no memory after
+/// Reads the counters of one CPU repeatedly. The files stay open, and no memory is allocated after
 /// the first read.
 ///
-/// Read it in a thread on that CPU: reading the register of another CPU interrupts that CPU.
+/// Use this in a thread that runs on that CPU, because reading the register of another CPU
+/// interrupts that CPU.
 #[derive(Debug)]
 pub struct CpuWatch {
     cpu: u32,
@@ -48,7 +49,7 @@ impl CpuWatch {
         }
     }
 
-    /// Reads the counters; `None` for those that cannot be read.
+    /// Reads the counters. Those that cannot be read are `None`.
     pub fn read(&mut self) -> CpuCounts {
         let Self {
             cpu,
@@ -58,7 +59,7 @@ impl CpuWatch {
             buffer,
         } = self;
         let cpu = *cpu;
-        // The register comes first, because reading the other two files takes longer.
+        // The register is read first, because reading the other two files takes longer.
         let smis = msr.as_ref().and_then(smi_count);
         let steal = stat
             .as_ref()
@@ -74,7 +75,7 @@ impl CpuWatch {
     }
 }
 
-/// Reads the steal time of all CPUs repeatedly. Its file stays open, and it allocates no memory
+/// Reads the steal time of all CPUs repeatedly. The file stays open, and no memory is allocated
 /// after the first read.
 #[derive(Debug)]
 pub struct StealWatch {
@@ -87,7 +88,7 @@ impl StealWatch {
     pub const STEP: Nanos = Nanos(TICK_NS);
 
     /// # Errors
-    /// `/proc/stat` cannot be opened.
+    /// Returns an error if `/proc/stat` cannot be opened.
     pub(crate) fn open(root: &Root) -> io::Result<Self> {
         Ok(Self {
             stat: root.open("/proc/stat")?,
@@ -98,7 +99,7 @@ impl StealWatch {
     /// Calls `take` with each online CPU and its steal time since boot.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read(&mut self, mut take: impl FnMut(u32, Nanos)) -> io::Result<()> {
         for line in whole(&self.stat, &mut self.buffer)?.split(|&byte| byte == b'\n') {
             let cpu = line
@@ -115,12 +116,12 @@ impl StealWatch {
     }
 }
 
-/// Reads the count of system management interrupts of one CPU from its register.
+/// Reads the count of system management interrupts of one CPU from that CPU's register.
 #[derive(Debug)]
 pub struct SmiWatch(File);
 
 impl SmiWatch {
-    /// Returns `None` if the CPU has no such register or it cannot be read.
+    /// Returns `None` if the CPU has no such register or the register cannot be read.
     pub(crate) fn open(root: &Root, vendor: Option<&str>, cpu: u32) -> Option<Self> {
         let intel = vendor == Some("GenuineIntel");
         let file = root.open(&format!("/dev/cpu/{cpu}/msr"));
@@ -128,8 +129,8 @@ impl SmiWatch {
         watch.read().is_some().then_some(watch)
     }
 
-    /// Returns the count, which has 32 bits, or `None` if it can no longer be read. Reading
-    /// interrupts that CPU, unless the caller runs on it.
+    /// Returns the count, which has 32 bits, or `None` if it can no longer be read. Reading the
+    /// register interrupts that CPU, unless the caller runs on it.
     pub fn read(&self) -> Option<u64> {
         smi_count(&self.0)
     }
@@ -210,14 +211,14 @@ fn interrupts_of(text: &[u8], cpu: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the steal time of a CPU: the eighth number of its `cpuN` line, proc_stat(5).
+/// Returns the steal time of a CPU, which is the eighth number of its `cpuN` line (proc_stat(5)).
 fn steal_of(text: &[u8], cpu: u32) -> Option<Nanos> {
     let ticks = text
         .split(|&byte| byte == b'\n')
         .map_while(|line| Some((line.strip_prefix(b"cpu")?, line)))
         .find(|(rest, _)| {
             words(rest).next().and_then(number) == Some(cpu.into())
-            // "cpu  402 …" is the sum of all CPUs; its first word is not a CPU number.
+            // "cpu  402 …" contains the sums of all CPUs, so its first word has no CPU number.
             && rest.first().is_some_and(u8::is_ascii_digit)
         })
         .and_then(|(_, line)| words(line).nth(STEAL).and_then(number))?;
@@ -279,7 +280,7 @@ mod tests {
         let cpu = host.allowed().unwrap().first().unwrap();
         let mut watch = host.watch(cpu);
         let first = watch.read();
-        // A timer interrupt ends the sleep at the latest, on this CPU or another one. No counter
+        // At the latest, a timer interrupt on this or another CPU ends the sleep. No counter
         // decreases.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let second = watch.read();

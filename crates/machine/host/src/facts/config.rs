@@ -10,8 +10,8 @@ use crate::Unread;
 use crate::fingerprint::digits;
 use crate::root::Root;
 
-/// First words, after `CONFIG_`, of the names of options that matter for latency. The option's name
-/// either ends there or continues with `_`.
+/// First words, after `CONFIG_`, of the names of options that matter for latency. The name of an
+/// option either ends after that word or continues with `_`.
 const KEPT: &[&str] = &[
     "BPF",
     "BUG",
@@ -81,11 +81,10 @@ const KEPT: &[&str] = &[
     "ZSWAP",
 ];
 
-/// Names that must match completely, because hundreds of options for drivers begin with the same
-/// word.
+/// Names that must match completely, because hundreds of driver options begin with the same word.
 const ALONE: &[&str] = &["DRM"];
 
-/// Maximum number of characters of a stored value. Values with names of files and versions are
+/// Maximum number of characters of a stored value. Values that contain file names or versions are
 /// longer.
 const VALUE: usize = 80;
 
@@ -107,7 +106,7 @@ pub(super) enum Setting<'a> {
 }
 
 impl KernelConfig {
-    /// Finds the configuration in the places that kernels and distributions use: in the kernel
+    /// Looks for the configuration in the places that kernels and distributions use: in the kernel
     /// itself (`CONFIG_IKCONFIG_PROC`), in /boot (Debian, Fedora, SUSE), and next to the modules
     /// (Fedora, Arch).
     pub(super) fn find(root: &Root, release: Option<&str>) -> Self {
@@ -115,7 +114,7 @@ impl KernelConfig {
         for file in places(release) {
             match read(root, &file) {
                 Ok(text) => return Self(Ok(Found { source: file, text })),
-                // Most of the paths do not exist; this is not an error.
+                // Most of these paths do not exist, which is not an error.
                 Err(NotAConfig::Unread(Unread::NotThere)) => {}
                 Err(reason) => reasons.push((file, reason)),
             }
@@ -139,7 +138,8 @@ impl KernelConfig {
         self.0.map(|found| found.text)
     }
 
-    /// Returns a hash of all options that are set. It ignores the rest of the text.
+    /// Returns a hash of all options that are set. The rest of the text has no influence on the
+    /// hash.
     pub(super) fn digest(&self) -> Fact<String> {
         match &self.0 {
             Ok(found) => {
@@ -151,7 +151,8 @@ impl KernelConfig {
         }
     }
 
-    /// Returns the options that are set and matter for latency, without `CONFIG_`.
+    /// Returns the options that are set and matter for latency. Their names are returned without
+    /// `CONFIG_`.
     pub(super) fn options(&self) -> BTreeMap<String, String> {
         let found = self.0.iter().flat_map(Found::set);
         let options = found.filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
@@ -190,7 +191,7 @@ impl Found {
     }
 }
 
-/// Returns whether recordings store an option. Its name lacks `CONFIG_`.
+/// Returns whether recordings store an option, given its name without `CONFIG_`.
 pub(crate) fn matters(option: &str) -> bool {
     ALONE.contains(&option)
         || KEPT.iter().any(|word| {
@@ -214,7 +215,7 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
 
 fn places(release: Option<&str>) -> Vec<String> {
     let mut places = vec!["/proc/config.gz".to_owned()];
-    // The release becomes part of a path.
+    // The release becomes part of a path, so it must not contain a separator.
     if let Some(release) = release.filter(|release| !release.contains('/')) {
         places.extend([
             format!("/boot/config-{release}"),

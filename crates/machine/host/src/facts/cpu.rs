@@ -20,8 +20,8 @@ pub(super) fn facts(root: &Root, processor: &ProcessorFacts, info: &CpuInfo) -> 
     }
     cpus.iter()
         .map(|cpu| match online {
-            // The files of an offline CPU do not exist, but the reason "not there" would be
-            // misleading.
+            // The files of an offline CPU do not exist, but "not there" would be a misleading
+            // reason.
             Some(online) if !online.contains(cpu) => offline(cpu),
             _ => one(root, cpu),
         })
@@ -64,8 +64,8 @@ fn offline(cpu: u32) -> CpuFacts {
     }
 }
 
-/// Returns the CPUs that share the last-level cache. The kernel numbers caches from the nearest, so
-/// the last one has the highest index.
+/// Returns the CPUs that share the last-level cache. The kernel numbers caches from the nearest to
+/// the farthest, so the last-level cache has the highest index.
 fn shared_cache(root: &Root, folder: &str) -> Fact<CpuSet> {
     match root
         .numbered(folder, "index")
@@ -89,7 +89,7 @@ enum NoIdleStates {
 }
 
 /// Returns the idle states in ascending order, or none if one of them cannot be read: a list with a
-/// gap would look complete.
+/// gap would look as if it were complete.
 fn idle_states(root: &Root, folder: &str) -> Fact<Vec<IdleState>> {
     let states = || {
         let numbers = root.numbered(folder, "state")?;

@@ -1,5 +1,5 @@
-//! Parser of /proc/cpuinfo. The file consists of blocks of `key : value` lines, whose keys differ
-//! by architecture (`arch/*/kernel/cpu/proc.c` and similar files).
+//! Parser of /proc/cpuinfo. The file consists of blocks of `key : value` lines. The keys differ by
+//! architecture (`arch/*/kernel/cpu/proc.c` and similar files).
 
 use crate::Unread;
 use crate::root::Root;
@@ -19,8 +19,8 @@ impl CpuInfo {
         self.0.as_ref().err()
     }
 
-    /// Returns the values of `key`, one for each block that has one. A line with nothing after its
-    /// colon has no value.
+    /// Returns the values of `key`, one for each block that contains the key. A line with nothing
+    /// after its colon has no value.
     pub(super) fn values<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
         self.0
             .as_deref()
@@ -38,13 +38,14 @@ impl CpuInfo {
         self.values(key).next()
     }
 
-    /// Returns whether the processor has `flag`. Returns `None` if it lists no flags, as on
-    /// architectures other than x86.
+    /// Returns whether the processor has `flag`. Returns `None` if /proc/cpuinfo lists no flags, as
+    /// on architectures other than x86.
     pub(super) fn flag(&self, flag: &str) -> Option<bool> {
         Some(self.first("flags")?.split_whitespace().any(|f| f == flag))
     }
 
-    /// Returns the implementer and part of the Arm cores, each kind once.
+    /// Returns the implementer and part number of the Arm cores, with one entry for each kind of
+    /// core.
     pub(super) fn arm_cores(&self) -> Vec<(u32, u32)> {
         let mut cores = Vec::new();
         let parts = self.values("CPU part").filter_map(hexadecimal);
@@ -65,7 +66,8 @@ fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Names of the makers of Arm cores by `CPU implementer` (`arch/arm64/include/asm/cputype.h`).
+/// Names of the makers of Arm cores, by their value of `CPU implementer`
+/// (`arch/arm64/include/asm/cputype.h`).
 const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0x41, "Arm"),
     (0x42, "Broadcom"),
@@ -83,8 +85,8 @@ const ARM_IMPLEMENTERS: &[(u32, &str)] = &[
     (0xc0, "Ampere"),
 ];
 
-/// Names of the cores designed by Arm by `CPU part` (`arch/arm64/include/asm/cputype.h`,
-/// `arch/arm/include/asm/cputype.h`).
+/// Names of the cores that Arm designed, by their value of `CPU part`
+/// (`arch/arm64/include/asm/cputype.h`, `arch/arm/include/asm/cputype.h`).
 const ARM_PARTS: &[(u32, &str)] = &[
     (0xc05, "Cortex-A5"),
     (0xc07, "Cortex-A7"),
@@ -126,7 +128,8 @@ pub(super) fn arm_implementer(implementer: u32) -> Option<&'static str> {
     lookup(ARM_IMPLEMENTERS, implementer)
 }
 
-/// Returns the name of an Arm core, such as `Cortex-A72`, or its numbers if it is not in the table.
+/// Returns the name of an Arm core, such as `Cortex-A72`, or the core's numbers if it is not in the
+/// table.
 pub(super) fn arm_core(implementer: u32, part: u32) -> String {
     match (implementer, lookup(ARM_PARTS, part)) {
         (0x41, Some(name)) => name.to_owned(),

@@ -33,8 +33,8 @@ pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -
     }
 }
 
-/// Returns the output of `uname -m`, from a file since Linux 6.1 and from the system call before
-/// that.
+/// Returns the output of `uname -m`, from a file on Linux 6.1 and later, and from the system call
+/// on earlier kernels.
 fn architecture(root: &Root) -> Fact<String> {
     let file = root.word(ARCHITECTURE);
     if file.value.is_none() && root.is_live() {
@@ -61,9 +61,9 @@ fn hz(config: &KernelConfig) -> Fact<u32> {
     }
 }
 
-/// Returns whether high-resolution timers are active. /proc/timer_list shows it, but only root can
-/// read that file. Without it, this machine's clock resolution decides. For a recorded machine,
-/// only their absence can be certain.
+/// Returns whether high-resolution timers are active. /proc/timer_list shows this, but only root
+/// can read that file. Otherwise, the clock resolution of this machine decides. For a recorded
+/// machine, only the absence of such timers can be certain.
 fn high_resolution_timers(
     root: &Root,
     command_line: &Fact<String>,
@@ -93,14 +93,14 @@ fn high_resolution_timers(
 const RESOLUTION: &str = "clock_getres(CLOCK_MONOTONIC)";
 
 /// Returns whether the clock resolution is a nanosecond. High-resolution timers have this
-/// resolution; without them, it is a tick (`hrtimer_resolution` of kernel/time/hrtimer.c).
+/// resolution; without them, it is a tick (`hrtimer_resolution` in kernel/time/hrtimer.c).
 fn is_fine() -> bool {
     let resolution = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
     resolution.tv_sec == 0 && resolution.tv_nsec == 1
 }
 
-/// Returns whether all CPUs have high-resolution timers. A single CPU without them falsifies
-/// measurements on it.
+/// Returns whether all CPUs have high-resolution timers. Even a single CPU without them would
+/// falsify the measurements on that CPU.
 fn hres_active(timer_list: &str) -> Option<bool> {
     let mut states = timer_list
         .lines()
@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(hres_active("Timer List Version: v0.10"), None);
     }
 
-    /// Returns (active, source or reason) for a tree with these files.
+    /// Returns whether the timers are active, and the source or reason, for a tree with these
+    /// files.
     fn high_resolution(files: &[(&str, &str)]) -> (Option<bool>, String) {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {

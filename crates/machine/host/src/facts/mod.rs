@@ -48,7 +48,7 @@ pub(crate) fn facts(root: &Root) -> HostFacts {
     facts
 }
 
-/// Returns the vendor of the processor: `GenuineIntel`.
+/// Returns the vendor of the processor, such as `GenuineIntel`.
 pub(crate) fn vendor(root: &Root) -> Option<String> {
     processor::vendor(root, &CpuInfo::read(root)).value
 }
@@ -61,15 +61,15 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
     }
 }
 
-/// Returns the path of the file with the kernel's configuration, or its usual path, and the text or
-/// the reason why there is none.
+/// Returns the path of the file with the kernel's configuration, or its usual path. Also returns
+/// the text of the file, or the reason why there is none.
 pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
     let release = root.word("/proc/sys/kernel/osrelease");
     let config = KernelConfig::find(root, release.get().map(String::as_str));
     (config.source().to_owned(), config.into_text())
 }
 
-/// Returns whether facts include an option of the kernel's configuration: `PREEMPT_RT`.
+/// Returns whether facts include an option of the kernel's configuration, such as `PREEMPT_RT`.
 pub fn keeps_option(name: &str) -> bool {
     config::matters(name)
 }

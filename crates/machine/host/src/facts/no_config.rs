@@ -6,19 +6,19 @@ use crate::Unread;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotAConfig {
-    /// It could not be read.
+    /// The file could not be read.
     #[error(transparent)]
     Unread(#[from] Unread),
-    /// It is compressed and damaged. The fields are the format and the decoder's message.
+    /// The file is compressed and damaged. The fields are the format and the decoder's message.
     #[error("damaged {0}: {1}")]
     Damaged(&'static str, String),
     /// Its compression format is not supported.
     #[error("is compressed with {0}: decompress it first")]
     Packed(&'static str),
-    /// After decompression, it is larger than any configuration.
+    /// After decompression, the file is larger than any configuration.
     #[error("is larger than 8 MiB after decompression, so it is not a kernel configuration")]
     TooLong,
-    /// It is another kind of text.
+    /// The file is another kind of text.
     #[error("has no options")]
     NoOptions,
 }
@@ -30,7 +30,7 @@ pub enum NoConfig {
     /// None of the usual files exists.
     #[error("no kernel configuration found")]
     NoFile,
-    /// Some of the usual files exist, but none can be used; each has its reason.
+    /// Some of the usual files exist, but none can be used. The reason is given for each.
     #[error("{}", each(.0))]
     NoneUsable(Vec<(String, NotAConfig)>),
 }

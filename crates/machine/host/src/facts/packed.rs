@@ -1,5 +1,5 @@
-//! Decompression of configurations. The kernel contains its own as gzip; packages of distributions
-//! use xz (Debian's linux-config-*), zstd or others.
+//! Decompression of configurations. The kernel contains its own configuration in gzip format.
+//! Packages of distributions use xz (Debian's linux-config-*), zstd or others.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -9,8 +9,8 @@ use lzma_rust2::XzReader;
 
 use super::no_config::NotAConfig;
 
-/// Size limit after decompression: a configuration has 300 kB, and a few bytes can expand without
-/// limit.
+/// Size limit after decompression: a configuration has about 300 kB, but a few compressed bytes can
+/// expand without limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
 
 /// Memory limits of the decoders, a little more than `xz -9` and `zstd -19` require.
@@ -56,7 +56,7 @@ fn read<'a>(
     decoder: io::Result<impl Read>,
 ) -> Result<Cow<'a, [u8]>, NotAConfig> {
     let mut all = Vec::new();
-    // Reading one more byte distinguishes a text of exactly this size from a longer one.
+    // Reading one more byte distinguishes a text of exactly the maximum size from a longer one.
     decoder
         .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;

@@ -9,7 +9,7 @@ use crate::unread::Unparsed;
 /// File with the output of `uname -v`.
 pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
-/// File with the effective model of a kernel with PREEMPT_DYNAMIC, since Linux 5.12.
+/// File with the effective preemption model of a kernel that has PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
 
 /// Values of `preempt=` and of the file above (`kernel/sched/core.c`,
@@ -37,14 +37,14 @@ pub(super) fn preempt_rt(root: &Root, version: &Fact<String>) -> Fact<bool> {
     version.clone().map(|version| says_rt(&version))
 }
 
-/// Finds `PREEMPT_RT`, or `PREEMPT RT` as in kernels before 5.4.
+/// Finds `PREEMPT_RT`, or `PREEMPT RT`, which kernels before 5.4 use.
 fn says_rt(version: &str) -> bool {
     let words: Vec<&str> = version.split_whitespace().collect();
     words.contains(&"PREEMPT_RT") || words.windows(2).any(|pair| pair == ["PREEMPT", "RT"])
 }
 
-/// Returns the effective model, from the first of these sources that has it: the running kernel's
-/// file, the command line, the configuration, the version.
+/// Returns the effective model, from the first of these sources that contains it: the running
+/// kernel's file, the command line, the configuration, the version.
 pub(super) fn model(
     root: &Root,
     rt: &Fact<bool>,
@@ -96,8 +96,8 @@ pub(super) fn model(
     }
 }
 
-/// Returns the last valid `preempt=` on a command line: the kernel reads them in order and ignores
-/// unknown values.
+/// Returns the last valid `preempt=` on a command line, because the kernel reads the values in
+/// order and ignores unknown values.
 fn boot_choice(line: &str) -> Option<&str> {
     line.split_whitespace()
         .filter_map(|word| word.strip_prefix("preempt="))
@@ -105,7 +105,7 @@ fn boot_choice(line: &str) -> Option<&str> {
 }
 
 /// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
-/// cannot be parsed may be a later one.
+/// cannot be parsed may be later than that.
 fn may_be_lazy(root: &Root) -> bool {
     let release = root.word("/proc/sys/kernel/osrelease").value;
     let version = release.as_deref().and_then(|release| {

@@ -26,7 +26,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> Proce
 }
 
 /// Returns the processor's own name for its model. On Arm, returns the names of its cores, because
-/// `model name` is missing or has only the instruction set.
+/// `model name` is missing there or contains only the instruction set.
 fn model(info: &CpuInfo) -> Fact<String> {
     let cores = info.arm_cores();
     if !cores.is_empty() {
@@ -36,8 +36,8 @@ fn model(info: &CpuInfo) -> Fact<String> {
             .collect();
         return Fact::known(names.join(" + "), CPUINFO);
     }
-    // Keys by architecture: x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm before it had part
-    // numbers.
+    // Keys by architecture: x86 and LoongArch, MIPS, PowerPC, RISC-V, 32-bit Arm processors that
+    // have no part numbers.
     first_of(
         info,
         &[
@@ -75,7 +75,7 @@ fn cpuid_vendor() -> Option<Fact<String>> {
     None
 }
 
-/// Returns the microcode version: from /proc/cpuinfo on x86, from a separate file otherwise.
+/// Returns the microcode version, from /proc/cpuinfo on x86 and from a separate file otherwise.
 fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
     let named = first_of(info, &["microcode"]);
     match named.value {
@@ -87,7 +87,7 @@ fn microcode(root: &Root, info: &CpuInfo) -> Fact<String> {
     }
 }
 
-/// Without `CONFIG_NO_HZ_FULL`, the file does not exist, and no CPU can be in the set.
+/// In a kernel without `CONFIG_NO_HZ_FULL`, the file does not exist, and no CPU can be in the set.
 fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
     let file = root.cpu_list(NOHZ_FULL);
     match (&file.value, config.is_on("CONFIG_NO_HZ_FULL")) {
@@ -96,7 +96,7 @@ fn nohz_full(root: &Root, config: &KernelConfig) -> Fact<CpuSet> {
     }
 }
 
-/// Returns the value of the first of these keys that is in /proc/cpuinfo.
+/// Returns the value of the first of these keys that /proc/cpuinfo contains.
 fn first_of(info: &CpuInfo, keys: &[&str]) -> Fact<String> {
     match keys.iter().find_map(|key| info.first(key)) {
         Some(value) => Fact::known(value.to_owned(), CPUINFO),

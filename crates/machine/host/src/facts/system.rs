@@ -11,7 +11,7 @@ const OS_RELEASE: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 const MEMINFO: &str = "/proc/meminfo";
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0";
 
-/// Returns the path that is used, and its text or the reason why there is none.
+/// Returns the path that is used, and the text of that file or the reason why there is none.
 fn os_release(root: &Root) -> (&'static str, Result<String, Unread>) {
     match (root.text(OS_RELEASE[0]), root.text(OS_RELEASE[1])) {
         (Err(_), Ok(text)) => (OS_RELEASE[1], Ok(text)),
@@ -19,7 +19,7 @@ fn os_release(root: &Root) -> (&'static str, Result<String, Unread>) {
     }
 }
 
-/// Returns the distributions that this distribution derives from, the nearest first.
+/// Returns the distributions that this distribution is derived from, nearest first.
 pub(crate) fn distribution_like(root: &Root) -> Vec<String> {
     let text = os_release(root).1.unwrap_or_default();
     let like = os_release_value(&text, "ID_LIKE").unwrap_or_default();

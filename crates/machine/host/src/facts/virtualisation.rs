@@ -6,7 +6,7 @@ use super::cpuinfo::{CPUINFO, CpuInfo};
 use crate::root::Root;
 
 const DMI: &str = "/sys/class/dmi/id";
-/// Two paths of the same table; without procfs, the first does not exist.
+/// Two paths of the same table. The first does not exist if procfs is not mounted.
 const DEVICE_TREE: [&str; 2] = [
     "/proc/device-tree/model",
     "/sys/firmware/devicetree/base/model",
@@ -14,8 +14,8 @@ const DEVICE_TREE: [&str; 2] = [
 /// File with the name that Xen and IBM hypervisors provide.
 const HYPERVISOR_TYPE: &str = "/sys/hypervisor/type";
 
-/// Vendors and models of virtual machines in DMI or the device tree: the start of the name in lower
-/// case, and the hypervisor.
+/// Vendors and models of virtual machines in DMI or the device tree. Each entry is the start of the
+/// name, in lower case, and the hypervisor.
 const VIRTUAL_MACHINES: &[(&str, &str)] = &[
     ("kvm", "KVM"),
     ("qemu", "QEMU"),
@@ -49,7 +49,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo) -> VirtualisationFacts {
     }
 }
 
-/// Returns maker and model from DMI, or else the board's name from the device tree.
+/// Returns the maker and model from DMI, or else the board's name from the device tree.
 fn machine(root: &Root) -> Fact<String> {
     let product = root.word(&format!("{DMI}/product_name"));
     let vendor = root.word(&format!("{DMI}/sys_vendor"));
@@ -74,7 +74,7 @@ fn machine(root: &Root) -> Fact<String> {
 /// Detects the hypervisor by the vendor and model that the firmware reports.
 fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<String>> {
     let product = root.word(&format!("{DMI}/product_name"));
-    // Bare-metal machines of Amazon and others also have the vendor's name.
+    // Bare-metal machines from Amazon and others also report the vendor's name.
     let metal = product.get().is_some_and(|name| name.ends_with(".metal"));
     if metal {
         return None;
@@ -91,9 +91,10 @@ fn firmware_hypervisor(root: &Root, machine: &Fact<String>) -> Option<Fact<Strin
         })
 }
 
-/// Returns whether the machine is virtual. x86 processors have a flag that means a hypervisor. Some
-/// hypervisors hide the flag but not their firmware. On other architectures the names in the
-/// firmware decide: a board is bare metal unless its name is that of a known virtual machine.
+/// Returns whether the machine is virtual. x86 processors have a flag that indicates a hypervisor.
+/// Some hypervisors hide the flag but not their firmware. On other architectures, the names in the
+/// firmware decide: a board counts as bare metal unless its name is that of a known virtual
+/// machine.
 fn virtual_machine(
     root: &Root,
     info: &CpuInfo,

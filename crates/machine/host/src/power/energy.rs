@@ -57,8 +57,8 @@ pub(super) fn read(root: &Root) -> Vec<Energy> {
     all
 }
 
-/// Returns the energy that each domain used between two readings. A counter that is below its start
-/// value has wrapped once. If its range is unknown, the domain is left out.
+/// Returns the energy that each domain used between two readings. A counter below its start value
+/// is assumed to have wrapped once. If its range is unknown, the domain is left out.
 pub(super) fn since(end: &[Energy], start: &[Energy]) -> Vec<EnergyUse> {
     let of = |end: &Energy| {
         let start = start.iter().find(|start| start.domain == end.domain)?;

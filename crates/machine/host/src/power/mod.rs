@@ -15,7 +15,7 @@ use perf::Perf;
 const CPUS: &str = "/sys/devices/system/cpu";
 const HWMON: &str = "/sys/class/hwmon";
 
-/// Values read at the start of a run, and hardware counters that count during it.
+/// Values read at the start of a run, and hardware counters that count during the run.
 pub struct PowerWatch {
     root: Root,
     cpus: CpuSet,
@@ -23,7 +23,7 @@ pub struct PowerWatch {
     perf: Perf,
 }
 
-/// Values at one time.
+/// Values at one point in time.
 #[derive(Debug, Default)]
 struct Reading {
     idle: BTreeMap<(u32, u32), Idle>,
@@ -60,8 +60,8 @@ impl PowerWatch {
         }
     }
 
-    /// Returns the differences since the start. Fills in the counts of system management interrupts
-    /// if the processor's register could not be read.
+    /// Returns the differences since the start. If the processor's register could not be read, the
+    /// counts of system management interrupts are taken from perf.
     pub fn finish(&mut self, interference: &mut Interference) {
         let end = Reading::read(&self.root, &self.cpus);
         let mut power = end.since(&self.start);
@@ -163,7 +163,7 @@ impl Reading {
         }
     }
 
-    /// Returns the differences of values that are in both readings.
+    /// Returns the differences of the values that both readings contain.
     fn since(self, start: &Self) -> Power {
         let idle = self.idle.into_iter().filter_map(|((cpu, state), end)| {
             let start = start.idle.get(&(cpu, state))?;

@@ -95,7 +95,7 @@ impl Perf {
         self.counted = (!smis.is_empty()).then_some(smis);
         for joules in &mut self.energy {
             match joules.counter.read() {
-                // An emulated machine has energy counters, but they do not advance.
+                // An emulated machine may have energy counters that do not advance.
                 Ok(0) => power
                     .unknown
                     .push(format!("{}: it does not count", joules.domain)),
@@ -119,13 +119,14 @@ impl Perf {
         power.unknown.append(&mut self.unknown);
     }
 
-    /// Returns the number of system management interrupts by CPU. It is known only after `finish`.
+    /// Returns the number of system management interrupts by CPU. The number is known only after
+    /// `finish`.
     pub(super) fn smis(&self) -> Option<&BTreeMap<u32, u64>> {
         self.counted.as_ref()
     }
 }
 
-/// Returns the CPUs on which to read the counters of a PMU: one for each package or core.
+/// Returns the CPUs on which the counters of a PMU must be read: one per package or core.
 fn masked(root: &Root, pmu: &str) -> CpuSet {
     let mask = root.text(&format!("{DEVICES}/{pmu}/cpumask"));
     mask.ok()

@@ -1,4 +1,4 @@
-//! Tests on invented trees of files.
+//! Tests with invented trees of files.
 
 use super::*;
 
@@ -107,7 +107,7 @@ fn counter_changes_are_in_the_recording() {
             ("soc (0)", 40_000, 61_000)
         ]
     );
-    // The counter of hwmon has no range, so its decrease cannot be evaluated.
+    // The counter of hwmon has no range, so a decrease of its value cannot be evaluated.
     assert_eq!(power.energy.len(), 1);
     assert_eq!(power.energy[0].domain, "package-0 (intel-rapl:0)");
     assert_eq!(power.energy[0].micro_joules, 5_000);

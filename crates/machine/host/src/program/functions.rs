@@ -30,7 +30,7 @@ const MOST_TIME: Duration = Duration::from_secs(10);
 pub(super) const MOST_KEPT: u64 = 64 << 20;
 
 /// The number of bytes of a program's files that may still be read and kept, and the time that
-/// readers may still take.
+/// readers may still use.
 #[derive(Clone, Debug)]
 pub(super) struct Allowance {
     pub(super) read: u64,
@@ -39,7 +39,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Returns the allowance of a program before any of its files is read.
+    /// Returns the allowance of a program of which no file has been read yet.
     pub(super) fn whole() -> Self {
         Self {
             read: MOST_READ,
@@ -48,7 +48,7 @@ impl Allowance {
         }
     }
 
-    /// Subtracts the bytes that an entry with this name needs.
+    /// Subtracts the number of bytes that an entry with this name requires.
     pub(super) fn keep(&mut self, name: &str) -> Result<(), NoFunctions> {
         let bytes = (size_of::<(u64, u64, String)>() + name.len()) as u64;
         self.kept = (self.kept.checked_sub(bytes)).ok_or(NoFunctions::TooMany)?;
@@ -56,7 +56,7 @@ impl Allowance {
     }
 }
 
-/// The reason why functions of a file are unknown, or only some are known.
+/// The reason why none or only some of the functions of a file are known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoFunctions {
     #[error("it is not an ELF program ({0})")]
@@ -75,13 +75,13 @@ pub(super) enum NoFunctions {
     Reader(String),
 }
 
-/// A file that can be read only up to the allowance. A read beyond it fails before the cache
-/// allocates memory for it and fills that memory with zeros.
+/// A file that can be read only up to the allowance. A read beyond the allowance fails before the
+/// cache allocates memory for it and fills that memory with zeros.
 #[derive(Clone, Copy)]
 struct Bounded<'a> {
     cache: &'a ReadCache<File>,
     left: &'a Cell<u64>,
-    /// Whether the limit prevented a read.
+    /// Whether a read was refused because of the limit.
     refused: &'a Cell<bool>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
 pub(super) struct Functions {
     /// Segments, each with its offset in the file, size and address.
     pub(super) segments: Vec<(u64, u64, u64)>,
-    /// Functions, each with address, size and name, sorted by address.
+    /// Functions, each with its address, size and name, sorted by address.
     pub(super) functions: Vec<(u64, u64, String)>,
     pub(super) build_id: Option<String>,
     /// The reason why not all functions are known.
@@ -191,7 +191,8 @@ impl Functions {
         address.checked_add(place - offset)
     }
 
-    /// Returns the function at an address. `add` is added to the displayed offset.
+    /// Returns the function at an address. `add` is the number of bytes to add to the displayed
+    /// offset.
     pub(super) fn name(&self, address: u64, add: u64) -> Option<String> {
         let after = self.functions.partition_point(|entry| entry.0 <= address);
         let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
@@ -225,8 +226,8 @@ mod tests {
         assert!(matches!(read, Err(NoFunctions::NotAProgram(_))), "{read:?}");
     }
 
-    /// Returns an ELF file with a table of `symbols` symbols, all named `name`. The table is a hole
-    /// in the file unless `written`.
+    /// Returns an ELF file with a table of `symbols` symbols, all named `name`. Unless `written` is
+    /// set, the table is a hole in the file.
     fn with_symbols(symbols: u64, name: &str, written: bool) -> File {
         let (table, entry) = (64 + 3 * 64 + 4096, 24);
         let mut head = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
@@ -283,7 +284,7 @@ mod tests {
         let why = Functions::read(file, &mut allowance).unwrap_err();
         assert_eq!(why, NoFunctions::TooLarge);
         assert!(allowance.read > MOST_READ / 2, "{allowance:?}");
-        // Other tests run at the same time in this process and take memory.
+        // Other tests run at the same time in this process and also allocate memory.
         let taken = peak_kib() - before;
         assert!(taken < 1 << 20, "{taken} KiB");
     }
@@ -297,7 +298,7 @@ mod tests {
             Ok(functions) => (functions.functions.len(), functions.incomplete),
             Err(why) => (0, Some(why)),
         };
-        // A table that fits is read, with all its names.
+        // A table within the limit is read completely, with all its names.
         assert_eq!(
             read(1_000, "function", &mut Allowance::whole()),
             (999, None)

@@ -1,6 +1,6 @@
 //! Reads files of other users' programs in a separate process without privileges.
 //!
-//! A hostile file may exploit a fault of the parser. The reader is this program, started again by a
+//! A hostile file may exploit a bug in the parser. The reader is this program, started again with a
 //! hidden verb. It has the user and group of the watched program, no capabilities, and limits on
 //! memory and time. Its stdin is the open file. Its answer is as untrusted as the file.
 
@@ -26,11 +26,11 @@ use super::functions::{
 use crate::process::ids;
 use crate::root::Root;
 
-/// Limit of the reader's address space in bytes: twice the bytes that it reads and keeps, and the
-/// program itself.
+/// Limit on the reader's address space in bytes: twice the bytes that it reads and keeps, plus the
+/// size of the program itself.
 const MOST_MEMORY: u64 = 512 << 20;
 
-/// Limit of the reader's CPU time in seconds.
+/// Limit on the reader's CPU time in seconds.
 const MOST_CPU_TIME: u64 = 5;
 
 /// Time limit for a reader to end after it has closed its stdout.
@@ -66,8 +66,8 @@ pub(super) fn foreign(root: &Root, pid: u32, file: &File) -> Result<Option<Owner
     Ok(other_than(geteuid().as_raw(), users, groups, of_file))
 }
 
-/// Returns the first owner that is not the user `own`, among those of the process. If there is none
-/// and `own` is root, returns the owner of the file if that is another user.
+/// Among the owners of the process, returns the first one that is not the user `own`. If there is
+/// none and `own` is root, returns the owner of the file, provided that it is another user.
 fn other_than(own: u32, users: [u32; 4], groups: [u32; 4], of_file: Owner) -> Option<Owner> {
     let of_process = users.into_iter().zip(groups);
     let mut owners = of_process.map(|(user, group)| Owner { user, group });
@@ -115,8 +115,8 @@ pub(super) fn read_as(
     })
 }
 
-/// Ends a reader. If `ends`, it is expected to end by itself and gets some time for this. Returns
-/// its status if it did.
+/// Ends a reader. If `ends` is set, the reader is expected to end by itself and gets some time to
+/// do so. Returns its status if it did.
 fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
     let deadline = Instant::now() + END;
     let mut status = None;
@@ -124,7 +124,7 @@ fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
         status = child.try_wait().ok().flatten();
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Output that it may still write is not needed.
+    // Any output that the reader may still write is not needed.
     let _ = child.kill();
     let _ = child.wait();
     status
@@ -152,7 +152,7 @@ enum Unreadable {
     TooSlow,
 }
 
-/// A pipe that is read until a deadline.
+/// A pipe that can be read until a deadline.
 struct Timed {
     pipe: ChildStdout,
     deadline: Instant,
@@ -204,7 +204,8 @@ fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functio
         }
     }
     answer?;
-    // A hostile file may have taken over the reader, so its order cannot be trusted.
+    // A hostile file may have taken over the reader, so the order of its functions cannot be
+    // trusted.
     functions.functions.sort();
     functions.functions.dedup_by_key(|function| function.0);
     Ok(functions)
@@ -266,7 +267,8 @@ pub enum NotDropped {
 /// privileges.
 ///
 /// # Errors
-/// `output` cannot be written, or stdin cannot be used. All other errors are part of the answer.
+/// Returns an error if `output` cannot be written or stdin cannot be used. All other errors are
+/// part of the answer.
 pub fn serve_symbols(
     (user, group): (u32, u32),
     (read, kept): (u64, u64),
@@ -306,13 +308,13 @@ fn write(functions: &Functions, output: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// Returns the text without control characters, so that it is part of one line, and truncated.
+/// Returns the text truncated and without control characters, so that it fits into one line.
 fn one_line(text: &str) -> String {
     let clean = text.chars().map(|c| if c.is_control() { '?' } else { c });
     clean.take(LONGEST_NAME).collect()
 }
 
-/// Drops permanently all rights that reading an open file does not need.
+/// Permanently drops all rights that are not needed to read an open file.
 fn drop_privileges(user: u32, group: u32) -> Result<(), NotDropped> {
     let failed = |call: &'static str| {
         move |source: rustix::io::Errno| NotDropped::Call {
@@ -369,11 +371,11 @@ mod tests {
         assert_eq!(with(0, [0; 4], FILE), None);
         assert_eq!(with(1_000, [1_000; 4], FILE), None);
         assert_eq!(with(0, [1_000; 4], FILE), owner(1_000));
-        // The process changed one of its user IDs.
+        // The process has changed one of its user IDs.
         assert_eq!(with(0, [1_000, 0, 0, 0], FILE), owner(1_000));
         assert_eq!(with(0, [0, 0, 1_000, 0], FILE), owner(1_000));
         assert_eq!(with(1_000, [0; 4], FILE), owner(0));
-        // A process of root can run a file of another user.
+        // A process of root can execute a file that belongs to another user.
         let theirs = Owner { user: 7, group: 7 };
         assert_eq!(with(0, [0; 4], theirs), owner(7));
         assert_eq!(with(1_000, [1_000; 4], theirs), None);
@@ -463,7 +465,7 @@ mod tests {
         assert!(cpu.contains("s of CPU time"), "{cpu}");
         let slow = read_by("exec sleep 60", Duration::from_millis(50));
         assert_eq!(slow, "the reader process took too long");
-        // The reader has ended, but its child process still holds the pipe open.
+        // The reader has ended, but a child process of it still holds the pipe open.
         let slow = read_by("sleep 5 & exit 0", Duration::from_millis(50));
         assert_eq!(slow, "the reader process took too long");
         let none = read_as(

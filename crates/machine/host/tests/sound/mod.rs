@@ -1,5 +1,5 @@
-//! Properties of a program's code that hold for any contents of its file. A fuzz target also uses
-//! them.
+//! Properties of a program's code that hold regardless of the contents of its file. A fuzz target
+//! also uses these functions.
 
 #![allow(unreachable_pub)]
 

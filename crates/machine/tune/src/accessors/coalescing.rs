@@ -1,6 +1,6 @@
-//! Longest delay of received packets in a network card, which saves interrupts, as set by `ethtool
-//! -C`. There is no file for it, so it is set through the family `ethtool` of generic netlink
-//! (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
+//! Longest time for which a network card delays received packets to save interrupts, as set by
+//! `ethtool -C`. No file contains this value, so it is set through the generic netlink family
+//! `ethtool` (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::access::{Access, Ask, invalid};
 use crate::target::Target;
 
 const CARDS: &str = "/sys/class/net";
-/// `ENODEV` of errno(3): the device does not exist any more.
+/// `ENODEV` from errno(3): the device no longer exists.
 const NO_DEVICE: i32 = 19;
 /// Maximum value: one second. No card delays packets that long.
 const MOST_US: u32 = 1_000_000;
@@ -47,15 +47,16 @@ fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
         card.micros?;
     }
     card.micros = card.micros.map(|_| micros);
-    // A delay of 0 removes the time limit. A driver may then wait for this number of packets.
+    // A delay of 0 removes the time limit. A driver may then still wait for this number of packets.
     if micros == 0 {
         card.frames = card.frames.map(|frames| frames.min(1));
     }
     Some(card)
 }
 
-/// Returns the parameters of `wanted` that differ from `found`. Only these are sent, because a
-/// driver refuses a message that names a parameter which it reports but cannot set.
+/// Returns the parameters of `wanted` that differ from `found`. Only these are sent, because some
+/// parameters can be read but not set, and a driver refuses a message that contains such a
+/// parameter.
 fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
     fn changed<T: PartialEq>(found: Option<T>, wanted: Option<T>) -> Option<T> {
         if found == wanted { None } else { wanted }
@@ -102,7 +103,7 @@ impl Access for RxCoalescing {
         name && value.parse::<Coalescing>().is_ok()
     }
 
-    /// Sends a request without a change, because the kernel checks the permission first.
+    /// Sends a request that changes nothing, because the kernel checks the permission first.
     fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
         set(target, card, &Coalescing::default())
     }

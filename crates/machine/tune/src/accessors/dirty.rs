@@ -1,7 +1,7 @@
 //! Limit on dirty memory (written by programs but not yet stored on disk), as a percentage or in
 //! bytes. The kernel has a file for each of the two and sets the other one to 0
-//! (`mm/page-writeback.c`). 0 cannot be written to the file in bytes, so both files are one
-//! setting.
+//! (`mm/page-writeback.c`). The kernel does not accept 0 in the file for bytes, so the two files
+//! are treated as one setting.
 
 use punctual_model::path_of;
 

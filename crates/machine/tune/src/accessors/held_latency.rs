@@ -1,10 +1,11 @@
-//! `/dev/cpu_dma_latency`: the kernel applies a request only while a process keeps the file open. A
-//! small holder process of this program keeps it open until it is ended.
+//! `/dev/cpu_dma_latency`. The kernel applies a request only while a process keeps this device
+//! open. A small process of this program, the holder, keeps it open until the process is ended.
 //!
-//! Before the holder opens the device, it writes its identity to a file next to the journal that
-//! only its owner can write. It can therefore be found even if the program that started it was
-//! killed, and no other process can pretend to be the holder. The holder also locks that file: in
-//! another PID namespace its PID has no meaning, but the lock shows that it still runs.
+//! Before the holder opens the device, it writes its identity to a file next to the journal, which
+//! only the owner of the file can write. The holder can therefore be found even if the program that
+//! started it was killed, and no other process can pretend to be the holder. The holder also locks
+//! that file: in another PID namespace its PID has no meaning, but the lock shows that it is still
+//! running.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,13 +26,13 @@ use crate::access::{Access, Ask, invalid, may_write};
 use crate::fs::Files;
 use crate::target::Target;
 
-/// The verb of this program that holds the request.
+/// The verb with which this program holds the request.
 pub const HOLD_VERB: &str = "hold-latency";
 
 const DEVICE: &str = path_of(SETTING);
 const NONE: &str = "none";
 const SETTING: &str = "dma-latency-us";
-/// The kernel's value if idle states are not limited.
+/// The value that the kernel reports if idle states are not limited.
 const MOST_US: i32 = 2_000_000_000;
 
 /// Time limit for the holder to start.
@@ -95,22 +96,22 @@ impl Holder {
         })
     }
 
-    /// Returns the holder for this journal, if it still runs.
+    /// Returns the holder for this journal, if it is still running.
     fn from_target(target: &Target<'_>) -> Option<Self> {
         let line = target.files.read_own(&Self::file(target.journal)).ok()?;
         let holder = Self::parse(&line)?;
         holder.runs(target).then_some(holder)
     }
 
-    /// Returns the holder like [`from_target`](Self::from_target), but fails if it cannot be
-    /// determined.
+    /// Returns the holder like [`from_target`](Self::from_target), but fails if it is unclear
+    /// whether there is one.
     ///
     /// # Errors
-    /// The holder runs in a PID namespace where this process cannot see it.
+    /// Returns an error if the holder runs in a PID namespace in which this process cannot see it.
     fn known(target: &Target<'_>) -> Result<Option<Self>, TuneError> {
         let holder = Self::from_target(target);
         let file = Self::file(target.journal);
-        // An exiting process no longer has an executable but keeps its lock for a moment.
+        // An exiting process no longer has an executable but still keeps its lock for a moment.
         if holder.is_some() || soon(END, || !target.files.is_locked(&file)) {
             Ok(holder)
         } else {
@@ -128,7 +129,8 @@ impl Holder {
     }
 }
 
-/// Returns the executable of a process. A newline in its name would end the line early.
+/// Returns the executable of a process. A newline in the name would end the line of the holder's
+/// file early.
 fn program(target: &Target<'_>, pid: u32) -> Option<String> {
     let link = target
         .files
@@ -142,15 +144,14 @@ fn in_range(micros: &i32) -> bool {
     (0..=MOST_US).contains(micros)
 }
 
-/// Implements the verb [`HOLD_VERB`]: writes its identity next to `journal` and holds the request
-/// until the process is ended. The process starts its own session, so that it outlives the
-/// terminal.
+/// Implements the verb [`HOLD_VERB`]: writes the identity of this process next to `journal`, and
+/// holds the request until the process is ended. The process starts its own session, so that it
+/// outlives the terminal.
 ///
 /// # Errors
-/// [`TuneError::Holder`] if the device cannot be opened, or the identity cannot be
-/// written.
+/// Returns [`TuneError::Holder`] if the device cannot be opened, or the identity cannot be written.
 pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
-    // This fails if the process already leads a session, which has the same effect.
+    // This fails if the process already leads a session, which is equally suitable.
     let _ = rustix::process::setsid();
     let this = Holder::this(micros);
     let this =
@@ -165,7 +166,8 @@ pub fn hold_latency(micros: i32, journal: &Path) -> Result<(), TuneError> {
     }
 }
 
-/// Writes the holder to its file and returns the file, which is locked while it is open.
+/// Writes the description of the holder to its file. Returns the file, which is locked as long as
+/// it is open.
 fn write_down(this: &Holder, path: &Path) -> io::Result<File> {
     let mut file = trusted::open_or_create(path, FileAccess::ReadWrite)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -206,7 +208,7 @@ fn soon(patience: Duration, mut so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Ends the holder, if there is one: sends one signal and waits once.
+/// Ends the holder, if there is one, by sending one signal and waiting once.
 fn end(target: &Target<'_>) -> Result<(), TuneError> {
     let Some(holder) = Holder::known(target)? else {
         return Ok(());
@@ -221,7 +223,7 @@ fn end(target: &Target<'_>) -> Result<(), TuneError> {
         )));
     }
     if soon(END, || !holder.runs(target)) {
-        // The file is meaningless without its process.
+        // The file is meaningless without the process that it describes.
         let _ = target.files.truncate(&Holder::file(target.journal), 0);
         Ok(())
     } else {
@@ -263,7 +265,7 @@ impl Access for HeldLatency {
         Ok(there.then(String::new).into_iter().collect())
     }
 
-    /// Returns the value that this program's holder requests. Requests of other programs do not
+    /// Returns the value that this program's holder requests. Requests from other programs do not
     /// count.
     fn read(&self, target: &Target<'_>, _: &str) -> Result<String, TuneError> {
         let holder = Holder::known(target)?;

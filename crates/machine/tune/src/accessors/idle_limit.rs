@@ -1,5 +1,5 @@
-//! Limits idle states by exit latency: deeper states are disabled (`cpuidle/stateN/disable` of each
-//! CPU).
+//! Limits idle states by their exit latency, by disabling deeper states (`cpuidle/stateN/disable`
+//! of each CPU).
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Setting, path_of, row_of};
@@ -13,7 +13,7 @@ use crate::target::Target;
 const STATES: &str = path_of(NAME);
 const LATENCY: Pattern = Pattern("/sys/devices/system/cpu/cpu#/cpuidle/state#/latency");
 
-/// Maximum value: one second. No idle state takes that long to leave.
+/// Maximum value: one second. Leaving an idle state never takes that long.
 const MOST_US: u64 = 1_000_000;
 
 pub(crate) struct IdleLimit;
@@ -22,7 +22,7 @@ pub(crate) struct IdleLimit;
 const NAME: &str = "idle-limit-us";
 
 /// Returns the idle states of `cpus` that are deeper than state `deepest` (all of them for -1), as
-/// instances of `idle-limit-us`, and the number of states of these CPUs.
+/// instances of `idle-limit-us`. Also returns the number of idle states that these CPUs have.
 pub fn deeper_idle_states(
     host: &Host,
     cpus: &CpuSet,
@@ -84,8 +84,8 @@ impl Access for IdleLimit {
         }
     }
 
-    /// Leaves states with a shorter exit latency as they are, because one of them may have been
-    /// disabled for a reason.
+    /// Leaves states with a shorter exit latency as they are, because someone may have disabled one
+    /// of them for a reason.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

@@ -11,7 +11,7 @@ use crate::target::Target;
 
 const FOLDER: &str = "/proc/irq";
 
-/// Entries of an interrupt's folder that are not folders of its devices.
+/// Entries in an interrupt's folder that are not folders of devices.
 const OWN: &[&str] = &[
     "affinity_hint",
     "effective_affinity",
@@ -68,7 +68,7 @@ impl Access for IrqAffinity {
     fn write(&self, target: &Target<'_>, instance: &str, value: &str) -> Result<(), TuneError> {
         let path = target.below(&file(instance, "smp_affinity_list")?);
         target.files.set(&path, value).map_err(|source| {
-            // Before Linux 5.17 the kernel refuses with EIO, and since then with EPERM
+            // Before Linux 5.17, the kernel refuses with EIO; later kernels refuse with EPERM
             // (write_irq_affinity). EACCES and EROFS mean missing permissions.
             let kernel = matches!(source.raw_os_error(), Some(1 | 5));
             if kernel && source.kind() != io::ErrorKind::NotFound {
@@ -86,7 +86,7 @@ impl Access for IrqAffinity {
         may_write(target, &file(instance, "smp_affinity_list")?)
     }
 
-    /// If an interrupt cannot be moved, the kernel removes the write permission for everyone
+    /// If an interrupt cannot be moved, the kernel removes the file's write permission for everyone
     /// (irq_can_set_affinity_usr in kernel/irq/manage.c).
     fn refusal(&self, target: &Target<'_>, instance: &str) -> Option<String> {
         let path = target.below(&file(instance, "smp_affinity_list").ok()?);

@@ -1,5 +1,5 @@
-//! The CPUs that irqbalance must not use: a line of its configuration, which it reads when it
-//! starts. The file is on disk, so a reboot does not undo the change.
+//! The CPUs that irqbalance must not use. They are set by a line of its configuration, which
+//! irqbalance reads when it starts. The file is on disk, so a reboot does not undo the change.
 
 use punctual_model::CpuSet;
 
@@ -7,7 +7,8 @@ use crate::TuneError;
 use crate::access::{Access, Ask, may_write};
 use crate::target::Target;
 
-/// Configuration files of Debian and its derivatives, and of RHEL and its derivatives.
+/// Configuration files: the first of Debian and its derivatives, the second of RHEL and its
+/// derivatives.
 const FILES: [&str; 2] = ["/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
 const NAME: &str = "IRQBALANCE_BANNED_CPULIST=";
 /// The value if the line is missing.
@@ -26,8 +27,8 @@ fn whole(target: &Target<'_>) -> Result<String, TuneError> {
     text.map_err(|source| TuneError::Read { path, source })
 }
 
-/// Returns the text with this value. The value [`NONE`] removes the line, so that adding and
-/// removing it restores the text exactly.
+/// Returns the text with this value. The value [`NONE`] removes the line, so that adding the line
+/// and removing it again restores the text exactly.
 fn with_value(text: &str, value: &str) -> String {
     // A shell reads the file, so the last such line is effective.
     let mut found = None;
@@ -42,7 +43,7 @@ fn with_value(text: &str, value: &str) -> String {
     match (found, value) {
         (None, NONE) => text.to_owned(),
         (None, _) if text.is_empty() || text.ends_with('\n') => format!("{text}{line}\n"),
-        // A file without a trailing newline stays without one.
+        // A file without a trailing newline is left without one.
         (None, _) => format!("{text}\n{line}"),
         (Some((place, old)), _) => {
             let (before, after) = (&text[..place], &text[place + old.len()..]);
@@ -87,7 +88,7 @@ impl Access for IrqbalanceBan {
         may_write(target, file(target))
     }
 
-    /// A shell reads the file, so only accept a CPU list, quoted or not.
+    /// A shell reads the file, so accept only a CPU list, quoted or not.
     fn holds(&self, _: &str, value: &str) -> bool {
         let plain = |text: &str| {
             text.bytes()

@@ -1,4 +1,4 @@
-//! Access to each setting. Most settings are one file; some need their own code.
+//! Access to each setting. Most settings consist of one file, but some need their own code.
 
 mod coalescing;
 mod dirty;
@@ -46,7 +46,7 @@ static FILES: [OneFile; SETTINGS.len()] = {
     files
 };
 
-/// Returns the access to a setting.
+/// Returns the implementation that accesses a setting.
 pub(crate) fn access(setting: &Setting) -> &'static dyn Access {
     let special = SPECIAL.iter().find(|(name, _)| *name == setting.name);
     let file = || FILES.iter().find(|file| file.0 == setting);

@@ -1,5 +1,5 @@
-//! Settings that are a single file, for the whole machine, for each CPU or device, or for each
-//! name.
+//! Settings that consist of a single file: one for the whole machine, one per CPU or device, or one
+//! per name.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::access::{Access, Ask, check_offered, invalid};
 use crate::pattern::Pattern;
 use crate::target::Target;
 
-/// Access to a setting whose table row names a single file.
+/// Access to a setting whose row in the table names a single file.
 #[derive(Clone, Copy)]
 pub(crate) struct OneFile(pub(crate) &'static Setting);
 
@@ -38,7 +38,7 @@ impl OneFile {
         }
     }
 
-    /// Reads the number in a file next to the instance's own.
+    /// Reads a number from a file next to the instance's own file.
     fn limit(
         self,
         target: &Target<'_>,

@@ -1,9 +1,9 @@
-//! A cpuset for CPUs that the scheduler excludes from load balancing.
+//! Creates a cpuset for CPUs that the scheduler excludes from load balancing.
 //!
-//! With cgroup v2, it is a child of the root group, and its `cpuset.cpus.partition` is `isolated`.
-//! With v1, load balancing is off in the root group and in a child with the measured CPUs; a second
-//! child has all other CPUs, and the tasks of the root group are moved there. The program may be
-//! killed after any step; removal continues from that state.
+//! With cgroup v2, the cpuset is a child of the root group, with `isolated` in its
+//! `cpuset.cpus.partition`. With v1, load balancing is off in the root group and in a child with
+//! the measured CPUs; a second child has all other CPUs, and the tasks of the root group are moved
+//! to that child. If the program is killed after any step, the removal continues from that state.
 
 use std::io;
 
@@ -13,18 +13,19 @@ use crate::TuneError;
 use crate::access::{Access, Ask, invalid, may_write, read, write};
 use crate::target::Target;
 
-/// Mount points of cgroup v2, also for the case that it is mounted next to v1 controllers.
+/// Mount points of cgroup v2, including the one that is used if it is mounted next to v1
+/// controllers.
 const V2: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 const V1: &str = "/sys/fs/cgroup/cpuset";
 const OURS: &str = "punctual";
 const REST: &str = "punctual-housekeeping";
 const NONE: &str = "none";
-/// Value of a partition that was begun but not finished.
+/// Value of a partition whose creation was begun but not finished.
 const PART: &str = "unfinished";
-/// Part of the state of a partition that the kernel has accepted but that is not in force:
-/// `isolated invalid (No cpu available due to hotplug)`.
+/// Part of the state that the kernel reports for a partition that it has accepted but that is not
+/// in force: `isolated invalid (No cpu available due to hotplug)`.
 const INVALID: &str = " invalid";
-/// Number of attempts to move all tasks: a task may fork while the tasks are moved, and its child
+/// Number of attempts to move all tasks. A task may fork while tasks are being moved, so its child
 /// is moved in the next round.
 const ROUNDS: usize = 5;
 
@@ -73,7 +74,7 @@ fn make(target: &Target<'_>, folder: &str) -> Result<(), TuneError> {
     }
 }
 
-/// Moves all tasks of one group to another. Tasks that are bound to a CPU cannot be moved; they
+/// Moves all tasks of one group to another. Tasks that are bound to a CPU cannot be moved, so they
 /// stay.
 fn move_tasks(target: &Target<'_>, from: &str, to: &str) -> Result<(), TuneError> {
     for _ in 0..ROUNDS {
@@ -115,8 +116,8 @@ fn build_v2(target: &Target<'_>, root: &str, cpus: &str) -> Result<(), TuneError
     write(target, &format!("{ours}/cpuset.cpus"), cpus)?;
     let file = format!("{ours}/cpuset.cpus.partition");
     write(target, &file, "isolated")?;
-    // The kernel reports `isolated invalid (why)` if it accepted the partition but it is not in
-    // force.
+    // The kernel reports `isolated invalid (why)` if it has accepted the partition but the
+    // partition is not in force.
     let found = read(target, &file)?;
     match found.as_str() {
         "isolated" => Ok(()),
@@ -182,7 +183,8 @@ impl Access for Partition {
         let complete = match kind {
             Kind::V2(_) => {
                 let state = target.text(&format!("{folder}/cpuset.cpus.partition"));
-                // A partition becomes invalid if its CPUs go offline; the kernel reports why.
+                // A partition becomes invalid if its CPUs go offline; the kernel reports the
+                // reason.
                 if let Some(invalid) = state.as_deref().filter(|state| state.contains(INVALID)) {
                     return Ok(format!("{invalid}; {root}"));
                 }
@@ -242,8 +244,8 @@ impl Access for Partition {
         root_known && (cpus == NONE || set())
     }
 
-    /// The root's state is compared only if it has to be restored. An unfinished partition never
-    /// equals none.
+    /// The root's state is compared only if it has to be restored. An unfinished partition is never
+    /// equal to no partition.
     fn same(&self, found: &str, wanted: &str) -> bool {
         let (found_cpus, found_root) = split(found);
         let (wanted_cpus, wanted_root) = split(wanted);

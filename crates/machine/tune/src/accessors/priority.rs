@@ -1,7 +1,7 @@
-//! The scheduling of kernel threads, including those that handle interrupts.
+//! The scheduling policy and priority of kernel threads, including those that handle interrupts.
 //!
-//! An instance is a thread's number, start time and name, so that a later thread with the same
-//! number is not mistaken for it.
+//! An instance is identified by a thread's number, start time and name, so that a later thread with
+//! the same number is not mistaken for it.
 
 use punctual_model::CpuSet;
 use punctual_rt::{Policy, Tid};
@@ -12,7 +12,7 @@ use crate::pattern::by_number;
 use crate::target::Target;
 
 const NAME: &str = "thread-priority";
-/// `PF_KTHREAD` of include/linux/sched.h.
+/// `PF_KTHREAD` from include/linux/sched.h.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 pub(crate) struct ThreadPriority;
@@ -32,7 +32,7 @@ impl Stat {
         Self::parse(&target.text(&format!("/proc/{tid}/stat"))?)
     }
 
-    /// The name can contain anything, so fields are counted from its end.
+    /// The name can contain anything, so fields are counted from the end of the name.
     fn parse(text: &str) -> Option<Self> {
         let (before, after) = text.rsplit_once(')')?;
         let (_, name) = before.split_once('(')?;
@@ -60,7 +60,7 @@ fn parts(instance: &str) -> Option<(u32, u64, &str)> {
     Some((tid, started, parts.next()?))
 }
 
-/// Returns the thread, if it is still the same one.
+/// Returns the thread, if it is still the same thread.
 fn thread(target: &Target<'_>, instance: &str) -> Result<(Tid, Stat), TuneError> {
     let found = parts(instance).and_then(|(tid, started, _)| {
         let stat = Stat::read(target, tid).filter(|stat| stat.started == started)?;
@@ -140,7 +140,7 @@ impl Access for ThreadPriority {
             setting: format!("{NAME}@{}", self.shown(instance)),
             reason: reason.to_owned(),
         };
-        // include/uapi/linux/sched.h.
+        // From include/uapi/linux/sched.h.
         let policy = match stat.policy {
             0 => Policy::Other { nice: stat.nice },
             1 => Policy::Fifo {
@@ -179,14 +179,14 @@ impl Access for ThreadPriority {
         parts(instance).is_some() && policy(value).is_some()
     }
 
-    /// Checks the permission by setting the thread's current policy again: the kernel requires the
-    /// same permission for any policy.
+    /// Checks the permission by setting the thread's current policy again, because the kernel
+    /// requires the same permission for any policy.
     fn may_write(&self, target: &Target<'_>, instance: &str) -> Result<(), TuneError> {
         let now = self.read(target, instance)?;
         self.write(target, instance, &now)
     }
 
-    /// A kernel thread that is bound to one CPU concerns only that CPU.
+    /// If a kernel thread is bound to one CPU, it is relevant only for that CPU.
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
         let Ask {
             setting,

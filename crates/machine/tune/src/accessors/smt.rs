@@ -11,7 +11,7 @@ const CONTROL: &str = path_of("smt");
 pub(crate) struct Smt;
 
 impl Access for Smt {
-    /// `notsupported`, `notimplemented` and `forceoff` cannot be changed.
+    /// The states `notsupported`, `notimplemented` and `forceoff` cannot be changed.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
         let can = matches!(target.text(CONTROL).as_deref(), Some("on" | "off"));
         Ok(can.then(String::new).into_iter().collect())

@@ -1,9 +1,9 @@
-//! Permission of the processor to run above its nominal frequency: `no_turbo` of intel_pstate,
-//! whose meaning is inverted, or `boost` of cpufreq.
+//! Whether the processor may run above its nominal frequency: `no_turbo` of intel_pstate, whose
+//! meaning is inverted, or `boost` of cpufreq.
 //!
 //! Newer kernels also have a `boost` file for each frequency policy, and writing the global file
-//! sets them all (`cpufreq_boost_trigger_state` of drivers/cpufreq/cpufreq.c). Policies that differ
-//! from the global state are part of the value: `on but policy2`.
+//! sets them all (`cpufreq_boost_trigger_state` in drivers/cpufreq/cpufreq.c). Policies that differ
+//! from the global state are part of the value, for example `on but policy2`.
 
 use crate::TuneError;
 use crate::access::{Access, Ask, may_write, on_or_off, read, write};
@@ -18,7 +18,8 @@ const BUT: &str = " but ";
 
 pub(crate) struct Turbo;
 
-/// Returns the file that exists, and its contents for turbo on and off.
+/// Returns the file that exists on this machine, and the contents that it has for turbo on and
+/// turbo off.
 fn file(target: &Target<'_>) -> (&'static str, &'static str, &'static str) {
     if target.files.exists(&target.below(NO_TURBO)) {
         (NO_TURBO, "0", "1")

@@ -1,5 +1,6 @@
-//! GRUB 2: entries in `custom.cfg`, which the generated configuration includes, and the choice for
-//! one boot in the environment block (GRUB manual, "Environment block", `grub-reboot`).
+//! GRUB 2: entries in `custom.cfg`, which the generated configuration includes, and the entry for
+//! one boot, which is chosen in the environment block (GRUB manual, "Environment block",
+//! `grub-reboot`).
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use crate::boot_files::{GRUB, GrubFolder};
 const HEADER: &str = "# GRUB Environment Block\n";
 const SIZE: usize = 1_024;
 
-/// The variable with the entry for one boot.
+/// The variable that names the entry for one boot.
 const NEXT: &str = "next_entry";
 
 /// The reason why GRUB cannot boot an entry once.
@@ -95,7 +96,7 @@ impl Grub {
         Ok(vec![custom])
     }
 
-    /// Returns the running kernel's entry with this entry's name and words.
+    /// Returns a copy of the running kernel's entry, with the name and words of this entry.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let open = if self.entry[0].contains("--unrestricted") {
             " --unrestricted"
@@ -126,8 +127,8 @@ impl Grub {
             why: BadBlock::NotABlock,
         })?;
         variables.retain(|(name, _)| name != NEXT);
-        // The variable stays in the block with an empty value, as GRUB itself leaves it after the
-        // boot.
+        // The variable stays in the block with an empty value, just as GRUB itself leaves it after
+        // the boot.
         variables.push((NEXT.to_owned(), id.unwrap_or_default().to_owned()));
         let lines = variables.iter().map(|(name, value)| {
             let value = value.replace('\\', "\\\\").replace('\n', "\\\n");
@@ -166,7 +167,8 @@ impl Grub {
     }
 }
 
-/// Parses the variables of an environment block. Returns `None` if it is not one.
+/// Parses the variables of an environment block. Returns `None` if the bytes are not an environment
+/// block.
 fn environment(block: &str) -> Option<Vec<(String, String)>> {
     let body = block.strip_prefix(HEADER)?;
     if block.len() != SIZE {
@@ -198,15 +200,15 @@ fn kernel_of(line: &str) -> Option<(&str, &str, &str)> {
     matches!(command, "linux" | "linux16" | "linuxefi").then_some((command, image, rest))
 }
 
-/// Returns the lines of the entry that booted the running kernel: among the entries with its image,
-/// the one with the most equal words.
+/// Returns the lines of the entry that booted the running kernel. Among the entries with the
+/// kernel's image, this is the one that shares the most words with the command line.
 fn running(config: &str, line: &str) -> Option<Vec<String>> {
     let here: Vec<&str> = line.split_whitespace().collect();
     let image = here
         .iter()
         .find_map(|word| word.strip_prefix("BOOT_IMAGE="))?;
-    // BOOT_IMAGE can have the disk before the path, such as `(hd0,gpt2)`; the configuration does
-    // not have it.
+    // In BOOT_IMAGE, a disk such as `(hd0,gpt2)` can precede the path. The configuration does not
+    // contain the disk.
     let image = image.rsplit(')').next().unwrap_or(image);
     let mut best: Option<(usize, Vec<String>)> = None;
     let mut entry: Option<Vec<String>> = None;

@@ -1,7 +1,7 @@
 //! Boot entries that add words to the kernel's command line for a single boot.
 //!
 //! An entry is a copy of the running kernel's entry and is chosen for one boot only, so that the
-//! machine boots the usual entry again if the kernel does not come up. Each change is a
+//! machine boots the usual entry again if the kernel fails to start. Each change is a
 //! [`WrittenFile`]: the caller stores it before [`write()`], and [`put_back`] restores the file.
 
 mod grub;
@@ -23,7 +23,7 @@ pub use words::{check_words, differs};
 /// Maximum number of bytes to read from a boot loader's file.
 const LIMIT: u64 = 1 << 22;
 
-/// A boot entry to make.
+/// A boot entry to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
     /// Identifier of the entry: letters, digits and `-`.
@@ -42,7 +42,7 @@ pub enum BootError {
     File {
         /// The file.
         path: PathBuf,
-        /// Error of the system.
+        /// The system error.
         source: io::Error,
     },
     /// A file could not be written completely.
@@ -80,7 +80,7 @@ pub enum BootError {
     },
 }
 
-/// A function that runs a program with arguments until it ends.
+/// A function that runs a program with arguments and waits until it ends.
 pub type RunProgram<'a> = &'a dyn Fn(&[&str]) -> io::Result<()>;
 
 /// The boot loader of a machine.
@@ -95,7 +95,7 @@ pub enum Loader {
 }
 
 impl Loader {
-    /// Detects the boot loader of a machine. Changes nothing.
+    /// Detects the boot loader of a machine. This changes nothing.
     pub fn detect(host: &Host) -> Self {
         let mut reasons = Vec::new();
         match systemd_boot::SystemdBoot::detect(host) {
@@ -126,11 +126,11 @@ impl Loader {
         }
     }
 
-    /// Returns the files to write for these entries, without writing any. Returns none if no boot
-    /// loader can be used.
+    /// Returns the files to write for these entries, without writing any. The list is empty if no
+    /// boot loader can be used.
     ///
     /// # Errors
-    /// [`BootError::Words`], [`BootError::File`].
+    /// Returns [`BootError::Words`] or [`BootError::File`].
     pub fn entries(
         &self,
         host: &Host,
@@ -149,7 +149,7 @@ impl Loader {
     /// Chooses an entry for the next boot only.
     ///
     /// # Errors
-    /// [`BootError::File`], [`BootError::Unexpected`], [`BootError::Command`].
+    /// Returns [`BootError::File`], [`BootError::Unexpected`] or [`BootError::Command`].
     pub fn choose(&self, host: &Host, id: &str, run: RunProgram<'_>) -> Result<(), BootError> {
         match self {
             Self::Grub(grub) => grub.choose(host, Some(id)),
@@ -159,11 +159,11 @@ impl Loader {
     }
 
     /// Withdraws the choice of an entry whose identifier begins with `prefix`, and returns whether
-    /// there was one. If a boot loader could not clear the choice itself, it would otherwise boot
-    /// that entry every time.
+    /// there was one. Otherwise, a boot loader that cannot clear the choice itself would boot that
+    /// entry every time.
     ///
     /// # Errors
-    /// Those of [`choose`](Self::choose).
+    /// Returns the same errors as [`choose`](Self::choose).
     pub fn forget(
         &self,
         host: &Host,
@@ -177,7 +177,7 @@ impl Loader {
         }
     }
 
-    /// Returns the manual steps that make the machine boot an entry once.
+    /// Returns the steps by which a user can make the machine boot an entry once.
     pub fn steps(&self, entry: &BootEntry) -> Vec<String> {
         let words = if entry.words.is_empty() {
             "without additional parameters".to_owned()
@@ -188,10 +188,10 @@ impl Loader {
     }
 }
 
-/// Writes a file, and creates its folder if needed.
+/// Writes a file, and creates its folder if necessary.
 ///
 /// # Errors
-/// Errors of writing.
+/// Returns an error if writing fails.
 pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     let path = below(host, &file.path);
     if file.made_folder
@@ -205,11 +205,11 @@ pub fn write(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     Ok(Output::open(&path)?.put(file.after.as_bytes())?)
 }
 
-/// Restores a file to its content before the write. Does nothing to a file that already has this
+/// Restores the content that a file had before the write. Does nothing if the file already has this
 /// content.
 ///
 /// # Errors
-/// [`BootError::Changed`], and errors of writing.
+/// Returns [`BootError::Changed`], or an error if writing fails.
 pub fn put_back(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     let path = below(host, &file.path);
     let now = text(&path)?;
@@ -228,7 +228,8 @@ pub fn put_back(host: &Host, file: &WrittenFile) -> Result<(), BootError> {
     if file.made_folder
         && let Some(folder) = path.parent()
     {
-        // This fails if other programs have put files into the folder; the folder then stays.
+        // This fails if other programs have put files into the folder. In that case the folder
+        // stays.
         let _ = std::fs::remove_dir(folder);
     }
     Ok(())
@@ -248,7 +249,7 @@ pub(crate) fn text(path: &Path) -> Result<Option<String>, BootError> {
     }
 }
 
-/// Describes a write to a file, with its current content.
+/// Describes a write to a file, including the file's current content.
 pub(crate) fn file(
     host: &Host,
     path: &str,

@@ -1,5 +1,5 @@
-//! systemd-boot: an entry is a file (Boot Loader Specification, type 1), and
-//! `bootctl set-oneshot` chooses it for one boot.
+//! systemd-boot. Each entry is a file (Boot Loader Specification, type 1), and `bootctl
+//! set-oneshot` chooses an entry for one boot.
 
 use punctual_host::Host;
 use punctual_model::WrittenFile;
@@ -7,7 +7,7 @@ use punctual_model::WrittenFile;
 use super::{BootEntry, BootError, RunProgram, below, file, text, words};
 use crate::boot_files::ENTRIES;
 
-/// Folder of the variables of the Boot Loader Interface.
+/// Folder that contains the variables of the Boot Loader Interface.
 const VARIABLES: &str = "/sys/firmware/efi/efivars";
 const VENDOR: &str = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 
@@ -66,7 +66,7 @@ impl SystemdBoot {
         made.collect()
     }
 
-    /// Returns the running kernel's entry with this entry's name and words.
+    /// Returns a copy of the running kernel's entry, with the name and words of this entry.
     fn entry_of(&self, entry: &BootEntry) -> String {
         let mut made = format!("title punctual: {}\n", entry.title);
         let mut options = Vec::new();
@@ -104,7 +104,8 @@ pub(super) fn forget(host: &Host, prefix: &str, run: RunProgram<'_>) -> Result<b
     Ok(ours)
 }
 
-/// Reads a variable: four bytes of attributes, then UTF-16 up to a zero.
+/// Reads a variable, which consists of four bytes of attributes and a text in UTF-16 that ends with
+/// a zero.
 fn variable(host: &Host, name: &str) -> Option<String> {
     let path = below(host, &format!("{VARIABLES}/{name}-{VENDOR}"));
     let bytes = punctual_files::bounded::bytes(&path, 1 << 16).ok()?;

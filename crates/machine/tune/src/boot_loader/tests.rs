@@ -1,4 +1,4 @@
-//! Tests on trees of files that imitate machines.
+//! Tests with trees of files that imitate machines.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -156,12 +156,13 @@ fn grub_boots_once_and_files_are_restored() {
         assert!(!loader.forget(&host, "punctual-1-", &no_program).unwrap());
         for file in files.iter().rev() {
             put_back(&host, file).unwrap();
-            // Doing it twice is harmless: a program may be killed after the first time.
+            // Doing this twice must be harmless, because a program may be killed after the first
+            // time.
             put_back(&host, file).unwrap();
         }
         let mut after = all(folder.path());
         let block = folder.path().join("boot/grub/grubenv");
-        // GRUB also leaves an empty variable.
+        // GRUB itself also leaves an empty variable.
         assert!(
             after[&block].starts_with(b"# GRUB Environment Block\nsaved_entry=gnulinux-simple")
         );

@@ -24,16 +24,17 @@ pub struct UnitRequest<'a> {
 }
 
 /// Returns the files of a unit that starts at the end of each boot: the unit itself, and a drop-in
-/// file that makes multi-user.target want it. Writes nothing.
+/// file that makes multi-user.target want it. This function writes nothing.
 ///
 /// # Errors
-/// [`BootError::Words`] for a command that a unit cannot express, [`BootError::File`].
+/// Returns [`BootError::Words`] if a unit cannot express the command, or [`BootError::File`].
 pub fn unit(host: &Host, request: &UnitRequest<'_>) -> Result<Vec<WrittenFile>, BootError> {
     let command: Vec<String> = (request.command.iter())
         .map(|word| quoted(word))
         .collect::<Result<_, _>>()?;
     let needs = quoted(&request.needs.display().to_string())?;
-    // `Type=idle` waits for all other jobs of the boot. Exit code 4 means that nothing is proven.
+    // `Type=idle` waits for all other jobs of the boot. Exit code 4 means that nothing was proven,
+    // which is not a failure of the unit.
     let text = format!(
         "[Unit]\nDescription={}\nAfter=multi-user.target\nRequiresMountsFor={needs}\n\n\
          [Service]\nType=idle\nExecStart={}\n\

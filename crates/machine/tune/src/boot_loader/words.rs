@@ -2,13 +2,14 @@
 
 use super::BootError;
 
-/// Parameters that may occur more than once, so that a new one does not replace an existing one.
+/// Parameters that may occur more than once, so that a new occurrence does not replace an existing
+/// one.
 const MANY: [&str; 2] = ["console", "earlycon"];
 
 /// Refuses words that a boot loader or a shell would interpret differently.
 ///
 /// # Errors
-/// [`BootError::Words`].
+/// Returns [`BootError::Words`] if there is such a word.
 pub fn check_words(words: &str) -> Result<(), BootError> {
     let refused = |why| BootError::Words {
         words: words.to_owned(),
@@ -26,7 +27,7 @@ fn name(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Adds words to a command line. They replace existing words of the same name.
+/// Adds words to a command line. These replace existing words of the same name.
 pub(super) fn with_words(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
     let replaced = |word: &&str| {
@@ -37,9 +38,9 @@ pub(super) fn with_words(line: &str, words: &str) -> String {
     all.join(" ")
 }
 
-/// Returns the difference that shows that the machine did not boot as requested: a word of `arm`
-/// that the command line lacks, or a word of `others` that it has. `usual` is the command line
-/// without any of these words.
+/// If the machine did not boot as requested, returns the difference that shows this: a word of
+/// `arm` that is missing from the command line, or a word of `others` that it contains. `usual` is
+/// the command line without any of these words.
 pub fn differs(line: &str, arm: &str, others: &[&str], usual: &str) -> Option<String> {
     let there: Vec<&str> = line.split_whitespace().collect();
     let wanted: Vec<&str> = arm.split_whitespace().collect();
@@ -96,8 +97,8 @@ mod tests {
             differs(usual, "preempt=full", &others, usual).as_deref(),
             Some("without preempt=full")
         );
-        // The usual command line is right for an arm without words, because only the other arm adds
-        // some.
+        // The usual command line is correct for an arm without words, because only the other arm
+        // adds words.
         assert_eq!(differs(usual, "", &others, usual), None);
         assert_eq!(
             differs("ro preempt=lazy", "", &others, usual).as_deref(),

@@ -1,4 +1,4 @@
-//! Errors of changing the kernel's command line.
+//! Errors that occur when changing the kernel's command line.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use punctual_files::FileError;
 
 use super::Unclear;
 
-/// The reason why the kernel's command line was not changed.
+/// A reason why the kernel's command line was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CmdlineError {
     /// The text is not a kernel parameter.
@@ -20,7 +20,7 @@ pub enum CmdlineError {
     /// A parameter is both added and removed.
     #[error("{name} is both added and removed: either add it or remove it")]
     Contradiction {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
     },
     /// The boot loader is unknown.
@@ -41,7 +41,7 @@ pub enum CmdlineError {
         /// Known names, separated by commas.
         known: String,
     },
-    /// The system's parameters are part of an image or a declaration.
+    /// The parameters of this system are part of an image or of a declaration.
     #[error("this system is built from an image, so no file is edited: {how}")]
     Image {
         /// Instructions for the user.
@@ -61,17 +61,17 @@ pub enum CmdlineError {
         /// The file.
         path: String,
     },
-    /// An earlier edit is not reverted yet.
+    /// An earlier edit has not been reverted yet.
     #[error(
         "an earlier edit is not reverted yet (copies in {}): run `punctual tune cmdline revert` \
          first",
         folder.display()
     )]
     Pending {
-        /// Folder with its copies.
+        /// Folder that contains the copies of the files before that edit.
         folder: PathBuf,
     },
-    /// Files were edited since.
+    /// Files have been edited since they were written.
     #[error(
         "nothing was restored, because {} edited in the meantime: remove the parameters by hand, \
          or restore the copies in {}; then run `punctual tune cmdline revert --forget`",
@@ -92,7 +92,7 @@ pub enum CmdlineError {
         /// Its status and last message.
         why: String,
     },
-    /// A write failed; all files are as before.
+    /// A write failed; all files are as they were before.
     #[error("{cause}; all files are as before")]
     Undone {
         /// The error.
@@ -104,7 +104,7 @@ pub enum CmdlineError {
     NotUndone {
         /// The first error.
         cause: Box<CmdlineError>,
-        /// The error of restoring.
+        /// The error that occurred when restoring.
         error: Box<CmdlineError>,
         /// Folder with the copies.
         folder: PathBuf,
@@ -118,13 +118,13 @@ pub enum CmdlineError {
         /// The problem.
         why: String,
     },
-    /// The record belongs to another root folder.
+    /// The record of an edit belongs to another root folder.
     #[error("the edit was made below {}: pass --root {}", root.display(), root.display())]
     OtherRoot {
         /// The folder.
         root: PathBuf,
     },
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -137,7 +137,7 @@ fn files(paths: &[String]) -> String {
 }
 
 impl CmdlineError {
-    /// Returns whether the request is at fault, not the machine.
+    /// Returns whether the request is at fault rather than the machine.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -21,7 +21,8 @@ pub(super) enum Form {
 /// A range of a text that contains parameters.
 struct Span {
     range: Range<usize>,
-    /// Whether the value has no quotation marks, so that more than one word requires them.
+    /// Whether the value has no quotation marks. They must be added if the value gets more than one
+    /// word.
     bare: bool,
 }
 
@@ -29,7 +30,7 @@ impl Form {
     /// Returns the parameters in a text.
     ///
     /// # Errors
-    /// The reason why the file cannot be parsed.
+    /// Returns the reason why the file cannot be parsed.
     pub(super) fn read(&self, text: &str) -> Result<Vec<String>, Unclear> {
         let spans = self.spans(text)?;
         let all = spans
@@ -38,10 +39,10 @@ impl Form {
         Ok(all.map(|(_, word)| word.to_owned()).collect())
     }
 
-    /// Returns the text with the changes. Everything else stays as it was.
+    /// Returns the text with the changes. Everything else stays unchanged.
     ///
     /// # Errors
-    /// The reason why the file cannot be parsed.
+    /// Returns the reason why the file cannot be parsed.
     pub(super) fn edit(&self, text: &str, changes: &Changes) -> Result<String, Unclear> {
         let mut text = text.to_owned();
         if self.spans(&text)?.is_empty() && !changes.added().is_empty() {
@@ -54,7 +55,7 @@ impl Form {
             .filter(|word| !present.contains(word))
             .map(String::as_str)
             .collect();
-        // Edit the last range first, so that the positions of the earlier ones stay valid.
+        // Edit the last range first, so that the positions of the earlier ranges stay valid.
         for (back, span) in self.spans(&text)?.into_iter().rev().enumerate() {
             let old = &text[span.range.clone()];
             let mut new = words::without(old, changes);
@@ -72,7 +73,7 @@ impl Form {
         Ok(text)
     }
 
-    /// Returns the text with a place for parameters added at its end.
+    /// Returns the text with an empty place for parameters appended to it.
     fn with_a_place(&self, text: &str) -> Result<String, Unclear> {
         let line = match self {
             Self::Line => return Ok(text.to_owned()),
@@ -125,7 +126,7 @@ fn whole_line(text: &str) -> Result<Vec<Span>, Unclear> {
     }
 }
 
-/// Returns the value of the last assignment, which is the effective one.
+/// Returns the value of the last assignment, because the last one is effective.
 fn variable(text: &str, name: &'static str) -> Result<Vec<Span>, Unclear> {
     let mut last = None;
     for (start, line) in lines(text) {
@@ -182,7 +183,7 @@ fn closing(text: &str, mark: char) -> Option<usize> {
     None
 }
 
-/// Returns the text after a keyword on its line. Case is ignored.
+/// Returns the text after a keyword on its line. The case of letters is ignored.
 fn after_keyword(start: usize, line: &str, word: &str) -> Option<Span> {
     let body = line.trim_start();
     let head = body.get(..word.len())?;
@@ -205,7 +206,7 @@ fn keyword_lines(text: &str, word: &str) -> Vec<Span> {
 }
 
 /// Returns the `append` line of the label that `default` names, or of the first label. The other
-/// labels stay unchanged, so that the machine can boot from them if this one fails.
+/// labels stay unchanged, so that the machine can still boot from them if this one fails.
 fn append_lines(text: &str) -> Result<Vec<Span>, Unclear> {
     let value = |start, line, word| {
         after_keyword(start, line, word).map(|span| text[span.range].trim().to_owned())

@@ -1,4 +1,4 @@
-//! The boot loaders and the files that hold their kernel parameters, one row each.
+//! A table of boot loaders, with the files that contain their kernel parameters.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::boot_files::{ENTRIES, GRUB};
 pub(super) struct Loader {
     /// Name, for `--loader`.
     pub(super) name: &'static str,
-    /// Finds its files on the system; `None` if the system does not use it.
+    /// Finds its files on the system; `None` if the system does not use this boot loader.
     find: fn(&Tree) -> Option<Found>,
 }
 
-/// All boot loaders, the most specific first.
+/// All boot loaders, most specific first.
 const LOADERS: &[Loader] = &[
     Loader {
         name: "raspberry-pi",
@@ -50,7 +50,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Returns the loader with this name, or the first one that is found if no name is given. Also
+/// Returns the loader with this name, or, if no name is given, the first loader that is found. Also
 /// returns the names of other loaders that are present.
 pub(super) fn find(
     root: &Path,
@@ -74,8 +74,8 @@ pub(super) fn find(
     Ok((loader, found, all.map(|(other, _)| other.name).collect()))
 }
 
-/// Returns the command that changes the parameters of a system whose parameters are part of an
-/// image or a declaration. Files of such a system are not edited.
+/// Returns the command that changes the parameters of a system if they are part of an image or of a
+/// declaration. The files of such a system are not edited.
 pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option<String> {
     let tree = Tree::at(root);
     if tree.has("/etc/NIXOS") {
@@ -110,7 +110,7 @@ pub(super) fn of_image(root: &Path, add: &[String], remove: &[String]) -> Option
     Some("run `ostree admin kargs edit-in-place` with the parameters, and reboot".to_owned())
 }
 
-/// Debian's u-boot-menu writes extlinux.conf from /etc/default/u-boot.
+/// Debian's u-boot-menu generates extlinux.conf from /etc/default/u-boot.
 fn u_boot_menu(tree: &Tree) -> Option<Found> {
     let program = tree.first(&["/usr/sbin/u-boot-update"])?;
     let file = tree.first(&["/etc/default/u-boot"])?;
@@ -121,7 +121,7 @@ fn u_boot_menu(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// Menu of U-Boot and syslinux; NVIDIA Jetson also uses it.
+/// The menu of U-Boot and syslinux, which NVIDIA Jetson also uses.
 fn extlinux(tree: &Tree) -> Option<Found> {
     let file = tree.first(&[
         "/boot/extlinux/extlinux.conf",
@@ -137,8 +137,8 @@ fn extlinux(tree: &Tree) -> Option<Found> {
     })
 }
 
-/// Entries of the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its derivatives),
-/// and the templates of new entries.
+/// Entries as defined in the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
+/// derivatives), and the templates of new entries.
 fn boot_entries(tree: &Tree) -> Option<Found> {
     let all: Vec<String> = ENTRIES
         .iter()
@@ -178,7 +178,7 @@ fn boot_entries(tree: &Tree) -> Option<Found> {
 }
 
 /// GRUB, if its configuration is generated from /etc/default/grub. `..._DEFAULT` does not apply to
-/// the recovery entries (GRUB manual, Simple configuration).
+/// the recovery entries (GRUB manual, "Simple configuration").
 fn grub(tree: &Tree) -> Option<Found> {
     let variable = "GRUB_CMDLINE_LINUX_DEFAULT";
     let main = tree.first(&["/etc/default/grub"])?;

@@ -1,9 +1,9 @@
-//! The kernel's command line in the boot loader's files: shows it, edits it, and restores it byte
-//! for byte.
+//! The kernel's command line in the boot loader's files. This module shows it, edits it, and
+//! restores the files byte for byte.
 //!
-//! An edit starts as a plan ([`CmdlineEdit::plan`]). It is written with a copy of each file
-//! ([`CmdlineEdit::write`]) and undone by [`revert`]. Later edits of other programs or users are
-//! never overwritten.
+//! An edit starts as a plan ([`CmdlineEdit::plan`]). [`CmdlineEdit::write`] copies each file and
+//! then writes the edit, and [`revert`] undoes it. Later edits by other programs or users are never
+//! overwritten.
 
 mod error;
 mod form;
@@ -56,10 +56,10 @@ pub struct CmdlineEdit {
     pub add: Vec<String>,
     /// Names of parameters that are removed.
     pub remove: Vec<String>,
-    /// Files that change; empty if they already have the requested parameters.
+    /// Files that change; empty if all files already have the requested parameters.
     pub files: Vec<FileEdit>,
     /// Program that generates the loader's configuration from the files, with its arguments; empty
-    /// if the loader needs none.
+    /// if the loader needs no such program.
     pub command: Vec<String>,
     /// Notes for the user.
     pub notes: Vec<String>,
@@ -72,44 +72,46 @@ pub struct CmdlineFile {
     pub path: String,
     /// Parameters; `null` if the file could not be parsed.
     pub parameters: Option<Vec<String>>,
-    /// The reason why it could not be parsed.
+    /// The reason why the file could not be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// An edit that was written and not reverted. The machine may or may not have booted with it.
+/// An edit that was written and has not been reverted. The machine may or may not have booted with
+/// this edit yet.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineWritten {
     /// Parameters that were added or replaced.
     pub add: Vec<String>,
     /// Names of parameters that were removed.
     pub remove: Vec<String>,
-    /// Whether the machine was booted after the edit; `null` if not known.
+    /// Whether the machine was booted after the edit; `null` if this is not known.
     pub booted_since: Option<bool>,
-    /// Parameters of `add` that this boot does not have.
+    /// Parameters of `add` that the current boot does not have.
     pub missing_now: Vec<String>,
 }
 
-/// The kernel's command line of this boot, and the files that determine it for the next boot.
+/// The kernel's command line in the current boot, and the files that determine it for the next
+/// boot.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CmdlineState {
-    /// Command line of this boot; `null` for a system that is not running.
+    /// Command line of the current boot; `null` for a system that is not running.
     pub current: Option<String>,
-    /// Boot loader; `null` if none is known.
+    /// Boot loader; `null` if it is not known.
     pub loader: Option<&'static str>,
     /// Files of the boot loader.
     pub files: Vec<CmdlineFile>,
-    /// The reason why no file can be edited; `null` if the files can be edited.
+    /// The reason why no file can be edited; `null` if they can be edited.
     pub problem: Option<String>,
     /// Changes that `write` made and `revert` would restore.
     pub written: Option<CmdlineWritten>,
 }
 
-/// Reads the command line of this boot and the files for the next one. `state` is the folder with
-/// the copies that `write` makes.
+/// Reads the command line of the current boot, and the files that determine that of the next one.
+/// `state` is the folder with the copies that `write` makes.
 ///
 /// # Errors
-/// The record of an edit cannot be read.
+/// Returns an error if the record of an edit cannot be read.
 pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineError> {
     let current = read(host.root(), "/proc/cmdline").ok().flatten();
     let current = current.map(|text| text.trim().to_owned());
@@ -159,8 +161,8 @@ impl CmdlineEdit {
     /// Plans these changes for the system whose root folder is that of `host`.
     ///
     /// # Errors
-    /// There is no boot loader, or not the requested one; a file cannot be parsed; the system is
-    /// built from an image.
+    /// Returns an error if there is no boot loader or the requested one is not present, if a file
+    /// cannot be parsed, or if the system is built from an image.
     pub fn plan(
         host: &Host,
         changes: &Changes,
@@ -215,12 +217,12 @@ impl CmdlineEdit {
         })
     }
 
-    /// Copies each file to the folder `state`, writes the files, and runs the loader's program if
-    /// this is the running system. If anything fails, all files are restored.
+    /// Copies each file to the folder `state` and writes the files. Then runs the loader's program
+    /// if this is the running system. If anything fails, all files are restored.
     ///
     /// # Errors
-    /// An earlier edit is not reverted yet; a file changed after the plan was made, or cannot be
-    /// written; the loader's program fails.
+    /// Returns an error if an earlier edit has not been reverted yet, if a file changed after the
+    /// plan was made or cannot be written, or if the loader's program fails.
     pub fn write(&self, host: &Host, state: &Path) -> Result<(), CmdlineError> {
         self.write_with(host, state, &run)
     }
@@ -272,7 +274,8 @@ impl CmdlineEdit {
 }
 
 impl FileEdit {
-    /// Returns the lines that differ, old and new. An edit changes lines or appends some.
+    /// Returns pairs of the old and the new line for lines that differ. An edit only changes or
+    /// appends lines.
     pub fn changed_lines(&self) -> Vec<(Option<&str>, Option<&str>)> {
         let (mut old, mut new) = (self.before.lines(), self.after.lines());
         let mut changed = Vec::new();
@@ -289,7 +292,7 @@ impl FileEdit {
 /// A function that runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
-/// Runs a program without input. Its messages are shown only if it fails.
+/// Runs a program without input. The program's messages are shown only if it fails.
 pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(());

@@ -1,11 +1,11 @@
-//! Finds the file with the parameters that Raspberry Pi's firmware reads: `cmdline=` and
-//! `os_prefix=` of config.txt (raspberrypi.com, documentation of config.txt).
+//! Finds the file with the parameters that Raspberry Pi's firmware reads: it follows from
+//! `cmdline=` and `os_prefix=` in config.txt (raspberrypi.com, documentation of config.txt).
 
 use super::form::Form;
 use super::tree::{Found, Source, Tree};
 use super::unclear::Unclear;
 
-/// Mount points of the card's first partition.
+/// Possible mount points of the SD card's first partition.
 const FOLDERS: [&str; 2] = ["/boot/firmware", "/boot"];
 
 /// Maximum depth of nested `include`s.
@@ -16,12 +16,12 @@ const DEPTH: u32 = 4;
 struct Values {
     /// The last value that applies to every board.
     always: Option<String>,
-    /// Values below a filter such as `[pi4]`. Whether they apply to this board is not known.
+    /// Values below a filter such as `[pi4]`. It is not known whether they apply to this board.
     perhaps: Vec<String>,
 }
 
 impl Values {
-    /// Returns the value that this board boots with, if it is certain.
+    /// Returns the value that this board boots with, if that value is certain.
     fn certain(&self, default: &str) -> Option<String> {
         let value = self.always.as_deref().unwrap_or(default);
         let same = self.perhaps.iter().all(|other| other == value);
@@ -57,7 +57,7 @@ impl Config {
             {
                 obeyed = match filter {
                     "all" => outer,
-                    // The edit is for the usual boot, not for trial boots.
+                    // Edits apply to the usual boot, not to trial boots.
                     "none" | "tryboot" => Obeyed::Never,
                     _ if outer == Obeyed::Never => Obeyed::Never,
                     _ => Obeyed::Perhaps,
@@ -118,7 +118,7 @@ fn file(tree: &Tree, folder: &str, config: &Config) -> Result<String, Unclear> {
         |values: &Values, key, default| values.certain(default).ok_or(Unclear::Filter { key });
     let name = certain(&config.cmdline, "cmdline", "cmdline.txt")?;
     let prefix = certain(&config.os_prefix, "os_prefix", "")?;
-    // The firmware ignores a prefix if no kernel and device tree have it.
+    // The firmware ignores a prefix unless there are a kernel and a device tree with this prefix.
     if !prefix.is_empty() && !is_viable(tree, folder, &prefix, &config.kernel) {
         return Err(Unclear::Prefix { prefix });
     }

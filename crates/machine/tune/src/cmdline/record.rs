@@ -1,5 +1,5 @@
-//! The record of an edit, and a copy of each file. Both are on disk before the first file is
-//! written.
+//! The record of an edit, and a copy of each file. Both are stored on disk before the first file is
+//! edited.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,9 +43,9 @@ pub struct CmdlineRevert {
     pub restored: Vec<String>,
     /// Files that no longer exist.
     pub gone: Vec<String>,
-    /// Files that were left as they are, because they were edited after the write.
+    /// Files that were left as they are, because they were edited after `write`.
     pub left: Vec<String>,
-    /// Newer files with the parameters, such as entries of a new kernel.
+    /// Newer files that also contain the parameters, such as the entries of a new kernel.
     pub still_there: Vec<String>,
     /// Command that the user must run; `null` if none is needed.
     pub to_run: Option<String>,
@@ -110,7 +110,7 @@ impl CmdlineEntry {
                 }));
             }
         }
-        // A copy that cannot be removed does no harm without a record.
+        // A copy that cannot be removed does no harm if there is no record.
         for entry in fs::read_dir(state).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name
@@ -151,11 +151,11 @@ impl CmdlineEntry {
 }
 
 /// Restores the files of the last edit byte for byte. Returns `None` if there was none. With
-/// `forget`, leaves files as they are if they were edited after the write.
+/// `forget`, files that were edited after `write` are left as they are.
 ///
 /// # Errors
-/// [`CmdlineError::Edited`], before anything is restored; a file cannot be written; a program of
-/// the boot loader fails (after the files are restored).
+/// Returns [`CmdlineError::Edited`] before anything is restored. Returns other errors if a file
+/// cannot be written, or if a program of the boot loader fails after the files were restored.
 pub fn revert(
     host: &Host,
     state: &Path,

@@ -56,10 +56,10 @@ fn changes() -> Changes {
 
 const GRUB: &str = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet splash\"\n";
 
-/// Files and their texts.
+/// Paths of files, and their texts.
 type Texts = &'static [(&'static str, &'static str)];
 
-/// Each kind of machine: its files, the loader, and the changed file with its new text.
+/// For each kind of machine: its files, its loader, and the changed file with the new text.
 const SYSTEMS: &[(Texts, &str, Texts)] = &[
     (
         &[("/etc/default/grub", GRUB), ("/usr/sbin/update-grub", "")],
@@ -98,7 +98,7 @@ const SYSTEMS: &[(Texts, &str, Texts)] = &[
             "console=tty1 root=PARTUUID=1 isolcpus=2-3\n",
         )],
     ),
-    // config.txt names the file, or has a prefix as on Ubuntu.
+    // config.txt names the file, or contains a prefix, as on Ubuntu.
     (
         &[
             (
@@ -227,7 +227,7 @@ fn boot_loaders_are_edited_and_restored_exactly() {
     }
 }
 
-/// Nothing is edited unless the file that the firmware reads is certain.
+/// Nothing is edited unless it is certain which file the firmware reads.
 #[test]
 fn raspberry_pi_edits_the_firmwares_file() {
     let boot = |config: &str, others: &[&str]| {
@@ -327,7 +327,7 @@ fn what_somebody_edited_since_is_not_overwritten() {
         .unwrap();
     assert_eq!(done.left, ["/etc/default/grub"]);
     assert_eq!(system.get("/etc/default/grub"), edited);
-    // The unchanged file has the parameter, so the plan writes nothing, and no record is needed.
+    // The unchanged file already has the parameter, so the plan writes nothing and needs no record.
     assert!(system.plan().unwrap().files.is_empty());
 }
 
@@ -430,7 +430,7 @@ fn a_write_that_fails_is_undone() {
     let fails = |words: &[String]| super::run(&[&["/bin/false".to_owned()], words].concat());
     let text = fails(&[]).unwrap_err().to_string();
     assert!(text.contains("`/bin/false` failed"), "{text}");
-    // No program runs below another root folder.
+    // If another root folder is given, no program runs.
     assert!(!system.state().join("record.json").exists());
     let other = System::new(SYSTEMS[0].0);
     other

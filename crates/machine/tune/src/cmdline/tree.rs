@@ -1,4 +1,4 @@
-//! Access to the system's files, and to those that belong to a boot loader.
+//! Access to the system's files, including those that belong to a boot loader.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ pub(super) struct Found {
     pub(super) command: Vec<String>,
     /// Notes for the user.
     pub(super) notes: Vec<String>,
-    /// The file that leaves unclear where the parameters are, and the reason; `None` if it is
-    /// clear.
+    /// The file because of which the location of the parameters is unclear, and the reason. `None`
+    /// if the location is clear.
     pub(super) unclear: Option<(String, Unclear)>,
 }
 
@@ -59,7 +59,7 @@ impl Tree {
         files.iter().copied().find(|file| self.has(file))
     }
 
-    /// Returns the files of a folder with this suffix, sorted, as paths on the system.
+    /// Returns the files in a folder that have this suffix, as sorted paths on the system.
     pub(super) fn with_ending(&self, folder: &str, ending: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder))
             .into_iter()
@@ -74,7 +74,7 @@ impl Tree {
         all
     }
 
-    /// Returns the text of a file, or an empty one if it cannot be read.
+    /// Returns the text of a file, or an empty text if the file cannot be read.
     pub(super) fn text(&self, file: &str) -> String {
         let text = punctual_files::bounded::text(&self.path(file), LIMIT);
         text.unwrap_or_default()

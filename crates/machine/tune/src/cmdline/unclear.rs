@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unclear {
-    /// The file should be one line of parameters but has several.
+    /// The file should consist of one line of parameters but has several lines.
     #[error("it has more than one line of parameters")]
     SeveralLines,
     /// The value that a shell would read cannot be determined.
@@ -19,7 +19,7 @@ pub enum Unclear {
     /// The label that is booted has no `append` line.
     #[error("the default label has no line `append`")]
     NoAppend,
-    /// Raspberry Pi's config.txt has the setting only for some boards.
+    /// Raspberry Pi's config.txt contains the setting only for some boards.
     #[error(
         "it sets {key}= below a filter such as [pi4], so it is unknown which file this board reads"
     )]

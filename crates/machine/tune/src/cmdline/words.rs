@@ -1,5 +1,5 @@
-//! Kernel parameters as words: checks them, and adds and removes them in a text without touching
-//! its other characters.
+//! Treats kernel parameters as words: checks them, and adds them to or removes them from a text
+//! without changing its other characters.
 
 use super::CmdlineError;
 
@@ -8,17 +8,17 @@ use super::CmdlineError;
 pub struct Changes {
     /// Parameters with values. Each replaces existing parameters of the same name.
     add: Vec<String>,
-    /// Names of parameters to remove, with any value.
+    /// Names of parameters to remove, regardless of their values.
     remove: Vec<String>,
 }
 
 impl Changes {
-    /// Makes changes from parameters to add (`isolcpus=2-3`) and names of parameters to remove. A
-    /// parameter that is given twice is added once.
+    /// Creates changes from parameters to add (`isolcpus=2-3`) and names of parameters to remove. A
+    /// parameter that is given twice is added only once.
     ///
     /// # Errors
-    /// [`CmdlineError::Parameter`] for a text that a boot loader or a shell could
-    /// misinterpret; [`CmdlineError::Contradiction`] for a name in both lists.
+    /// Returns [`CmdlineError::Parameter`] for a text that a boot loader or a shell could
+    /// misinterpret, and [`CmdlineError::Contradiction`] for a name in both lists.
     pub fn new(add: &[String], remove: &[String]) -> Result<Self, CmdlineError> {
         let mut changes = Self::default();
         for parameter in add {
@@ -92,14 +92,14 @@ fn name_of(word: &str) -> &str {
 }
 
 /// Returns whether a word is the parameter with this name. The kernel treats `-` and `_` as equal
-/// (`parameqn` of kernel/params.c).
+/// (`parameqn` in kernel/params.c).
 pub(super) fn is_of(word: &str, name: &str) -> bool {
     let own = name_of(word).bytes();
     let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
     own.map(plain).eq(name.bytes().map(plain))
 }
 
-/// Returns the kernel's parameters with their offsets. Words after `--` are for init.
+/// Returns the kernel's parameters with their offsets. Words after `--` are meant for init.
 pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
     let all = all_words(text).into_iter();
     all.take_while(|(_, word)| *word != "--").collect()
@@ -136,7 +136,8 @@ pub(super) fn without(text: &str, changes: &Changes) -> String {
         if !changes.drops(word) {
             continue;
         }
-        // Also remove the space before the word, or after it for the first word.
+        // Also remove the space before the word. For the first word, remove the space after it
+        // instead.
         let before = kept[..place].trim_end_matches([' ', '\t']).len();
         let mut end = place + word.len();
         if before == 0 {

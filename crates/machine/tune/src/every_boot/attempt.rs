@@ -1,5 +1,5 @@
-//! Tracks whether the last boot with the settings reached its target. The file with this state is
-//! written before the settings are applied, and marked when the target is reached.
+//! Tracks whether the last boot with the settings reached its target. This state is written to a
+//! file before the settings are applied, and the file is marked when the target is reached.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, rever
 /// Maximum number of bytes to read from the file.
 const LIMIT: u64 = 1 << 16;
 
-/// A boot that applied the settings or began to.
+/// A boot that applied the settings or began to apply them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
     /// Identifier of the boot (`/proc/sys/kernel/random/boot_id`).
@@ -54,24 +54,24 @@ pub enum AtBoot {
     LeftOff(Attempt),
 }
 
-/// The result of a verification.
+/// The result of verifying the settings.
 #[derive(Debug)]
 pub enum Verified {
     /// Nothing was applied in this boot.
     NotApplied,
     /// All settings are in force.
     Holds,
-    /// Some settings were not in force, and all were applied again. The fields are the settings
-    /// that were lost, the new plan, and its result.
+    /// Some settings were no longer in force, so all settings were applied again. The fields are
+    /// the settings that were lost, the new plan, and the result of applying it.
     Again(Vec<String>, Box<Plan>, Box<Applied>),
 }
 
-/// Path of the attempt's file, next to the journals.
+/// Path of the file that records the attempt, next to the journals.
 pub(super) fn file(places: &Locations) -> PathBuf {
     places.runs.with_file_name("boot-attempt.json")
 }
 
-/// Reads the last boot that applied the settings.
+/// Reads the record of the last boot that applied the settings.
 pub(super) fn last(path: &Path) -> Result<Option<Attempt>, BootError> {
     let text = match trusted::text(path, LIMIT) {
         Ok(text) => text,
@@ -101,11 +101,11 @@ fn this_boot(host: &Host) -> Result<String, BootError> {
     host.boot_id().ok_or(BootError::Tune(unknown))
 }
 
-/// Applies the settings, unless the last boot with them did not reach its target. First clears the
-/// changes of the last boot from the journal, then makes the plan.
+/// Applies the settings, unless the last boot with them did not reach its target. Before making the
+/// plan, clears the changes of the last boot from the journal.
 ///
 /// # Errors
-/// Those of [`apply()`] and of the attempt's file.
+/// Returns the errors of [`apply()`], and errors of reading or writing the attempt's file.
 pub fn apply_at_boot(
     host: &Host,
     places: &Locations,
@@ -137,10 +137,10 @@ pub fn apply_at_boot(
     Ok(AtBoot::Applied(Box::new(plan), Box::new(applied)))
 }
 
-/// Records that this boot reached its target. Returns whether it had applied the settings.
+/// Records that this boot reached its target. Returns whether this boot had applied the settings.
 ///
 /// # Errors
-/// Those of the attempt's file.
+/// Returns errors of reading or writing the attempt's file.
 pub fn boot_reached(host: &Host, places: &Locations) -> Result<bool, BootError> {
     let boot_id = this_boot(host)?;
     let path = file(places);
@@ -157,11 +157,11 @@ pub fn boot_reached(host: &Host, places: &Locations) -> Result<bool, BootError> 
     }
 }
 
-/// Verifies the settings that this boot applied. If one is not in force, restores all and applies
-/// them again.
+/// Verifies the settings that this boot applied. If one of them is not in force, restores all of
+/// them and applies them again.
 ///
 /// # Errors
-/// Those of [`revert()`] and [`apply()`].
+/// Returns the errors of [`revert()`] and [`apply()`].
 pub fn verify_at_boot(
     host: &Host,
     places: &Locations,
@@ -176,7 +176,8 @@ pub fn verify_at_boot(
     let status = Status::read(&places.applied, host)?;
     let expected = match &status {
         Some(status) => status.phase == Phase::Applied,
-        // Without a status, either nothing had to be changed, or a user reverted the changes.
+        // If there is no status, either nothing had to be changed, or a user has reverted the
+        // changes.
         None => attempt.changed == 0,
     };
     if !expected {
@@ -204,11 +205,11 @@ pub fn verify_at_boot(
 }
 
 /// Verifies the settings that are enabled at every boot, and applies them again if one was lost.
-/// The unit calls this, and a series calls it before each measurement. Returns
-/// [`Verified::NotApplied`] if nothing is enabled.
+/// The unit calls this function, and a series of measurements calls it before each measurement.
+/// Returns [`Verified::NotApplied`] if nothing is enabled.
 ///
 /// # Errors
-/// Those of [`verify_at_boot`]; the configuration cannot be read.
+/// Returns the errors of [`verify_at_boot`], and an error if the configuration cannot be read.
 pub fn verify_enabled(host: &Host, places: &Locations) -> Result<Verified, BootError> {
     match BootTune::read(host.root()) {
         Ok(tune) => verify_at_boot(host, places, || tune.plan(host, places)),

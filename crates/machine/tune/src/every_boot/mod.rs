@@ -1,5 +1,5 @@
-//! Applies settings at every boot: units apply them, verify them after resume and hotplug, and do
-//! not apply them after a boot that did not reach its target.
+//! Applies settings at every boot. Units apply them, and verify them after resume and hotplug. If a
+//! boot with the settings did not reach its target, the units do not apply them at the next boot.
 
 mod attempt;
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub enum UnitState {
     Ok,
     /// The file does not exist.
     Missing,
-    /// The file was edited after it was written.
+    /// The file was edited after `enable` wrote it.
     Edited,
 }
 
@@ -64,16 +64,16 @@ pub enum UnitState {
 pub struct BootStatus {
     /// Settings to apply; `null` if nothing is enabled.
     pub enabled: Option<BootTune>,
-    /// Files that were changed or removed since they were written.
+    /// Files that have been changed or removed since they were written.
     pub damaged: Vec<(String, UnitState)>,
     /// Last boot that applied the settings; `null` if there was none.
     pub last: Option<Attempt>,
-    /// Whether the settings are left off because that boot did not reach its target; `null` if this
-    /// boot is unknown.
+    /// Whether the settings are not applied because that boot did not reach its target; `null` if
+    /// the identifier of the current boot is unknown.
     pub left_off: Option<bool>,
 }
 
-/// The reason why settings are not applied at every boot.
+/// A reason why settings are not applied at every boot.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The system has no systemd.
@@ -120,7 +120,7 @@ pub enum BootError {
     /// systemctl failed.
     #[error(transparent)]
     Systemctl(#[from] CmdlineError),
-    /// A setting failed.
+    /// A setting could not be changed or restored.
     #[error(transparent)]
     Tune(#[from] TuneError),
     /// A file could not be read or written.
@@ -129,11 +129,11 @@ pub enum BootError {
 }
 
 impl BootTune {
-    /// Reads the configuration of a system. Refuses a file that another user than root may have
+    /// Reads the configuration of a system. Refuses a file that a user other than root may have
     /// written.
     ///
     /// # Errors
-    /// [`BootError::NotEnabled`], [`BootError::Damaged`].
+    /// Returns [`BootError::NotEnabled`] or [`BootError::Damaged`].
     pub fn read(root: &Path) -> Result<Self, BootError> {
         let path = below(root, BOOT_CONFIG);
         let text = match trusted::text(&path, LIMIT) {
@@ -149,10 +149,10 @@ impl BootTune {
         })
     }
 
-    /// Makes the request for a plan.
+    /// Creates the request for a plan.
     ///
     /// # Errors
-    /// An invalid profile, CPU list or setting.
+    /// Returns an error if the profile, the CPU list or a setting is invalid.
     pub fn request(&self) -> Result<Request, BootError> {
         let cpus = self.cpus.as_deref().map(str::parse).transpose();
         let sets = self.set.iter().map(|text| Wish::parse(text));
@@ -166,7 +166,7 @@ impl BootTune {
     /// Makes the plan for the current state of a machine.
     ///
     /// # Errors
-    /// Those of [`Plan::make`] and [`BootTune::request`].
+    /// Returns the errors of [`Plan::make`] and [`BootTune::request`].
     pub fn plan(&self, host: &Host, places: &Locations) -> Result<Plan, BootError> {
         Ok(Plan::make(&self.request()?, host, &places.applied)?)
     }
@@ -181,10 +181,11 @@ impl BootTune {
 }
 
 /// Writes the units that apply settings at every boot of a system. Also forgets a boot that did not
-/// reach its target, and copies a profile that is a file. Returns the files.
+/// reach its target, and copies the profile if it is a file. Returns the written files.
 ///
 /// # Errors
-/// A system without systemd, a file that was edited since, an invalid profile.
+/// Returns an error if the system has no systemd, if a file was edited after it was written, or if
+/// the profile is invalid.
 pub fn enable(host: &Host, places: &Locations, tune: &BootTune) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let folders = ["/usr/lib/systemd", "/lib/systemd"];
@@ -226,11 +227,11 @@ pub fn enable(host: &Host, places: &Locations, tune: &BootTune) -> Result<Vec<St
     Ok(files.into_iter().map(|(path, _)| path).collect())
 }
 
-/// Removes the units. Applied settings stay until a revert. Returns the removed files, or none if
-/// nothing was enabled.
+/// Removes the units. Applied settings stay in force until they are reverted. Returns the removed
+/// files, or none if nothing was enabled.
 ///
 /// # Errors
-/// A unit that was edited since; then nothing is removed.
+/// Returns an error if a unit was edited after it was written. In that case nothing is removed.
 pub fn disable(host: &Host, places: &Locations) -> Result<Vec<String>, BootError> {
     let root = host.root();
     let tune = match BootTune::read(root) {
@@ -254,7 +255,7 @@ pub fn disable(host: &Host, places: &Locations) -> Result<Vec<String>, BootError
 /// Returns the settings that are applied at every boot, and their state.
 ///
 /// # Errors
-/// Files that cannot be read.
+/// Returns an error if a file cannot be read.
 pub fn boot_status(host: &Host, places: &Locations) -> Result<BootStatus, BootError> {
     let root = host.root();
     let enabled = match BootTune::read(root) {
@@ -297,8 +298,8 @@ fn state_of(root: &Path, path: &str, text: &str) -> Result<UnitState, BootError>
     }
 }
 
-/// Removes units and links that are unchanged since they were written. With `links_stay`, removes
-/// only the files, so that they can be written again.
+/// Removes units and links that have not changed since they were written. With `links_stay`,
+/// removes only the files, so that they can be written again.
 fn disable_units(root: &Path, tune: &BootTune, links_stay: bool) -> Result<Vec<String>, BootError> {
     let files = units::files(root, &tune.program);
     for (path, text) in &files {
@@ -342,7 +343,7 @@ fn failed(path: &Path, source: io::Error) -> BootError {
     })
 }
 
-/// Creates the folder of a file, readable for all users like those of /etc.
+/// Creates the folder of a file, readable for all users, like the folders in /etc.
 fn make_parent(path: &Path) -> Result<(), BootError> {
     let Some(parent) = path.parent() else {
         return Ok(());

@@ -25,7 +25,7 @@ fn system() -> Machine {
 
 fn boots(machine: &Machine, id: &str) {
     machine.write("proc/sys/kernel/random/boot_id", &format!("{id}\n"));
-    // A reboot loses settings in memory.
+    // A reboot discards the settings in memory.
     machine.write("proc/sys/vm/swappiness", "60\n");
 }
 

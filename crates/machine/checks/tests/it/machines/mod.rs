@@ -1,4 +1,4 @@
-//! Machines that are generated, because they would be thousands of files.
+//! Machines whose files are generated, because storing them would take thousands of files.
 
 use std::fs;
 use std::path::Path;
@@ -95,7 +95,7 @@ pub(crate) fn server(root: &Path) {
             format!("/sys/class/net/eth0/queues/rx-{n}/rps_cpus"),
             "00000000,00000000",
         );
-        // The card has one queue for each CPU; the kernel has set the affinity of each queue's
+        // The card has one queue per CPU, and the kernel has set the affinity of each queue's
         // interrupt.
         let irq = 100 + n;
         let place = if n == 20 { n } else { n % 17 };
