@@ -2,8 +2,8 @@
 //! DuckDB.
 //!
 //! **For:** one folder per table, partitioned by day (UTC) and optionally by machine:
-//! `runs/date=2026-11-23/machine=board-17/part.parquet`. A repeated export replaces the whole
-//! partition, so nothing is duplicated.
+//! `runs/date=2026-11-23/machine=board-17/part.parquet`. A repeated export replaces whole
+//! partitions, so nothing is duplicated.
 //!
 //! **Knows:** collections, Parquet, folders and buckets.
 //!
@@ -32,7 +32,7 @@ pub use crate::target::Target;
 
 /// Number of recordings per query.
 const PAGE: usize = 1_000;
-/// Number of recordings per row group, which is then a few MB long.
+/// Number of recordings per row group. A row group is then a few MB long.
 const GROUP: usize = 1_000;
 /// Name of the file of a partition. Each partition of a table has one file.
 const FILE: &str = "part.parquet";
@@ -116,7 +116,7 @@ pub fn export(
     Ok(exported)
 }
 
-/// Exports the days of one machine, or of all.
+/// Exports the days of one machine, or of all machines.
 fn partitions(
     all: &dyn Collection,
     place: &Target,
@@ -162,8 +162,8 @@ fn day_of(time: Timestamp) -> Date {
     time.to_zoned(TimeZone::UTC).date()
 }
 
-/// Returns the recordings of one machine, or of all, by start day. If a clock was set back, the day
-/// is the one that the clock showed.
+/// Returns the recordings of one machine, or of all machines, grouped by the day on which they
+/// started. If a clock was set back, the day is the one that the clock showed.
 fn days(
     all: &dyn Collection,
     machine: Option<&str>,

@@ -22,7 +22,7 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<(&'static str, Column)>,
 }
 
-/// A file written in row groups. Only the current group is uncompressed in memory.
+/// A file that is written in row groups. Only the current group is held in memory uncompressed.
 pub(crate) struct File(SerializedFileWriter<Vec<u8>>);
 
 impl File {

@@ -124,7 +124,7 @@ impl Bucket {
         }
     }
 
-    /// Makes one attempt. A failure returns the reason, and whether it may be temporary.
+    /// Makes one attempt. On failure, returns the reason and whether it may be temporary.
     fn send(&self, path: &str, bytes: &[u8]) -> Result<(), (String, bool)> {
         let host = self.endpoint.split_once("://").map_or("", |(_, host)| host);
         let at = Timestamp::now().to_zoned(TimeZone::UTC);
@@ -140,7 +140,7 @@ impl Bucket {
         }
         let signed = authorization(&self.keys, path, &headers, &hash, &at);
         let mut request = self.agent.put(format!("{}{path}", self.endpoint));
-        // The client adds the host header itself.
+        // The HTTP client adds the host header itself.
         for (name, value) in &headers[1..] {
             request = request.header(*name, *value);
         }

@@ -6,7 +6,7 @@ use punctual_stats::trend::facts_of;
 
 use crate::parquet_file::{Column, Table};
 
-/// Columns of a table that grows by rows.
+/// Columns of a table to which rows are added.
 #[derive(Default)]
 struct Rows {
     names: Vec<&'static str>,
@@ -36,7 +36,8 @@ impl Rows {
                 (Column::Texts(all), Cell::Text(one)) => all.push(one),
                 (Column::Numbers(all), Cell::Number(one)) => all.push(one),
                 (Column::Lists(all), Cell::List(one)) => all.push(one),
-                // This cannot happen, because the code below builds all rows of a table alike.
+                // This cannot happen, because the code below builds all rows of a table in the same
+                // way.
                 _ => {}
             }
         }
@@ -55,7 +56,7 @@ fn text(text: impl Into<String>) -> Cell {
 }
 
 fn number(number: u64) -> Cell {
-    // Larger values do not occur: 2^63 ns are 292 years.
+    // Larger values do not occur, because 2^63 ns are 292 years.
     Cell::Number(Some(i64::try_from(number).unwrap_or(i64::MAX)))
 }
 

@@ -1,4 +1,4 @@
-//! Destination of a lake: a folder or a bucket.
+//! The destination of an export: a folder or a bucket.
 
 use std::path::{Path, PathBuf};
 

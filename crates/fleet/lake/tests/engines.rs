@@ -19,7 +19,7 @@ use punctual_testing::skip;
 const DUCKDB: &str = "PUNCTUAL_TEST_DUCKDB";
 const SPARK: &str = "PUNCTUAL_TEST_SPARK";
 
-/// Program that prints the numbers of the lake at `root`, as [`counted`] expects them.
+/// A program that prints the numbers of the lake at `root` in the form that [`counted`] expects.
 const ASK_DUCKDB: &str = "import duckdb, sys\n\
     root, depth = sys.argv[1:]\n\
     def ask(sql): return duckdb.sql(sql.replace('@', root + '/')).fetchall()\n\
@@ -135,7 +135,7 @@ fn duckdb_counts_what_is_in_the_store() {
     }
 }
 
-/// Also needs a Java runtime.
+/// This engine also needs a Java runtime.
 #[test]
 fn spark_counts_what_is_in_the_store() {
     let Some(python) = python_with("pyspark", SPARK) else {

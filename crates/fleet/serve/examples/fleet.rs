@@ -1,12 +1,12 @@
-//! Simulates machines that deliver to a collector while a page is requested, the source of the
-//! figures in docs/scale.md. Usage: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS [PID...]`.
-//! Each machine first delivers RUNS prepared recordings as fast as they are accepted. For SECONDS
-//! seconds, it then delivers a window every ten seconds. The CPU time of the PIDs and their
-//! children is reported. With PUNCTUAL_FLEET_WINDOWS=6, a request contains six windows, once a
-//! minute. With PUNCTUAL_FLEET_RECORDING=FILE, all recordings are copies of that one (JSON) except
-//! for machine, ID, time and histograms. With PUNCTUAL_FLEET_TOKENS=FILE, machines log in.
-//! `fleet collector STORE ADDRESS [TOKENS MACHINES]` runs a collector for this purpose; it enrols
-//! machines and writes their tokens.
+//! Simulates machines that deliver to a collector while a page is being requested. This is the
+//! source of the figures in docs/scale.md. Usage: `fleet ADDRESS MACHINES RUNS SECONDS CONNECTIONS
+//! [PID...]`. Each machine first delivers RUNS prepared recordings as fast as they are accepted.
+//! For SECONDS seconds, it then delivers a window every ten seconds. The CPU time of the PIDs and
+//! their children is reported. With PUNCTUAL_FLEET_WINDOWS=6, a request contains six windows, once
+//! a minute. With PUNCTUAL_FLEET_RECORDING=FILE, all recordings are copies of the recording in that
+//! file (JSON), except for the machine, ID, time and histograms. With PUNCTUAL_FLEET_TOKENS=FILE,
+//! machines log in. `fleet collector STORE ADDRESS [TOKENS MACHINES]` runs a collector for this
+//! purpose; it also enrols machines and writes their tokens.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -68,7 +68,7 @@ impl Connection {
     }
 }
 
-/// Returns the recording of a machine's run. As in reality, they differ in times, names and
+/// Returns the recording of a machine's run. As in reality, recordings differ in times, names and
 /// histograms.
 fn recording(like: &Recording, machine: u64, run: u64) -> Recording {
     let mut one = like.clone();
@@ -149,7 +149,7 @@ impl Prepared {
     }
 }
 
-/// Returns all recordings, made by two threads.
+/// Returns all recordings. Two threads create them.
 fn prepare(machines: u64, runs: u64, logins: &Logins) -> Vec<Prepared> {
     let like = match std::env::var("PUNCTUAL_FLEET_RECORDING") {
         Ok(file) => Recording::from_json(&std::fs::read_to_string(file).unwrap()).unwrap(),
@@ -216,7 +216,8 @@ fn cpu(pids: &[String]) -> Vec<f64> {
             .split_whitespace()
             .map(|f| f.parse().unwrap_or(0.0))
             .collect();
-        // utime, stime, and those of ended children (proc_pid_stat(5)), in units of 1/100 s.
+        // utime and stime of the process and of its ended children (proc_pid_stat(5)), in units of
+        // 1/100 s.
         fields
             .get(11..15)
             .map_or(0.0, |four| four.iter().sum::<f64>() / 100.0)
@@ -244,7 +245,7 @@ fn percentile(times: &mut [Duration], share: f64) -> Duration {
         .unwrap_or_default()
 }
 
-/// Requests a page until `done`, and returns the response times.
+/// Requests a page repeatedly until `done`, and returns the response times.
 fn pages(to: &str, token: &str, done: &AtomicBool) -> Vec<Duration> {
     let mut connection = Connection::new(to);
     let mut times = Vec::new();

@@ -20,13 +20,13 @@ use crate::token::sha256;
 /// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// None, for the health check and the login.
+    /// No permission, as for the health check and the login.
     Open,
     /// Read access.
     Read,
-    /// Permission to deliver.
+    /// Permission to deliver data.
     Deliver,
-    /// Permission to change what users can decide, and to see who did.
+    /// Permission to make or change the decisions of users, and to see who made them.
     Change,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn bearer(app: &App, from: IpAddr, token: &str) -> Result<Token
 /// Returns the user that a proxy names, or `None` if it names none.
 ///
 /// # Errors
-/// Returns an error if the user was not named by the proxy, or if the name is invalid.
+/// Returns an error if the name did not come from the proxy, or if the name is invalid.
 fn signed_on(
     sign_on: Option<&SignOn>,
     is_proxy: bool,
@@ -129,9 +129,9 @@ fn signed_on(
     }
 }
 
-/// The header for the secret that a proxy shares with this server.
+/// The header with the secret that a proxy shares with this server.
 pub const PROXY_SECRET: &str = "punctual-proxy-secret";
-/// The header that a proxy appends its client's address to.
+/// The header to which a proxy appends its client's address.
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The address of the client that sent a request, not of a proxy in between.
@@ -193,7 +193,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     origin.split_once("://").map(|(_, host)| host) != Some(host)
 }
 
-/// Admits a request if it has permission, and adds the client to it.
+/// Admits a request if the client has permission, and adds the client to the request.
 pub(crate) async fn guard(
     State((app, need)): State<(App, Need)>,
     ConnectInfo(from): ConnectInfo<SocketAddr>,
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(ask("::ffff:127.0.0.1", &["192.0.2.7"]), "192.0.2.7");
         assert_eq!(ask("127.0.0.1", &[]), "127.0.0.1");
         assert_eq!(ask("127.0.0.1", &["x"]), "127.0.0.1");
-        // The header is only trusted if it comes from a proxy.
+        // The header is trusted only if it comes from a proxy.
         assert_eq!(ask("192.0.2.8", &["192.0.2.7"]), "192.0.2.8");
     }
 

@@ -21,7 +21,7 @@ const ASSETS: &[(&str, &str, &[&str])] = &[
         "image/svg+xml",
         &[include_str!("../assets/icon.svg")],
     ),
-    // One module, so the parts share a namespace.
+    // The parts form one module, so they share a namespace.
     (
         "script.js",
         "text/javascript; charset=utf-8",

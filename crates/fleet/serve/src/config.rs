@@ -13,7 +13,7 @@ use crate::trends::TrendSource;
 /// The configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The address to listen on; port 0 for a free one.
+    /// The address to listen on. Port 0 means any free port.
     pub listen: SocketAddr,
     /// Certificate and key; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
@@ -26,26 +26,26 @@ pub struct Config {
     pub proxies: Vec<IpAddr>,
     /// How a proxy names its users; `None` if it does not.
     pub sign_on: Option<SignOn>,
-    /// A machine is silent if it delivers nothing for this time.
+    /// A machine is silent if it has delivered nothing for this time.
     pub silent_after: Duration,
     /// Limits for the requests of clients.
     pub limits: Limits,
-    /// How often to judge all series and poll for alerts, which takes seconds with many machines.
+    /// How often to judge all series and poll for alerts. With many machines, this takes seconds.
     pub every: Duration,
     /// The alerts to send; `None` for no alerts.
     pub alerts: Option<Alerts>,
     /// The receiver of pushed metrics; `None` for no receiver.
     pub push: Option<PushTo>,
-    /// The latency that the classic buckets of the metrics are centred on.
+    /// The latency on which the classic buckets of the metrics are centred.
     pub requirement: Option<Nanos>,
     /// Series over time; none by default.
     pub trends: TrendSource,
-    /// The file with samples and events of outliers; `None` for a database, which does not store
-    /// them.
+    /// The file with samples and events of outliers. `None` for a database, because a database does
+    /// not store them.
     pub store: Option<PathBuf>,
 }
 
-/// The receiver of metrics that are pushed by OTLP over HTTP.
+/// The receiver of metrics that are pushed using OTLP over HTTP.
 #[derive(Clone, Debug)]
 pub struct PushTo {
     /// The full URL: `http://collector:4318/v1/metrics`.
@@ -57,16 +57,16 @@ pub struct PushTo {
 /// A proxy that authenticates users (single sign-on) and names them in a header.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignOn {
-    /// The header with the user name, which the proxy always sets or removes.
+    /// The header with the user name. The proxy must set or remove it in every request.
     pub header: String,
     /// The secret that the proxy sends in [`PROXY_SECRET`](crate::PROXY_SECRET). Without it, every
     /// user of this machine could connect to a loopback address and claim any name.
     pub secret: String,
-    /// Users who may change decisions; all others can only read.
+    /// Users who may change decisions. All other users can only read.
     pub admins: Vec<String>,
 }
 
-/// Hides the secret.
+/// Does not show the secret.
 impl std::fmt::Debug for SignOn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SignOn")
@@ -100,7 +100,7 @@ pub struct Limits {
     pub connections_by_address: usize,
     /// Timeout for the head of a request, for its body, and for each write of the response.
     pub patience: Duration,
-    /// Timeout for a whole request, until its response begins.
+    /// Timeout for a whole request, up to the start of its response.
     pub deadline: Duration,
 }
 

@@ -1,8 +1,9 @@
 //! The client side: delivers the recordings of a machine to a collector.
 //!
-//! Finished recordings are due until the collector has answered ([`Store::due`]). One recording at
-//! a time is in memory. Failed deliveries are retried with increasing pauses. If the collector
-//! rejects a recording permanently, the store keeps the reason.
+//! A finished recording is due until the collector has acknowledged or rejected it
+//! ([`Store::due`]). Only one recording at a time is held in memory. Failed deliveries are retried
+//! with increasing pauses. If the collector rejects a recording permanently, the store keeps the
+//! reason.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -23,14 +24,15 @@ pub use crate::error::DeliverError;
 
 /// The header with the hash of the delivered body.
 const HASH: &str = crate::api::HASH;
-/// Number of recordings fetched from the store at a time. Before each page, the collector is asked
-/// about as many of the latest deliveries.
+/// Number of recordings fetched from the store at a time. Before each such page, the collector is
+/// asked about the same number of the latest deliveries.
 const PAGE: usize = 64;
-/// Delivery stops if the collector has lost recordings this often in one call.
+/// Delivery stops if the collector has lost recordings this many times during one call.
 const LOSSES: u32 = 5;
-/// Number of IDs per question to the collector.
+/// Number of IDs per query to the collector.
 const IDS: usize = 5_000;
-/// The zstd compression level. It is low, because delivery competes with the measurement.
+/// The zstd compression level. It is low because delivery competes with the measurement for CPU
+/// time.
 const LEVEL: i32 = 3;
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(60);
@@ -80,7 +82,7 @@ struct Failure {
 pub struct Deliverer {
     agent: Agent,
     target: Target,
-    /// Whether to stop; called in each pause.
+    /// Returns whether to stop. Called in each pause.
     stopped: fn() -> bool,
 }
 
@@ -99,7 +101,7 @@ impl Deliverer {
         let mut config = Agent::config_builder()
             .timeout_global(Some(REQUEST))
             .http_status_as_error(false)
-            // A redirect could send the token elsewhere.
+            // Do not follow redirects, because a redirect could send the token to another server.
             .max_redirects(0)
             .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")));
         if let Some(tls) = tls {
@@ -112,8 +114,8 @@ impl Deliverer {
         })
     }
 
-    /// Delivers everything due in `store`. Temporary failures are retried for at most `patience` in
-    /// a row, and reported to `said`.
+    /// Delivers everything that is due in `store`. Temporary failures are reported to `said`, and
+    /// retried for at most `patience` without a success in between.
     ///
     /// # Errors
     /// See [`DeliverError`]. Recordings delivered before the error are marked as delivered.
@@ -203,7 +205,7 @@ impl Deliverer {
             })
         })?;
         match refused {
-            // It stays due, because an older collector may not support it yet.
+            // The data stays due, because an older collector may not support it yet.
             Some(reason) => {
                 let text = format!("the collector refused windows, slots and notes: {reason}");
                 Err(DeliverError::GaveUp(text))
@@ -233,9 +235,9 @@ impl Deliverer {
         Ok(())
     }
 
-    /// Makes delivered recordings due again that the collector is missing, such as after a restore.
-    /// It asks about the latest ones, then about older ones as long as some are missing, or about
-    /// `all`. Adds their number to `lost`.
+    /// Makes delivered recordings due again if the collector is missing them, such as after a
+    /// restore. It asks about the latest ones, then about older ones as long as some are missing.
+    /// With `all`, it asks about all of them. Adds their number to `lost`.
     fn ask_for_lost(
         &self,
         store: &Store,
@@ -246,7 +248,8 @@ impl Deliverer {
         let (mut from, mut most) = (0, PAGE);
         loop {
             let ids = store.delivered(to, from, most)?;
-            // Ask even without IDs, to check that the collector is reachable and accepts the token.
+            // Ask even if there are no IDs, to check that the collector is reachable and accepts
+            // the token.
             if ids.is_empty() && from > 0 {
                 return Ok(Attempt::Delivered);
             }
@@ -267,7 +270,7 @@ impl Deliverer {
         }
     }
 
-    /// Returns which of these recordings the collector is missing, or the failed attempt.
+    /// Returns which of these recordings the collector is missing, or the attempt if it failed.
     fn ask(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, Attempt> {
         let body = serde_json::json!(Ids { ids: ids.to_vec() }).to_string();
         let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
@@ -314,7 +317,7 @@ impl Deliverer {
                     "its local copy is damaged: {source}"
                 )));
             }
-            // Deleted in the meantime.
+            // The recording has been deleted in the meantime.
             Err(StoreError::NoSuch { .. }) => return Ok(Attempt::Delivered),
             Err(error) => return Err(error.into()),
         };
@@ -428,7 +431,7 @@ impl Deliverer {
                 }
                 Attempt::Later(why, asked) => (why, asked),
             };
-            // Jitter keeps the machines of a fleet from retrying at the same time.
+            // Jitter prevents the machines of a fleet from retrying at the same time.
             let jittered = pause.mul_f64(0.5 + fastrand::f64());
             let wait = asked.map_or(jittered, |asked| {
                 asked.min(LONGEST_ASKED) + jittered.min(FIRST)
@@ -476,7 +479,8 @@ fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
     match status {
         200..=299 if is_receipt() => Attempt::Delivered,
         401 | 403 => Attempt::NoToken(status, message),
-        // Damaged in transit, too slow, or no space: a later attempt may succeed.
+        // The delivery was damaged in transit or too slow, or there was no space, so a later
+        // attempt may succeed.
         400 | 408 | 425 | 429 | 500..=599 => Attempt::Later(message, after),
         _ if is_own || status == 413 => Attempt::Refused(message),
         // A misconfigured proxy may be repaired later.

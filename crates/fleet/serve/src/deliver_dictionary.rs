@@ -1,4 +1,4 @@
-//! The client side: sends the parts that recordings of a machine have in common once, as a
+//! The client side: sends the parts that the recordings of a machine have in common only once, as a
 //! compression dictionary for their bodies.
 
 use punctual_model::{HostFacts, Recording, StoredAudit};
@@ -8,8 +8,8 @@ use zstd::bulk::Compressor;
 
 /// Key of the delivery state that lists the collector's dictionaries.
 const STATE: &str = "dictionaries";
-/// Maximum number of dictionaries to remember, newest first. CPUs with different roles have
-/// different audits.
+/// Maximum number of dictionaries to remember, newest first. One is not enough, because CPUs with
+/// different roles have different audits.
 const KNOWN: usize = 8;
 
 /// The parts of a recording that seldom change.
@@ -19,7 +19,7 @@ struct Common<'a> {
     audit: &'a Option<StoredAudit>,
 }
 
-/// A dictionary that the collector has.
+/// A dictionary that the collector already has.
 pub(crate) struct Dictionary {
     text: String,
     pub(crate) hash: String,

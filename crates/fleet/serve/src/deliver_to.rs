@@ -7,7 +7,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::error::DeliverError;
 
-/// Returns whether the URL is plain HTTP, which is only allowed for loopback addresses. Returns
+/// Returns whether the URL is plain HTTP, which is allowed only for loopback addresses. Returns
 /// `None` if the URL is invalid.
 pub(crate) fn is_plain(url: &str) -> Option<bool> {
     let (scheme, rest) = url.split_once("://")?;

@@ -1,4 +1,4 @@
-//! Errors of starting the server, showing data, and accepting or sending deliveries.
+//! Errors from starting the server, showing data, and accepting or sending deliveries.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Errors of starting the server or creating a token.
+/// Errors from starting the server or creating a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -78,8 +78,8 @@ pub enum DeliverError {
     Store(#[from] punctual_store::StoreError),
 }
 
-/// An error of reading, judging or writing series, events and samples, which a server shows next
-/// to its recordings. It includes all causes.
+/// An error from reading, judging or writing the series, events and samples that a server shows
+/// next to its recordings. Its text includes all causes.
 #[derive(Clone, Debug)]
 pub struct SourceError(Arc<dyn Error + Send + Sync>);
 
@@ -90,7 +90,7 @@ impl SourceError {
     }
 }
 
-/// Includes all causes, because a page shows nothing but this message.
+/// Includes all causes, because a page shows only this message.
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;
@@ -116,7 +116,7 @@ impl From<punctual_store::StoreError> for SourceError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotTaken {
-    /// The body cannot be decompressed, is too large, or has another hash than stated.
+    /// The body cannot be decompressed, is too large, or does not have the stated hash.
     #[error("{0}")]
     Body(String),
     /// The recording is not text.

@@ -27,7 +27,8 @@ impl Judge {
         }
     }
 
-    /// Returns the state of a machine. An unknown state is never shown as held.
+    /// Returns the state of a machine. A machine is never shown as meeting its requirement if that
+    /// is unknown.
     pub(crate) fn state_of(&self, machine: &Machine) -> MachineState {
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
@@ -66,7 +67,7 @@ impl Judge {
 }
 
 /// Returns whether more than `most` has passed since `then`. A time in the future does not count,
-/// so that a fast clock makes no machine silent.
+/// so that a clock that is ahead never makes a machine silent.
 fn is_longer(now: Timestamp, then: Timestamp, most: Duration) -> bool {
     let passed = now.as_nanosecond() - then.as_nanosecond();
     u128::try_from(passed).is_ok_and(|passed| passed > most.as_nanos())

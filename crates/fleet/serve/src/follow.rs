@@ -4,7 +4,8 @@ use crate::alerts::Watch;
 use crate::metrics::push::Push;
 use crate::state::App;
 
-/// The interval divided by this is the time for judging series without new recordings.
+/// The interval is divided by this number to get the time for judging series without new
+/// recordings.
 const SHARE: u32 = 10;
 
 /// Judges all series, raises alerts and pushes metrics until the runtime ends.
@@ -35,7 +36,7 @@ pub(crate) async fn follow(app: App) {
                 Ok((watch, push))
             })
             .await;
-        // After a panic, start over with a new state.
+        // After a panic, start again with a new state.
         (watch, push) = looked.unwrap_or_else(|_| (new_watch(), new_push()));
         tokio::time::sleep(every).await;
     }

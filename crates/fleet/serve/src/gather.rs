@@ -1,5 +1,5 @@
-//! Combines the store queries of many requests into one. Thousands of machines each send small
-//! requests, and a round trip to a database costs more than the query itself.
+//! Combines the store queries of many requests into one. This helps because thousands of machines
+//! each send small requests, and a round trip to a database costs more than the query itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 use crate::problem::Problem;
 use crate::workers::Workers;
 
-/// How long queries are collected. Machines do not notice the delay, and 1,000 requests a second
-/// become 200 queries.
+/// How long queries are collected before they are sent. Machines do not notice the delay, and 1,000
+/// requests a second become 200 queries.
 const GATHERED: Duration = Duration::from_millis(5);
 /// Maximum number of queries to combine.
 const MOST: usize = 500;
 
-/// A query, and the channel for its answer.
+/// A query with the channel for its answer.
 type Waiting<Q, A> = (Q, oneshot::Sender<Result<A, Problem>>);
 
 /// A function that answers several queries in order.
@@ -54,7 +54,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         })
     }
 
-    /// Sends a query together with others.
+    /// Sends a query together with others, and returns its answer.
     pub(crate) async fn ask(self: &Arc<Self>, what: Q) -> Result<A, Problem> {
         let (answer, answered) = oneshot::channel();
         let first = {
@@ -63,13 +63,13 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
             !std::mem::replace(&mut queue.is_served, true)
         };
         if first {
-            // A separate task, because the client of the first query may disconnect.
+            // This is a separate task, because the client that sent the first query may disconnect.
             tokio::spawn(Arc::clone(self).serve());
         }
         answered.await.unwrap_or_else(|_| Err(Problem::fault()))
     }
 
-    /// Returns the next queries, or `None` without any, which ends the task.
+    /// Returns the next queries, or `None` if there are none, which ends the task.
     fn next(&self) -> Option<Vec<Waiting<Q, A>>> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if queue.waiting.is_empty() {

@@ -10,8 +10,8 @@ use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Only this server may be contacted, and inline scripts and styles are ignored, so text that was
-/// not escaped by mistake has no effect.
+/// Pages may contact only this server, and inline scripts and styles are ignored. So text that was
+/// left unescaped by mistake has no effect.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -31,7 +31,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// Shorter responses are not compressed.
 const SHORT: u64 = 1_024;
-/// Longer responses are not compressed, because that happens in memory.
+/// Longer responses are not compressed, because the compression takes place in memory.
 const LONG: u64 = 8 << 20;
 
 /// Adds the headers, and compresses the response.

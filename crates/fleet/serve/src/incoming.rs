@@ -1,5 +1,5 @@
-//! The part of a delivery that a server checks before it uses the store. Public for tests with
-//! hostile input.
+//! The checks of a delivery that a server makes before it uses the store. The module is public for
+//! tests with hostile input.
 
 use punctual_model::{Recording, RecordingId, WakeWindow};
 

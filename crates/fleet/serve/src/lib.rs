@@ -12,15 +12,15 @@
 //! # Access control
 //! On a loopback address, every user of this machine has full access, unless a login is required.
 //! On any other address, each request needs a token, which is stored as its SHA-256. A request to
-//! an address without login must name a loopback host, so that a foreign page cannot reach it
-//! through a name that resolves to this machine (DNS rebinding).
+//! an address that requires no login must name a loopback host, so that a foreign page cannot reach
+//! the server through a name that resolves to this machine (DNS rebinding).
 //!
 //! # Hostile input
 //! Bodies are limited in size, both compressed and decompressed. Slow senders are disconnected.
 //! Each renderer escapes all texts, and a strict Content-Security-Policy is a second barrier.
 //!
 //! # Durability
-//! A delivery is answered once it is on disk. If it cannot be stored as a recording, it is set
+//! A delivery is acknowledged once it is on disk. If it cannot be stored as a recording, it is set
 //! aside with the reason, and never dropped.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

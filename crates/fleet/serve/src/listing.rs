@@ -1,6 +1,5 @@
-//! All machines with their states, in the order of the overview. Thousands of machines take a
-//! noticeable time to read and judge, so they are read at most every two seconds, not for each
-//! page.
+//! All machines with their states, in the order of the overview. Reading and judging thousands of
+//! machines takes a noticeable time, so it is done at most every two seconds, not for each page.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,7 @@ use crate::problem::Problem;
 use crate::workers::Workers;
 use crate::worse::SeriesVerdicts;
 
-/// With fewer machines, the list is read for each page.
+/// If there are fewer machines than this, the list is read for each page.
 const MANY: usize = 1_000;
 /// Up to this age, a list is shown as it is.
 const FRESH: Duration = Duration::from_secs(2);
@@ -27,7 +26,7 @@ const OLD: Duration = Duration::from_secs(10);
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The most urgent first, then those with the newest data.
+    /// The machines, the most urgent first, then those with the newest data.
     pub(crate) rows: Vec<MachineRow>,
     pub(crate) counts: BTreeMap<MachineState, usize>,
     /// Recent slots without a recording.

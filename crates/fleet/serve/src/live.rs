@@ -19,7 +19,7 @@ use crate::state::App;
 
 /// Runs commit data at most once a second.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The time for reading is limited to one part in this many, because long runs have many rows.
+/// Reading is limited to one part in this many of the time, because long runs have many rows.
 const SHARE: u32 = 20;
 /// Maximum number of rows to send.
 const RECENT: usize = 120;
@@ -94,7 +94,8 @@ pub(crate) async fn get(
     Ok((StatusCode::OK, headers, Body::new(Events(receiver))).into_response())
 }
 
-/// Sends the current state until the run ends, the reader disconnects, or the server ends.
+/// Sends the current state repeatedly until the run ends, the reader disconnects, or the server
+/// ends.
 async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
     loop {
         let began = Instant::now();
@@ -107,7 +108,7 @@ async fn follow(app: &App, id: RecordingId, to: &mpsc::Sender<Bytes>) {
             return;
         }
         if !running {
-            // The reader has disconnected as well.
+            // The send fails only if the reader has disconnected.
             let _ = to
                 .send(Bytes::from_static(b"event: end\ndata: {}\n\n"))
                 .await;

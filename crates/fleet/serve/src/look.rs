@@ -24,7 +24,8 @@ pub(crate) struct ViewParams {
     pub(crate) from: String,
     /// Only runs up to this day or time; empty for no limit.
     pub(crate) to: String,
-    /// The threshold above which a period is late: `100us`. If empty, it depends on the runs.
+    /// The threshold above which a period is late, such as `100us`. If empty, it depends on the
+    /// runs.
     pub(crate) threshold: String,
 }
 

@@ -1,4 +1,5 @@
-//! The series of a recording, in a header of its delivery. Both are stored in one transaction.
+//! The series of a recording, which is sent in a header of its delivery. Both are stored in one
+//! transaction.
 
 use jiff::Timestamp;
 use punctual_model::{SeriesEpoch, check_series};
@@ -15,8 +16,8 @@ const LONGEST: usize = 8 << 10;
 pub(crate) struct Membership {
     /// The name of the series.
     name: String,
-    /// The number of the epoch, from 1. If it is taken by another definition, another number is
-    /// used.
+    /// The number of the epoch, from 1. If the number already belongs to a different definition,
+    /// another number is used.
     epoch: u32,
     /// The definition of the measurement, as JSON.
     definition: String,

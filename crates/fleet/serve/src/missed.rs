@@ -15,7 +15,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// The states of a slot without a recording.
 const STATES: [SlotState; 3] = [SlotState::Missed, SlotState::Refused, SlotState::Failed];
 
-/// The number of slots by machine. Machines without any are left out.
+/// The number of slots by machine. Machines without such slots are left out.
 pub(crate) type ByMachine = BTreeMap<String, usize>;
 
 /// The last count.

@@ -9,7 +9,7 @@ pub(crate) fn recording_path(id: RecordingId) -> String {
     format!("/recordings/{id}")
 }
 
-/// Returns the path of a machine's page. The name may contain any characters.
+/// Returns the path of a machine's page. The name may contain any character.
 pub(crate) fn machine_path(name: &str) -> String {
     format!("/machine?name={}", encoded(name))
 }

@@ -21,7 +21,7 @@ pub(crate) struct Problem {
 /// The same as JSON.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Failure {
-    /// The failure, and how to resolve it.
+    /// What failed, and how to resolve it.
     error: String,
 }
 
@@ -64,7 +64,7 @@ impl Problem {
     }
 }
 
-/// A series, evidence or a bundle that cannot be read or created.
+/// A series, an outlier or a bundle that cannot be read or created.
 impl From<SourceError> for Problem {
     fn from(error: SourceError) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())

@@ -10,23 +10,24 @@ use crate::api::{Sidecar, SlotOf};
 use crate::membership::Membership;
 use crate::token::sha256;
 
-/// Maximum number of windows per request, and of their bytes as JSON; some kilobytes each are
-/// typical.
+/// Maximum number of windows per request, and maximum number of their bytes as JSON. A window
+/// typically has some kilobytes.
 const WINDOWS: usize = 100;
 const BYTES: usize = 4 << 20;
 /// Maximum number of slots per request.
 const SLOTS: usize = 500;
 
-/// Keys of the delivery state that is stored per destination.
+/// Keys of the delivery state, which is stored per destination.
 const PLACE: &str = "windows";
 const REST: &str = "beside";
-/// The key of notes and decisions among the months of the slots.
+/// The key for notes and decisions. The other keys are the months of the slots.
 const MARKS: &str = "marks";
 
-/// The hash of the delivered content, for each month of slots and for the notes and decisions.
+/// The hashes of the delivered content: one for each month of slots, and one for the notes and
+/// decisions.
 type Hashes = BTreeMap<String, String>;
 
-/// A part that is delivered in one request, and the state to store afterwards.
+/// The part of the data that is delivered in one request, and the state to store afterwards.
 pub(crate) struct Part {
     pub(crate) body: Sidecar,
     /// Number of damaged windows that were left out.
@@ -41,7 +42,7 @@ impl Part {
         store.set_delivery_state(to, self.name, &self.value)
     }
 
-    /// Returns whether there is nothing to send. The state is stored nevertheless, because it
+    /// Returns whether there is nothing to send. The state is stored even then, because it also
     /// covers damaged windows.
     pub(crate) fn is_empty(&self) -> bool {
         let Sidecar {
@@ -119,7 +120,7 @@ pub(crate) fn rest(
     let known: Hashes = known
         .and_then(|text| serde_json::from_str(&text).ok())
         .unwrap_or_default();
-    // Deleted entries are forgotten with the next change.
+    // Deleted entries are removed from the state at the next change.
     let mut hashes: Hashes = (known.iter())
         .filter(|(name, _)| bodies.iter().any(|(own, ..)| own == *name))
         .map(|(name, hash)| (name.clone(), hash.clone()))
@@ -131,7 +132,7 @@ pub(crate) fn rest(
         }
         let last = chunks.len() - 1;
         for (number, body) in chunks.into_iter().enumerate() {
-            // A partial delivery is repeated.
+            // Record the hash only with the last chunk, so that a partial delivery is repeated.
             if number == last {
                 hashes.insert(name.clone(), hash.clone());
             }
@@ -153,7 +154,8 @@ fn hash_of(what: &impl serde::Serialize) -> String {
     sha256(serde_json::json!(what).to_string().as_bytes())
 }
 
-/// Returns all slots by the month of their due time. Months in the past do not change.
+/// Returns all slots, grouped by the month in which they were due. Months in the past do not
+/// change.
 fn by_month(store: &Store) -> Result<BTreeMap<String, Vec<SlotOf>>, StoreError> {
     let epochs = store.series()?;
     let mut months: BTreeMap<String, Vec<SlotOf>> = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long an event is remembered.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// Maximum number of keys. Beyond it, the oldest is forgotten.
+/// Maximum number of keys. If there are more, the oldest key is forgotten.
 const REMEMBERED: usize = 4_096;
 
 /// Events of the last minute, counted by key.

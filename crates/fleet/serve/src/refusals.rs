@@ -1,4 +1,4 @@
-//! Clients that are refused. Each is counted, and logged once a minute.
+//! Clients that are refused. Each refusal is counted, and logged at most once a minute.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,7 @@ use crate::recent::{Recent, WINDOW};
 /// Number of wrong tokens in [`WINDOW`], from one address or with the same beginning, after which
 /// the client is told to wait.
 const GUESSES: u32 = 10;
-/// Length of the beginning of a token that wrong tokens are counted by: the common prefix and 24
-/// bits.
+/// Wrong tokens are counted by their beginning of this length: the common prefix and 24 bits.
 const BEGINNING: usize = "punctual_".len() + 6;
 
 /// Clients that were refused recently.
@@ -24,7 +23,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Counts a wrong token, and returns the answer to it. A valid token never comes here,
+    /// Counts a wrong token, and returns the answer to it. This is never called for a valid token,
     /// so no client is locked out by the guesses of another.
     pub(crate) fn wrong_token(&self, from: IpAddr, token: &str) -> Problem {
         self.log("wrong token", from);
@@ -37,7 +36,7 @@ impl Refusals {
         Problem::busy(message, WINDOW.as_secs() as u32)
     }
 
-    /// Logs why a client is refused, once a minute for each reason and address or machine.
+    /// Logs why a client is refused, at most once a minute for each reason and address or machine.
     pub(crate) fn log(&self, reason: &'static str, from: impl ToString) {
         let from = from.to_string();
         if self.logged.count((reason, from.clone())) == 1 {

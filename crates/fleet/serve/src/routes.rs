@@ -14,7 +14,7 @@ use crate::route::Route;
 use crate::state::App;
 use crate::{api, assets, headers, pages};
 
-/// Maximum size of forms and lists of IDs. Deliveries have a separate limit.
+/// Maximum size of forms and of lists of IDs. Deliveries have a separate limit.
 const BODY: usize = 1 << 20;
 
 /// Returns the router of all routes.

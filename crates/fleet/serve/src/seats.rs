@@ -1,5 +1,5 @@
-//! Simultaneous connections, limited in total and by address. A client that has shown a valid token
-//! keeps its connection. Other connections may be closed to admit new ones.
+//! Simultaneous connections, whose number is limited in total and for each address. A client that
+//! has shown a valid token keeps its connection. Other connections may be closed to admit new ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -54,8 +54,9 @@ impl Seats {
         })
     }
 
-    /// Takes a seat. If the address or the server has none left, the oldest connection without a
-    /// token is closed, of the same address or of the address with the most.
+    /// Takes a seat. If the limit of the address is reached, its oldest connection without a token
+    /// is closed. If the limit of the server is reached, this applies to the address with the most
+    /// such connections.
     ///
     /// # Errors
     /// Returns [`Full`] if all connections that could be closed have shown a valid token.
@@ -124,7 +125,7 @@ impl Seat {
         }
     }
 
-    /// Waits until this connection must be closed for another.
+    /// Waits until this connection must be closed to make room for another.
     pub(crate) async fn has_to_leave(&self) {
         self.leave.notified().await;
     }

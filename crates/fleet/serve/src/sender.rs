@@ -1,9 +1,9 @@
-//! Ensures that each token is used by one machine. Recordings are stored under the name of the
+//! Ensures that each token is used by only one machine. Recordings are stored under the name of the
 //! token, so two machines with one token would be mixed up.
 //!
 //! A machine sends its identity with each request: a hash of its machine-id(5), its boot and its
 //! name. A different machine-id means a different machine. Copies of one disk image have the same
-//! machine-id. They are detected when a boot returns after another one was seen.
+//! machine-id. They are detected when an earlier boot appears again after a different one was seen.
 
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
@@ -20,21 +20,21 @@ const LONGEST: usize = 512;
 /// Number of boots of a machine to remember.
 const BOOTS: usize = 8;
 
-/// The machine that sends a request, or the one recorded with a token.
+/// The machine that sends a request, or the machine that is recorded with a token.
 #[derive(Clone, Debug, PartialEq)]
 struct Sender {
     id: String,
     name: String,
-    /// The newest first.
+    /// The boots of the machine, newest first.
     boots: Vec<String>,
 }
 
 /// The decision on a request.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    /// The machine is the recorded one.
+    /// It is the recorded machine.
     Known,
-    /// The machine must be recorded.
+    /// The machine, or its new boot, must be recorded.
     Note(Sender),
     /// It is another machine.
     Stranger,
@@ -125,7 +125,7 @@ pub(crate) async fn check(app: &App, token: &Token, headers: &HeaderMap) -> Resu
     }
 }
 
-/// Reports on both sides that two machines use one token.
+/// Reports on both sides that two machines are using the same token.
 async fn refused(
     app: &App,
     token: &Token,
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn another_machine_is_refused() {
         assert_eq!(taken(&["m 1 a", "n 2 b", "m 1 a"]), [true, false, true]);
-        // One machine-id on two machines: the boot of the first returns.
+        // Two machines have the same machine-id, and the boot of the first machine appears again.
         assert_eq!(
             taken(&["m 1 a", "m 2 a", "m 1 a", "m 2 a"]),
             [true, true, false, true]

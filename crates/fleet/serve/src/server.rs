@@ -27,15 +27,16 @@ use crate::{Config, ServeError, follow, routes, tls};
 
 /// Maximum time for pending requests after the server is asked to end.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Pause after a connection could not be accepted, for example without free descriptors.
+/// Pause after a connection could not be accepted, for example because no file descriptor was free.
 const NO_ACCEPT: Duration = Duration::from_millis(100);
 /// Number of threads for responses. Blocking work has other threads.
 const WORKERS: usize = 2;
 /// Number of threads that store deliveries. At least two, so that one can compute while another
 /// waits for the disk. At most eight, to stay within the default connection limit of a database.
 const KEEPERS: (usize, usize) = (2, 8);
-/// How much lower the priority of these threads is. A recording takes milliseconds of CPU time, and
-/// pages should not wait for it. Deliveries have the priority of a background task.
+/// By how much the nice value of these threads is raised, which lowers their priority to that of a
+/// background task. A recording takes milliseconds of CPU time, and pages should not have to wait
+/// for it.
 const NICER: i32 = 5;
 
 /// A server that runs on separate threads.
@@ -48,7 +49,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops the server: accepts no further connections, and waits for active ones.
+    /// Stops the server: accepts no further connections, and waits for the active ones to end.
     pub fn stop(mut self) {
         self.end();
     }
@@ -117,8 +118,8 @@ pub fn run(
     Ok(())
 }
 
-/// Serves until `ended`, and ends all threads. The collection is dropped after them, because a task
-/// must not drop a PostgreSQL client.
+/// Serves until `ended`, then ends all threads. The collection is dropped after the threads,
+/// because a task must not drop a PostgreSQL client.
 fn serve_until(
     prepared: Prepared,
     config: Config,
@@ -142,7 +143,7 @@ fn serve_until(
 /// Everything that is set up before the first connection is accepted.
 struct Prepared {
     runtime: Runtime,
-    /// A runtime used for its blocking threads only.
+    /// A runtime that is used only for its blocking threads.
     keepers: Runtime,
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
@@ -162,8 +163,8 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
         .max_blocking_threads(cpus.clamp(KEEPERS.0, KEEPERS.1))
         .thread_name("punctual-keep")
         .on_thread_start(|| {
-            // Applies to this thread only (setpriority(2)). If it fails, deliveries have the same
-            // priority as pages.
+            // This applies only to the current thread (setpriority(2)). If it fails, deliveries
+            // have the same priority as pages.
             let _ = rustix::process::nice(NICER);
         })
         .build()
@@ -242,7 +243,7 @@ async fn serve(
     follow.abort();
     app.streams.close();
     app.ending.notify_waiters();
-    // Slower connections are cut off.
+    // Connections that take longer are cut off.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
@@ -257,7 +258,7 @@ struct Visit {
 }
 
 async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Visit) {
-    // Responses are written whole, so Nagle's algorithm would only delay them.
+    // Responses are written in one piece, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     match acceptor {
         None => talk(stream, visit).await,
@@ -265,7 +266,7 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, visit: Vis
             let accepted = tokio::time::timeout(visit.patience, acceptor.accept(stream)).await;
             match accepted {
                 Ok(Ok(stream)) => talk(stream, visit).await,
-                // The client does not speak TLS correctly. That is not logged.
+                // The client does not use TLS correctly. This is not logged.
                 Ok(Err(_)) => {}
                 Err(_) => (visit.app.refusals).log("no TLS handshake in time", visit.from.ip()),
             }
@@ -284,8 +285,8 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, vis
     } = visit;
     let asked = Arc::new(AtomicBool::new(false));
     let asks = Arc::clone(&asked);
-    // Reads already have timeouts for head, body and request. There is no read timeout, because a
-    // live view never reads.
+    // There are already timeouts for the head, the body and the whole request. There is no timeout
+    // for each read, because the client of a live view sends nothing.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(patience));
     let service = tower::ServiceBuilder::new()

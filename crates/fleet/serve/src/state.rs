@@ -25,27 +25,27 @@ pub(crate) struct Inner {
     pub(crate) collection: Arc<dyn Collection>,
     /// Clients that were refused recently.
     pub(crate) refusals: Refusals,
-    /// Machines that were refused because they use the token of another.
+    /// Machines that were refused because they use the token of another machine.
     pub(crate) strangers: Strangers,
     pub(crate) worse: Arc<SeriesVerdicts>,
     pub(crate) listings: Arc<Listings>,
     /// Permits for live views.
     pub(crate) streams: Arc<Semaphore>,
-    /// Notifies long-running tasks that the server ends.
+    /// Notifies long-running tasks that the server is about to end.
     pub(crate) ending: Notify,
-    /// Memory for bodies, in KiB.
+    /// Memory that is still available for bodies, in KiB.
     pub(crate) room: Arc<Semaphore>,
-    /// Combined token lookups, by hash.
+    /// Token lookups by hash, combined for several requests.
     pub(crate) tokens: Arc<Gather<String, Option<Token>>>,
-    /// Combined requests to store wake-up windows; the answer is the number of new ones.
+    /// Requests to store wake-up windows, combined. The answer is the number of new windows.
     pub(crate) windows: Arc<Gather<Vec<WakeWindow>, u64>>,
     workers: Workers,
 }
 
 /// Maximum number of live views, because each reads its recording repeatedly.
 const STREAMS: usize = 32;
-/// Maximum number of concurrent combined queries. They have separate threads, so pages and
-/// deliveries do not delay them.
+/// Maximum number of combined queries that run at the same time. They have separate threads, so
+/// that pages and deliveries do not delay them.
 const LOOK_UPS: usize = 2;
 
 impl std::ops::Deref for App {
@@ -123,8 +123,8 @@ fn tokens(collection: &dyn Collection, hashes: &[String]) -> Vec<Result<Option<T
     }
 }
 
-/// Stores the windows of several requests. If that fails, each request is retried alone, so that
-/// invalid windows of one machine do not affect others.
+/// Stores the windows of several requests. If that fails, each request is retried separately, so
+/// that invalid windows of one machine do not affect others.
 fn windows(collection: &dyn Collection, asked: &[Vec<WakeWindow>]) -> Vec<Result<u64, Problem>> {
     match collection.add_windows_of(asked) {
         Ok(new) => new.into_iter().map(Ok).collect(),

@@ -1,4 +1,4 @@
-//! Machines that use the token of another.
+//! Machines that use the token of another machine.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Tokens are generated once, and stored as hashes.
+//! Tokens, which are shown only when they are generated, and stored as hashes.
 
 use jiff::Timestamp;
 use punctual_store::{AuditLine, Collection, Role, Token};
@@ -6,9 +6,9 @@ use sha2::{Digest, Sha256};
 
 use crate::ServeError;
 
-/// The prefix of all tokens, so that scanners recognise leaked ones.
+/// The prefix of all tokens, by which scanners can recognise leaked tokens.
 const MARK: &str = "punctual_";
-/// Number of random bytes, enough to withstand guesses.
+/// Number of random bytes, which is enough to withstand guessing.
 const SECRET: usize = 32;
 /// Maximum length of a name, in characters.
 const NAME: usize = 64;
@@ -34,11 +34,11 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Creates a token for `name` with that role, and returns it. Only its hash is stored.
+/// Creates a token for `name` with this role, and returns it. Only its hash is stored.
 ///
 /// # Errors
-/// Returns an error if the name is invalid or taken, if there are no random numbers, or if writing
-/// fails.
+/// Returns an error if the name is invalid or already has a token, if no random numbers are
+/// available, or if writing fails.
 pub fn enrol(collection: &dyn Collection, name: &str, role: Role) -> Result<String, ServeError> {
     if !is_name(name) {
         return Err(ServeError::Name(name.to_owned()));

@@ -1,4 +1,4 @@
-//! Series over time: listing, judging and deciding on them.
+//! Series over time: listing and judging them, and deciding on their changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ pub struct SeriesOf {
 /// A decision on a change point.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// The change point, as listed.
+    /// The change point, as it appears in the list.
     pub change: String,
-    /// The threshold for late periods at that time, if one was given.
+    /// The threshold for late periods that applied when the user decided, if one was given.
     pub threshold: Option<Nanos>,
     /// The decision.
     pub decision: ChangeDecision,

@@ -43,7 +43,8 @@ impl Workers {
     ) -> Result<T, Problem> {
         let one = Arc::clone(&self.at_once).acquire_owned().await;
         let done = tokio::task::spawn_blocking(move || {
-            // Hold the permit in the closure, because the work continues if the request is aborted.
+            // Hold the permit in the closure, because the work continues even if the request is
+            // aborted.
             let _one = one;
             work()
         });

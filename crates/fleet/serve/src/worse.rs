@@ -1,5 +1,5 @@
-//! All series with their verdicts: judged periodically in the background, and read by pages and
-//! alerts.
+//! All series with their verdicts. They are judged periodically in the background, and pages and
+//! alerts read the verdicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,11 +20,11 @@ pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
 #[derive(Debug)]
 pub(crate) struct JudgedSeries {
     pub(crate) all: Vec<Judged>,
-    /// When each was judged, and the recordings of its machine at that time.
+    /// For each series, when it was judged, and which recordings its machine had at that time.
     judged: Vec<(Timestamp, Version)>,
 }
 
-/// The number of recordings of a machine, and the newest one.
+/// The number of recordings of a machine, and its newest recording.
 type Version = Option<(u64, Option<RecordingId>)>;
 
 impl JudgedSeries {
@@ -40,7 +40,7 @@ impl JudgedSeries {
 pub(crate) struct SeriesVerdicts(RwLock<Option<Arc<JudgedSeries>>>);
 
 impl SeriesVerdicts {
-    /// Returns the latest verdicts, or `None` before all series were judged once.
+    /// Returns the latest verdicts, or `None` until all series have been judged once.
     pub(crate) fn last(&self) -> Option<Arc<JudgedSeries>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.clone()
@@ -54,7 +54,7 @@ impl SeriesVerdicts {
         worse.filter_map(|(of, _)| of.machine.clone()).collect()
     }
 
-    /// Returns the number of open regressions, or `None` before all series were judged once.
+    /// Returns the number of open regressions, or `None` until all series have been judged once.
     pub(crate) fn open(&self) -> Option<usize> {
         let look = self.last()?;
         let trends = look
@@ -93,7 +93,7 @@ impl SeriesVerdicts {
                     (unchanged.map(|(_, (at, _))| *at), mark, of)
                 })
                 .collect();
-        // New and changed series first, then the oldest.
+        // New and changed series first, then those with the oldest verdicts.
         series.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
         let judged = series.into_iter().map(|(at, mark, of)| {
             if let (Some(at), true) = (at, began.elapsed() >= budget)
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(judged(&before, Duration::ZERO), [""; 0]);
         let after = [machine("a", 1), machine("b", 2)];
         assert_eq!(judged(&after, Duration::ZERO), ["b"]);
-        // Over time all are judged, the oldest first.
+        // Over time, all series are judged, those with the oldest verdicts first.
         assert_eq!(judged(&after, Duration::MAX), ["a", "c", "b"]);
     }
 }

@@ -1,6 +1,6 @@
-//! Producer and consumer on two CPUs that share a cache. Each is pinned to one CPU, and a monitor
-//! passes the values, so that neither thread spins, allocates, or misses into the cache of another
-//! socket. Usage: `cache_pair [CPU CPU]`. To find CPUs that share a cache, run
+//! Producer and consumer on two CPUs that share a cache. Each is pinned to one CPU, and the values
+//! pass through a monitor, so that neither thread spins, allocates, or has to fetch data from the
+//! cache of another socket. Usage: `cache_pair [CPU CPU]`. To find CPUs that share a cache, run
 //! `punctual place beside --cpu 0`.
 #![allow(clippy::print_stdout)] // an example may print
 
@@ -53,8 +53,8 @@ pub(crate) fn run(from: u32, to: u32) -> Result<(), Error> {
                     guard.wait()?;
                 }
                 *guard = Some(value);
-                // Notify with the lock held: the kernel then moves the waiter to the lock, in
-                // priority order.
+                // Notify while holding the lock, so that the kernel moves the waiters to the lock
+                // in priority order.
                 guard.notify_one()?;
             }
             Ok::<(), Error>(())

@@ -1,5 +1,5 @@
-//! A 1 kHz loop for one second. Uses the real-time settings that this process may have, and prints
-//! first which ones are missing.
+//! A 1 kHz loop for one second. Uses the real-time settings that this process is allowed to use,
+//! and first prints which ones are missing.
 #![allow(clippy::print_stdout)] // an example may print
 
 use std::time::Duration;

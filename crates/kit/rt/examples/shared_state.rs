@@ -1,6 +1,6 @@
 //! State shared by a control thread and an ordinary thread. The lock has priority inheritance: its
-//! owner gets the priority of a waiter, so that no thread of middle priority can delay the control
-//! thread.
+//! owner gets the priority of a waiting thread, so that no thread of medium priority can delay the
+//! control thread.
 #![allow(clippy::print_stdout)] // an example may print
 
 use std::time::Duration;

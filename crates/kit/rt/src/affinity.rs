@@ -13,8 +13,8 @@ use crate::{Error, ThreadRef};
 
 const BITS: usize = c_ulong::BITS as usize;
 
-/// Above NR_CPUS of any kernel (at most 8192 on x86-64 so far). If sysfs is not readable, this
-/// limit keeps a mistyped number from allocating a huge mask.
+/// Larger than NR_CPUS of any kernel (at most 8192 on x86-64 so far). If sysfs is not readable,
+/// this limit keeps a mistyped number from allocating a huge mask.
 const CEILING: u32 = 65_536;
 
 /// Returns the online CPUs that the calling thread may run on, in ascending order.
@@ -60,8 +60,8 @@ pub fn allowed_cpus(thread: impl Into<ThreadRef>) -> Result<Vec<u32>, Error> {
     }
 }
 
-/// Restricts `thread` to these CPUs, given in any order, and verifies the result: the thread then
-/// has either all of them or its previous affinity.
+/// Restricts `thread` to these CPUs, given in any order, and verifies the result. Afterwards the
+/// thread may run on either all of them or, if this fails, the same CPUs as before.
 ///
 /// # Errors
 /// [`Error::NoCpus`], [`Error::CpuNotThere`], [`Error::CpuOffline`] and [`Error::CpuOutsideCpuset`]
@@ -73,7 +73,7 @@ pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
     let before = allowed_cpus(thread)?;
     if let Err(source) = write_mask(thread, &to_mask(cpus)) {
         return Err(match source.raw_os_error() {
-            // All are online, so none of them is in the cpuset.
+            // All of them are online, so the reason is that none of them is in the cpuset.
             Some(libc::EINVAL) => Error::CpuOutsideCpuset {
                 cpu: cpus[0],
                 thread,
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_cpu_is_set_and_read_back() {
-        // In a separate thread, so that the test harness stays unpinned.
+        // Runs in a separate thread, so that the thread of the test harness is not pinned.
         std::thread::spawn(|| {
             let all = current().unwrap();
             for &cpu in &all {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// An instant on one of the [`Clock`]s, in nanoseconds since the origin of that clock.
 ///
-/// It does not store its clock: do not compare instants of different clocks. 64 bits of nanoseconds
-/// last for 584 years, and arithmetic saturates there.
+/// It does not store which clock it belongs to, so do not compare instants of different clocks. 64
+/// bits of nanoseconds last for 584 years, where arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -78,12 +78,12 @@ pub(crate) fn timespec(nanos: u64) -> rustix::time::Timespec {
     }
 }
 
-/// Returns whether the kernel considers its wall clock synchronized by NTP or PTP (adjtimex(2)): a
-/// program has disciplined it since it was last set. Also returns `false` if the kernel does not
-/// report it.
+/// Returns whether the kernel considers its wall clock synchronized by NTP or PTP (adjtimex(2)),
+/// which means that a program has disciplined it since it was last set. Also returns `false` if the
+/// kernel does not report it.
 pub fn clock_is_synchronized() -> bool {
-    // SAFETY: all zeroes is a valid timex, which consists of numbers. With no mode set, the call
-    // only reads.
+    // SAFETY: all zero bytes are a valid timex, which consists of integers. With no mode set, the
+    // call only reads the clock's state.
     let mut state = unsafe { std::mem::MaybeUninit::<libc::timex>::zeroed().assume_init() };
     // SAFETY: `state` is a valid timex for the call to write to.
     let said = unsafe { libc::adjtimex(&raw mut state) };
@@ -93,8 +93,8 @@ pub fn clock_is_synchronized() -> bool {
 /// The Linux clocks for real-time programs (`clock_gettime(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`: cannot be set, is slewed by NTP, and stops during suspend. The clock for
-    /// periodic work.
+    /// `CLOCK_MONOTONIC`: cannot be set, is slewed by NTP, and stops during suspend. Use this clock
+    /// for periodic work.
     Monotonic,
     /// `CLOCK_REALTIME`: the wall clock; can be set, even backwards.
     Realtime,

@@ -17,8 +17,8 @@ thread_local! {
 }
 
 /// Gives the calling thread SCHED_DEADLINE, with a signal from the kernel for each runtime overrun
-/// (SCHED_FLAG_DL_OVERRUN of sched_setattr(2), Linux 4.16). Dropping it restores the previous
-/// policy.
+/// (SCHED_FLAG_DL_OVERRUN of sched_setattr(2), Linux 4.16). Dropping this value restores the
+/// previous policy.
 ///
 /// The signal is SIGXCPU. It interrupts a blocking system call of the thread (EINTR). The kernel
 /// detects overruns at the next tick, so several overruns in quick succession count as one.
@@ -39,7 +39,7 @@ thread_local! {
 #[derive(Debug)]
 pub struct DeadlineThread {
     before: Option<Policy>,
-    /// The signal is delivered to the thread that created it, so this type is not `Send`.
+    /// The signal is delivered to the thread that created this value, so this type is not `Send`.
     _stays: PhantomData<*mut ()>,
 }
 
@@ -84,7 +84,7 @@ impl Drop for DeadlineThread {
     fn drop(&mut self) {
         let usual = Policy::Other { nice: 0 };
         let before = self.before.unwrap_or(usual);
-        // Any thread may switch to an ordinary policy.
+        // This does not fail: any thread may switch to an ordinary policy.
         if set_policy(ThreadRef::Current, &before).is_err() {
             let _ = set_policy(ThreadRef::Current, &usual);
         }
@@ -100,14 +100,14 @@ extern "C" fn handler(_: libc::c_int) {
 fn install() -> Result<(), Error> {
     let failed = || Error::os("sigaction", "SIGXCPU", io::Error::last_os_error());
     let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: all zeroes is a valid sigaction: no flags, an empty mask.
+    // SAFETY: all zero bytes are a valid sigaction: no flags, an empty mask.
     let (mut new, mut old) = unsafe {
         (
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only queries; the call writes to `old`.
+    // SAFETY: with a null new action, the call only queries, and writes to `old`.
     if unsafe { libc::sigaction(libc::SIGXCPU, ptr::null(), &raw mut old) } != 0 {
         return Err(failed());
     }
@@ -121,8 +121,8 @@ fn install() -> Result<(), Error> {
     }
     new.sa_sigaction = ours;
     new.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: `new` is complete; its handler is async-signal-safe and lives as long as
-    // the program.
+    // SAFETY: `new` is complete; its handler is async-signal-safe and exists as long as the
+    // program.
     match unsafe { libc::sigaction(libc::SIGXCPU, &raw const new, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(failed()),

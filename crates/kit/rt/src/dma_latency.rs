@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A PM QoS request to the kernel: no CPU may enter an idle state with a longer exit latency. It
-/// applies to the whole machine while this value lives (`Documentation/power/pm_qos_interface.rst`,
-/// `kernel/power/qos.c`). The kernel drops the request when the process ends for any reason.
+/// A PM QoS request to the kernel that no CPU enter an idle state with a longer exit latency than
+/// this. It applies to the whole machine until this value is dropped
+/// (`Documentation/power/pm_qos_interface.rst`, `kernel/power/qos.c`). The kernel drops the request
+/// when the process ends for any reason.
 #[derive(Debug)]
 pub struct DmaLatency {
     // The request is valid while the file is open.
@@ -21,12 +22,12 @@ impl DmaLatency {
     /// The file that accepts the request.
     pub const DEFAULT_PATH: &'static str = "/dev/cpu_dma_latency";
 
-    /// Requests an idle exit latency of at most `micros` microseconds. 0 makes the CPUs poll or use
-    /// the shallowest state, and keeps them warm. `path` is [`Self::DEFAULT_PATH`] except in tests.
+    /// Requests an idle exit latency of at most `micros` microseconds. With 0, the CPUs poll or use
+    /// only the shallowest state. `path` is [`Self::DEFAULT_PATH`] except in tests.
     ///
     /// # Errors
     /// Returns [`Error::DmaLatencyNegative`], [`Error::DmaLatencyAbsent`], or
-    /// [`Error::DmaLatencyRefused`] if the file may not be written.
+    /// [`Error::DmaLatencyRefused`] if this process may not write the file.
     pub fn hold(path: &Path, micros: i32) -> Result<Self, Error> {
         if micros < 0 {
             return Err(Error::DmaLatencyNegative { micros });
@@ -55,7 +56,7 @@ impl DmaLatency {
     /// for its child processes.
     ///
     /// # Errors
-    /// Returns the error of the kernel.
+    /// Returns the kernel's error.
     pub fn keep_for_command(&self) -> Result<(), Error> {
         rustix::io::fcntl_setfd(&self.file, rustix::io::FdFlags::empty())
             .map_err(|source| Error::os("fcntl", self.path.display().to_string(), source.into()))

@@ -1,4 +1,4 @@
-//! A process with a minimal loop at the other end of a pipe.
+//! A process that runs a minimal loop at the other end of a pipe.
 #![allow(unsafe_code)]
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -9,14 +9,15 @@ use crate::clock::read as read_clock;
 use crate::{Error, Instant, Policy, Tid};
 
 /// A child process that answers each message with the time when it arrived (CLOCK_MONOTONIC). It
-/// has a separate address space, and the policy, priority and CPUs of the thread that started it.
+/// has its own address space, and inherits the policy, priority and CPUs of the thread that started
+/// it.
 ///
-/// It ends with this handle, and also when the thread that started it ends for any reason
-/// (`PR_SET_PDEATHSIG` of `prctl(2)`), so keep the handle in that thread. A deadline thread, or one
-/// with the reset-on-fork flag, cannot pass its policy on to the child.
+/// It ends when this handle is dropped, and also when the thread that started it ends for any
+/// reason (`PR_SET_PDEATHSIG` of `prctl(2)`), so keep the handle in that thread. A deadline thread,
+/// or one with the reset-on-fork flag, cannot pass its policy on to the child.
 ///
-/// As after any fork(2), each existing page of the calling process faults once when it is next
-/// written. Start the child before allocating memory for the measurement.
+/// As after any fork(2), the next write to each existing page of the calling process causes a page
+/// fault. Start the child before allocating memory for the measurement.
 #[derive(Debug)]
 pub struct EchoProcess {
     pid: libc::pid_t,
@@ -37,7 +38,7 @@ impl EchoProcess {
         let failed = |call| move |source| Error::os(call, "an echo process", source);
         let (theirs_in, to) = io::pipe().map_err(failed("pipe2"))?;
         let (from, theirs_out) = io::pipe().map_err(failed("pipe2"))?;
-        // SAFETY: takes no arguments.
+        // SAFETY: the call takes no arguments.
         let parent = unsafe { libc::getpid() };
         // Block all signals in the child: our handlers must not run there, because they would use
         // copies of our data.
@@ -63,7 +64,8 @@ impl EchoProcess {
         Ok(echo)
     }
 
-    /// Sends a message. This does not block, because the previous answer is received first.
+    /// Sends a message. This does not block, because the answer to the previous message has already
+    /// been received.
     ///
     /// # Errors
     /// Returns an error if the process has ended.
@@ -87,8 +89,8 @@ impl EchoProcess {
         }
     }
 
-    /// Sets the CPUs and the policy of the process, which it inherited from the thread that started
-    /// it.
+    /// Changes the CPUs and the policy of the process, which it inherited from the thread that
+    /// started it.
     ///
     /// # Errors
     /// See [`crate::affinity::set`] and [`crate::set_policy`].
@@ -107,7 +109,8 @@ impl EchoProcess {
 
 impl Drop for EchoProcess {
     fn drop(&mut self) {
-        // SAFETY: takes numbers only. The child has not been waited for, so its PID is not reused.
+        // SAFETY: the call takes only integers. The child has not been waited for, so its PID is
+        // not reused.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         loop {
             // SAFETY: a null status is allowed.
@@ -127,8 +130,8 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
     // closes files of this process only. This function never returns, so no destructor closes one
     // of them again.
     unsafe {
-        // Close all inherited files except these two: a pipe kept open here would never signal its
-        // end to the reader. Move the two files to 0 and 1 first.
+        // Close all inherited files except these two: if a pipe stayed open in this process, its
+        // reader would never see the end of the file. Move the two files to 0 and 1 first.
         const IN: RawFd = 0;
         const OUT: RawFd = 1;
         // Duplicates both descriptors to numbers of at least 2, so that neither dup2 below closes
@@ -167,7 +170,7 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
 fn block_all() -> io::Result<libc::sigset_t> {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: the calls write to both sets; all zeroes is a valid set.
+    // SAFETY: the calls write to both sets; all zero bytes are a valid set.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         match libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) {
@@ -187,7 +190,7 @@ mod tests {
     use super::*;
     use crate::Clock;
 
-    /// In a separate thread, because the child dies with the thread that started it.
+    /// Runs in a separate thread, because the child ends with the thread that started it.
     fn in_a_thread<T: Send + 'static>(test: impl FnOnce() -> T + Send + 'static) -> T {
         std::thread::spawn(test).join().unwrap()
     }
@@ -247,7 +250,7 @@ mod tests {
             pid
         });
         assert!(gone(pid));
-        // SAFETY: numbers and a null status; it is a child of this process.
+        // SAFETY: an integer and a null status are passed, and the process is a child of this one.
         unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
     }
 }

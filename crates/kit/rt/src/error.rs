@@ -289,7 +289,7 @@ pub enum Error {
         micros: i32,
     },
 
-    /// This kernel, architecture or program does not support it.
+    /// This kernel, architecture or program does not support the requested feature.
     #[error("{what} is not supported here: {why}")]
     NotSupported {
         /// The requested feature.
@@ -333,7 +333,7 @@ impl Error {
     }
 }
 
-/// Used if CAP_SYS_NICE is effective and the kernel still refuses.
+/// The text if CAP_SYS_NICE is effective but the kernel still refuses.
 const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its environment: a \
      user namespace (in a rootless container, the capability must be held outside of it), or a \
      seccomp filter";

@@ -12,9 +12,9 @@ use crate::Error;
 
 /// Starts a program that inherits these descriptors under their current numbers.
 ///
-/// Uses posix_spawn(3) instead of fork(2) if the standard library does, so that the memory of this
-/// process is not shared and its pages do not fault again on write. A program that another thread
-/// starts at the same moment without this function may also inherit the descriptors.
+/// Uses posix_spawn(3) instead of fork(2) where the standard library does. Then the memory of this
+/// process is not shared, so writing to its pages causes no new page faults. A program that another
+/// thread starts at the same moment without this function may also inherit the descriptors.
 ///
 /// # Errors
 /// Returns the reason if the program cannot be started.
@@ -43,7 +43,7 @@ pub fn inherited(number: RawFd) -> Result<OwnedFd, Error> {
     static TAKING: Mutex<()> = Mutex::new(());
     let what = || format!("the inherited file descriptor {number}");
     let _one = TAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes only integers.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
     if flags < 0 {
         return Err(Error::os("fcntl", what(), io::Error::last_os_error()));
@@ -52,7 +52,7 @@ pub fn inherited(number: RawFd) -> Result<OwnedFd, Error> {
         let source = io::ErrorKind::InvalidInput.into();
         return Err(Error::os("fcntl", what(), source));
     }
-    // SAFETY: takes numbers only.
+    // SAFETY: the call takes only integers.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
         return Err(Error::os("fcntl", what(), io::Error::last_os_error()));
     }

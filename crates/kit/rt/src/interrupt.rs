@@ -6,7 +6,7 @@
 //! arrives just before the thread blocks has no effect, so repeat it until the thread has ended.
 //!
 //! The signal is SIGRTMAX-2; [`SignalTimer`](crate::SignalTimer) uses SIGRTMAX-3. Do not use these
-//! parts in a program that uses the signals for other purposes.
+//! parts of the crate in a program that uses the signals for other purposes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -37,8 +37,8 @@ pub fn install_interrupt_handler() -> Result<(), Error> {
     }
     let failed = |source| Error::os("sigaction", format!("signal {}", signal()), source);
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null new action only queries. The call writes to `old`, and all zeroes is a valid
-    // sigaction if it fails.
+    // SAFETY: with a null new action, the call only queries. The call writes to `old`, and all zero
+    // bytes are a valid sigaction if it fails.
     let (result, old) = unsafe {
         (
             libc::sigaction(signal(), ptr::null(), old.as_mut_ptr()),
@@ -52,13 +52,13 @@ pub fn install_interrupt_handler() -> Result<(), Error> {
     if ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&old.sa_sigaction) {
         return Err(Error::SignalTaken { signal: signal() });
     }
-    // SAFETY: all zeroes is a valid sigaction: no flags, an empty mask.
+    // SAFETY: all zero bytes are a valid sigaction: no flags, an empty mask.
     let mut new = unsafe { MaybeUninit::<libc::sigaction>::zeroed().assume_init() };
     new.sa_sigaction = ours;
-    // Threads of other languages may have small stacks.
+    // Threads started by code in other languages may have small stacks.
     new.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: `new` is complete. Its handler does nothing, so it is async-signal-safe, and it lives
-    // as long as the program.
+    // SAFETY: `new` is complete. Its handler does nothing, so it is async-signal-safe, and it
+    // exists as long as the program.
     if unsafe { libc::sigaction(signal(), &raw const new, ptr::null_mut()) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -78,8 +78,8 @@ pub fn interrupt(thread: Tid) -> Result<(), Error> {
     if !INSTALLED.load(Ordering::Acquire) {
         return Err(Error::NoInterruptHandler);
     }
-    // SAFETY: takes numbers only. The process ID keeps the signal inside this process even if the
-    // TID has been reused.
+    // SAFETY: the call takes only integers. The process ID keeps the signal inside this process
+    // even if the TID has been reused.
     let result = unsafe {
         libc::syscall(
             libc::SYS_tgkill as libc::c_long,
@@ -124,7 +124,7 @@ pub(crate) fn change_mask(how: libc::c_int, signal: libc::c_int) -> Result<bool,
 
 /// Returns the set with only this signal.
 pub(crate) fn set_of(signal: libc::c_int) -> libc::sigset_t {
-    // SAFETY: all zeroes is a valid sigset_t, and sigemptyset writes to it. sigaddset changes
+    // SAFETY: all zero bytes are a valid sigset_t, and sigemptyset writes to it. sigaddset changes
     // nothing if the signal number is invalid.
     unsafe {
         let mut set = MaybeUninit::<libc::sigset_t>::zeroed().assume_init();

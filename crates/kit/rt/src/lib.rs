@@ -5,11 +5,12 @@
 //! blocked thread; and measuring the resource usage of a thread.
 //!
 //! **Knows:** Linux system calls, on both glibc and musl, and the privileges they need. Each
-//! refusal has a separate [`Error`] that names the capability or resource limit and how to get it.
+//! refusal has a separate [`Error`] that names the missing capability or resource limit and
+//! explains how to get it.
 //!
 //! **Must not know:** other parts of punctual, such as its histograms and recordings, or the
-//! definition of a latency. It reads and writes no files except the CPU lists, the peak memory of
-//! the process, and the file that the caller names for [`DmaLatency`].
+//! definition of a latency. It reads and writes no files except those with the CPU lists and the
+//! peak memory of the process, and the file that the caller names for [`DmaLatency`].
 //!
 //! The functions for use in a loop ([`Clock::now`], [`PeriodicWait::wait_until`]) do not allocate
 //! or lock.

@@ -37,8 +37,8 @@ pub fn may_lock_memory() -> bool {
 }
 
 /// Returns whether the program file grants rights to the user who runs it: capabilities by
-/// setcap(8), or a set-user-ID bit. Such rights are not those of the caller, unlike the rights of
-/// root and ambient capabilities passed on by a service manager.
+/// setcap(8), or a set-user-ID bit. The caller does not have such rights itself, unlike the rights
+/// of root and ambient capabilities passed on by a service manager.
 pub fn has_rights_of_its_file() -> bool {
     // SAFETY: getauxval(3) reads a value that the kernel passed at execve(2). It takes and returns
     // a number.
@@ -50,7 +50,7 @@ pub fn has_rights_of_its_file() -> bool {
 }
 
 fn has(capability: CapabilitySet) -> bool {
-    // Reading our capabilities fails only if a sandbox forbids the call. It then forbids more than
-    // that, so `false` is the right answer.
+    // Reading our capabilities fails only if a sandbox forbids the call. Such a sandbox forbids
+    // more than this call, so `false` is the right answer.
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }

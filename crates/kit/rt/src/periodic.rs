@@ -1,29 +1,30 @@
-//! A periodic loop with complete accounting.
+//! A periodic loop that accounts for every period.
 
 use std::time::Duration;
 
 use crate::clock::nanos;
 use crate::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
-/// How to handle releases that passed while the previous job ran.
+/// How to handle releases that passed while the previous job was running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OverrunPolicy {
-    /// They are missed; the next job runs at the next release. Each job begins at a release, and
-    /// the phase never changes.
+    /// They are missed, and the next job runs at the next release. Each job begins at a release,
+    /// and the phase never changes.
     Skip,
-    /// Up to this many passed releases run immediately one after another, oldest first; older ones
-    /// are missed. The phase never changes. For work that must be done once per period, such as
-    /// sampling a buffered input.
+    /// The jobs of up to this many of the latest passed releases run immediately one after another,
+    /// oldest first. Older releases are missed. The phase never changes. Use this for work that
+    /// must be done once per period, such as sampling a buffered input.
     CatchUp(u32),
-    /// One job runs immediately, and periods count from that moment on; other passed releases are
-    /// missed. For work that needs a minimum distance in time, not a phase.
+    /// One job runs immediately, and the next periods are counted from that moment; other passed
+    /// releases are missed. Use this for work that needs a minimum interval between jobs, not a
+    /// fixed phase.
     Rephase,
 }
 
 /// Accounting of a [`Periodic`]: `due = run + missed` after each wait.
 ///
-/// `due` is computed from release times and the others are counted one by one, so the balance is a
-/// real check.
+/// `due` is computed from the release times, and the other two are counted one by one, so this
+/// equation is a real check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeriodicAccount {
     /// Periods that came due.
@@ -32,7 +33,7 @@ pub struct PeriodicAccount {
     pub run: u64,
     /// Periods without a job.
     pub missed: u64,
-    /// Late jobs among those run: their release had already passed when the wait began, or they
+    /// Number of jobs that ran late: their release had already passed when the wait began, or they
     /// began after the next release was due.
     pub late: u64,
 }
@@ -49,7 +50,7 @@ impl PeriodicAccount {
 pub struct Job {
     /// Release time of the job.
     pub release: Instant,
-    /// Time when the thread was awake: read from the clock after the wait.
+    /// Time when the thread was awake, read from the clock after the wait.
     pub start: Instant,
     /// Periods missed between the previous job and this one.
     pub missed: u64,
@@ -91,7 +92,7 @@ pub struct Periodic<W = Nanosleep> {
     clock: Clock,
     period: u64,
     policy: OverrunPolicy,
-    /// The release that the next job will have.
+    /// The release of the next job.
     next: u64,
     /// Releases are at `base + n * period`; `before` releases were due before `base`.
     base: u64,
@@ -196,7 +197,8 @@ impl<W: PeriodicWait> Periodic<W> {
         }))
     }
 
-    /// Handles passed releases. Called again after an interrupted wait, it continues.
+    /// Handles passed releases. After an interrupted wait, another call continues where this one
+    /// stopped.
     #[cold]
     fn overrun(&mut self, now: u64) {
         // The release at `next` has passed as well, hence + 1.
@@ -249,7 +251,7 @@ impl<W: PeriodicWait> Periodic<W> {
     }
 
     /// Moves the next release and all later ones by `ns` nanoseconds; a positive value moves them
-    /// later. This makes no period due or missed.
+    /// later. This does not make any period due or missed.
     pub fn shift_phase(&mut self, ns: i64) {
         self.set_next(self.next.saturating_add_signed(ns));
     }
@@ -259,8 +261,8 @@ impl<W: PeriodicWait> Periodic<W> {
     /// `step`. Returns the error in nanoseconds; it is negative if the releases are ahead of that
     /// phase.
     ///
-    /// Called once per period, this is a clock recovery without jumps: a step of 1 us per 1 ms
-    /// follows drifts of up to 1000 ppm.
+    /// If called once per period, this recovers the external clock without jumps: a step of 1 us
+    /// per 1 ms follows drifts of up to 1000 ppm.
     pub fn follow(&mut self, edge: Instant, offset: Duration, step: Duration) -> i64 {
         let wanted = edge.as_nanos().saturating_add(nanos(offset)) % self.period;
         let ahead = (self.next % self.period + self.period - wanted) % self.period;

@@ -44,7 +44,7 @@ pub enum Policy {
     Deadline {
         /// CPU time in each period, at least 1024 ns.
         runtime: Duration,
-        /// Time by which it must be done, relative to the start of the period.
+        /// Time by which the work must be done, relative to the start of the period.
         deadline: Duration,
         /// The period.
         period: Duration,
@@ -222,7 +222,8 @@ pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
     match set(ThreadRef::Current, policy, attributes) {
         // The kernel reports an unknown flag with the same error as invalid times.
         Err(Error::DeadlineInvalid { .. }) if set_policy(ThreadRef::Current, policy).is_ok() => {
-            // Restores the policy: the thread has the new one now, although this call fails.
+            // Restore the policy, because the thread now has the new one even though this function
+            // fails.
             let _ = set_policy(ThreadRef::Current, &Policy::Other { nice: 0 });
             Err(Error::NotSupported {
                 what: "the signal of a deadline overrun",
@@ -237,7 +238,7 @@ fn set(thread: ThreadRef, policy: &Policy, mut attributes: Attributes) -> Result
     policy.check()?;
     attributes.size = ATTRIBUTES_SIZE;
     // SAFETY: `attributes` is a sched_attr that states its size; the kernel reads that many bytes.
-    // The last argument is for flags, which do not exist.
+    // The last argument is for flags, none of which exist yet.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_setattr as libc::c_long,
@@ -310,7 +311,7 @@ pub fn policy_of(thread: impl Into<ThreadRef>) -> Result<Policy, Error> {
     let thread = thread.into();
     let mut attributes = Attributes::default();
     // SAFETY: the kernel writes at most the given size, which is that of `attributes`. The last
-    // argument is for flags, which do not exist.
+    // argument is for flags, none of which exist yet.
     let result = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr as libc::c_long,
@@ -359,9 +360,9 @@ fn from_attributes(thread: ThreadRef, attributes: &Attributes) -> Result<Policy,
 /// Returns the highest SCHED_FIFO priority that this process may set: 99 with CAP_SYS_NICE,
 /// otherwise RLIMIT_RTPRIO; 0 for none.
 ///
-/// The privilege alone proves little: with a capability of a user namespace, a control group
-/// without real-time runtime, or a sandbox, the kernel can still refuse. So a separate thread tries
-/// the priority for some microseconds, and priorities refused there do not count.
+/// The privilege alone proves little. The kernel can still refuse if the capability belongs to a
+/// user namespace, if the control group has no real-time runtime, or in a sandbox. So a separate
+/// thread tries the priority for some microseconds, and priorities refused there do not count.
 pub fn max_permitted_priority() -> u8 {
     let highest = *priority_range(PolicyKind::Fifo).end();
     let by_limit = limits::soft(Resource::Rtprio).0.map_or(highest, |limit| {

@@ -1,4 +1,4 @@
-//! All POSIX clocks, read in two ways: through the C library, and by a system call.
+//! All POSIX clocks, which can be read in two ways: through the C library, and by a system call.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -136,14 +136,15 @@ impl PosixClock {
         (result == 0).then(|| Duration::new(secs, nanos))
     }
 
-    /// Finds out which of these clocks the C library reads without a system call.
+    /// Determines which of these clocks the C library reads without a system call.
     ///
-    /// The result is reliable and needs no privilege: a separate thread forbids itself the system
-    /// call clock_gettime with a seccomp(2) filter, and the clocks that it can still read need no
-    /// system call. Returns `None` if the kernel has no seccomp filters or does not allow this one.
+    /// The result is reliable and needs no privilege. A separate thread blocks the system call
+    /// clock_gettime for itself with a seccomp(2) filter, and the clocks that it can still read
+    /// need no system call. Returns `None` if the kernel has no seccomp filters or does not allow
+    /// this one.
     ///
     /// The answer depends on the current clock source, and on nothing else that changes while the
-    /// kernel runs.
+    /// kernel is running.
     pub fn served_without_kernel(clocks: &[Self]) -> Option<Vec<bool>> {
         thread::scope(|scope| {
             let reader = thread::Builder::new()
@@ -185,7 +186,7 @@ fn forbid_clock_gettime() -> bool {
         }
     }
     // Classic BPF on struct seccomp_data, whose first word is the system call number (seccomp(2)).
-    // EPERM and not ENOSYS, because a C library may try another call on ENOSYS.
+    // The filter returns EPERM, not ENOSYS, because a C library may try another call on ENOSYS.
     let mut filter = [
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         instruction(
@@ -213,7 +214,7 @@ fn forbid_clock_gettime() -> bool {
         filter: filter.as_mut_ptr(),
     };
     // SAFETY: both calls only change the calling thread. `program` and the instructions it points
-    // to live until the kernel has copied them. An unprivileged filter needs no_new_privs
+    // to stay valid until the kernel has copied them. An unprivileged filter needs no_new_privs
     // (seccomp(2)).
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
@@ -278,7 +279,7 @@ mod tests {
         if of(PosixClock::Monotonic) {
             assert!(of(PosixClock::MonotonicCoarse));
         }
-        // The filter ended with its thread.
+        // The filter ended with its thread, so clocks can be read again.
         assert!(PosixClock::Monotonic.read_by_system_call() > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Signals from one thread to another, which receives them in one of three ways.
+//! Signals that one thread sends to another. The receiver gets them in one of three ways.
 //!
 //! The signal is SIGRTMAX-4, sent to a thread of this process with `tgkill(2)`. [`SignalPort`] is
 //! the receiving end.
@@ -29,17 +29,17 @@ const SIGNALFD_INFO: usize = size_of::<libc::signalfd_siginfo>();
 /// How a thread receives its signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignalWay {
-    /// It waits in `rt_sigtimedwait(2)`, like `sigwait(3)`.
+    /// The thread waits in `rt_sigtimedwait(2)`, like `sigwait(3)`.
     Wait,
     /// A handler runs while the thread is in `sigsuspend(2)`.
     Handler,
-    /// It reads from a `signalfd(2)`.
+    /// The thread reads from a `signalfd(2)`.
     Descriptor,
 }
 
 thread_local! {
-    /// When the handler last ran in this thread; zero if it has not run since the last check.
-    /// Without a destructor, so that a handler may use it at any time.
+    /// Time when the handler last ran in this thread, or zero if it has not run since the last
+    /// check. Has no destructor, so that a handler may use it at any time.
     static HANDLED: AtomicU64 = const { AtomicU64::new(0) };
 }
 
@@ -47,14 +47,15 @@ fn signal() -> libc::c_int {
     libc::SIGRTMAX() - 4
 }
 
-/// A handler may read the clock (`signal-safety(7)`) and store to an atomic number.
+/// A signal handler is allowed to read the clock (`signal-safety(7)`) and to store an atomic
+/// number.
 extern "C" fn handler(_signal: libc::c_int) {
     let now = Clock::Monotonic.now().as_nanos();
     HANDLED.with(|handled| handled.store(now, Ordering::Relaxed));
 }
 
-/// The receiving end of a thread. The signal is blocked in that thread while this value lives, and
-/// the value stays in the thread.
+/// The receiving end of the signals to a thread. The signal is blocked in that thread until this
+/// value is dropped, and the value cannot leave the thread.
 #[derive(Debug)]
 pub struct SignalPort {
     way: SignalWay,
@@ -63,7 +64,7 @@ pub struct SignalPort {
     open_mask: libc::sigset_t,
     descriptor: Option<OwnedFd>,
     was_blocked: bool,
-    /// The signal is delivered to the thread that created it: not Send.
+    /// The signal is delivered to the thread that created this value, so this type is not `Send`.
     _stays: PhantomData<*mut ()>,
 }
 
@@ -86,8 +87,8 @@ impl SignalPort {
             was_blocked,
             _stays: PhantomData,
         };
-        // SAFETY: a null new mask only queries, and the call writes to `open_mask`; then one signal
-        // is removed from it.
+        // SAFETY: with a null new mask, the call only queries the mask and writes it to
+        // `open_mask`. Then one signal is removed from it.
         let code = unsafe {
             let code = libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut this.open_mask);
             libc::sigdelset(&raw mut this.open_mask, signal());
@@ -98,7 +99,7 @@ impl SignalPort {
             return Err(Error::os("pthread_sigmask", "the mask", source));
         }
         if way == SignalWay::Descriptor {
-            // SAFETY: an initialised set.
+            // SAFETY: the set is initialised.
             let fd = unsafe { libc::signalfd(-1, &raw const this.signals, libc::SFD_CLOEXEC) };
             if fd < 0 {
                 let source = io::Error::last_os_error();
@@ -110,9 +111,9 @@ impl SignalPort {
         Ok(this)
     }
 
-    /// Waits for one signal. Returns when it was handled, on CLOCK_MONOTONIC: right after the
-    /// system call returned, or at the start of the handler. Returns `None` if another signal ended
-    /// the wait.
+    /// Waits for one signal. Returns the time on CLOCK_MONOTONIC when it was handled, which is
+    /// right after the system call returned, or at the start of the handler. Returns `None` if
+    /// another signal ended the wait.
     ///
     /// # Errors
     /// Returns [`Error::Os`] only on a programming error.
@@ -126,16 +127,16 @@ impl SignalPort {
         Ok((waited == Waited::Woken).then(|| Clock::Monotonic.now()))
     }
 
-    /// Returns the time that the handler stored. If several signals were handled in one wait, it is
-    /// the time of the last.
+    /// Returns the time that the handler stored. If several signals were handled during one wait,
+    /// this is the time of the last one.
     fn suspend(&self) -> Option<Instant> {
-        // SAFETY: an initialised mask. The call always returns with EINTR.
+        // SAFETY: the mask is initialised. The call always returns with EINTR.
         unsafe { libc::sigsuspend(&raw const self.open_mask) };
         let handled = HANDLED.with(|handled| handled.swap(0, Ordering::Relaxed));
         (handled != 0).then(|| Instant::from_nanos(handled))
     }
 
-    /// Does not use the C library's function, because musl's continues after EINTR.
+    /// Does not use the C library's function, because that of musl continues to wait after EINTR.
     #[inline]
     fn take(&self, timeout: *const libc::timespec) -> Result<Waited, Error> {
         // SAFETY: `signals` is a set at least as large as the kernel's, no information is
@@ -167,7 +168,7 @@ impl Drop for SignalPort {
             tv_nsec: 0,
         };
         if !self.was_blocked {
-            // Leave no pending signal for the handler.
+            // Receives a pending signal, so that the handler does not run for it.
             while matches!(self.take(&raw const at_once), Ok(Waited::Woken)) {}
             // Changing the thread's own mask does not fail for a valid signal.
             let _ = change_mask(libc::SIG_UNBLOCK, signal());
@@ -191,20 +192,20 @@ fn read(descriptor: &OwnedFd) -> Result<Waited, Error> {
 /// Returns [`Error::NoSuchThread`] if the thread has ended.
 #[inline]
 pub fn send_signal(thread: Tid) -> Result<(), Error> {
-    // SAFETY: takes no arguments.
+    // SAFETY: the call takes no arguments.
     send_signal_to(unsafe { libc::getpid() }, thread)
 }
 
-/// Sends the signal to a thread with a [`SignalPort`] in the process with this ID. A process that
-/// never had a port is killed by it.
+/// Sends the signal to a thread with a [`SignalPort`] in the process with this ID. The signal kills
+/// a process that never had a port.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchThread`] if the thread has ended, and [`Error::Os`] (EPERM) if the
 /// process belongs to another user.
 #[inline]
 pub fn send_signal_to(process: i32, thread: Tid) -> Result<(), Error> {
-    // SAFETY: takes numbers only. The process ID keeps the signal inside that process, which has a
-    // handler for it if any thread has a port.
+    // SAFETY: the call takes only integers. The process ID keeps the signal inside that process,
+    // which has a handler for it if any thread has a port.
     let result = unsafe {
         libc::syscall(
             libc::SYS_tgkill as libc::c_long,
@@ -235,14 +236,14 @@ fn refused(thread: Tid) -> Error {
 fn install() -> Result<(), Error> {
     let failed = |source| Error::os("sigaction", format!("signal {}", signal()), source);
     let ours = handler as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    // SAFETY: all zeroes is a valid sigaction: no flags, an empty mask.
+    // SAFETY: all zero bytes are a valid sigaction: no flags, an empty mask.
     let (mut new, mut old) = unsafe {
         (
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only queries; the call writes to `old`.
+    // SAFETY: with a null new action, the call only queries, and writes to `old`.
     if unsafe { libc::sigaction(signal(), ptr::null(), &raw mut old) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -253,10 +254,10 @@ fn install() -> Result<(), Error> {
         return Err(Error::SignalTaken { signal: signal() });
     }
     new.sa_sigaction = ours;
-    // Threads of other languages may have small stacks.
+    // Threads started by code in other languages may have small stacks.
     new.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: `new` is complete; its handler is async-signal-safe and lives as
-    // long as the program.
+    // SAFETY: `new` is complete; its handler is async-signal-safe and exists as long as the
+    // program.
     if unsafe { libc::sigaction(signal(), &raw const new, ptr::null_mut()) } != 0 {
         return Err(failed(io::Error::last_os_error()));
     }
@@ -329,7 +330,7 @@ mod tests {
                     send_signal(current_tid()).unwrap();
                 }
                 drop(port);
-                // A signal to a thread that no longer has a port does no harm either.
+                // A signal to a thread that no longer has a port also does no harm.
                 send_signal(current_tid()).unwrap();
                 // Discard the time of this signal, so that the next wait does not see it.
                 HANDLED.with(|handled| handled.store(0, Ordering::Relaxed));
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn an_ended_thread_is_named() {
         drop(SignalPort::new(SignalWay::Wait).unwrap());
-        // The kernel releases a thread a moment after the join, and a thread of another test may
+        // The kernel releases a thread shortly after the join, and a thread of another test may
         // reuse its ID.
         let is_named = |_| {
             let ended = std::thread::spawn(current_tid).join().unwrap();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::clock::{self, Clock, Instant, nanos};
 
 /// Keeps the calling thread busy until it has used this much CPU time (CLOCK_THREAD_CPUTIME_ID). As
-/// with real work, time during which it does not run is not counted. Under a real-time policy it
-/// starves threads of lower priority on this CPU.
+/// with real work, time during which the thread is not running is not counted. Under a real-time
+/// policy, this starves threads of lower priority on the same CPU.
 pub fn spin_for(cpu_time: Duration) {
     let used = || clock::read(libc::CLOCK_THREAD_CPUTIME_ID);
     let until = used().saturating_add(nanos(cpu_time));
@@ -45,7 +45,7 @@ mod tests {
         let end = Clock::Monotonic.now() + Duration::from_millis(2);
         spin_until(end);
         assert!(Clock::Monotonic.now() >= end);
-        // A past end means no work at all.
+        // If the end has already passed, this does no work at all.
         spin_until(Instant::from_nanos(0));
     }
 }

@@ -8,19 +8,19 @@ use rustix::net::sockopt::{set_tcp_cork, set_tcp_nodelay, tcp_nodelay};
 
 use crate::Error;
 
-/// Sends written data immediately (TCP_NODELAY of tcp(7)). Otherwise Nagle's algorithm holds back a
-/// small segment until the previous one is acknowledged, which takes 40 ms with delayed
-/// acknowledgements.
+/// Sends written data immediately (TCP_NODELAY of tcp(7)). Without this option, Nagle's algorithm
+/// holds back a small segment until the previous one is acknowledged, which takes 40 ms with
+/// delayed acknowledgements.
 ///
 /// # Errors
-/// Returns [`Error::Os`] if it is not a TCP socket.
+/// Returns [`Error::Os`] if the socket is not a TCP socket.
 pub fn send_at_once(socket: impl AsFd) -> Result<(), Error> {
     set_tcp_nodelay(socket, true).map_err(|errno| failed("TCP_NODELAY", errno))
 }
 
 /// Holds back the segments of a TCP socket while several pieces of one message are written
-/// (TCP_CORK of tcp(7)), and sends them as one on drop. Costs two system calls per message, and
-/// avoids one segment per piece.
+/// (TCP_CORK of tcp(7)), and sends them as one on drop. This costs two system calls per message,
+/// but avoids sending each piece as a separate segment.
 ///
 /// The kernel holds the segments back for at most 200 ms, so use it for a single message.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ pub struct TcpCork<S: AsFd> {
 }
 
 impl<S: AsFd> TcpCork<S> {
-    /// Starts to hold back written data. The socket must have [`send_at_once`] set; otherwise
-    /// sending on drop would be delayed again.
+    /// Starts to hold back written data. [`send_at_once`] must have been called for the socket;
+    /// otherwise, the segments sent on drop would be delayed again.
     ///
     /// # Errors
-    /// Returns [`Error::Os`] if it is not a TCP socket, or uses Nagle's algorithm.
+    /// Returns [`Error::Os`] if the socket is not a TCP socket, or uses Nagle's algorithm.
     pub fn new(socket: S) -> Result<Self, Error> {
         match tcp_nodelay(&socket) {
             Ok(true) => {}
@@ -53,7 +53,7 @@ impl<S: AsFd> TcpCork<S> {
 
 impl<S: AsFd> Drop for TcpCork<S> {
     fn drop(&mut self) {
-        // The same option was accepted before.
+        // This does not fail, because the same option was accepted before.
         let _ = set_tcp_cork(&self.socket, false);
     }
 }

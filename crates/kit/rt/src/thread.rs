@@ -12,8 +12,9 @@ use crate::{
 
 /// Starts a thread with its name, CPUs, stack and policy already set.
 ///
-/// Everything else is as in any other thread: it inherits CPUs, policy and signal mask from the
-/// spawning thread, except that the signal of [`interrupt::interrupt`] is unblocked.
+/// Everything that is not set is inherited from the spawning thread, as in any other thread: CPUs,
+/// policy and signal mask. The only exception is that the signal of [`interrupt::interrupt`] is
+/// unblocked.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is started before spawn()"]
 pub struct ThreadBuilder {
@@ -42,7 +43,7 @@ impl ThreadBuilder {
         self
     }
 
-    /// Sets the CPUs it may run on.
+    /// Sets the CPUs that the thread may run on.
     pub fn cpus(mut self, cpus: &[u32]) -> Self {
         self.cpus = Some(cpus.to_vec());
         self
@@ -80,8 +81,8 @@ impl ThreadBuilder {
         match answer_of(&answer, &name) {
             Ok(tid) => Ok(JoinHandle { inner, name, tid }),
             Err(error) => {
-                // The thread returns right after its report. `error` already describes a panic
-                // during setup.
+                // The thread returns right after its report. If it panicked during the setup,
+                // `error` already says so.
                 let _ = inner.join();
                 Err(error)
             }
@@ -134,7 +135,7 @@ impl ThreadBuilder {
     fn run<T>(self, report: &SyncSender<Result<Tid, Error>>, f: impl FnOnce() -> T) -> Option<T> {
         let ready = self.set_up();
         let go = ready.is_ok();
-        // The spawning thread waits for it; the channel has room for this one message.
+        // The spawning thread is waiting for this message, and the channel has room for it.
         let told = report.send(ready).is_ok();
         (go && told).then(f)
     }

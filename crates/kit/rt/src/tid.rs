@@ -42,7 +42,7 @@ pub enum ThreadRef {
 }
 
 impl ThreadRef {
-    /// Returns the form that system calls take: 0 is the calling thread.
+    /// Returns the number that system calls expect, where 0 is the calling thread.
     pub(crate) const fn as_raw(self) -> i32 {
         match self {
             Self::Current => 0,

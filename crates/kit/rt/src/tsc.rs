@@ -14,7 +14,8 @@ use crate::Clock;
 /// compare only reads on the same CPU, or check first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tsc {
-    // Only `available` creates one, so holding it proves that the counter may be read.
+    // Only `available` creates a value of this type, so having one proves that the counter may be
+    // read.
     _known: (),
 }
 
@@ -65,7 +66,7 @@ impl Tsc {
             std::arch::x86_64::_rdtsc()
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: reads a register that the kernel lets processes read, or emulates
+        // SAFETY: this reads a register that processes may read, directly or emulated by the kernel
         // (Documentation/arch/arm64/booting.rst, CNTKCTL_EL1); ISB orders the read.
         unsafe {
             let ticks: u64;
@@ -92,8 +93,8 @@ impl Tsc {
     /// Measures the rate of the counter against CLOCK_MONOTONIC_RAW over about this time, during
     /// which the calling thread sleeps.
     ///
-    /// Over 20 ms the rate is accurate to a few parts per million: each end is known to within the
-    /// cost of one clock read. Times under 1 ms are raised to 1 ms.
+    /// With 20 ms, the rate is accurate to a few parts per million, because the time of each end is
+    /// known to within the cost of one clock read. Shorter times than 1 ms are raised to 1 ms.
     pub fn calibrate(self, over: Duration) -> TscRate {
         let (first_ticks, first_nanos) = self.both();
         std::thread::sleep(over.max(Duration::from_millis(1)));
@@ -104,8 +105,8 @@ impl Tsc {
         )
     }
 
-    /// Reads both clocks at the same moment: of several attempts, uses the one with the shortest
-    /// time around the clock read.
+    /// Reads both clocks at nearly the same moment. Makes several attempts and uses the one with
+    /// the shortest time around the clock read.
     fn both(self) -> (u64, u64) {
         let mut best = (u64::MAX, 0, 0);
         for _ in 0..16 {
@@ -194,7 +195,7 @@ fn may_read() -> bool {
     let mut mode: libc::c_int = 0;
     // SAFETY: PR_GET_TSC writes an int to the address it is given.
     let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    // A kernel that does not support the query does not forbid it either.
+    // A kernel that does not support this query cannot forbid reading the counter either.
     result != 0 || mode == libc::PR_TSC_ENABLE
 }
 
@@ -218,8 +219,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(20));
         let (later_ticks, later_nanos) = tsc.both();
         let ours = rate.to_nanos(later_ticks - ticks);
-        // Within 10%: a clock of another rate is far off, while an attempt that was preempted at
-        // both ends is not.
+        // The limit is 10%, which a clock of another rate exceeds by far, but an attempt that was
+        // preempted at both ends does not.
         let theirs = later_nanos - nanos;
         assert!(ours.abs_diff(theirs) < theirs / 10, "{ours} {theirs}");
     }

@@ -16,7 +16,7 @@ pub struct ThreadUsage {
     pub major_faults: u64,
     /// Context switches because the thread blocked.
     pub voluntary_switches: u64,
-    /// Context switches because it was preempted or its slice ended.
+    /// Context switches because the thread was preempted or its time slice ended.
     pub involuntary_switches: u64,
     /// CPU time, user and system, with nanosecond precision (`CLOCK_THREAD_CPUTIME_ID`; the times
     /// of `getrusage` may be rounded to ticks).
@@ -32,7 +32,7 @@ pub struct ProcessUsage {
     pub major_faults: u64,
     /// Context switches because a thread blocked.
     pub voluntary_switches: u64,
-    /// Context switches because a thread was preempted or its slice ended.
+    /// Context switches because a thread was preempted or its time slice ended.
     pub involuntary_switches: u64,
     /// CPU time of all threads, user and system, with nanosecond precision
     /// (`CLOCK_PROCESS_CPUTIME_ID`).
@@ -81,8 +81,8 @@ fn peak_kib(status: &str) -> Option<u64> {
 
 fn usage_of(who: libc::c_int) -> libc::rusage {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the call writes to `usage`; all zeroes is a valid rusage if the call fails (it does
-    // not for these two).
+    // SAFETY: the call writes to `usage`; all zero bytes are a valid rusage if the call fails (it
+    // does not for these two).
     unsafe {
         libc::getrusage(who as _, usage.as_mut_ptr());
         usage.assume_init()

@@ -12,7 +12,8 @@ mod shared_state;
 #[path = "../examples/tcp_sender.rs"]
 mod tcp_sender;
 
-/// In a separate thread, so that the scheduling policy it sets ends with the thread.
+/// Runs in a separate thread, so that the scheduling policy that the example sets ends with the
+/// thread.
 fn runs<E: std::fmt::Debug + 'static>(example: fn() -> Result<(), E>) {
     std::thread::spawn(move || example().unwrap())
         .join()

@@ -53,7 +53,7 @@ impl PeriodicWait for NoWait {
     }
 }
 
-/// An iteration makes no system call except its wait, as the system call guard confirms.
+/// An iteration makes no system call except that of its wait, as the system call guard confirms.
 #[test]
 fn iteration_only_waits_and_allocates_nothing() {
     let first = CLOCK.now();

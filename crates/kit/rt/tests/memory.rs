@@ -1,4 +1,4 @@
-//! Tests of locked memory. A single test, because locking affects the whole process.
+//! Checks of locked memory, in a single test, because locking affects the whole process.
 #![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::fs;
@@ -41,7 +41,7 @@ fn locked_memory_stays_and_is_released() {
     threads_share_one_heap();
 }
 
-/// A separate heap of a thread would be a mapping of 64 MiB.
+/// A separate heap for a thread would be a mapping of 64 MiB.
 fn threads_share_one_heap() {
     punctual_rt::share_heap();
     let mapped = || status_bytes("VmSize:");
@@ -90,7 +90,7 @@ fn sizes_that_cannot_be_are_refused() {
         let error = LockedBuffer::new(bytes).unwrap_err();
         assert!(matches!(error, Error::BufferSize { .. }), "{error}");
     }
-    // Valid as a number, but larger than the address space.
+    // This size is a valid number, but larger than the address space.
     let error = LockedBuffer::new(1 << 60).unwrap_err();
     assert!(!matches!(error, Error::BufferSize { .. }), "{error}");
 }
@@ -286,7 +286,7 @@ fn mappings_that_cannot_be_are_refused() {
 }
 
 /// Returns the minor and major faults of the calling thread: fields 10 and 12 of `/proc/PID/stat`
-/// (`proc_pid_stat(5)`), counted after the name, which may contain anything.
+/// (`proc_pid_stat(5)`), counted after the name, because the name may contain any character.
 fn faults_of_stat() -> (u64, u64) {
     let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
     let fields: Vec<&str> = stat

@@ -1,4 +1,5 @@
-//! Refusals without privileges: runs the same binary again as an unprivileged user.
+//! Tests of what the kernel refuses without privileges. They run the same binary again as an
+//! unprivileged user.
 #![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::path::Path;
@@ -44,7 +45,7 @@ fn rerun_as_nobody(test: &str) {
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(output.status.success(), "{told}\n{warned}");
-    // Check that it did run, and print the tests that it skipped.
+    // Check that the test did run, and print which tests it skipped.
     assert!(told.contains("1 passed"), "{told}");
     punctual_testing::skip_inside(&warned);
 }

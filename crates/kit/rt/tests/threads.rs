@@ -1,4 +1,4 @@
-//! Threads with each policy that this process may set, on real CPUs.
+//! Tests of threads with each policy that this process may set, on real CPUs.
 #![allow(clippy::unwrap_used)] // also in test helpers
 
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn with_policy<T: Send + 'static>(
     None
 }
 
-/// Blocks a thread of a test until the flag is set.
+/// Blocks a test's thread until the flag is set.
 fn gate() -> (Arc<AtomicBool>, impl FnOnce() + Send + Clone + 'static) {
     let open = Arc::new(AtomicBool::new(false));
     let watched = Arc::clone(&open);
@@ -107,8 +107,8 @@ fn another_threads_policy_is_changed() {
     let tid = thread.tid();
     end.send(()).unwrap();
     thread.join().unwrap();
-    // A join returns when the thread has released its stack. The kernel removes the thread ID a
-    // moment later.
+    // A join returns when the thread has released its stack. The kernel removes the thread ID
+    // shortly afterwards.
     let gone = (0..1_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         matches!(policy_of(tid), Err(Error::NoSuchThread { .. }))
@@ -297,7 +297,7 @@ fn what_is_refused_never_runs() {
     let error = try_with(ThreadBuilder::new("zero\0byte"));
     assert!(matches!(error, Error::ThreadName { .. }));
     assert!(!ran.load(Ordering::SeqCst));
-    // The refused threads have ended and do not remain as waiting threads.
+    // The refused threads have ended, instead of remaining as waiting threads.
     let names = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     for task in names {
         let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();

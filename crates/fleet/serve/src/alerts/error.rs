@@ -1,4 +1,4 @@
-//! Errors of finding, storing and sending alerts.
+//! Errors from finding, storing and sending alerts.
 
 use std::io;
 use std::path::PathBuf;

@@ -20,14 +20,14 @@ use crate::worse::SeriesVerdicts;
 const LISTS: usize = 500;
 /// Number of recordings that determine how often a machine measures.
 const CADENCE: usize = 12;
-/// With fewer intervals between recordings, the slots of a machine are unknown.
+/// Number of intervals between recordings that are needed to know the slots of a machine.
 const LEAST_GAPS: usize = 3;
-/// The alert about a disk ends when this much more is free, in percent.
+/// The alert about a disk ends only when this much more than the limit is free, in percent.
 const SLACK: f64 = 2.0;
 
 /// State that is kept from poll to poll.
 pub(super) struct Found {
-    /// Time until a machine is silent if its slots are unknown.
+    /// Time after which a machine whose slots are unknown is silent.
     silent_after: Duration,
     /// For each machine, its newest recording and the typical interval between recordings.
     cadence: BTreeMap<String, (RecordingId, Option<Duration>)>,
@@ -62,8 +62,8 @@ impl Found {
         Ok(found)
     }
 
-    /// Adds an alert if the machine has sent nothing for two of its slots. If these are unknown,
-    /// the configured time applies.
+    /// Adds an alert if the machine has sent nothing for two of its slots, or for the configured
+    /// time if its slots are unknown.
     fn silent(
         &mut self,
         collection: &dyn Collection,
@@ -135,8 +135,8 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
     (gaps.len() >= LEAST_GAPS).then(|| gaps[gaps.len() / 2])
 }
 
-/// Adds the open regressions. A change point can move by some runs as more arrive; it remains the
-/// same within its interval.
+/// Adds the open regressions. A change point can move by a few runs as more runs arrive. It counts
+/// as the same one within its interval.
 fn worsenings(worse: &SeriesVerdicts, state: &State, found: &mut BTreeMap<String, Alert>) {
     let Some(look) = worse.last() else { return };
     for (of, judged) in &look.all {
@@ -146,7 +146,7 @@ fn worsenings(worse: &SeriesVerdicts, state: &State, found: &mut BTreeMap<String
                     of_group(of, trend, group, found);
                 }
             }
-            // The alerts of a series that cannot be read now stay as they were.
+            // If a series cannot be read at the moment, its alerts stay as they were.
             Err(_) => {
                 let prefix = prefix(of);
                 let kept = state
@@ -168,7 +168,8 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for change in group.changes.iter().filter(|change| change.worse) {
         let followed = change.followed.name();
-        // Acknowledged changes count as well, so that a further regression gets another number.
+        // Acknowledged changes are counted as well, so that a further regression gets a different
+        // number.
         let number = numbers.entry(followed).or_default();
         *number += 1;
         if !change.is_open_worsening() {

@@ -1,4 +1,4 @@
-//! Alerts, sent once when they begin and once when they end.
+//! Alerts, which are sent once when they begin and once when they end.
 
 mod error;
 mod find;
@@ -20,13 +20,13 @@ use state::State;
 #[derive(Clone, Debug)]
 pub struct Alerts {
     /// A URL that accepts Alertmanager's webhook payload (version 4). If it ends with
-    /// `/api/v2/alerts`, it is Alertmanager's own API.
+    /// `/api/v2/alerts`, it is the API of Alertmanager itself.
     pub webhook: Option<String>,
     /// A program with its arguments, which reads the webhook payload from stdin.
     pub command: Vec<String>,
-    /// The address of the dashboard, which links begin with.
+    /// The address of the dashboard, which all links begin with.
     pub link: String,
-    /// The file that stores which alerts were sent.
+    /// The file that records which alerts were sent.
     pub state: PathBuf,
     /// The number of broken recordings that raises an alert...
     pub broken: usize,
@@ -92,8 +92,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Returns a watch. `silent_after` is the time until a machine is silent if its slots are
-    /// unknown.
+    /// Returns a watch. `silent_after` is the time after which a machine whose slots are unknown is
+    /// silent.
     pub(crate) fn new(config: Alerts, silent_after: Duration) -> Self {
         Self {
             config,
@@ -109,13 +109,13 @@ impl Watch {
             Some(state) => state,
             None => match State::read(&self.config.state) {
                 Ok(read) => self.state.insert(read),
-                // With an unreadable state, all alerts would be sent again.
+                // Do not continue without the state, because all alerts would be sent again.
                 Err(why) => return crate::log::complain(&why.to_string()),
             },
         };
         match self.found.all(collection, worse, &self.config, state) {
             Ok(now) => state.compare(now, Timestamp::now()),
-            // Without a result, no alert begins or ends.
+            // If the search fails, no alert begins or ends.
             Err(why) => return crate::log::complain(&format!("alerts: {why}")),
         }
         // The state is also written before sending. If the process is killed in between, alerts are

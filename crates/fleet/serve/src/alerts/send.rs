@@ -13,7 +13,7 @@ use super::Alerts;
 use super::error::AlertError;
 use super::state::{Standing, State};
 
-/// Maximum time for a receiver. A slower one is retried later.
+/// Maximum time for a receiver to answer. A slower receiver is tried again later.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The path of Alertmanager's own API.
 const OWN_API: &str = "/api/v2/alerts";
@@ -23,7 +23,7 @@ pub(super) fn all(config: &Alerts, state: &mut State) -> Vec<AlertError> {
     let mut failed = Vec::new();
     if let Some(url) = &config.webhook {
         if url.ends_with(OWN_API) {
-            // Alertmanager drops alerts that are not sent repeatedly.
+            // Alertmanager drops alerts unless they are sent repeatedly.
             let all: Vec<Value> = (state.alerts.iter())
                 .map(|(key, one)| alert(config, key, one))
                 .collect();
@@ -156,7 +156,8 @@ fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
         .spawn()
         .map_err(failed)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // The command may ignore it. One alert fits into a pipe buffer, so this does not block.
+        // The command may ignore its input. One alert fits into a pipe buffer, so this does not
+        // block.
         let _ = stdin.write_all(payload.to_string().as_bytes());
     }
     let until = Instant::now() + PATIENCE;
@@ -168,7 +169,7 @@ fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
                 return Err(AlertError::Status { program, status });
             }
             None if Instant::now() > until => {
-                // The kill fails if the command has ended by now.
+                // The kill fails if the command has already ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(AlertError::TooLong { program: program() });

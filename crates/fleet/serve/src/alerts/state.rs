@@ -20,7 +20,7 @@ pub(super) struct Sent {
     pub(super) command: bool,
 }
 
-/// An active alert, or an ended one whose end was not sent to all receivers yet.
+/// An active alert, or an ended one whose end has not been sent to all receivers yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Standing {
     pub(super) alert: Alert,
@@ -131,7 +131,7 @@ mod tests {
         let known = &state.alerts["k"];
         assert_eq!((known.ended, known.sent.webhook), (Some(at(9)), false));
         assert!(!state.stands("k"));
-        // It begins again before its end was sent.
+        // The alert begins again before its end has been sent.
         state.compare(one("z", 12), at(12));
         assert_eq!(state.alerts["k"].alert.since, at(12));
     }

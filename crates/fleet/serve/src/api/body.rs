@@ -17,8 +17,8 @@ use crate::state::App;
 /// 8878, 3.1.1.1.2).
 const WINDOW_LOG: u32 = 23;
 
-/// A body with its share of the memory for all bodies. Bodies that wait for the store count as
-/// well.
+/// A body with its share of the memory for all bodies. Bodies that are waiting for the store use
+/// this memory as well.
 pub(super) struct Sent {
     pub(super) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
@@ -54,7 +54,7 @@ pub(super) async fn receive(app: &App, headers: &HeaderMap, body: Body) -> Resul
 }
 
 /// Reads a body of `length` bytes. Memory is reserved as the bytes arrive, so a client that
-/// announces much and sends little takes little from others.
+/// announces a large body but sends little takes little memory from others.
 async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
@@ -88,7 +88,8 @@ async fn read(app: &App, body: Body, length: usize) -> Result<Sent, Problem> {
 }
 
 thread_local! {
-    /// A decompressor for reuse, since creating one costs more than decompressing a small body.
+    /// A decompressor that is reused, because creating one costs more than decompressing a small
+    /// body.
     static UNPACKER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -108,7 +109,7 @@ fn unpack_whole(bytes: &[u8], most: usize) -> Option<Vec<u8>> {
     })
 }
 
-/// Decompresses a body, which may be a decompression bomb.
+/// Decompresses a body to at most `most` bytes, because it may be a decompression bomb.
 pub(crate) fn unpack(bytes: &[u8], most: usize) -> Result<Vec<u8>, Problem> {
     unpack_with(bytes, most, &[])
 }

@@ -12,7 +12,7 @@ use crate::access::Who;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
-/// The header with the name of the dictionary that a body is compressed with.
+/// The header with the name of the dictionary that was used to compress a body.
 pub(crate) const DICTIONARY: &str = "punctual-dictionary";
 
 /// The result of sending a dictionary.
@@ -49,7 +49,7 @@ pub(super) async fn put(
     Ok(Json(Named { hash }))
 }
 
-/// Stores a dictionary, unless the quota of its machine is full.
+/// Stores a dictionary unless the quota of its machine is exhausted.
 fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
     let kept = app.collection.keep_dictionary(machine, text)?;
     kept.ok_or_else(|| {

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Timeout of the readiness check, because probes do not wait longer (Kubernetes: 1 s, load
-/// balancers: 2 to 10 s).
+/// Timeout of the readiness check. It is short, because those who check do not wait longer
+/// (Kubernetes: 1 s, load balancers: 2 to 10 s).
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process responds.

@@ -22,7 +22,7 @@ use crate::token::sha256;
 
 /// The header with the hash of the delivered body.
 pub(crate) const HASH: &str = "punctual-sha256";
-/// Maximum number of IDs per question.
+/// Maximum number of IDs per request.
 const IDS: usize = 10_000;
 
 /// Why a body is not quarantined.
@@ -65,7 +65,8 @@ pub(super) async fn put(
     let sent = receive(&app, &headers, body).await?;
     let received = app
         .keep(move |app| {
-            // Keeps its memory reserved, because the client may disconnect before it is stored.
+            // Keeps the memory of the body reserved, because the client may disconnect before the
+            // recording is stored.
             let sent = sent;
             let dictionary = dictionary::named(app, dictionary.as_deref())?;
             let dictionary = dictionary.as_deref().unwrap_or_default();
@@ -192,7 +193,7 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     if rows.iter().any(|row| row.thread as usize >= threads) {
         return Err(NotTaken::NoThread);
     }
-    // The order of a store, which keeps only one of two rows with the same start and thread.
+    // The order in a store, which keeps only one of two rows with the same start and thread.
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
     if rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
         Ok(recording)
@@ -201,8 +202,8 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     }
 }
 
-/// Quarantines a body that is not a valid recording, unless the machine's quota is full. In that
-/// case, only the sender has the body.
+/// Quarantines a body that is not a valid recording unless the machine's quota is exhausted. In
+/// that case, only the sender keeps the body.
 fn put_aside(app: &Inner, refused: &Refused<'_>) -> Result<Problem, Problem> {
     let collection = app.collection.as_ref();
     let reason = refused.reason;

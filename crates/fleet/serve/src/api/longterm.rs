@@ -12,11 +12,11 @@ use crate::look::ViewParams;
 use crate::problem::Problem;
 use crate::state::App;
 
-/// If there are more runs, adjacent ones are combined.
+/// Maximum number of runs. If there are more, adjacent runs are combined.
 const COLUMNS: usize = 400;
-/// Levels up to this are exact counts; each level above is 10% more than the previous one.
+/// Levels up to this one are exact counts. Each higher level is 10% more than the previous one.
 const EXACT: u64 = 63;
-/// The ratio of adjacent levels above.
+/// The ratio of adjacent levels above that.
 const GROWTH: f64 = 1.1;
 
 /// The parameters of the query.
@@ -31,7 +31,7 @@ pub(crate) struct LongtermQuery {
     to: String,
     #[serde(default)]
     threshold: String,
-    /// The group, from 0.
+    /// The number of the group, from 0.
     #[serde(default)]
     group: usize,
 }
@@ -65,7 +65,8 @@ pub(crate) struct LongTermJson {
 /// A run.
 #[derive(Serialize, schemars::JsonSchema)]
 struct RunJson {
-    /// The ID of the recording. Of combined runs, the one with the largest latency.
+    /// The ID of the recording. For combined runs, it is the ID of the one with the largest
+    /// latency.
     recording: RecordingId,
     /// When the run began.
     started: Timestamp,

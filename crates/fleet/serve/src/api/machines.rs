@@ -21,7 +21,7 @@ pub(crate) struct MachineJson {
     /// `broken`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement` or
     /// `held`.
     state: &'static str,
-    /// When data of the machine was last received, or measured in this store.
+    /// When data from the machine was last received, or last measured in this store.
     last_seen: Option<Timestamp>,
     /// The number of recordings of the machine.
     recordings: u64,

@@ -32,7 +32,7 @@ pub(crate) struct Endpoint {
     pub(crate) parameters: &'static [Parameter],
     /// The media type and schema of the request body.
     pub(crate) body: Option<(&'static str, SchemaOf)>,
-    /// The responses: status, meaning, schema.
+    /// The responses, each with its status, meaning and schema.
     pub(crate) answers: &'static [(u16, &'static str, Option<SchemaOf>)],
 }
 

@@ -13,7 +13,7 @@ pub(super) async fn get() -> Json<Value> {
 }
 
 fn describe() -> Value {
-    // OpenAPI 3.1 uses JSON Schema 2020-12, but has another path for definitions.
+    // OpenAPI 3.1 uses JSON Schema 2020-12, but with a different path for definitions.
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();

@@ -50,13 +50,13 @@ pub(crate) struct RecordingJson {
     probe: String,
     /// The measurement on one line.
     headline: String,
-    /// When it began; null if its source does not contain it.
+    /// When the measurement began; null if its source does not contain the time.
     started: Option<Timestamp>,
-    /// The duration; null if its source does not contain it.
+    /// The duration of the measurement; null if its source does not contain it.
     duration_ns: Option<Nanos>,
     /// Whether and how the run ended.
     completion: Completion,
-    /// Whether the requirement was held.
+    /// Whether the requirement was met.
     outcome: Outcome,
     /// The samples of all threads.
     recorded: u64,
@@ -107,7 +107,7 @@ pub(super) async fn list(
         probe: asked.probe,
         outcome: asked.outcome,
         after: asked.after.as_deref().map(parse_cursor).transpose()?,
-        // Ask for one more, to find out if there is a next page.
+        // Ask for one more recording, to find out whether there is a next page.
         most: most + 1,
     };
     let mut found = app.stored(move |all| all.list(&wanted)).await?;

@@ -36,7 +36,7 @@ pub(crate) struct Sidecar {
     /// Notes about this machine and its recordings. Notes about recordings of other machines are
     /// ignored.
     pub(crate) notes: Vec<Note>,
-    /// Decisions on changes in recordings of this machine. Others are ignored.
+    /// Decisions on changes in recordings of this machine. Decisions on other changes are ignored.
     pub(crate) decisions: Vec<ChangeAnnotation>,
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct Taken {
     slots: u64,
     notes: u64,
     decisions: u64,
-    /// What was left out: texts that are too long, notes beyond the quota of the machine,
-    /// notes and decisions about recordings of others.
+    /// What was left out: texts that are too long, notes beyond the quota of the machine, and notes
+    /// and decisions about recordings of other machines.
     left_out: u64,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn post(
 ) -> Result<Json<Taken>, Problem> {
     let sent = receive(&app, &headers, body).await?;
     let most = app.config.limits.unpacked.min(UNPACKED);
-    // A small body is read here, because passing it to another thread costs more.
+    // A small body is parsed on this thread, because passing it to another thread costs more.
     let mut beside = if is_small(&sent.bytes) {
         read(&sent.bytes, most)?
     } else {
@@ -111,8 +111,8 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Sidecar, Problem> {
     let body = unpack(body, most)?;
     let beside: Sidecar =
         serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
-    // Numbers and texts may become longer when they are written again, and each gets the name
-    // of its machine.
+    // Numbers and texts may become longer when they are written again, and the name of the machine
+    // is added to each entry.
     let most = LONGEST_WAKE_WINDOW - 8 * LONGEST_HOST_NAME as u64;
     if body.len() as u64 > LONGEST_WAKE_WINDOW / 8 {
         for window in &beside.windows {
@@ -174,7 +174,7 @@ impl Left<'_> {
 }
 
 /// Returns whether the recording belongs to this machine. Machines cannot make decisions about
-/// recordings of others.
+/// recordings of other machines.
 fn is_own(
     all: &dyn Collection,
     machine: &str,
@@ -187,8 +187,8 @@ fn is_own(
     }
 }
 
-/// Stores new notes. Known notes stay, because they may have been changed here. A note is always
-/// about the machine that delivers it.
+/// Stores new notes. Known notes stay as they are, because they may have been changed on this
+/// collector. A note is always about the machine that delivers it.
 fn notes(all: &dyn Collection, left: &mut Left<'_>, notes: Vec<Note>) -> Result<u64, StoreError> {
     let machine = left.machine;
     let known = if notes.is_empty() {

@@ -1,5 +1,5 @@
-//! Metrics for Prometheus: for each machine its state, and all its due periods as a histogram with
-//! classic buckets and as a native histogram.
+//! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods,
+//! both with classic buckets and as a native histogram.
 
 mod native;
 mod protobuf;
@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 use native::Native;
 
-/// A metric of all machines.
+/// A metric, with its values for all machines.
 pub(crate) struct Family {
     name: &'static str,
     help: &'static str,
@@ -76,7 +76,8 @@ const BOUNDS: [u64; 19] = [
     1_000_000_000,
 ];
 
-/// The bounds around a requirement, as multiples of it: 20, closer together near it.
+/// The bounds around a requirement, as multiples of it. There are 20 bounds, which are closer
+/// together near the requirement.
 const AROUND: [f64; 20] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0,
     10.0, 100.0,
@@ -105,7 +106,7 @@ impl Figures {
     fn new(total: &Total, bounds: &[u64]) -> Self {
         let due = &total.due;
         let buckets = due.buckets();
-        // Early samples are below each bound.
+        // Early samples are below every bound.
         let mut classic: Vec<(f64, u64)> = Vec::with_capacity(bounds.len());
         for &bound in bounds {
             let within = buckets

@@ -9,7 +9,7 @@ use super::seconds;
 
 /// Buckets grow by 2^(2^-SCHEMA), which is 4.4%.
 pub(super) const SCHEMA: i32 = 4;
-/// Values up to this are in the zero bucket, because 1 ns cannot be distinguished from zero.
+/// Values up to this one are in the zero bucket, because 1 ns cannot be distinguished from zero.
 pub(super) const ZERO_S: f64 = 1e-9;
 
 /// Significands of the bounds, as in the client libraries. A logarithm would be rounded wrongly at
@@ -35,13 +35,14 @@ const SIGNIFICANDS: [f64; 16] = [
 
 /// A native histogram.
 pub(super) struct Native {
-    /// Early samples, and those up to [`ZERO_S`].
+    /// Number of early samples and of those up to [`ZERO_S`].
     pub(super) zero: u64,
     /// Counts by bucket index.
     buckets: BTreeMap<i32, u64>,
 }
 
-/// Spans of consecutive buckets: distance from the end of the previous span, length.
+/// Spans of consecutive buckets, each as its distance from the end of the previous span, and its
+/// length.
 pub(super) type Spans = Vec<(i32, u32)>;
 
 impl Native {
@@ -112,7 +113,7 @@ impl Native {
 
 /// Returns the bucket that contains `value` > 0. Its upper bound is 2^(index / 16).
 fn index(value: f64) -> i32 {
-    // For normal numbers: no value here is as small as 2^-1022.
+    // This works for normal numbers. No value that is passed to it is as small as 2^-1022.
     let bits = value.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i32 - 1022;
     let significand = f64::from_bits((bits & !(0x7ff << 52)) | (1022 << 52));
@@ -135,7 +136,7 @@ mod tests {
                 let at = index(bound);
                 assert_eq!(at, place as i32 + (power - 1) * 16);
                 assert_eq!(index(bound.next_up()), at + 1);
-                // The same as a power of two, except for rounding.
+                // The same result as with a power of two, except for rounding.
                 let exact = 2f64.powf(f64::from(at) / 16.0);
                 assert!((bound / exact - 1.0).abs() < 1e-15, "{bound} {exact}");
             }

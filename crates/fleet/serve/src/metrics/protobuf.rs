@@ -1,6 +1,7 @@
 //! Metrics as protobuf, the only format with native histograms: `io.prometheus.client` of
-//! <https://github.com/prometheus/client_model>, each family preceded by its length. Encoded by
-//! hand, because these few messages do not justify a protobuf compiler and its 40 crates.
+//! <https://github.com/prometheus/client_model>, each family preceded by its length. The encoding
+//! is written by hand, because these few messages do not justify a protobuf compiler and its 40
+//! crates.
 
 use super::native::{SCHEMA, ZERO_S};
 use super::{Family, Figures, Kind, Value};

@@ -1,4 +1,4 @@
-//! Metrics pushed by OTLP over HTTP, as protobuf: cumulative sums, gauges and exponential
+//! Metrics pushed using OTLP over HTTP, as protobuf: cumulative sums, gauges and exponential
 //! histograms, which have the same buckets as native ones.
 //! <https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/metrics/v1/metrics.proto>
 
@@ -12,7 +12,7 @@ use super::{Family, Figures, Kind, Sample, Value};
 use crate::config::PushTo;
 use crate::state::Inner;
 
-/// Timeout of a push. A slow receiver gets the next metrics instead.
+/// Timeout of a push. If a receiver is slow, it gets the metrics of the next push instead.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Maximum number of samples per request, some 500 bytes each.
 const AT_ONCE: usize = 2_000;
@@ -106,7 +106,7 @@ fn metric(family: &Family, samples: &[Sample], now: Timestamp) -> Message {
     let mut metric = Message::default();
     metric.bytes(1, name.as_bytes());
     metric.bytes(2, family.help.as_bytes());
-    // Prometheus would name a gauge of unit 1 a ratio.
+    // Prometheus would append `_ratio` to the name of a gauge with unit 1.
     if unit == "s" {
         metric.bytes(3, unit.as_bytes());
     }
@@ -161,7 +161,7 @@ fn histogram(point: &mut Message, figures: &Figures, now: u64) {
     let mut packed = Message::default();
     counts.into_iter().for_each(|count| packed.varint(count));
     let mut buckets = Message::default();
-    // The upper bound of a bucket here is the lower bound of the OTLP bucket with the same index.
+    // The upper bound of a native bucket is the lower bound of the OTLP bucket with the same index.
     buckets.signed(1, i64::from(first) - 1);
     buckets.bytes(2, &packed.0);
     point.bytes(8, &buckets.0);

@@ -37,7 +37,8 @@ pub(super) struct PageQuery {
     machine: String,
     /// Only series whose name contains this.
     series: String,
-    /// The threshold above which a period is late: `100us`. If empty, it depends on the runs.
+    /// The threshold above which a period is late, such as `100us`. If empty, it depends on the
+    /// runs.
     threshold: String,
     /// The page, from 0.
     page: usize,
@@ -79,9 +80,9 @@ impl PageQuery {
 
 /// The series of the page.
 enum Shown {
-    /// The latest verdicts from the background.
+    /// The latest verdicts, which are computed in the background.
     Last(Arc<JudgedSeries>),
-    /// Judged now, by late periods above one threshold.
+    /// Verdicts that are computed for this page, by the late periods above one threshold.
     Above(Vec<Judged>),
 }
 
@@ -148,7 +149,7 @@ pub(super) async fn get(
         .await?;
     let known = look.iter().flat_map(Shown::all);
     let mut all: Vec<&Judged> = known.filter(|one| asked.fits(one)).collect();
-    // The sort is stable, so equal ones stay sorted by name.
+    // The sort is stable, so equal entries stay sorted by name.
     all.sort_by_key(|(_, judged)| match judged {
         Ok(trend) if is_worse(trend) => 0,
         Err(_) => 1,

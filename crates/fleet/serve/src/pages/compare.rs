@@ -1,4 +1,4 @@
-//! A comparison of recordings from any machines, in a plot of any kind.
+//! A comparison of recordings, possibly from different machines, in a plot of any kind.
 
 use axum::extract::{RawQuery, State};
 use axum::response::Html;

@@ -11,7 +11,7 @@ use crate::paths::{machine_path, recording_path};
 use crate::problem::Problem;
 use crate::state::App;
 
-/// Number of newest recordings that are searched for running ones.
+/// Number of the newest recordings among which running ones are searched.
 const NEWEST: usize = 200;
 
 pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem> {
@@ -38,7 +38,7 @@ pub(super) async fn get(State(app): State<App>) -> Result<Html<String>, Problem>
     Ok(frame(&app, "Live", "/live", &body))
 }
 
-/// Returns the figures of a run, which a script updates.
+/// Returns the figures of a run. A script updates them.
 pub(super) fn panel(id: RecordingId) -> Markup {
     const FIELDS: [(&str, &str); 6] = [
         ("elapsed_ns", "elapsed"),

@@ -42,8 +42,8 @@ pub(super) struct Login {
     to: String,
 }
 
-/// Returns the path to continue at after the login, on this server. `//x` and `/\x` would be other
-/// servers.
+/// Returns the path on this server to continue with after the login. `//x` and `/\x` would lead to
+/// other servers.
 fn path_of(to: &str) -> &str {
     let mut characters = to.chars();
     let first = characters.next() == Some('/');
@@ -86,7 +86,7 @@ fn set_cookie(app: &App, response: &mut Response, token: &str, seconds: u32) {
     };
     let cookie =
         format!("{COOKIE}={token}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
-    // A valid token contains only characters that headers allow.
+    // This does not fail, because a valid token contains only characters that headers allow.
     if let Ok(value) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }

@@ -26,11 +26,11 @@ pub(super) struct PageQuery {
     name: String,
 }
 
-/// Number of recordings to show; the list has all.
+/// Number of recordings to show. The page with the list has all of them.
 const RECORDINGS: usize = 30;
-/// Number of fact changes to show, newest first.
+/// Number of changed facts to show, newest first.
 const CHANGES: usize = 30;
-/// Number of changes between recordings without a series to examine, newest first.
+/// For recordings without a series, the number of changes between them to examine, newest first.
 const LOADED: usize = 5;
 
 /// A series of the machine, or why it cannot be judged.
@@ -102,7 +102,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
     })
 }
 
-/// Returns the findings of the audit before the newest recording.
+/// Returns the findings of the audit that was made before the newest recording.
 fn audit(recording: &Recording) -> Markup {
     let section = document::stored_audit(recording.audit.as_ref());
     shown(&[Document {
@@ -151,7 +151,8 @@ fn series((of, judged): &Followed) -> Markup {
     }
 }
 
-/// Returns notes about the machine, for a machine without series to show them with.
+/// Returns notes about the machine. This is for a machine without series, whose page would not show
+/// them otherwise.
 fn notes_of(app: &Inner, machine: &str) -> Result<Vec<Note>, Problem> {
     let mut all = app.collection.notes()?;
     all.retain(|note| note.machine.as_deref() == Some(machine));
@@ -166,7 +167,7 @@ fn notes_list(notes: &[Note]) -> Markup {
     } }
 }
 
-/// Returns notes by time, author and text.
+/// Returns a list of notes, each with its time, author and text.
 fn noted<'a>(notes: impl ExactSizeIterator<Item = (jiff::Timestamp, &'a str, &'a str)>) -> Markup {
     html! { @if notes.len() > 0 { ul {
         @for (at, who, text) in notes {
@@ -244,7 +245,7 @@ fn facts(recording: &Recording) -> Markup {
         .filter(|(_, value)| value.is_none())
         .map(|(name, _)| name.replace(['.', '_'], " "))
         .collect();
-    // By topic, the first word of a name.
+    // The facts by topic, which is the first word of a name.
     let known: Vec<(&str, &str, &str)> = (facts.iter())
         .filter_map(|(name, value)| {
             let (topic, rest) = name.split_once('.').unwrap_or(("", name));

@@ -144,12 +144,12 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
 
 /// Returns documents as part of a page.
 pub(super) fn shown(documents: &[Document]) -> Markup {
-    // The renderer escapes all texts in it.
+    // The renderer escapes all texts in this document.
     PreEscaped(fragment(documents))
 }
 
-/// Returns a plot to embed in a page. Its inline style is removed, because the policy ignores it
-/// and the page's style sheet has it.
+/// Returns a plot to embed in a page. Its inline style is removed, because browsers ignore it under
+/// our policy, and the page's style sheet contains the same rules.
 pub(super) fn plain_svg(plot: &punctual_report::plot::Plot) -> String {
     plot.svg().replacen(r#" style="white-space:pre""#, "", 1)
 }
@@ -164,7 +164,7 @@ pub(super) fn cannot_draw(error: &punctual_report::ReportError) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
 }
 
-/// Shows problems of pages as pages, and redirects users without a login to the login page.
+/// Turns problems of pages into pages, and redirects users who are not logged in to the login page.
 pub(crate) async fn show_problems(
     State(app): State<App>,
     request: Request,
@@ -207,8 +207,8 @@ pub(crate) async fn show_problems(
 /// Maximum length of a rejection reason to read.
 const REASON: usize = 4 << 10;
 
-/// Converts a rejection by the framework (an invalid query, path, form or method) into a problem
-/// with our own text.
+/// Converts a rejection by the framework (because of an invalid query, path, form or method) into a
+/// problem with our own text.
 async fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_refusal = status.is_client_error() || status.is_server_error();

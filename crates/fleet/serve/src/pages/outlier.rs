@@ -13,7 +13,7 @@ use crate::paths::recording_path;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
-/// Maximum number of outliers to link from a recording, the longest first.
+/// Maximum number of outliers that a recording's page links to, the longest first.
 const LINKS: usize = 50;
 
 /// Returns the explained outliers of a recording, the longest first.
@@ -24,7 +24,7 @@ fn outliers(recording: &Recording) -> Vec<&Outlier> {
     all
 }
 
-/// Returns the longest outlier with its events, if they are stored here.
+/// Returns the longest outlier with its events, if they are stored on this server.
 pub(super) fn largest(app: &Inner, recording: &Recording) -> Result<Vec<OutlierTimeline>, Problem> {
     let Some(largest) = outliers(recording).first().map(|one| one.number) else {
         return Ok(Vec::new());

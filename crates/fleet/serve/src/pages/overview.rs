@@ -23,7 +23,7 @@ pub(super) struct PageQuery {
     state: String,
     /// Only machines whose name contains this.
     name: String,
-    /// Only machines with recent slots without a recording; empty for all.
+    /// Only machines that have recent slots without a recording; empty for all machines.
     missed: String,
     /// The page, from 0.
     page: usize,
@@ -101,8 +101,8 @@ fn states(counts: &BTreeMap<MachineState, usize>, asked: &PageQuery, all: usize)
     }
 }
 
-/// Returns the number of open regressions, and of slots without a recording. Without series, a
-/// server has neither.
+/// Returns the number of open regressions, and of slots without a recording. A server without
+/// series has neither.
 fn attention(app: &App, asked: &PageQuery, missed: usize) -> Markup {
     let tone = |count: usize, tone| if count > 0 { tone } else { "tone-good" };
     html! { @if app.config.trends.0.is_some() {

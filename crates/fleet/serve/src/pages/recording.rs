@@ -48,7 +48,8 @@ pub(super) async fn get(
     Ok(frame(&app, &title, "", &body))
 }
 
-/// Returns the formats that need no single samples, which a collector does not store.
+/// Returns the formats that do not need individual samples, because a collector does not store
+/// these.
 fn formats() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| !format.needs_samples)
 }
@@ -68,8 +69,8 @@ fn downloads(id: &str) -> Markup {
     }
 }
 
-/// Returns the options of the report, which includes the longest outlier if its events are stored
-/// here.
+/// Returns the options of the report. The report includes the longest outlier if its events are
+/// stored on this server.
 fn drawn(app: &Inner, recording: &Recording) -> Result<HtmlOptions, Problem> {
     Ok(HtmlOptions {
         outliers: outlier::largest(app, recording)?,
@@ -100,7 +101,8 @@ pub(super) async fn bundle(
     Ok((headers, packed).into_response())
 }
 
-/// Makes a bundle without the present state of this machine: another one may have been measured.
+/// Makes a bundle without the current state of this machine, because the recording may be from
+/// another machine.
 fn packed(app: &Inner, recording: &Recording) -> Result<Vec<u8>, SourceError> {
     let store = app.stored()?;
     let mut bundle = Bundle::new(Vec::new(), store.as_ref(), recording, Readers::Owner)?;

@@ -18,13 +18,13 @@ use crate::state::App;
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct PageQuery {
-    /// Only of this machine.
+    /// Only recordings of this machine.
     machine: String,
-    /// Only of this probe.
+    /// Only recordings of this probe.
     probe: String,
-    /// Only with this outcome.
+    /// Only recordings with this outcome.
     outcome: String,
-    /// Only those after this cursor.
+    /// Only recordings after this cursor.
     after: String,
 }
 

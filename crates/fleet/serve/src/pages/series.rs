@@ -1,5 +1,5 @@
-//! One series over all machines: their figures grouped by a fact, and the facts that distinguish
-//! good machines from bad ones.
+//! One series on all machines: the machines' figures grouped by a fact, and the facts that
+//! distinguish good machines from bad ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ use crate::trends::SeriesOf;
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct PageQuery {
-    /// The series; without it, all are listed.
+    /// The series. If it is missing, all series are listed.
     name: String,
     /// The fact to group machines by.
     by: String,
@@ -43,7 +43,7 @@ const USUAL: [&str; 4] = [
 ];
 /// Maximum number of distinguishing facts to show.
 const SHOWN: usize = 12;
-/// A p below this is significant.
+/// A p-value below this is significant.
 const CHANCE: f64 = 0.05;
 
 /// A machine in a series.
@@ -214,7 +214,8 @@ fn filter(
     }
 }
 
-/// Returns the machines grouped by a fact. Those with an unknown value are the last group.
+/// Returns the machines grouped by a fact. Machines for which the fact is unknown are the last
+/// group.
 fn distribution(members: &[Member], by: &str) -> Markup {
     let mut groups: BTreeMap<Option<&str>, Vec<&Member>> = BTreeMap::new();
     for member in members.iter().filter(|one| one.figure.is_some()) {

@@ -1,4 +1,4 @@
-//! Figures of several groups, one below the other on a shared log axis.
+//! Figures of several groups, shown one below the other on a shared logarithmic axis.
 
 use maud::{Markup, html};
 use punctual_model::{Nanos, sanitize};
@@ -32,7 +32,7 @@ impl Spread {
 const WIDTH: f64 = 800.0;
 const LEFT: f64 = 210.0;
 const ROW: f64 = 30.0;
-/// Maximum number of groups in the plot; the table has all.
+/// Maximum number of groups in the plot. The table has all of them.
 const MOST: usize = 20;
 /// With more machines than this, only the box is drawn.
 const DOTS: usize = 200;
@@ -46,7 +46,7 @@ pub(super) fn spread(groups: &[Spread]) -> Markup {
     let (Some(least), Some(most)) = (all().min(), all().max()) else {
         return html! { p { "No figures." } };
     };
-    // The axis covers at least a factor of four, so that it has labels.
+    // The axis covers at least a factor of four, so that it has at least one label.
     let (least, most) = (least.0.max(1) as f64, most.0.max(1) as f64);
     let room = (4.0 * least / most).sqrt().max(1.3);
     let (low, high) = ((least / room).ln(), (most * room).ln());
@@ -98,7 +98,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// Returns 1, 2 and 5 of each decade, or only powers of ten if there are many.
+/// Returns 1, 2 and 5 in each decade, or only powers of ten if there are many decades.
 fn ticks(low: f64, high: f64) -> Vec<Nanos> {
     let factors: &[f64] = if high / low < 200.0 {
         &[1.0, 2.0, 5.0]

@@ -1,4 +1,4 @@
-//! The plots of a series. They are drawn here as images. In a browser with scripts, interactive
+//! The plots of a series. The server draws them as images. In a browser with scripts, interactive
 //! plots replace them, and the images are not requested.
 
 use axum::extract::{Path, Query, State};
@@ -57,7 +57,7 @@ pub(super) fn all(look: &ViewParams, trend: &Trend) -> Markup {
     } }
 }
 
-/// The group, from 0.
+/// The number of the group, from 0.
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
     #[serde(default)]

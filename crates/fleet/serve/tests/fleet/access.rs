@@ -49,7 +49,7 @@ fn each_role_has_its_permissions() {
     let machines = collection.machines().unwrap();
     assert_eq!(machines.len(), 1);
     assert_eq!(machines[0].name, "board-1");
-    // Secrets are not stored.
+    // The tokens themselves are not stored.
     assert!(
         collection
             .tokens()
@@ -107,7 +107,7 @@ fn proxied_guesses_count_against_the_client() {
         config.proxies = vec!["127.0.0.1".parse().unwrap()];
     });
     let status = |client: &str, number: usize| {
-        // The tokens begin differently, so only the address is the same.
+        // The tokens begin differently, so the guesses have only the address in common.
         let token = format!("Bearer punctual_{number:08}");
         let headers = [("Authorization", &*token), ("X-Forwarded-For", client)];
         send(server.address, "GET", "/v1/machines", &headers, b"").status

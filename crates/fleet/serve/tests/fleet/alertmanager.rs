@@ -1,4 +1,5 @@
-//! A real Alertmanager accepts alerts, and its webhooks have the same format as ours.
+//! Tests that a real Alertmanager accepts our alerts, and that its webhooks have the same format as
+//! ours.
 
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ fn alertmanager(program: &str, place: &Sandbox, receiver: &Receiver) -> Program 
             format!("--config.file={}", setup.settings),
             format!("--storage.path={}", setup.data),
             format!("--web.listen-address={}", setup.address),
-            // Without a cluster.
+            // Run without a cluster.
             "--cluster.listen-address=".to_owned(),
         ]
     })
@@ -90,7 +91,7 @@ fn alertmanager_accepts_and_sends_same_form() {
         own["alerts"][0]["annotations"],
         sent["alerts"][0]["annotations"]
     );
-    // It also ends in Alertmanager.
+    // The alert also ends in Alertmanager.
     for number in 3..=4 {
         deliver(server.address, &judged(number, false));
     }

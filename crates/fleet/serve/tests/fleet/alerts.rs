@@ -1,5 +1,5 @@
-//! Alerts reach a webhook and a command, once when they begin and once when they end, even after a
-//! restart or a failure of the receiver.
+//! Tests that alerts reach a webhook and a command once when they begin and once when they end,
+//! even after a restart or a failure of the receiver.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn repeated_violation_alerts_once_and_ends_once() {
     deliver(server.address, &judged(1, true));
     assert!(receiver.more(OFTEN * 4).is_none(), "one is not enough");
     deliver(server.address, &judged(2, true));
-    // The first attempt is rejected, and repeated.
+    // The first attempt is rejected, so it is repeated.
     let begun = next(&receiver);
     assert_eq!(begun["version"], "4");
     assert_eq!(begun["status"], "firing");
@@ -137,7 +137,7 @@ fn command_receives_silence_and_disk_alerts() {
         ]
         .map(str::to_owned)
         .to_vec(),
-        // More than 100% can never be free.
+        // More than 100% can never be free, so this raises the alert.
         disk_free: 101.0,
         disk: Some(PathBuf::from("/")),
         ..alerts(&place, &Receiver::new(0))
@@ -177,7 +177,8 @@ fn machine_is_silent_after_two_slots() {
     let place = Sandbox::new();
     let receiver = Receiver::new(0);
     let server = serve(&place, &alerts(&place, &receiver), None);
-    // One measures every 700 ms, the other every minute. The configured time is years.
+    // One machine measures every 700 ms, the other one every minute. The configured time is several
+    // years.
     let each = Duration::from_millis(700);
     let often = |number: u128| {
         let mut one = recording(number, "often");

@@ -1,5 +1,5 @@
-//! The pages in a real browser. Its console must stay empty, because it shows policy violations,
-//! missing files and failed scripts.
+//! Tests of the pages in a real browser. The browser's console must stay empty, because it shows
+//! policy violations, missing files and failed scripts.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) fn visit<T>(serve: impl FnOnce(&Sandbox) -> T) -> Option<(Sandbox, T,
     let place = Sandbox::new();
     let served = serve(&place);
     let tab = Tab::open(browser, &place.file("profile"));
-    // Values are dropped in reverse order: the browser before the server, the folder last.
+    // Values are dropped in reverse order: the browser before the server, and the folder last.
     Some((place, served, tab))
 }
 

@@ -23,7 +23,7 @@ fn delivery_is_stored_once_and_reads_back() {
     let list = get(server.address, "/v1/recordings").json();
     assert_eq!(list["recordings"].as_array().unwrap().len(), 1);
     assert_eq!(list["recordings"][0]["machine"], "board");
-    // The other one is quarantined, and the API lists it.
+    // The other delivery is quarantined, and the API lists it.
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), 1);
     assert_eq!(aside[0]["id"], one.id.to_string());
@@ -61,7 +61,7 @@ fn non_recording_is_quarantined_with_reason() {
     }
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
-    // A repeated delivery does not take more space.
+    // A repeated delivery takes no additional space.
     put_recording(server.address, id, &bodies[0].0, &[]);
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());

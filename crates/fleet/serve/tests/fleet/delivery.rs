@@ -1,4 +1,4 @@
-//! Delivery while the collector is killed, restored, or rejects data.
+//! Tests of delivery to a collector that is killed or restored, or that rejects data.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -22,12 +22,12 @@ use punctual_testing::skip;
 use crate::client::get;
 use crate::place::{Sandbox, all_are_kept, json, measured, recording, small};
 
-/// The store and the address of [`collector_process`].
+/// The variables with the store and the address of [`collector_process`].
 const STORE: &str = "PUNCTUAL_TEST_COLLECTOR_STORE";
 const LISTEN: &str = "PUNCTUAL_TEST_COLLECTOR_LISTEN";
-/// How often the collector is killed. Automated checks do it a few times.
+/// How many times the collector is killed. Automated checks kill it only a few times.
 const KILLS: &str = "PUNCTUAL_TEST_KILLS";
-/// Number of recordings to deliver meanwhile, and the minimum lifetime of a collector, in ms.
+/// Number of recordings to deliver in the meantime, and the minimum lifetime of a collector in ms.
 const RECORDINGS: &str = "PUNCTUAL_TEST_RECORDINGS";
 const STEP: &str = "PUNCTUAL_TEST_STEP";
 
@@ -193,7 +193,7 @@ fn collector_process() {
     let collection = open(&store);
     let config = Config::new(listen.parse().unwrap());
     let _server = start(config, collection).unwrap();
-    // The parent kills it. If the parent has died, it ends after this time.
+    // The parent kills this process. If the parent has died, the process ends after this time.
     std::thread::sleep(Duration::from_secs(3_600));
 }
 
@@ -231,7 +231,7 @@ fn number(name: &str, usual: u64) -> u64 {
 }
 
 /// Kills a collector on `store` repeatedly while a machine delivers, and calls `crash` in between.
-/// Afterwards, all recordings are there exactly once, by ID and content.
+/// Afterwards, each recording is stored exactly once, by ID and content.
 fn killed_collector(place: &Sandbox, store: &str, crash: &dyn Fn(u64)) {
     let kills = number(KILLS, 2);
     let machine_store = place.file("machine.db");
@@ -287,7 +287,7 @@ fn killed_collector_neither_loses_nor_doubles() {
     killed_collector(&place, &store, &|_| {});
 }
 
-/// Series membership, windows, slots and decisions arrive. A restored collector gets them again,
+/// Series memberships, windows, slots and decisions arrive. A restored collector gets them again,
 /// and decisions about recordings of other machines are ignored.
 #[test]
 fn what_is_beside_recordings_is_delivered() {

@@ -1,5 +1,5 @@
-//! A browser controlled by its DevTools protocol: one tab, with commands in order.
-//! <https://chromedevtools.github.io/devtools-protocol/>
+//! A browser that is controlled through its DevTools protocol, with one tab and one command after
+//! another. <https://chromedevtools.github.io/devtools-protocol/>
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ const BROWSERS: [&str; 2] = ["chromium", "chromium-browser"];
 /// Time until a page must be as expected.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the installed browser, or prints SKIP.
+/// Returns the name of the installed browser, or prints SKIP if there is none.
 pub(crate) fn browser() -> Option<&'static str> {
     let works = |name: &&&str| {
         let version = Command::new(name)
@@ -200,7 +200,7 @@ impl Tab {
     }
 
     pub(crate) fn go(&mut self, url: &str) {
-        // A marker, so that the previous page is not mistaken for the next one.
+        // Set a marker, so that the previous page is not mistaken for the next one.
         self.eval("window.punctual_before = true");
         let gone = self.command("Page.navigate", json!({"url": url}));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");

@@ -1,4 +1,4 @@
-//! Dictionaries send the common parts of a machine's recordings only once.
+//! Tests that, with dictionaries, the common parts of a machine's recordings are sent only once.
 
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ fn dictionary_not_matching_name_is_refused() {
     assert_eq!(to(&hash, &packed(text.as_bytes())), 200);
     let collection = place.collection();
     assert_eq!(collection.text(&hash).unwrap().as_deref(), Some(text));
-    // Compressed with the dictionary: first with a wrong name in the header, then with the right
-    // one.
+    // The body is compressed with the dictionary. It is sent first with a wrong name in the header,
+    // then with the right one.
     let body = json(&one);
     let mut compressor = zstd::bulk::Compressor::with_dictionary(3, text.as_bytes()).unwrap();
     let packed = compressor.compress(&body).unwrap();

@@ -1,4 +1,4 @@
-//! TLS on both ends.
+//! Tests of TLS on both ends.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +53,7 @@ fn machine_delivers_only_to_trusted_collector() {
         let deliverer = Deliverer::new(target, || false)?;
         deliverer.deliver(&machine, Duration::ZERO, &mut |_| {})
     };
-    // The system's trusted certificates, if any, did not sign this one.
+    // None of the system's trusted certificates, if there are any, has signed this one.
     let refused = deliver(None).unwrap_err();
     assert!(
         matches!(refused, DeliverError::GaveUp(_) | DeliverError::Roots(_)),

@@ -1,4 +1,4 @@
-//! Faults of the network and the machine: nothing is lost or duplicated.
+//! Tests that nothing is lost or duplicated when the network or the machine fails.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +17,8 @@ use punctual_testing::skip;
 use crate::client::{get, send};
 use crate::place::{Sandbox, all_are_kept, measured, recording, small};
 
-/// Delivers, and returns how that ended. Without patience, it ends at the first failure.
+/// Delivers everything that is due, and returns the result. Without patience, it ends at the first
+/// failure.
 pub(crate) fn deliver(
     to: SocketAddr,
     store: &Store,
@@ -58,8 +59,8 @@ pub(crate) fn recordings(numbers: std::ops::Range<u128>) -> Vec<Recording> {
 /// Number of responses on a connection that is not broken at once.
 const ANSWERS: usize = 5;
 
-/// A network that breaks each connection: after some bytes of the request, before the response
-/// (which the collector has sent by then), or, for every fourth, after some responses.
+/// A network that breaks each connection: after some bytes of the request, before the client gets
+/// the response that the collector has sent, or, for every fourth connection, after some responses.
 struct Cutter {
     address: SocketAddr,
     cuts: Arc<AtomicUsize>,
@@ -71,7 +72,7 @@ impl Cutter {
         let address = listener.local_addr().unwrap();
         let cuts = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&cuts);
-        // Ends with the process.
+        // This thread ends with the process.
         std::thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(server)) else {
@@ -79,7 +80,7 @@ impl Cutter {
                 };
                 let count = Arc::clone(&count);
                 std::thread::spawn(move || {
-                    // In the head, in the body, after both, or never.
+                    // Cut in the head, in the body, after both, or not within the request.
                     let most = [100, 1_500, usize::MAX, usize::MAX][number % 4];
                     let answers = if number % 4 == 3 { ANSWERS } else { 0 };
                     forward(client, server, most, answers);
@@ -133,7 +134,7 @@ fn cut_network_neither_loses_nor_doubles() {
     }
     let server = place.serve();
     let cutter = Cutter::before(server.address);
-    // Each call ends at the first cut. The rest is due in the next call.
+    // Each call ends at the first cut. The other recordings stay due for the next call.
     let left = (0..400)
         .find_map(|_| deliver(cutter.address, &machine, Duration::ZERO).ok())
         .expect("it comes to an end");
@@ -145,7 +146,7 @@ fn cut_network_neither_loses_nor_doubles() {
     assert_eq!(lost, [0, 1, 2]);
 }
 
-/// Pages and errors of other servers are not answers of a collector.
+/// Pages and errors from other servers are not mistaken for answers of a collector.
 #[test]
 fn foreign_server_takes_and_refuses_nothing() {
     let place = Sandbox::new();
@@ -175,8 +176,9 @@ fn foreign_server_takes_and_refuses_nothing() {
     }
 }
 
-/// The machine's store is replaced by an older copy. Recordings delivered since then are known,
-/// those made since then exist only in the collector, and new ones are new.
+/// The machine's store is replaced by an older copy. The collector already knows recordings
+/// delivered since then, recordings made since then exist only in the collector, and new ones are
+/// accepted as new.
 #[test]
 fn restored_machine_doubles_nothing() {
     let place = Sandbox::new();
@@ -207,8 +209,8 @@ fn restored_machine_doubles_nothing() {
     assert_eq!(lost, [0, 1, 2]);
 }
 
-/// A collector replaced by an older copy gets the later recordings again. Recordings that it
-/// removed are only delivered if all are requested.
+/// A collector replaced by an older copy gets the later recordings again. Recordings that it has
+/// removed are delivered only if all recordings are requested.
 #[test]
 fn restored_collector_regains_later_recordings() {
     let place = Sandbox::new();
@@ -310,7 +312,7 @@ fn wrong_clocks_hide_no_later_recording() {
         deliver(server.address, &machine, Duration::ZERO).unwrap();
         assert_eq!(state(), (one.id, one.verdict.outcome));
     }
-    // The clock is right again.
+    // The clock is correct again.
     let right = at(Timestamp::now(), 4, Outcome::Met);
     measured(&machine, std::slice::from_ref(&right));
     deliver(server.address, &machine, Duration::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! Deliveries with arbitrary values in arbitrary fields.
+//! Tests of deliveries with arbitrary values in arbitrary fields.
 
 use crate::sound::{delivery, series, windows};
 
@@ -26,7 +26,7 @@ const VALUES: [&str; 20] = [
     "\"-009999-01-01T00:00:00Z\"",
 ];
 
-/// Returns the number of cases. Automated checks have time for few.
+/// Returns the number of cases. Automated checks have time for only a few.
 fn cases() -> u16 {
     let given = std::env::var("PUNCTUAL_TEST_CASES").ok();
     given.and_then(|text| text.parse().ok()).unwrap_or(30)

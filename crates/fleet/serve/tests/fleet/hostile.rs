@@ -1,4 +1,4 @@
-//! Malicious clients.
+//! Tests with malicious clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ fn oversized_bodies_are_refused_by_length() {
         server.address,
         sha256(b"")
     );
-    // Without a length, no limit could be checked.
+    // Without a length, the server could not check the limit.
     let chunked = format!("{head}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
     assert_eq!(raw(server.address, chunked.as_bytes()).unwrap().status, 411);
     let wrong = format!("{head}Content-Length: 99999999999999999999\r\n\r\n");
@@ -70,7 +70,7 @@ fn a_damaged_body_may_be_sent_again() {
     assert_eq!(put("zstd", &hash, &body), 400);
     assert_eq!(put("zstd", "x", &packed), 400);
     assert_eq!(put("gzip", &hash, &packed), 415);
-    // None of that was quarantined, because no client meant to deliver it.
+    // None of these bodies was quarantined, because no client meant to deliver them.
     assert_eq!(
         get(server.address, "/v1/quarantine").json(),
         serde_json::json!([])
@@ -167,7 +167,7 @@ fn who_is_too_slow_is_cut_off() {
         let mut stream = TcpStream::connect(server.address).unwrap();
         stream.write_all(start.as_bytes()).unwrap();
         let mut answer = String::new();
-        // Ends when the server closes the connection.
+        // The loop ends when the server closes the connection.
         let _ = stream.read_to_string(&mut answer);
         answer
     };
@@ -213,7 +213,7 @@ fn incomplete_requests_do_not_block_others() {
     }
 }
 
-/// Machines that announce large bodies without sending them take no memory from others.
+/// Machines that announce large bodies but do not send them take no memory from others.
 #[test]
 fn announced_bodies_take_no_room() {
     let place = Sandbox::new();
@@ -244,7 +244,7 @@ fn client_that_never_reads_is_disconnected() {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", server.address);
     let before = Instant::now();
-    // Until the buffers of both sides are full and the server closes the connection.
+    // Send until the buffers of both sides are full and the server closes the connection.
     stream
         .set_write_timeout(Some(Duration::from_secs(60)))
         .unwrap();

@@ -19,7 +19,7 @@ use crate::place::{Sandbox, all_are_kept, measured};
 const INSIDE: &str = "PUNCTUAL_TEST_ISOLATED";
 /// The size of a small disk.
 const DISK: u64 = 24 << 20;
-/// The disk size for a database: an empty one takes 40 MB, and its log 2 × 16 MB.
+/// The disk size for a database. An empty database takes 40 MB, and its log 2 × 16 MB.
 const DISK_OF_DATABASE: u64 = 160 << 20;
 
 /// Returns whether this process is in separate namespaces for network (loopback only) and mounts.
@@ -89,7 +89,7 @@ fn vanished_network_neither_loses_nor_doubles() {
     all_are_kept(&place.collection(), &all);
 }
 
-/// A small disk of this process with little free space.
+/// A small disk with little free space, which only this process sees.
 struct Disk {
     folder: PathBuf,
 }
@@ -107,7 +107,8 @@ fn mount(folder: &Path, size: u64) {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Then the folder can be removed. The mount ends with the process at the latest.
+        // Unmount the disk, so that the folder can be removed. The mount ends with the process at
+        // the latest.
         let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
         let _ = std::fs::remove_dir(&self.folder);
     }
@@ -176,8 +177,8 @@ fn full_collector_disk_loses_nothing() {
     all_are_kept(&SqliteCollection::open(&store).unwrap(), &all);
 }
 
-/// With a full database disk, no delivery is acknowledged unless it is stored, and all arrive
-/// exactly once when there is space again.
+/// Even while the database's disk is full, no delivery is acknowledged unless it is stored. All
+/// deliveries arrive exactly once when there is space again.
 #[test]
 fn full_database_disk_loses_nothing() {
     if let Err(why) = Cluster::installed() {
@@ -218,7 +219,7 @@ fn full_database_disk_loses_nothing() {
     assert_eq!(outbox.refused, 0);
     let answered = machine.delivered(&to, 0, all.len()).unwrap();
     assert_eq!(collection.lacking(&answered).unwrap(), []);
-    // The disk is still full, and nothing changes.
+    // The disk is still full, so nothing changes.
     deliver().unwrap_err();
     assert_eq!(machine.outbox(&to).unwrap(), outbox);
     disk.make_room();
@@ -226,7 +227,7 @@ fn full_database_disk_loses_nothing() {
     assert_eq!((done.due, done.delivered), (0, 60));
     all_are_kept(collection.as_ref(), &all);
     drop(server);
-    // The database must end before its disk.
+    // The database must end before its disk is unmounted.
     drop((collection, cluster));
 }
 

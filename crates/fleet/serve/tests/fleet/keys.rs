@@ -1,4 +1,4 @@
-//! The pages without a mouse, and without scripts.
+//! Tests of the pages without a mouse, and without scripts.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ fn each_page_works_without_scripts() {
     );
     for (name, path) in &pages {
         tab.go(&format!("http://{}{path}", server.address));
-        // All images are there, and none waits for a script.
+        // All images are shown, and none of them is waiting for a script.
         tab.until("[...document.images].every((one) => one.complete)");
         let bad = "[...document.images].filter((one) => !one.naturalWidth || !one.clientWidth)";
         assert_eq!(tab.eval(&format!("{bad}.length")), 0, "{name}");
@@ -26,7 +26,7 @@ fn each_page_works_without_scripts() {
         let shown = tab.eval("document.querySelectorAll('main table, main svg, main img').length");
         assert!(shown.as_u64().unwrap() > 0, "{name}");
     }
-    // Forms are plain: a filter is a URL.
+    // Forms work without scripts: a filter leads to a URL.
     tab.go(&format!("http://{}/", server.address));
     tab.eval("document.querySelector('input[name=name]').value = 'line-2'");
     tab.eval("document.querySelector('form.filter button').click()");
@@ -51,7 +51,7 @@ fn keyboard_reaches_content_and_moves_on() {
     assert_eq!(tab.eval(seen), true);
     tab.key("Enter");
     tab.until("location.hash === '#main'");
-    // Next are the states, the filter, then the machines.
+    // Next come the states, then the filter, then the machines.
     let mut passed = Vec::new();
     while !passed
         .iter()

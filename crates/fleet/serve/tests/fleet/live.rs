@@ -1,4 +1,4 @@
-//! A live view of a running measurement.
+//! Tests of the live view of a running measurement.
 
 use punctual_model::Completion;
 use punctual_store::{Batch, Lease, Store};

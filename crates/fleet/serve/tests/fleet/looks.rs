@@ -1,4 +1,4 @@
-//! Each page at three widths, light and dark, must not be cut off horizontally. With
+//! No page may be cut off horizontally at any of three widths, light or dark. With
 //! PUNCTUAL_SHOTS=FOLDER, images of the pages are written there for inspection.
 
 use punctual_serve::Running;
@@ -45,10 +45,11 @@ pub(crate) fn served(place: &Sandbox) -> (Running, Vec<(&'static str, String)>) 
     (server, pages)
 }
 
-/// Widths, and whether the page is dark there. All combinations are used for images.
+/// Widths, and whether the page is dark at that width. All combinations are used when images are
+/// written.
 const SIZES: [(u32, bool); 3] = [(400, false), (800, true), (1_280, false)];
 
-/// Checks pages at each width, and writes them to the folder of PUNCTUAL_SHOTS.
+/// Checks pages at each width, and writes images of them to the folder named by PUNCTUAL_SHOTS.
 fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
     let shots = std::env::var_os("PUNCTUAL_SHOTS").map(std::path::PathBuf::from);
     let others = SIZES.map(|(width, dark)| (width, !dark));
@@ -64,8 +65,8 @@ fn look(tab: &mut Tab, server: &Running, pages: &[(&str, String)]) {
                 over.as_f64().unwrap() <= 0.0,
                 "{name} at {width}: {over} too wide"
             );
-            // Columns must not be as narrow as single letters, and pages must not be too long to
-            // scroll.
+            // Columns must not be as narrow as a single letter, and pages must not be too long to
+            // scroll through.
             let narrow = tab.eval(
                 "[...document.querySelectorAll('td:not(.n, .whole), dd')].filter((one) => \
                  one.innerText.length > 15 && one.getBoundingClientRect().width < 90).length",

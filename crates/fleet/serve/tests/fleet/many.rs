@@ -1,4 +1,5 @@
-//! Fifty machines, whose late ones share a fact or not, and ten thousand in the overview.
+//! Tests with fifty machines, where the late ones may or may not have a fact in common, and with
+//! ten thousand machines in the overview.
 
 use std::fmt::Write;
 
@@ -14,8 +15,8 @@ use crate::years::Nightly;
 /// Maximum size of a page with all its parts, compressed, in bytes.
 const MOST_BYTES: usize = 150_000;
 
-/// Returns the newest recordings of a machine. If the governor `separates`, those with `powersave`
-/// are late.
+/// Returns the newest recordings of a machine. If the governor `separates` the machines, those with
+/// `powersave` are late.
 fn runs(machine: u128, separates: bool) -> (String, Vec<Recording>) {
     let name = format!("board-{machine:02}");
     let mut one = recording(machine * 1_000, &name);
@@ -121,7 +122,7 @@ fn the_fact_that_separates_is_named_first() {
         let row = &row[..row.find(':').unwrap()];
         assert!(row.contains("not significant"), "{other}: {row}");
     }
-    // Grouped by that fact, the worse group is first.
+    // When the machines are grouped by that fact, the worse group comes first.
     let page = get(server.address, "/series?name=nightly&by=cpu.governor").text();
     let table = page.split("<tbody>").nth(1).unwrap();
     assert!(table.find("powersave").unwrap() < table.find("performance").unwrap());
@@ -142,7 +143,7 @@ fn where_nothing_separates_no_fact_is_blamed() {
     }
 }
 
-/// Adds as many machines, similar to one that has delivered.
+/// Adds this number of machines, similar to one that has delivered.
 pub(crate) fn enrol(place: &Sandbox, machines: u32) {
     let store = rusqlite::Connection::open(&place.store).unwrap();
     let changed = store.execute(
@@ -190,7 +191,7 @@ fn ten_thousand_machines_fit_small_pages() {
     assert_eq!(page.matches("/machine?name=").count(), 100);
     let last = get(server.address, "/?page=100").text();
     assert_eq!(last.matches("/machine?name=").count(), 1);
-    // The most urgent are first. A state and a name are searched among all machines.
+    // The most urgent machines come first. The filters for state and name search all machines.
     let broken = text(&page).find("broken").unwrap();
     assert!(broken < text(&page).find("✓ held").unwrap_or(usize::MAX));
     let found = get(server.address, "/?name=BOARD-00042&state=").text();

@@ -1,4 +1,4 @@
-//! Use of the pages in a real browser.
+//! Tests that use the pages in a real browser.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::years::{Nightly, runs};
 
 const TREND: &str = "/trend?series=nightly&machine=board-1";
 
-/// Returns a collector with the newest recordings of the first machine, `newest` in number.
+/// Returns a collector with the `newest` most recent recordings of the first machine.
 fn served(place: &Sandbox, newest: usize) -> (Arc<Nightly>, Running) {
     let mut nightly = Nightly::default();
     let of_machine = [("board-1", 1, true), ("board-2", 1_001, false)];
@@ -23,7 +23,7 @@ fn served(place: &Sandbox, newest: usize) -> (Arc<Nightly>, Running) {
     }
     let (nightly, source) = nightly.source();
     let server = place.serve_as(|config| config.trends = source);
-    // The recordings of the other machine are only shown combined.
+    // The other machine's recordings are not needed, because they are shown only in combined form.
     for one in all[0].1.iter().rev().take(newest) {
         assert_eq!(deliver(server.address, one).status, 201);
     }
@@ -81,7 +81,7 @@ fn somebody_turns_points_and_clicks() {
     };
     tab.size(1_200, 900);
     tab.go(&format!("http://{}{TREND}", server.address));
-    // The surface turns by keys and by dragging, and the URL restores the same view.
+    // Keys and dragging turn the surface, and the URL restores the same view.
     tab.eval("document.querySelector('[data-view=surface]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=surface] canvas + canvas')");
     tab.eval("document.querySelector('[data-view=surface] canvas + canvas').focus()");
@@ -128,7 +128,7 @@ fn somebody_turns_points_and_clicks() {
         1,
         "colours beside `ink_of`"
     );
-    // The heat map shows details at the pointer, and links to the recording.
+    // The heat map shows details at the pointer, and has links to the recordings.
     tab.eval("document.querySelector('[data-view=heatmap]').scrollIntoView()");
     tab.until("document.querySelector('[data-view=heatmap] canvas')");
     tab.point("[data-view=heatmap] canvas", (0.5, 0.85), &[]);

@@ -49,12 +49,12 @@ impl Sandbox {
     }
 }
 
-/// Returns the recording with this number, of this machine.
+/// Returns the recording of this machine with this number.
 pub(crate) fn recording(number: u128, host: &str) -> Recording {
     numbered(punctual_model::testing::recording(2, 3), number, host)
 }
 
-/// Returns the same, with one thread and one second.
+/// Returns the same recording, but with only one thread and one second.
 pub(crate) fn small(number: u128, host: &str) -> Recording {
     numbered(punctual_model::testing::recording(1, 1), number, host)
 }
@@ -102,8 +102,8 @@ pub(crate) fn deliver(to: SocketAddr, recording: &Recording) -> Answer {
     put_recording(to, recording.id, &json(recording), &[])
 }
 
-/// Asserts that all of these are stored exactly once, by ID and content, and nothing else is stored
-/// or quarantined.
+/// Asserts that each of these recordings is stored exactly once, by ID and content, and that
+/// nothing else is stored or quarantined.
 pub(crate) fn all_are_kept(
     collection: &dyn Collection,
     all: impl IntoIterator<Item = impl Borrow<Recording>>,

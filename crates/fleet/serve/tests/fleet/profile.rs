@@ -1,5 +1,5 @@
-//! The page of a machine with its audit, two machines compared with their configurations, and a
-//! recording with all its downloads.
+//! Tests of the page of a machine with its audit, of the comparison of two machines with their
+//! configurations, and of a recording with all its downloads.
 
 use std::path::{Path, PathBuf};
 
@@ -162,7 +162,7 @@ fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
     }
 }
 
-/// Returns a window without events around an outlier.
+/// Returns a window around an outlier, without events.
 fn window(outlier: &Outlier) -> Window {
     Window {
         victim: Victim {
@@ -226,7 +226,7 @@ fn each_link_of_a_recording_leads_somewhere() {
     assert!(own.count() >= 10, "{links:?}");
     for link in links.into_iter().filter(|link| link.starts_with('/')) {
         let answer = get(server.address, link);
-        // The events of this one are missing.
+        // The events of this outlier are missing.
         let status = if link.ends_with("/outliers/4") {
             404
         } else {

@@ -1,4 +1,4 @@
-//! Servers by third parties, started for a test on a free port.
+//! Third-party servers, which a test starts on a free port.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::place::Sandbox;
 /// Time until a program must respond as expected.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns the first of these programs that is installed, or prints SKIP.
+/// Returns the first of these programs that is installed, or prints SKIP if there is none.
 pub(crate) fn installed(names: &[&'static str]) -> Option<&'static str> {
     let works = |name: &&&str| {
         let version = Command::new(name).arg("--version").output();
@@ -89,14 +89,14 @@ impl Program {
         Self { child, address }
     }
 
-    /// Returns the response for a path, or `None` while the server starts.
+    /// Returns the response for a path, or `None` while the server is still starting.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let url = format!("http://{}{path}", self.address);
         let text = ureq::get(url).call().ok()?.body_mut().read_to_string();
         serde_json::from_str(&text.ok()?).ok()
     }
 
-    /// Polls until a response is as wanted.
+    /// Polls until a response is as expected.
     pub(crate) fn until<T>(&self, path: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! Checks the metrics and the rules with Prometheus' own checker.
+//! Tests of the metrics and the rules with the checker of Prometheus itself.
 
 use std::io::Write;
 use std::path::Path;
@@ -84,7 +84,8 @@ fn promtool_reads_each_query_of_the_dashboard() {
     if installed(&["promtool"]).is_none() {
         return;
     }
-    // As rules, because this version of the checker does not accept single queries.
+    // The queries are passed as rules, because this version of the checker does not accept single
+    // queries.
     let place = Sandbox::new();
     let rules = place.file("rules.yml");
     let each = queries().into_iter().enumerate();

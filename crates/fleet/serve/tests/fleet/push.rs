@@ -1,4 +1,4 @@
-//! Metrics pushed by OTLP.
+//! Tests of the metrics that are pushed using OTLP.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -101,8 +101,8 @@ fn collector_receives_histogram_and_sums() {
     assert_eq!(value, 1.0);
 }
 
-/// Reads consecutive requests, each preceded by its length, with the classes that the OpenTelemetry
-/// project generates from its definitions.
+/// A program that reads consecutive requests, each preceded by its length, with the classes that
+/// the OpenTelemetry project generates from its definitions.
 const READER: &str = "
 import json, sys
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest

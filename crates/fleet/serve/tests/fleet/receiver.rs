@@ -1,4 +1,4 @@
-//! A loopback server that records the requests posted to it.
+//! A loopback server that records the requests that are posted to it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

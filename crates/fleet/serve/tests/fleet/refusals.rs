@@ -1,4 +1,4 @@
-//! Unreadable requests are rejected with our own texts, as a page or as JSON.
+//! Tests that unreadable requests are rejected with our own texts, as a page or as JSON.
 
 use crate::client::send;
 use crate::place::{Sandbox, deliver, small};

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes a collector, and the shipped rules raise alerts.
+//! Tests that a real Prometheus can scrape a collector, and that the shipped rules raise alerts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn prometheus_raises_the_alerts_of_the_rules() {
         return;
     }
     let place = Sandbox::new();
-    // Machines are silent at once, but a broken requirement is still reported.
+    // Machines count as silent at once, but a broken requirement is still reported.
     let server = place.serve_as(|config| config.silent_after = Duration::ZERO);
     assert_eq!(deliver(server.address, &judged(1, true)).status, 201);
     assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);

@@ -1,4 +1,5 @@
-//! Each token is for one machine, and the collector is asked even if nothing is due.
+//! Tests that each token is accepted from only one machine, and that the collector is asked even if
+//! nothing is due.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn machines_sharing_a_token_stay_separate() {
     };
     let kept = || collection.machines().unwrap()[0].recordings;
     assert_eq!(deliver(&stores[0], "aaaa 1 one").unwrap().delivered, 1);
-    // After a reboot or with another name, it is the same machine.
+    // After a reboot, or with another name, it is still the same machine.
     assert_eq!(deliver(&stores[0], "aaaa 2 renamed").unwrap().due, 0);
     let refused = deliver(&stores[1], "bbbb 9 two").unwrap_err();
     let DeliverError::Token { status, message } = &refused else {
@@ -52,7 +53,8 @@ fn machines_sharing_a_token_stay_separate() {
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
-    // Copies of one disk image have the same machine-id, and the first boot returns.
+    // Copies of one disk image have the same machine-id, and the boot of the first copy appears
+    // again.
     assert!(deliver(&stores[1], "aaaa 3 renamed").is_ok());
     let copy = deliver(&stores[0], "aaaa 2 renamed").unwrap_err();
     assert!(copy.to_string().contains("disk image"), "{copy}");
@@ -73,7 +75,7 @@ fn machines_sharing_a_token_stay_separate() {
     let text = page.text();
     assert!(text.contains("<b>two</b> uses the token"), "{text}");
 
-    // Another machine only replaces the first on request.
+    // Another machine replaces the first one only on request.
     let noted = collection.tokens().unwrap().into_iter();
     let noted = noted
         .filter(|one| one.name == "board")

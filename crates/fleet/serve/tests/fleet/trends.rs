@@ -1,4 +1,4 @@
-//! Series over time: shown, and decided on.
+//! Tests of showing series over time, and of decisions on them.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -137,7 +137,7 @@ fn custom_threshold_judges_changes() {
     assert_eq!(api["asked"]["threshold_ns"], 120_000);
     let change = &api["groups"][0]["changes"][0];
     assert_eq!(change["threshold_ns"], 120_000, "{api:#}");
-    // Above all latencies, there are no changes.
+    // With a threshold above all latencies, there are no changes.
     let none = query.replace("120us", "900us");
     let api = get(server.address, &format!("/v1/changes?{none}")).json();
     assert_eq!(api["verdict"], "no_worsening", "{api:#}");

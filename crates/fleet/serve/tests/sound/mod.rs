@@ -25,7 +25,8 @@ struct Collector {
 
 impl Collector {
     fn new() -> Self {
-        // In memory if the machine supports it, because each case waits for the disk.
+        // In memory if the machine has such a folder, because each case would otherwise wait for
+        // the disk.
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         let folder = folder.expect("a folder");
         let file = folder.path().join("all.db");

@@ -1,4 +1,4 @@
-//! Counts allocations in a region, using a counting allocator.
+//! Counts the allocations in a region with a counting allocator.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,8 +17,8 @@ thread_local! {
 /// Whether the program uses a [`CountingAllocator`].
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// An allocator that counts the allocations of a thread in regions of an [`AllocationGuard`].
-/// Install it as the global allocator:
+/// An allocator that counts the allocations that a thread makes in the regions of an
+/// [`AllocationGuard`]. Install it as the global allocator:
 ///
 /// ```
 /// use punctual_rt::CountingAllocator;
@@ -61,37 +61,37 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
             INSTALLED.store(true, Ordering::Relaxed);
         }
         seen();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { self.0.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         seen();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { self.0.dealloc(address, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         seen();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { self.0.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         seen();
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { self.0.realloc(address, layout, size) }
     }
 }
 
-/// Counts allocations and deallocations of the calling thread in its regions.
+/// Counts the allocations and deallocations that the calling thread makes in its regions.
 #[derive(Debug)]
 pub struct AllocationGuard {
     _stays: PhantomData<*mut ()>,
 }
 
 impl AllocationGuard {
-    /// Creates a guard for the calling thread. Only one at a time counts.
+    /// Creates a guard for the calling thread. Only one guard counts at a time.
     ///
     /// # Errors
     /// Returns [`Error::NotSupported`] if the global allocator is not a [`CountingAllocator`].

@@ -1,8 +1,8 @@
 //! Detects operations that a real-time region should avoid.
 //!
-//! Each guard belongs to one thread and stays there. It watches *regions*: the part of a loop
-//! between two waits. Entering or leaving a region costs one byte store. A violation is counted and
-//! stored with its location, and the program continues.
+//! Each guard belongs to one thread and stays there. It watches *regions*, such as the part of a
+//! loop between two waits. Entering or leaving a region costs one byte store. A violation is
+//! counted and stored with its location, and the program continues.
 
 mod allocation;
 mod page_fault;
@@ -34,7 +34,7 @@ fn within<G, T>(
     work()
 }
 
-/// Violations stored with their location. All are counted.
+/// Number of violations that are stored with their location. All violations are counted.
 pub const KEPT_VIOLATIONS: usize = 16;
 
 /// A violation in a region.
@@ -52,8 +52,8 @@ pub struct Violation {
 pub struct Violations {
     /// Total number of violations.
     pub count: u64,
-    /// Regions that were not watched to the end, because a system call cannot be made on behalf of
-    /// the region (fork, exec, exit, signal masks, the return from a handler).
+    /// Number of regions that were not watched to the end because they made a system call that the
+    /// handler cannot make for them (fork, exec, exit, signal masks, the return from a handler).
     pub cut_short: u64,
     kept: [Option<Violation>; KEPT_VIOLATIONS],
 }
@@ -64,7 +64,7 @@ impl Violations {
         self.kept.iter().flatten().copied()
     }
 
-    /// Called in signal handlers: must not allocate or panic.
+    /// Called in signal handlers, so it must not allocate or panic.
     fn add(&mut self, violation: Violation) {
         let place = usize::try_from(self.count).unwrap_or(usize::MAX);
         if let Some(free) = self.kept.get_mut(place) {

@@ -3,8 +3,8 @@
 use super::Violations;
 use crate::Error;
 
-/// Counts the system calls of the calling thread in its regions. Only on x86-64: other
-/// architectures do not support `PR_SET_SYSCALL_USER_DISPATCH`.
+/// Counts the system calls of the calling thread in its regions. Works only on x86-64, because
+/// other architectures do not support `PR_SET_SYSCALL_USER_DISPATCH`.
 #[derive(Debug)]
 pub struct SystemCallGuard(());
 

@@ -1,7 +1,7 @@
 //! Detects page faults in a region, with the faulting address.
 //!
 //! A perf software event counts them and sends SIGTRAP to the thread synchronously (`sigtrap` of
-//! perf_event_open(2), Linux 5.13). It costs nothing without a fault.
+//! perf_event_open(2), Linux 5.13). It costs nothing as long as there is no fault.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -67,9 +67,9 @@ thread_local! {
     }) };
 }
 
-/// Counts the page faults of the calling thread in its regions, with their addresses. Works without
-/// privileges up to perf_event_paranoid 2. It does not see faults inside system calls, and each
-/// fault outside a region costs a signal.
+/// Counts the page faults of the calling thread in its regions, with their addresses. Needs no
+/// privilege if perf_event_paranoid is 2 or less. It does not see faults inside system calls, and
+/// each fault outside a region costs a signal.
 #[derive(Debug)]
 pub struct PageFaultGuard {
     _event: OwnedFd,
@@ -95,8 +95,8 @@ impl PageFaultGuard {
             flags: EXCLUDE_KERNEL | EXCLUDE_HV | REMOVE_ON_EXEC | SIGTRAP,
             ..Attributes::default()
         };
-        // SAFETY: the kernel reads as many bytes as the structure states. 0 and -1 mean this thread
-        // on any CPU, in no group.
+        // SAFETY: the kernel reads as many bytes as the structure states. The arguments 0, -1 and
+        // -1 mean this thread, any CPU and no group.
         let fd = unsafe {
             libc::syscall(
                 libc::SYS_perf_event_open as libc::c_long,
@@ -164,7 +164,8 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
         return;
     };
     if info.si_code != TRAP_PERF {
-        // A breakpoint: restore the default action. SAFETY: both calls take numbers.
+        // The signal is due to a breakpoint, so restore the default action. SAFETY: both calls take
+        // only integers.
         unsafe {
             libc::signal(libc::SIGTRAP, libc::SIG_DFL);
             libc::raise(libc::SIGTRAP);
@@ -185,14 +186,14 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
 fn install() -> Result<(), Error> {
     let failed = || Error::os("sigaction", "SIGTRAP", io::Error::last_os_error());
     let ours = handler as *const () as libc::sighandler_t;
-    // SAFETY: all zeroes is a valid sigaction: no flags, an empty mask.
+    // SAFETY: all zero bytes are a valid sigaction: no flags, an empty mask.
     let (mut new, mut old) = unsafe {
         (
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
             MaybeUninit::<libc::sigaction>::zeroed().assume_init(),
         )
     };
-    // SAFETY: a null new action only queries; the call writes to `old`.
+    // SAFETY: with a null new action, the call only queries, and writes to `old`.
     if unsafe { libc::sigaction(libc::SIGTRAP, ptr::null(), &raw mut old) } != 0 {
         return Err(failed());
     }
@@ -206,8 +207,8 @@ fn install() -> Result<(), Error> {
     }
     new.sa_sigaction = ours;
     new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: `new` is complete; its handler is async-signal-safe and lives as long as
-    // the program.
+    // SAFETY: `new` is complete; its handler is async-signal-safe and exists as long as the
+    // program.
     match unsafe { libc::sigaction(libc::SIGTRAP, &raw const new, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(failed()),

@@ -1,8 +1,8 @@
-//! Detects system calls in a region, including those made without a library.
+//! Detects system calls in a region, including those not made through the C library.
 //!
-//! At each system call the kernel checks a byte of the thread (PR_SET_SYSCALL_USER_DISPATCH, Linux
-//! 5.11) and, in a region, sends SIGSYS instead. The handler counts, makes the call on behalf of
-//! the region, and stores the result where the kernel would. Source:
+//! At each system call, the kernel checks a byte of the thread (PR_SET_SYSCALL_USER_DISPATCH, Linux
+//! 5.11) and, in a region, sends SIGSYS instead of executing the call. The handler counts the call,
+//! makes it on behalf of the region, and stores the result where the kernel would. Source:
 //! Documentation/admin-guide/syscall-user-dispatch.rst.
 #![allow(unsafe_code)]
 
@@ -29,8 +29,8 @@ const SA_RESTORER: libc::c_ulong = 0x0400_0000;
 /// Length of the `syscall` instruction in bytes.
 const INSTRUCTION: i64 = 2;
 
-// The return from the handler is also a system call. It is made here: only this code range may make
-// system calls in a region.
+// The return from the handler is also a system call. It is made here, because only this range of
+// code may make system calls in a region.
 global_asm!(
     ".text",
     ".balign 16",
@@ -39,7 +39,7 @@ global_asm!(
     "punctual_rt_restorer:",
     "mov eax, 15", // rt_sigreturn
     "syscall",
-    // The kernel checks the return address of the call, which must also be in this range.
+    // The kernel checks the return address of the call, so that address must also be in this range.
     "ud2",
     ".local punctual_rt_restorer_end",
     "punctual_rt_restorer_end:",
@@ -66,13 +66,14 @@ thread_local! {
     static STATE: Cell<*const State> = const { Cell::new(ptr::null()) };
 }
 
-/// Counts the system calls of the calling thread in its regions, and still executes them. Clock
-/// reads through the vDSO do not count. A violation adds about 2 us to the call. No privilege is
-/// needed.
+/// Counts the system calls that the calling thread makes in its regions. The calls are still
+/// executed. Clock reads through the vDSO do not count. A violation adds about 2 us to the call. No
+/// privilege is needed.
 ///
 /// Put waits outside the region. Threads started by the region are not watched.
 pub struct SystemCallGuard {
-    /// Heap memory that is leaked if the guard is forgotten, because the kernel reads the byte.
+    /// On the heap, and leaked if the guard is forgotten, because the kernel continues to read the
+    /// byte.
     state: *mut State,
     _stays: PhantomData<*mut ()>,
 }
@@ -102,9 +103,9 @@ impl SystemCallGuard {
         };
         STATE.set(state);
         let (start, end) = restorer();
-        // SAFETY: the state was created above and is not freed before dispatch is off.
+        // SAFETY: the state was created above and is not freed before dispatch is switched off.
         let selector = unsafe { (*state).selector.as_ptr() };
-        // SAFETY: numbers, and a byte that lives until dispatch is off.
+        // SAFETY: the call takes integers, and a byte that is valid until dispatch is switched off.
         let result = unsafe {
             libc::prctl(
                 PR_SET_SYSCALL_USER_DISPATCH,
@@ -133,7 +134,7 @@ impl SystemCallGuard {
     /// Begins a region. Use this function if the region cannot be a closure.
     #[inline]
     pub fn enter(&mut self) {
-        // SAFETY: the state lives as long as the guard.
+        // SAFETY: the state exists as long as the guard.
         let selector = unsafe { &(*self.state).selector };
         selector.store(BLOCK, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
@@ -143,21 +144,22 @@ impl SystemCallGuard {
     #[inline]
     pub fn leave(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the state lives as long as the guard.
+        // SAFETY: the state exists as long as the guard.
         let selector = unsafe { &(*self.state).selector };
         selector.store(ALLOW, Ordering::Relaxed);
     }
 
     /// Returns the violations so far.
     pub fn violations(&self) -> Violations {
-        // SAFETY: the state lives as long as the guard.
+        // SAFETY: the state exists as long as the guard.
         unsafe { (*self.state).violations.get() }
     }
 }
 
 impl Drop for SystemCallGuard {
     fn drop(&mut self) {
-        // SAFETY: takes numbers only. The kernel does not refuse it to a thread with dispatch on.
+        // SAFETY: the call takes only integers. It does not fail in a thread with dispatch switched
+        // on.
         unsafe { libc::prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_OFF, 0, 0, 0) };
         STATE.set(ptr::null());
         // SAFETY: created by `new`; the kernel no longer reads it.
@@ -223,8 +225,9 @@ fn install() -> Result<(), Error> {
     }
 }
 
-/// Returns whether the region must make the call itself, with dispatch off until the region ends:
-/// such calls change the state that the return from the handler restores, or do not return here.
+/// Returns whether the region must make the call itself, with dispatch switched off until the
+/// region ends. The reason is that such a call changes the state that the return from the handler
+/// restores, or does not return to the handler.
 fn is_left_to_the_region(number: i64) -> bool {
     [
         libc::SYS_rt_sigreturn,
@@ -246,7 +249,7 @@ fn is_left_to_the_region(number: i64) -> bool {
 }
 
 /// Runs in the thread that made the call, so only async-signal-safe calls are allowed
-/// (signal-safety(7)). The selector is set before any system call.
+/// (signal-safety(7)). It changes the selector before it makes any system call.
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let state = STATE.get();
     // SAFETY: the kernel passes both pointers; the state is null or belongs to this thread.
@@ -260,8 +263,8 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
         return;
     };
     if info.si_code != SYS_USER_DISPATCH {
-        // From a sandbox (seccomp): restore the default action, which ends the process. SAFETY:
-        // both calls take numbers.
+        // The signal is from a sandbox (seccomp), so restore the default action, which ends the
+        // process. SAFETY: both calls take only integers.
         unsafe {
             libc::signal(libc::SIGSYS, libc::SIG_DFL);
             libc::raise(libc::SIGSYS);
@@ -277,7 +280,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
         address: registers[libc::REG_RIP as usize].cast_unsigned(),
     });
     if is_left_to_the_region(number) {
-        // Repeat the instruction; the call number is still in its register.
+        // Execute the instruction again; the call number is still in its register.
         registers[libc::REG_RIP as usize] -= INSTRUCTION;
         violations.cut_short = violations.cut_short.saturating_add(1);
         state.violations.set(violations);
@@ -285,7 +288,7 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     }
     state.violations.set(violations);
     let argument = |register: libc::c_int| registers[register as usize];
-    // SAFETY: the call that the region made, with its arguments.
+    // SAFETY: this is the call that the region made, with the same arguments.
     let result = unsafe {
         raw(
             number,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Clock, Error, LockedBuffer, MappingRequest};
 
-/// In a separate thread, because a guard belongs to its thread.
+/// Runs in a separate thread, because a guard belongs to its thread.
 fn in_a_thread<T: Send>(test: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = punctual_testing::thread_of_test().spawn_scoped(scope, test);
@@ -20,7 +20,8 @@ fn region_system_calls_are_counted_and_made() {
             }
             Err(error) => panic!("{error}"),
         };
-        // Nothing counts outside a region, and clock reads inside do not count either.
+        // Nothing is counted outside a region, and clock reads inside a region are not counted
+        // either.
         let pid = std::process::id();
         let times = guard.region(|| [Clock::Monotonic.now(), Clock::Monotonic.now()]);
         assert!(times[0] <= times[1]);
@@ -38,8 +39,8 @@ fn region_system_calls_are_counted_and_made() {
         assert_eq!(missing.unwrap_err().kind(), std::io::ErrorKind::NotFound);
         let before = guard.violations().count;
         assert!(before > 2);
-        // Nothing is counted after the region. A call that the handler cannot make on behalf of the
-        // region ends watching.
+        // Nothing is counted after the region. If the region makes a call that the handler cannot
+        // make on its behalf, the rest of the region is not watched.
         assert_eq!(std::process::id(), pid);
         assert_eq!(guard.violations().count, before);
         guard.region(|| {

@@ -1,4 +1,4 @@
-//! A counter behind a file descriptor.
+//! A counter with a file descriptor.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -18,7 +18,7 @@ impl EventFd {
     /// # Errors
     /// Returns [`Error::Os`] if no file descriptor is available.
     pub fn new() -> Result<Self, Error> {
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only integers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
         if fd < 0 {
             return Err(Error::os(

@@ -14,7 +14,7 @@ use crate::{Clock, Error, Waited};
 /// Upper limit of a timeout, so that a 32-bit time does not overflow.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// A queue of messages of up to eight bytes (`mq_overview(7)`), private to this process: its name
+/// A queue of messages of up to eight bytes (`mq_overview(7)`), private to this process. Its name
 /// is removed as soon as it is open, so that the kernel frees it when the process ends for any
 /// reason.
 #[derive(Debug)]
@@ -27,9 +27,10 @@ impl MessageQueue {
     /// Creates an empty queue with room for `messages` messages.
     ///
     /// # Errors
-    /// Returns [`Error::Os`]: EMFILE above RLIMIT_MSGQUEUE (bytes of all queues of a user), ENOSPC
-    /// above `/proc/sys/fs/mqueue/queues_max`, EINVAL for more messages than
-    /// `/proc/sys/fs/mqueue/msg_max`, ENOSYS if the kernel does not support message queues.
+    /// Returns [`Error::Os`]: EMFILE if it would exceed RLIMIT_MSGQUEUE (the total size in bytes of
+    /// all queues of a user), ENOSPC if it would exceed `/proc/sys/fs/mqueue/queues_max`, EINVAL
+    /// for more messages than `/proc/sys/fs/mqueue/msg_max`, ENOSYS if the kernel does not support
+    /// message queues.
     pub fn new(messages: u32) -> Result<Self, Error> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -37,12 +38,12 @@ impl MessageQueue {
         let failed = |call, name: &str| Error::os(call, name, io::Error::last_os_error());
         // The name contains no zero byte.
         let path = CString::new(name.clone()).unwrap_or_default();
-        // SAFETY: all zeroes is a valid mq_attr, which consists of numbers.
+        // SAFETY: all zero bytes are a valid mq_attr, which consists of numbers.
         let mut attributes = unsafe { MaybeUninit::<libc::mq_attr>::zeroed().assume_init() };
         attributes.mq_maxmsg = messages as _;
         attributes.mq_msgsize = Self::MESSAGE as _;
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-        // SAFETY: a path that ends in zero. With O_CREAT the call takes a mode and attributes,
+        // SAFETY: the path ends in a zero byte. With O_CREAT, the call takes a mode and attributes,
         // which are complete.
         let queue = unsafe {
             libc::mq_open(
@@ -56,7 +57,7 @@ impl MessageQueue {
             return Err(failed("mq_open", &name));
         }
         let queue = Self(queue);
-        // SAFETY: a path that ends in zero.
+        // SAFETY: the path ends in a zero byte.
         if unsafe { libc::mq_unlink(path.as_ptr()) } != 0 {
             return Err(failed("mq_unlink", &name));
         }
@@ -69,7 +70,7 @@ impl MessageQueue {
     /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn send(&self, message: [u8; Self::MESSAGE]) -> Result<Waited, Error> {
-        // SAFETY: an open queue, and a message of the given length.
+        // SAFETY: the queue is open, and the message has the given length.
         let result = unsafe { libc::mq_send(self.0, message.as_ptr().cast(), message.len(), 0) };
         match result {
             0 => Ok(Waited::Woken),
@@ -84,7 +85,7 @@ impl MessageQueue {
     #[inline]
     pub fn receive(&self, message: &mut [u8; Self::MESSAGE]) -> Result<Waited, Error> {
         let length = message.len();
-        // SAFETY: an open queue, and room for its longest message.
+        // SAFETY: the queue is open, and there is room for its longest message.
         let result = unsafe {
             libc::mq_receive(
                 self.0,
@@ -114,14 +115,13 @@ impl MessageQueue {
         let now = Duration::from_nanos(Clock::Realtime.now().as_nanos());
         let until = now + patience.min(LONGEST);
         let until = libc::timespec {
-            // The type of `tv_sec` has no single current name in all C libraries, so it is
-            // inferred.
+            // The type of `tv_sec` has different names in different C libraries, so it is inferred.
             tv_sec: until.as_secs().try_into().unwrap_or(i32::MAX.into()),
             tv_nsec: until.subsec_nanos() as _,
         };
         let length = message.len();
-        // SAFETY: an open queue, room for its longest message, and a time that lives until the call
-        // returns.
+        // SAFETY: the queue is open, there is room for its longest message, and the time stays
+        // valid until the call returns.
         let result = unsafe {
             libc::mq_timedreceive(
                 self.0,
@@ -149,14 +149,14 @@ impl From<OwnedFd> for MessageQueue {
 
 impl AsFd for MessageQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: a file descriptor, open as long as `self` lives.
+        // SAFETY: the file descriptor stays open as long as `self` exists.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
 impl Drop for MessageQueue {
     fn drop(&mut self) {
-        // SAFETY: open, and not used again.
+        // SAFETY: the descriptor is open and not used again.
         unsafe { libc::mq_close(self.0) };
     }
 }

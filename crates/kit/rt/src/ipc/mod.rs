@@ -1,5 +1,5 @@
-//! Kernel communication between threads or processes that the standard library lacks (it has pipes
-//! and Unix sockets).
+//! The kernel's means of communication between threads or processes that the standard library lacks
+//! (it has pipes and Unix sockets).
 
 mod event_fd;
 mod message_queue;

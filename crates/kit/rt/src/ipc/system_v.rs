@@ -5,7 +5,8 @@ use std::io;
 
 use crate::{Error, Waited};
 
-/// A set of one semaphore without a key (`semget(2)` with IPC_PRIVATE), removed on drop.
+/// A set that contains one semaphore and has no key (`semget(2)` with IPC_PRIVATE), removed on
+/// drop.
 ///
 /// The kernel keeps such a set until it is removed. After a kill -9 it remains, listed by
 /// `ipcs -s`, until `ipcrm -s ID` or the next boot.
@@ -19,10 +20,10 @@ impl SystemVSemaphore {
     /// Creates a semaphore with the value zero.
     ///
     /// # Errors
-    /// Returns [`Error::Os`]: ENOSPC above the limits in `/proc/sys/kernel/sem`, ENOSYS if the
-    /// kernel does not support System V semaphores.
+    /// Returns [`Error::Os`]: ENOSPC if it would exceed the limits in `/proc/sys/kernel/sem`,
+    /// ENOSYS if the kernel does not support System V semaphores.
     pub fn new() -> Result<Self, Error> {
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only integers.
         let id = unsafe { libc::semget(libc::IPC_PRIVATE, 1, 0o600) };
         if id < 0 {
             let source = io::Error::last_os_error();
@@ -42,10 +43,10 @@ impl SystemVSemaphore {
         self.id
     }
 
-    /// Removes the semaphore. Used by a process that outlives the semaphore's creator. Waiting
-    /// threads get an error.
+    /// Removes the semaphore, for a process that outlives the semaphore's creator. Waiting threads
+    /// get an error.
     pub fn remove(&self) {
-        // SAFETY: takes numbers only; IPC_RMID takes no fourth argument.
+        // SAFETY: the call takes only integers; IPC_RMID takes no fourth argument.
         unsafe { libc::semctl(self.id, 0, libc::IPC_RMID) };
     }
 

@@ -1,4 +1,4 @@
-//! Guarantees of the communication between threads.
+//! Tests of what the communication between threads guarantees.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A buffer that never faults.
+//! A buffer that never causes page faults.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::Error;
 /// fault.
 ///
 /// The size is exactly as requested. Whole pages are locked and count against RLIMIT_MEMLOCK. They
-/// are regular pages: the kernel does not merge them into huge pages later, which would fault. A
-/// forked child does not get them (`MADV_DONTFORK`). Otherwise each page would fault once after a
-/// `fork(2)` to be copied.
+/// are regular pages that the kernel does not merge into huge pages later, because merging would
+/// cause page faults. A forked child does not get them (`MADV_DONTFORK`). If it did, each page
+/// would fault once after a `fork(2)` in order to be copied.
 pub struct LockedBuffer {
     mapping: Mapping,
     bytes: usize,
 }
 
-// SAFETY: shared references only read.
+// SAFETY: shared references only allow reading.
 unsafe impl Sync for LockedBuffer {}
 
 impl LockedBuffer {
@@ -50,7 +50,8 @@ impl Deref for LockedBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `bytes` initialised bytes, at most isize::MAX, mapped as long as `self` lives.
+        // SAFETY: there are `bytes` initialised bytes, at most isize::MAX, which stay mapped as
+        // long as `self` exists.
         unsafe { slice::from_raw_parts(self.mapping.start().as_ptr(), self.bytes) }
     }
 }

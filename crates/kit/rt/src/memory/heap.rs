@@ -4,9 +4,9 @@
 /// Lets the process keep up to `bytes` of freed memory for later allocations, instead of returning
 /// it to the kernel at once.
 ///
-/// For a process that repeatedly allocates and frees large blocks: memory that was returned to the
-/// kernel faults on every page when it is allocated again. Does nothing with other C libraries,
-/// which decide this themselves.
+/// This helps a process that repeatedly allocates and frees large blocks, because memory that was
+/// returned to the kernel causes a fault on every page when it is allocated again. Does nothing
+/// with other C libraries, which decide this themselves.
 ///
 /// Source: mallopt(3), M_TRIM_THRESHOLD, M_MMAP_THRESHOLD.
 pub fn keep_heap(bytes: usize) {
@@ -26,16 +26,16 @@ pub fn keep_heap(bytes: usize) {
 /// each thread a separate heap that keeps freed memory. With locked memory, each of these heaps
 /// stays in RAM permanently.
 ///
-/// For a process whose threads allocate little once they run, because they then contend for the
-/// heap. Call it before starting the first thread: threads that already have a heap keep it. Does
-/// nothing with other C libraries, which have one heap anyway.
+/// Suitable for a process whose threads allocate little once they are running, because they contend
+/// for the heap. Call it before starting the first thread, because threads that already have a heap
+/// keep it. Does nothing with other C libraries, which have only one heap anyway.
 ///
 /// Source: mallopt(3), M_ARENA_MAX.
 pub fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: sets a number inside the allocator, which takes its own lock.
     unsafe {
-        // Fails only for an unknown parameter, and then changes nothing.
+        // Fails only if the parameter is unknown, and changes nothing in that case.
         let _ = libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }

@@ -4,8 +4,8 @@
 /// Returns freed heap memory to the kernel, including memory below blocks in use. Only glibc
 /// supports this; it does nothing with other C libraries.
 ///
-/// Do not call it while measuring: it takes the locks of the allocator, and the memory faults when
-/// it is used again.
+/// Do not call it while measuring, because it takes the locks of the allocator, and the next use of
+/// the memory causes page faults.
 ///
 /// Source: malloc_trim(3).
 pub fn release_heap() {
@@ -37,7 +37,7 @@ mod tests {
     #[cfg(target_env = "gnu")]
     #[test]
     fn freed_memory_below_kept_pieces_is_returned() {
-        // Blocks too small for separate mappings; one in a hundred is kept.
+        // These blocks are too small for separate mappings. One in a hundred is kept.
         let mut all: Vec<Option<Vec<u8>>> = (0..20_000).map(|_| Some(vec![1; 1_000])).collect();
         for (place, piece) in all.iter_mut().enumerate() {
             if place % 100 != 0 {

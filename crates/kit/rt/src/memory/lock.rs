@@ -13,8 +13,8 @@ use crate::Error;
 pub enum LockMode {
     /// All current mappings, faulted in at once.
     Current,
-    /// All current and future mappings, faulted in when they are mapped. The whole stack of every
-    /// new thread then uses RAM.
+    /// All current and future mappings, faulted in when they are mapped. With this mode, the whole
+    /// stack of every new thread occupies RAM.
     CurrentAndFuture,
     /// All current and future mappings, locked page by page on first touch, so that only used
     /// memory takes RAM. The first touch still faults: touch important memory in advance
@@ -34,14 +34,14 @@ impl LockMode {
 }
 
 /// Keeps the memory of the process locked until dropped. If several exist, the mode of the newest
-/// applies, and dropping the last one unlocks. Locked buffers stay locked.
+/// applies, and the memory is unlocked when the last one is dropped. Locked buffers stay locked.
 #[derive(Debug)]
 #[must_use = "the memory is unlocked as soon as this value is dropped"]
 pub struct MemoryLock {
     mode: LockMode,
 }
 
-/// Treatment of future mappings; see [`NewMappings`].
+/// How future mappings are treated; see [`NewMappings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NewMappingMode {
     /// As in a process that never called `mlockall(2)`: not locked, and MAP_POPULATE and MAP_LOCKED
@@ -52,9 +52,9 @@ pub enum NewMappingMode {
     Locked,
 }
 
-/// Overrides how the current [`MemoryLock`] treats new mappings, until dropped. For measuring and
-/// comparing ways to allocate. It applies to all threads. If two exist at a time, the newer
-/// applies, and dropping either one ends both.
+/// Overrides how the current [`MemoryLock`] treats new mappings, until dropped. This is for
+/// measuring and comparing ways to allocate. It applies to all threads. If two exist at the same
+/// time, the newer one applies, and dropping either one ends the effect of both.
 ///
 /// This is needed because with [`LockMode::OnFault`] the kernel populates new mappings only on
 /// first touch, even with MAP_POPULATE or MAP_LOCKED (`populate_vma_page_range` in Linux'
@@ -62,12 +62,12 @@ pub enum NewMappingMode {
 #[derive(Debug)]
 #[must_use = "the previous treatment of new mappings is restored as soon as this value is dropped"]
 pub struct NewMappings {
-    /// Whether a change must be undone.
+    /// Whether the drop must undo a change.
     changed: bool,
 }
 
 /// `munlockall(2)` also unlocks the memory that `mlock(2)` locked. So the guards are counted, and
-/// the buffers are remembered in order to lock them again.
+/// the buffers are recorded in order to lock them again.
 struct Registry {
     guards: usize,
     /// Mode of the newest guard; `None` without guards.
@@ -88,11 +88,11 @@ impl Registry {
         if let Some(mode) = self.mode {
             return lock_all(mode.flags());
         }
-        // Fails only if the call does not exist, and then nothing is locked.
+        // Fails only if the kernel lacks this call, and nothing is locked in that case.
         let _ = munlockall();
         for &(address, bytes) in &self.buffers {
-            // SAFETY: the buffer is mapped: it leaves the registry, under the same mutex, before it
-            // is unmapped.
+            // SAFETY: the buffer is still mapped, because it is removed from the registry, under
+            // the same mutex, before it is unmapped.
             let _ = unsafe { rustix::mm::mlock(address as *mut _, bytes) };
         }
         Ok(())
@@ -105,7 +105,7 @@ fn lock_all(flags: MlockAllFlags) -> Result<(), Error> {
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
-    // No code panics while it holds the lock, and the counts would be correct even then.
+    // No code panics while it holds the lock, and the counts would be correct even if it did.
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -113,8 +113,8 @@ fn registry() -> MutexGuard<'static, Registry> {
 ///
 /// # Errors
 /// Returns [`Error::MemoryLockRefused`] with the limit and how to raise it. The kernel counts
-/// *mapped* memory against the limit, not used memory, even with [`LockMode::OnFault`]. With a
-/// limit, later allocations and new threads can therefore fail.
+/// *mapped* memory against the limit, not used memory, even with [`LockMode::OnFault`]. If there is
+/// a limit, later allocations and new threads can therefore fail.
 pub fn lock_process_memory(mode: LockMode) -> Result<MemoryLock, Error> {
     let mut registry = registry();
     lock_all(mode.flags())?;
@@ -142,7 +142,7 @@ impl Drop for MemoryLock {
 }
 
 impl NewMappings {
-    /// Treats new mappings according to `mode` from now on.
+    /// From now on, treats new mappings according to `mode`.
     ///
     /// # Errors
     /// Returns [`Error::MemoryLockRefused`] for [`NewMappingMode::Locked`] if the process may not
@@ -150,7 +150,7 @@ impl NewMappings {
     pub fn treat(mode: NewMappingMode) -> Result<Self, Error> {
         let registry = registry();
         let changed = match (mode, registry.mode) {
-            // New mappings are already treated as usual.
+            // In this case, new mappings are already treated as usual.
             (NewMappingMode::Usual, None | Some(LockMode::Current)) => false,
             (NewMappingMode::Usual, Some(_)) => {
                 // Clears MCL_FUTURE, so that new mappings are treated as usual. Existing mappings
@@ -166,7 +166,7 @@ impl NewMappings {
         Ok(Self { changed })
     }
 
-    /// Restores the previous treatment, and reports a failure to do so.
+    /// Restores the previous treatment, and returns an error if that fails.
     ///
     /// # Errors
     /// Returns [`Error::MemoryLockRefused`] if the process has meanwhile mapped more than it may

@@ -1,4 +1,4 @@
-//! Mappings of each kind, for touching page by page.
+//! Mappings of each kind whose pages can be touched one by one.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::mm::{
 use super::{explain, lock};
 use crate::Error;
 
-/// Size of huge pages for [`Backing`]: that of x86-64, and of aarch64 with 4 KiB pages.
+/// Size of huge pages for [`Backing`], as on x86-64 and on aarch64 with 4 KiB pages.
 const HUGE: usize = 2 << 20;
 
 /// Backing of the pages of a [`Mapping`].
@@ -45,8 +45,8 @@ pub struct MappingRequest<'a> {
 }
 
 impl MappingRequest<'_> {
-    /// Requests room for `bytes` bytes in untouched pages of the regular size: the first touch of
-    /// each page faults.
+    /// Requests room for `bytes` bytes in untouched pages of the regular size. The first touch of
+    /// each page causes a fault.
     pub fn untouched(bytes: usize) -> Self {
         Self {
             backing: Backing::Anonymous,
@@ -93,7 +93,8 @@ impl MemoryFile {
 }
 
 /// Mapped pages, readable and writable until dropped. A forked child does not get them
-/// (`MADV_DONTFORK`). Otherwise each would fault once more after a `fork(2)` to be copied.
+/// (`MADV_DONTFORK`). If it did, each page would fault once more after a `fork(2)` in order to be
+/// copied.
 #[derive(Debug)]
 pub struct Mapping {
     /// The whole mapping.
@@ -103,11 +104,11 @@ pub struct Mapping {
     first: NonNull<u8>,
     page: usize,
     pages: usize,
-    /// Whether `lock` has registered it.
+    /// Whether the mapping is registered as locked.
     remembered: bool,
 }
 
-// SAFETY: it owns its mapping, and no part is bound to a thread.
+// SAFETY: this value owns its mapping, and no part of it is bound to a thread.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -126,7 +127,7 @@ impl Mapping {
         };
         let what = || format!("a mapping of {} pages of {page} bytes", request.pages);
         let unfit = || Error::os("mmap", what(), io::ErrorKind::InvalidInput.into());
-        // Transparent huge pages are aligned here, so one extra page is mapped.
+        // This function aligns transparent huge pages itself, so it maps one extra page.
         let spare = usize::from(matches!(request.backing, Backing::HugeAdvised));
         let bytes = request
             .pages
@@ -150,7 +151,8 @@ impl Mapping {
         let address = NonNull::new(address).ok_or_else(unfit)?;
         let first = if huge {
             let offset = address.as_ptr().align_offset(HUGE);
-            // SAFETY: an unaligned start has one extra page mapped; pool pages are always aligned.
+            // SAFETY: where the start may be unaligned, one extra page is mapped; pages of the pool
+            // are always aligned.
             unsafe { address.add(offset) }
         } else {
             address
@@ -170,7 +172,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Advises the kernel. On failure, the drop unmaps the memory.
+    /// Advises the kernel about the kind of pages. On failure, the drop unmaps the memory.
     fn advise(&self, backing: Backing) -> Result<(), Error> {
         let pages = match backing {
             Backing::Anonymous => Some(Advice::LinuxNoHugepage),
@@ -178,11 +180,11 @@ impl Mapping {
             Backing::HugePool | Backing::File(_) => None,
         };
         for advice in [Some(Advice::LinuxDontFork), pages].into_iter().flatten() {
-            // SAFETY: affects this mapping only, and keeps its content. A child without it has no
-            // handle on it in safe code, because forking is unsafe.
+            // SAFETY: this affects only this mapping, and keeps its content. Safe code cannot
+            // access it in a child that lacks it, because forking is unsafe.
             match unsafe { madvise(self.address.as_ptr().cast(), self.bytes, advice) } {
                 Ok(()) => {}
-                // A kernel without huge pages cannot use them anyway.
+                // A kernel that does not support huge pages cannot use them anyway.
                 Err(_) if advice == Advice::LinuxNoHugepage => {}
                 Err(errno) => {
                     let what = format!("{advice:?} on a mapping of {} bytes", self.bytes);
@@ -195,13 +197,13 @@ impl Mapping {
 
     /// Makes all pages present, like MAP_POPULATE, but reports a failure (MADV_POPULATE_WRITE,
     /// Linux 5.14; does nothing on an older kernel). In a control group with a limit, a pool of
-    /// huge pages may have fewer pages than promised, and the first touch raises SIGBUS. This
-    /// detects it beforehand.
+    /// huge pages may have fewer pages than promised. The first touch then raises SIGBUS. This call
+    /// detects that beforehand.
     ///
     /// # Errors
     /// Returns [`Error::Os`] with the kernel's reason.
     pub fn populate(&mut self) -> Result<(), Error> {
-        // SAFETY: affects this mapping only, and keeps the content of its pages.
+        // SAFETY: this affects only this mapping, and keeps the content of its pages.
         let done = unsafe {
             madvise(
                 self.first.as_ptr().cast(),
@@ -225,7 +227,7 @@ impl Mapping {
     /// Returns [`Error::MemoryLockRefused`] with the limit and how to raise it.
     pub fn lock(&mut self) -> Result<(), Error> {
         let bytes = self.pages * self.page;
-        // SAFETY: affects this mapping only.
+        // SAFETY: this affects only this mapping.
         unsafe { mlock(self.first.as_ptr().cast(), bytes) }
             .map_err(|errno| explain("mlock", format!("a mapping of {bytes} bytes"), errno))?;
         self.remember();
@@ -260,8 +262,8 @@ impl Mapping {
             page < self.pages,
             "the mapping does not contain page {page}"
         );
-        // SAFETY: within the mapping, which is writable and has no references to it. Volatile, so
-        // that the compiler keeps the write.
+        // SAFETY: the address is within the mapping, which is writable and to which no references
+        // exist. The write is volatile, so that the compiler keeps it.
         unsafe { self.first.add(page * self.page).write_volatile(byte) };
     }
 
@@ -271,7 +273,7 @@ impl Mapping {
     }
 
     /// Returns whether the page with this index is present up to its last byte (`mincore(2)`) after
-    /// a touch of its first byte. If the kernel could not allocate a huge page, only the touched
+    /// its first byte was touched. If the kernel could not allocate a huge page, only the touched
     /// part is present.
     ///
     /// # Errors
@@ -283,7 +285,8 @@ impl Mapping {
         }
         let small = rustix::param::page_size();
         let mut state = 0_u8;
-        // SAFETY: the last small page of a page of this mapping, and a byte for its state.
+        // SAFETY: the arguments are the last small page of a page of this mapping, and a byte for
+        // its state.
         let result = unsafe {
             let last = self.first.add((page + 1) * self.page - small);
             libc::mincore(last.as_ptr().cast(), small, &raw mut state)
@@ -303,8 +306,8 @@ fn map(request: &MappingRequest, bytes: usize) -> rustix::io::Result<*mut u8> {
     flags.set(MapFlags::LOCKED, request.locked);
     let address = match request.backing {
         Backing::File(file) => {
-            // SAFETY: a new mapping at an address that the kernel chooses; existing memory is not
-            // affected. Only this process has the file, and it never shrinks.
+            // SAFETY: this creates a new mapping at an address that the kernel chooses, so existing
+            // memory is not affected. Only this process has the file, and the file never shrinks.
             unsafe {
                 mmap(
                     ptr::null_mut(),
@@ -334,8 +337,9 @@ impl Drop for Mapping {
         if self.remembered {
             lock::leave(self.first.as_ptr() as usize);
         }
-        // SAFETY: this owns the mapping, and there are no references to it. It can fail only if the
-        // kernel lacks memory to split a neighbouring mapping; then the memory leaks, unlocked.
+        // SAFETY: this value owns the mapping, and there are no references to it. The call can fail
+        // only if the kernel lacks memory to split a neighbouring mapping. In that case the memory
+        // is leaked, but not locked.
         unsafe {
             if munmap(self.address.as_ptr().cast(), self.bytes).is_err() {
                 let _ = munlock(self.address.as_ptr().cast(), self.bytes);

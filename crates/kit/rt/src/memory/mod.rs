@@ -1,5 +1,5 @@
-//! Memory that does not fault: locked pages, locked buffers, a prefaulted stack; and mappings of
-//! each kind, to compare the cost of their first touch.
+//! Memory that causes no page faults: locked pages, locked buffers and a prefaulted stack. Also
+//! mappings of each kind, to compare the cost of their first touch.
 
 mod buffer;
 mod heap;

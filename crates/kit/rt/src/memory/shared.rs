@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Error, SharedFutex};
 
-/// Numbers in memory that several processes have mapped, all zero at first, and a [`SharedFutex`].
+/// Numbers, all zero at first, and a [`SharedFutex`], in memory that several processes have mapped.
 /// The file has no name (`memfd_create(2)`): another process gets it by inheriting the descriptor
 /// ([`spawn_with`](crate::spawn_with)). The pages are present after creation.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ pub struct SharedNumbers {
 #[repr(C)]
 struct Layout {
     numbers: [AtomicU64; SharedNumbers::COUNT],
-    /// On a separate cache line, as long as the numbers fill whole lines.
+    /// On a separate cache line, because the numbers fill whole lines.
     futex: AtomicU32,
 }
 
-// SAFETY: it owns its mapping, which contains only atomic numbers.
+// SAFETY: this value owns its mapping, which contains only atomic numbers.
 unsafe impl Send for SharedNumbers {}
 // SAFETY: as above.
 unsafe impl Sync for SharedNumbers {}
@@ -58,11 +58,11 @@ impl SharedNumbers {
         }
         // SAFETY: the descriptor is new and has no other owner.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only integers.
         if unsafe { libc::ftruncate(fd, Self::BYTES as _) } != 0 {
             return Err(failed("ftruncate"));
         }
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only integers.
         if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) } != 0 {
             return Err(failed("fcntl F_ADD_SEALS"));
         }
@@ -74,7 +74,7 @@ impl SharedNumbers {
     /// # Errors
     /// Returns [`Error::Os`]: EINVAL if the descriptor does not refer to such numbers.
     pub fn attach(file: OwnedFd) -> Result<Self, Error> {
-        // SAFETY: takes numbers only.
+        // SAFETY: the call takes only integers.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         let length = rustix::fs::fstat(&file).map(|stat| stat.st_size);
         if seals < 0 || seals & SEALS != SEALS || length != Ok(Self::BYTES as _) {
@@ -85,8 +85,8 @@ impl SharedNumbers {
     }
 
     fn map(file: OwnedFd) -> Result<Self, Error> {
-        // SAFETY: a new mapping at an address that the kernel chooses. The file is at least as long
-        // and, being sealed, stays so.
+        // SAFETY: this creates a new mapping at an address that the kernel chooses. The file is at
+        // least as long as the mapping and, because it is sealed, stays that long.
         let memory = unsafe {
             mmap(
                 ptr::null_mut(),
@@ -105,8 +105,8 @@ impl SharedNumbers {
     }
 
     fn layout(&self) -> &Layout {
-        // SAFETY: mapped as long as `self` lives, page-aligned, and the file is long enough. Other
-        // processes access it as atomic numbers.
+        // SAFETY: the memory stays mapped as long as `self` exists, it is page-aligned, and the
+        // file is long enough. Other processes access it as atomic numbers.
         unsafe { self.memory.as_ref() }
     }
 
@@ -131,7 +131,7 @@ impl AsFd for SharedNumbers {
 
 impl Drop for SharedNumbers {
     fn drop(&mut self) {
-        // SAFETY: this owns the mapping, and no reference into it remains.
+        // SAFETY: this value owns the mapping, and no reference into it remains.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), Self::BYTES) };
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let seen = one.futex().value();
         other.futex().post().unwrap();
         assert_ne!(one.futex().value(), seen);
-        // The value has already changed.
+        // Returns at once, because the value has already changed.
         one.futex().wait_while(seen).unwrap();
     }
 

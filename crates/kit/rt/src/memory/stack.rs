@@ -24,8 +24,8 @@ pub fn prefault_stack(bytes: usize) -> Result<(), Error> {
         return Ok(());
     }
     let left = left()?;
-    // Each step also has a frame, larger in a debug build, and the caller needs some stack
-    // afterwards.
+    // Each step also needs a stack frame, which is larger in a debug build, and the caller needs
+    // some stack afterwards.
     let available = left.saturating_sub(2 * STEP) / 9 * 8;
     if bytes > available {
         return Err(Error::StackTooSmall {
@@ -37,7 +37,7 @@ pub fn prefault_stack(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Goes down the stack by recursion, touching only its own frames.
+/// Recurses down the stack and touches only its own frames.
 #[inline(never)]
 fn touch(bytes: usize) {
     let mut frame = [0_u8; STEP];
@@ -50,7 +50,7 @@ fn touch(bytes: usize) {
     black_box(&mut frame);
 }
 
-/// Returns the number of bytes between here and the end of this thread's stack.
+/// Returns the number of bytes between the current frame and the end of this thread's stack.
 fn left() -> Result<usize, Error> {
     let failed = |call, code| {
         Error::os(

@@ -16,7 +16,8 @@ impl PeriodicWait for Fake {
 
 const MS: u64 = 1_000_000;
 
-/// Its values are large even soon after boot, so that a release can be an hour ago.
+/// The values of this clock are large even soon after boot, so a release can be an hour in the
+/// past.
 const CLOCK: Clock = Clock::Realtime;
 
 /// Creates a loop on the real clock whose first release was `behind` ago.
@@ -26,7 +27,7 @@ fn behind(behind: Duration, period: Duration, policy: OverrunPolicy) -> Periodic
     Periodic::with_wait(Fake { wakes }, CLOCK, first, period, policy).unwrap()
 }
 
-/// Long enough that no second release passes during a test.
+/// The period is so long that no second release passes during a test.
 const LONG: Duration = Duration::from_secs(1_000);
 
 #[test]
@@ -40,7 +41,8 @@ fn skip_goes_on_at_the_next_release() {
     let mut periodic = behind(LONG * 3 + LONG / 2, LONG, OverrunPolicy::Skip);
     let first = periodic.next_release();
     let job = periodic.wait().unwrap().unwrap();
-    // The releases at 0, 1000, 2000 and 3000 s have passed; the job is that of 4000 s.
+    // The releases at 0, 1000, 2000 and 3000 s have passed, so the job is the one released at 4000
+    // s.
     assert_eq!(job.missed, 4);
     assert_eq!(job.release, first + LONG * 4);
     let account = periodic.account();
@@ -153,7 +155,7 @@ fn a_real_loop_balances() {
 }
 
 proptest! {
-    /// The accounting balances after any passed time and any phase shift.
+    /// The accounting balances for any elapsed time and any phase shift.
     #[test]
     fn it_balances(
         policy in prop_oneof![
@@ -165,7 +167,7 @@ proptest! {
     ) {
         let mut periodic = behind(Duration::ZERO, LONG, policy);
         for (back_s, shift, interrupted) in turns {
-            // To let time pass, move the releases back instead of the clock forward.
+            // To simulate the passing of time, move the releases back instead of the clock forward.
             let back = i64::try_from(back_s * 1_000_000_000).unwrap();
             periodic.shift_phase(shift - back);
             let wake = if interrupted { Wake::Interrupted } else { Wake::Due };

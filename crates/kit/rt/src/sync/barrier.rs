@@ -9,10 +9,10 @@ use std::num::NonZeroU32;
 
 use crate::Error;
 
-/// A `pthread_barrier_t`: each arriving thread waits until all have arrived.
+/// A `pthread_barrier_t`: each thread that arrives waits until all threads have arrived.
 pub struct Barrier(Box<UnsafeCell<MaybeUninit<libc::pthread_barrier_t>>>);
 
-// SAFETY: designed for sharing between threads.
+// SAFETY: a barrier is designed for sharing between threads.
 unsafe impl Send for Barrier {}
 // SAFETY: as above.
 unsafe impl Sync for Barrier {}
@@ -24,7 +24,7 @@ impl Barrier {
     /// Returns [`Error::Os`] for a number that the C library does not accept.
     pub fn new(threads: NonZeroU32) -> Result<Self, Error> {
         let barrier = Box::new(UnsafeCell::new(MaybeUninit::uninit()));
-        // SAFETY: new memory for the call to initialise; null means the default attributes.
+        // SAFETY: the call initialises new memory; null means the default attributes.
         let code = unsafe {
             libc::pthread_barrier_init(barrier.get().cast(), std::ptr::null(), threads.get())
         };
@@ -42,7 +42,7 @@ impl Barrier {
     /// end the wait.
     #[inline]
     pub fn wait(&self) -> bool {
-        // SAFETY: an initialised barrier that does not move; then the call does not fail.
+        // SAFETY: the barrier is initialised and does not move, so the call does not fail.
         let code = unsafe { libc::pthread_barrier_wait(self.0.get().cast()) };
         code == libc::PTHREAD_BARRIER_SERIAL_THREAD
     }
@@ -50,7 +50,7 @@ impl Barrier {
 
 impl Drop for Barrier {
     fn drop(&mut self) {
-        // SAFETY: no borrow remains, so no thread waits.
+        // SAFETY: no borrow remains, so no thread is waiting.
         unsafe { libc::pthread_barrier_destroy(self.0.get().cast()) };
     }
 }

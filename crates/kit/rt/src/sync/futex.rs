@@ -9,8 +9,8 @@ use rustix::thread::futex;
 use super::Waited;
 use crate::Error;
 
-/// A number whose change threads can wait for (`futex(2)`, FUTEX_WAIT and FUTEX_WAKE, private to
-/// this process).
+/// A number on which threads can wait until it changes (`futex(2)`, FUTEX_WAIT and FUTEX_WAKE,
+/// private to this process).
 #[derive(Debug, Default)]
 pub struct Futex(AtomicU32);
 
@@ -42,7 +42,7 @@ impl Futex {
 }
 
 /// A futex on a number shared by processes ([`SharedNumbers`](crate::SharedNumbers)). It is not
-/// private, so the kernel identifies it by its page instead of its address.
+/// private to one process, so the kernel identifies it by its page instead of its address.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedFutex<'a>(&'a AtomicU32);
 

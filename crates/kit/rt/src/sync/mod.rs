@@ -1,7 +1,7 @@
 //! Locks and other synchronisation primitives of POSIX and the kernel.
 //!
 //! The primitives of the standard library all use the futex directly. They do not support priority
-//! inheritance, and their different kinds of waits cannot be told apart. This module has the
+//! inheritance, and a program cannot choose among different kinds of waits. This module has the
 //! primitives of `pthreads(7)`.
 
 mod barrier;
@@ -23,9 +23,9 @@ pub use semaphore::Semaphore;
 /// Result of a wait that a signal may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waited {
-    /// It was woken, or did not need to wait.
+    /// The thread was woken, or did not need to wait.
     Woken,
-    /// A signal handler ran first (EINTR). Nothing was taken; wait again to continue.
+    /// A signal handler ran first (EINTR). The wait took nothing; wait again to continue.
     Interrupted,
 }
 

@@ -1,10 +1,10 @@
 //! A value with its lock, and a condition variable that respects priorities.
 //!
 //! The condition variable of the C library has an internal lock without priority inheritance (glibc
-//! bug 11588), so a thread of middle priority can delay a notification. Here the kernel moves
-//! waiters from the condition to the lock in priority order (`futex(2)`: FUTEX_WAIT_REQUEUE_PI,
-//! FUTEX_CMP_REQUEUE_PI). As in librtpi, the notifying thread must hold the lock; the types enforce
-//! this.
+//! bug 11588), so a thread of medium priority can delay a notification. In this module, the kernel
+//! moves waiters from the condition to the lock in priority order (`futex(2)`:
+//! FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI). As in librtpi, the notifying thread must hold the
+//! lock; the types enforce this.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::pi_lock::{PiLock, syscall};
 use crate::{Error, Instant};
 
-/// A value behind a lock with priority inheritance, and a single condition that belongs to it.
+/// A value protected by a lock with priority inheritance, and a single condition that belongs to
+/// it.
 ///
 /// While a thread of higher priority waits for the lock, the owner runs with that priority. Of
 /// several threads that wait for the condition, the one with the highest priority is notified
@@ -26,7 +27,7 @@ use crate::{Error, Instant};
 /// value as it was left. Locking and unlocking without contention makes no system call.
 pub struct Monitor<T> {
     lock: PiLock,
-    /// Counts notifications; changed only with the lock held.
+    /// Counts notifications. Changed only while the lock is held.
     notified: AtomicU32,
     value: UnsafeCell<T>,
 }
@@ -40,7 +41,7 @@ unsafe impl<T: Send> Sync for Monitor<T> {}
 /// Result of a wait with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notified {
-    /// Notified, or a spurious wake-up: check the value.
+    /// The thread was notified, or woke up spuriously, so check the value.
     Perhaps,
     /// The deadline has passed.
     TimedOut,
@@ -72,9 +73,9 @@ impl<T> Monitor<T> {
         })
     }
 
-    /// Returns the guard of a lock that this thread holds after its guard was forgotten
-    /// ([`std::mem::forget`]), or `None` if the thread does not hold it. For interfaces that cannot
-    /// store a guard, such as C.
+    /// Returns a new guard for the lock if this thread holds it after the previous guard was
+    /// forgotten ([`std::mem::forget`]), or `None` if the thread does not hold it. This is for
+    /// interfaces that cannot store a guard, such as C.
     ///
     /// # Safety
     /// This thread must not use another guard of this monitor.
@@ -90,15 +91,15 @@ impl<T> Monitor<T> {
         self.value.into_inner()
     }
 
-    /// Wakes the first waiter, and moves up to `others` of the rest to the queue of the lock. The
-    /// lock must be held.
+    /// Wakes the first waiter, and moves up to `others` further waiters to the queue of the lock.
+    /// The lock must be held.
     fn notify(&self, others: i32) -> Result<(), Error> {
         let number = self
             .notified
             .fetch_add(1, Ordering::Relaxed)
             .wrapping_add(1);
         loop {
-            // SAFETY: both words live as long as `self`; the other arguments are numbers.
+            // SAFETY: both words exist as long as `self`; the other arguments are integers.
             let result = unsafe {
                 syscall(
                     &self.notified,
@@ -111,7 +112,7 @@ impl<T> Monitor<T> {
             };
             match result {
                 Ok(()) => return Ok(()),
-                // A waiter was just ending its wait.
+                // A waiter was just about to end its wait.
                 Err(libc::EAGAIN | libc::EINTR) => {}
                 Err(code) => return Err(failed("FUTEX_CMP_REQUEUE_PI", code)),
             }
@@ -122,7 +123,7 @@ impl<T> Monitor<T> {
         let seen = self.notified.load(Ordering::Relaxed);
         let time = deadline.map(Instant::to_timespec);
         self.lock.unlock();
-        // SAFETY: both words and the time live as long as the call. The deadline is absolute on
+        // SAFETY: both words and the time stay valid during the call. The deadline is absolute on
         // CLOCK_MONOTONIC, the default of this operation.
         let result = unsafe {
             syscall(
@@ -142,7 +143,7 @@ impl<T> Monitor<T> {
                 self.lock.lock()?;
                 match code {
                     libc::ETIMEDOUT => Ok(Notified::TimedOut),
-                    // Notified before it slept, or interrupted by a signal.
+                    // The thread was notified before it slept, or interrupted by a signal.
                     libc::EAGAIN | libc::EINTR => Ok(Notified::Perhaps),
                     code => Err(failed("FUTEX_WAIT_REQUEUE_PI", code)),
                 }
@@ -170,7 +171,7 @@ pub struct MonitorGuard<'a, T> {
 
 impl<T> MonitorGuard<'_, T> {
     /// Releases the lock, waits for a notification, and takes the lock again. Spurious wake-ups are
-    /// possible, also when a signal handler ran: check the value afterwards.
+    /// possible, for example when a signal handler runs, so check the value afterwards.
     ///
     /// # Errors
     /// Returns [`Error::Os`] only on a programming error. The lock may then no longer be held, and
@@ -189,8 +190,8 @@ impl<T> MonitorGuard<'_, T> {
         self.monitor.wait(Some(deadline))
     }
 
-    /// Wakes the waiter with the highest priority, if there is one. It runs once this guard is
-    /// dropped. Until then this thread inherits its priority.
+    /// Wakes the waiter with the highest priority, if there is one. The waiter continues once this
+    /// guard is dropped. Until then, this thread inherits the waiter's priority.
     ///
     /// # Errors
     /// Returns [`Error::Os`] only on a programming error.

@@ -14,7 +14,7 @@ use crate::Error;
 /// Effect of a mutex on the priority of its owner (`pthread_mutexattr_setprotocol(3)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// None (PTHREAD_PRIO_NONE): a thread of middle priority can preempt the owner indefinitely,
+    /// None (PTHREAD_PRIO_NONE): a thread of medium priority can preempt the owner indefinitely,
     /// and so delay the waiting thread (priority inversion).
     Plain,
     /// Priority inheritance (PTHREAD_PRIO_INHERIT): while a thread of higher priority waits, the
@@ -23,7 +23,7 @@ pub enum Protocol {
     Inherit,
 }
 
-/// A value behind a `pthread_mutex_t` with a [`Protocol`].
+/// A value protected by a `pthread_mutex_t` with a [`Protocol`].
 ///
 /// There is no poisoning: a thread that panics while holding the lock releases it, and the next one
 /// finds the value as it was left. A thread that locks it twice deadlocks.
@@ -71,8 +71,8 @@ impl<T> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Holds the lock of a [`Mutex`] until dropped. It stays in the thread that took the lock, because
-/// only the owner may unlock it.
+/// Holds the lock of a [`Mutex`] until dropped. It cannot leave the thread that took the lock,
+/// because only the owner may unlock it.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     _stays: PhantomData<*mut ()>,
@@ -97,8 +97,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard exists only if this thread holds the lock, and it does not leave the
-        // thread.
+        // SAFETY: a guard exists only if this thread holds the lock, and the guard does not leave
+        // the thread.
         unsafe { self.mutex.raw.unlock() };
     }
 }
@@ -116,7 +116,7 @@ impl RawMutex {
     pub(super) fn new(protocol: Protocol) -> Result<Self, Error> {
         let failed = |call, code| Error::os(call, "a mutex", io::Error::from_raw_os_error(code));
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-        // SAFETY: the call writes to it, and it is used only if the call succeeded.
+        // SAFETY: the call writes to this memory, which is used only if the call succeeded.
         let code = unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) };
         if code != 0 {
             return Err(failed("pthread_mutexattr_init", code));
@@ -127,8 +127,8 @@ impl RawMutex {
         };
         // The initial value only provides memory; the call below initialises the mutex.
         let mutex = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: the attributes are initialised, used, and destroyed once; the mutex is new memory
-        // without other references.
+        // SAFETY: the attributes are initialised, used, and destroyed once. The mutex is new memory
+        // to which there are no other references.
         unsafe {
             let protocol = libc::pthread_mutexattr_setprotocol(attributes.as_mut_ptr(), number);
             let made = match protocol {
@@ -144,7 +144,7 @@ impl RawMutex {
         }
     }
 
-    /// Returns the structure of the C library; null only during the drop.
+    /// Returns the structure of the C library, which is null only during the drop.
     #[inline]
     pub(super) fn as_ptr(&self) -> *mut libc::pthread_mutex_t {
         self.0.as_ref().map_or(ptr::null_mut(), |mutex| mutex.get())
@@ -152,7 +152,7 @@ impl RawMutex {
 
     #[inline]
     pub(super) fn lock(&self) -> Result<(), Error> {
-        // SAFETY: an initialised mutex that does not move.
+        // SAFETY: the mutex is initialised and does not move.
         match unsafe { libc::pthread_mutex_lock(self.as_ptr()) } {
             0 => Ok(()),
             code => Err(refused(code)),
@@ -163,8 +163,8 @@ impl RawMutex {
     /// The calling thread must hold the lock.
     #[inline]
     pub(super) unsafe fn unlock(&self) {
-        // SAFETY: an initialised mutex, held by this thread as the caller promises; then the call
-        // does not fail.
+        // SAFETY: the mutex is initialised, and this thread holds it, as the caller guarantees. So
+        // the call does not fail.
         unsafe { libc::pthread_mutex_unlock(self.as_ptr()) };
     }
 }
@@ -172,8 +172,8 @@ impl RawMutex {
 impl Drop for RawMutex {
     fn drop(&mut self) {
         let Some(mutex) = self.0.take() else { return };
-        // SAFETY: no borrow remains. The mutex is locked only if a guard was forgotten; destroying
-        // it would then be undefined behaviour, so it is leaked.
+        // SAFETY: no borrow remains. The mutex is still locked only if a guard was forgotten. In
+        // that case, destroying it would be undefined behaviour, so it is leaked.
         unsafe {
             if libc::pthread_mutex_trylock(mutex.get()) == 0 {
                 libc::pthread_mutex_unlock(mutex.get());

@@ -1,6 +1,6 @@
-//! A lock with priority inheritance in one word (`futex(2)`: FUTEX_LOCK_PI). Waiters of a condition
-//! can be moved to it, which is not possible with the C library's mutex, because its word is
-//! private.
+//! A lock with priority inheritance in one word (`futex(2)`: FUTEX_LOCK_PI). The kernel can move
+//! waiters from a condition to this lock. That is not possible with the C library's mutex, whose
+//! word is private.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 
-/// The word: 0, or the thread ID of the owner, with a flag bit if threads wait.
+/// The word of the lock: 0, or the thread ID of the owner, with a flag bit if threads are waiting.
 #[derive(Debug)]
 pub(super) struct PiLock(AtomicU32);
 
@@ -20,7 +20,7 @@ impl PiLock {
     pub(super) fn new() -> Result<Self, Error> {
         let lock = Self(AtomicU32::new(0));
         // Unlocking a free lock fails with EPERM if the kernel supports the operation. SAFETY: the
-        // word lives as long as the call.
+        // word stays valid during the call.
         let answer = unsafe {
             syscall(
                 &lock.0,
@@ -48,7 +48,7 @@ impl PiLock {
             return Ok(());
         }
         loop {
-            // SAFETY: the word lives as long as the call.
+            // SAFETY: the word stays valid during the call.
             let result =
                 unsafe { syscall(&self.0, libc::FUTEX_LOCK_PI, 0, ptr::null(), ptr::null(), 0) };
             match result {
@@ -71,8 +71,8 @@ impl PiLock {
         let alone =
             (self.0).compare_exchange(own_number(), 0, Ordering::Release, Ordering::Relaxed);
         if alone.is_err() {
-            // Other threads wait. The call fails only for a thread that is not the owner. SAFETY:
-            // the word lives as long as the call.
+            // Other threads are waiting. The call fails only for a thread that is not the owner.
+            // SAFETY: the word stays valid during the call.
             let _ = unsafe {
                 syscall(
                     &self.0,
@@ -90,8 +90,8 @@ impl PiLock {
 /// Calls `futex(2)`, private to this process. Returns the error number if it fails.
 ///
 /// # Safety
-/// `time` must be null, a number that the operation takes in its place, or a valid
-/// timespec; `second` must be null or a word that lives as long as the call.
+/// `time` must be null, a number if the operation takes one in place of a time, or a valid
+/// timespec. `second` must be null or a word that stays valid during the call.
 pub(super) unsafe fn syscall(
     word: &AtomicU32,
     operation: libc::c_int,
@@ -121,7 +121,7 @@ pub(super) unsafe fn syscall(
 }
 
 thread_local! {
-    /// Thread ID of this thread; 0 if not read yet.
+    /// Thread ID of this thread, or 0 if it has not been read yet.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -141,8 +141,8 @@ fn ask() -> u32 {
         NUMBER.set(0);
     }
     static AT_FORK: Once = Once::new();
-    // SAFETY: the handler writes to a thread-local without a destructor. The call fails only
-    // without memory.
+    // SAFETY: the handler writes to a thread-local without a destructor. The call fails only if no
+    // memory is available.
     AT_FORK.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(forget));
     });

@@ -23,7 +23,7 @@ pub struct PthreadMonitor<T> {
 // SAFETY: the value moves between threads together with the lock, and only one thread holds it at a
 // time.
 unsafe impl<T: Send> Send for PthreadMonitor<T> {}
-// SAFETY: as above; the condition variable is designed for sharing.
+// SAFETY: as above, and the condition variable is designed for sharing.
 unsafe impl<T: Send> Sync for PthreadMonitor<T> {}
 
 impl<T> PthreadMonitor<T> {
@@ -53,15 +53,16 @@ impl<T> PthreadMonitor<T> {
         })
     }
 
-    /// Wakes one thread that waits for the condition, if there is one. The caller need not hold the
-    /// lock.
+    /// Wakes one thread that is waiting for the condition, if there is one. The caller need not
+    /// hold the lock.
     #[inline]
     pub fn notify_one(&self) {
-        // SAFETY: an initialised condition variable that does not move; the call does not fail.
+        // SAFETY: the condition variable is initialised and does not move, so the call does not
+        // fail.
         unsafe { libc::pthread_cond_signal(self.condition.get()) };
     }
 
-    /// Wakes all threads that wait for the condition.
+    /// Wakes all threads that are waiting for the condition.
     #[inline]
     pub fn notify_all(&self) {
         // SAFETY: as in `notify_one`.
@@ -71,7 +72,7 @@ impl<T> PthreadMonitor<T> {
 
 impl<T> Drop for PthreadMonitor<T> {
     fn drop(&mut self) {
-        // SAFETY: no borrow remains, so no thread waits.
+        // SAFETY: no borrow remains, so no thread is waiting.
         unsafe { libc::pthread_cond_destroy(self.condition.get()) };
     }
 }
@@ -128,8 +129,8 @@ impl<T> DerefMut for PthreadMonitorGuard<'_, T> {
 impl<T> Drop for PthreadMonitorGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a guard exists only if this thread holds the lock, and it does not leave the
-        // thread.
+        // SAFETY: a guard exists only if this thread holds the lock, and the guard does not leave
+        // the thread.
         unsafe { self.monitor.mutex.unlock() };
     }
 }

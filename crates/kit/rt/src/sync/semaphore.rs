@@ -12,7 +12,7 @@ use crate::Error;
 /// A semaphore for the threads of this process (`sem_overview(7)`).
 pub struct Semaphore(Box<UnsafeCell<MaybeUninit<libc::sem_t>>>);
 
-// SAFETY: designed for sharing between threads.
+// SAFETY: a semaphore is designed for sharing between threads.
 unsafe impl Send for Semaphore {}
 // SAFETY: as above.
 unsafe impl Sync for Semaphore {}
@@ -24,7 +24,7 @@ impl Semaphore {
     /// Returns [`Error::Os`] for a count above SEM_VALUE_MAX (2^31 - 1).
     pub fn new(count: u32) -> Result<Self, Error> {
         let semaphore = Box::new(UnsafeCell::new(MaybeUninit::uninit()));
-        // SAFETY: new memory for the call to initialise.
+        // SAFETY: the call initialises new memory.
         if unsafe { libc::sem_init(semaphore.get().cast(), 0, count) } != 0 {
             let what = format!("a count of {count}");
             return Err(Error::os("sem_init", what, io::Error::last_os_error()));
@@ -38,7 +38,7 @@ impl Semaphore {
     /// Returns [`Error::Os`] if the counter is at its maximum.
     #[inline]
     pub fn post(&self) -> Result<(), Error> {
-        // SAFETY: an initialised semaphore that does not move.
+        // SAFETY: the semaphore is initialised and does not move.
         match unsafe { libc::sem_post(self.0.get().cast()) } {
             0 => Ok(()),
             _ => Err(failed("sem_post")),
@@ -51,7 +51,7 @@ impl Semaphore {
     /// Returns [`Error::Os`] only on a programming error.
     #[inline]
     pub fn wait(&self) -> Result<Waited, Error> {
-        // SAFETY: an initialised semaphore that does not move.
+        // SAFETY: the semaphore is initialised and does not move.
         if unsafe { libc::sem_wait(self.0.get().cast()) } == 0 {
             return Ok(Waited::Woken);
         }
@@ -66,7 +66,7 @@ impl Semaphore {
 
 impl Drop for Semaphore {
     fn drop(&mut self) {
-        // SAFETY: no borrow remains, so no thread waits.
+        // SAFETY: no borrow remains, so no thread is waiting.
         unsafe { libc::sem_destroy(self.0.get().cast()) };
     }
 }

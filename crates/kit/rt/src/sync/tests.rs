@@ -1,4 +1,4 @@
-//! Guarantees of the locks, on real threads.
+//! Tests of what the locks guarantee, with real threads.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,8 @@ fn mutex_admits_single_thread() {
                 scope.spawn(|| {
                     for _ in 0..2_000 {
                         let mut value = mutex.lock().unwrap();
-                        // Read and write separately: two threads at a time would lose updates.
+                        // Read and write in separate steps, so that updates would be lost if two
+                        // threads held the lock at once.
                         let read = *value;
                         std::hint::black_box(&mut value);
                         *value = read + 1;
@@ -120,7 +121,7 @@ fn a_monitor_excludes_and_wakes_all() {
             scope.spawn(|| {
                 let mut guard = monitor.lock().unwrap();
                 guard.0 += 1;
-                // All threads arrive and are released at once.
+                // All threads arrive and are released at the same time.
                 while guard.0 <= THREADS {
                     guard.wait().unwrap();
                 }
@@ -191,7 +192,8 @@ fn the_highest_priority_is_notified_first() {
             })
             .collect();
         for count in 0..3 {
-            // Waiters notified earlier have released the lock; the others sleep by now.
+            // The waiters notified earlier have released the lock, and the others are asleep by
+            // now.
             loop {
                 thread::sleep(std::time::Duration::from_millis(5));
                 let mut guard = monitor.lock().unwrap();

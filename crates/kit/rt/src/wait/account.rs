@@ -103,7 +103,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the expirations are grouped, `n` of them cover exactly the deadlines up to
+        /// No matter how the expirations are grouped, `n` of them cover exactly the deadlines up to
         /// `first + (n - 1) * interval`.
         #[test]
         fn bundles_add_up(
@@ -126,7 +126,8 @@ mod tests {
             }
         }
 
-        /// Catching up covers the last expiration at or before now, and not the next one.
+        /// Catching up includes the last expiration at or before the current time, but not the next
+        /// one.
         #[test]
         fn catching_up_is_never_early(
             first in 1..u64::MAX / 4,

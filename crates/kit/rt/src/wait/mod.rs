@@ -22,13 +22,13 @@ pub enum Wake {
 
 /// Waits for one deadline after another.
 ///
-/// Create each kind in the thread that waits with it. A wait that is on time makes exactly one
-/// system call, and no wait allocates. [`Wake::Due`] never comes before the deadline. A deadline in
-/// the past returns at once.
+/// Create a wait in the thread that uses it. A wait that begins before its deadline makes exactly
+/// one system call, and no wait allocates memory. [`Wake::Due`] never comes before the deadline. A
+/// deadline in the past returns at once.
 ///
 /// SIGSTOP and SIGCONT can end a wait as interrupted even though no handler ran (`signal(7)`).
 pub trait PeriodicWait {
-    /// Waits until `deadline`, an instant of the clock that the wait was created with, or until a
+    /// Waits until `deadline`, an instant on the clock that the wait was created with, or until a
     /// signal handler has run.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use crate::{Clock, Error, Instant};
 /// `clock_nanosleep(2)` with TIMER_ABSTIME: the simplest way, and on most machines the one with the
 /// lowest latency. Accepts any deadlines in any order.
 ///
-/// In a thread with a normal policy, the kernel adds the timer slack, 50 us by default
-/// (`PR_SET_TIMERSLACK`, `prctl(2)`); not in a real-time thread.
+/// For a thread with a normal policy, the kernel adds the timer slack, 50 us by default
+/// (`PR_SET_TIMERSLACK`, `prctl(2)`). It does not do so for a real-time thread.
 #[derive(Debug)]
 pub struct Nanosleep {
     clock: Clock,
@@ -36,8 +36,9 @@ impl Nanosleep {
         }
     }
 
-    /// Sleeps for `duration` from now, or until a signal handler has run: a sleep without
-    /// TIMER_ABSTIME. A loop of such sleeps drifts by the duration of each iteration.
+    /// Sleeps for `duration` from now, or until a signal handler has run. This is a sleep without
+    /// TIMER_ABSTIME. A loop of such sleeps drifts: each iteration adds the time that it takes in
+    /// addition to the sleep.
     ///
     /// # Errors
     /// Returns [`Error::Os`] only on a programming error.

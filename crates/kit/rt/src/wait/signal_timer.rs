@@ -18,10 +18,10 @@ use crate::{Clock, Error, Instant, current_tid};
 /// A `timer_create(2)` timer that expires at `first` and every `interval` after it. It signals the
 /// thread that created it, which waits for the signal with `rt_sigtimedwait(2)`.
 ///
-/// The signal is SIGRTMAX-3, blocked in this thread while the timer lives. A thread has at most one
-/// such timer, which stays in the thread.
+/// The signal is SIGRTMAX-3, which is blocked in this thread until the timer is dropped. A thread
+/// can have at most one such timer, which cannot leave the thread.
 ///
-/// Deadlines are the expirations of the timer, as with [`crate::TimerFd`].
+/// The deadlines are the expirations of the timer, as with [`crate::TimerFd`].
 ///
 /// ```compile_fail
 /// fn sent_to_another_thread<T: Send>() {}
@@ -32,11 +32,11 @@ pub struct SignalTimer {
     clock: Clock,
     timer: libc::timer_t,
     signals: libc::sigset_t,
-    /// Returned with each signal of this timer.
+    /// A value that the kernel returns with each signal of this timer.
     identity: usize,
     account: Account,
     was_blocked: bool,
-    /// The signal is delivered to the thread that created it: not Send.
+    /// The signal is delivered to the thread that created this value, so this type is not `Send`.
     _stays: PhantomData<*mut ()>,
 }
 
@@ -141,8 +141,8 @@ impl SignalTimer {
         Err(Error::os("timer_settime", what, io::Error::last_os_error()))
     }
 
-    /// Receives one signal. Does not use the C library's function, because musl's continues after
-    /// EINTR.
+    /// Receives one signal. Does not use the C library's function, because that of musl continues
+    /// to wait after EINTR.
     #[inline]
     fn receive(&self, timeout: *const libc::timespec) -> io::Result<TimerSignal> {
         let mut info = MaybeUninit::<TimerSignal>::zeroed();
@@ -160,15 +160,15 @@ impl SignalTimer {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: numbers and a pointer that is never dereferenced; any bits, including zeroes, are
-        // valid.
+        // SAFETY: the type consists of integers and a pointer that is never dereferenced, so any
+        // bits, including all zeroes, are valid.
         Ok(unsafe { info.assume_init() })
     }
 }
 
 /// Creates the timer, which signals only the calling thread.
 fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
-    // SAFETY: all zeroes is a valid sigevent.
+    // SAFETY: all zero bytes are a valid sigevent.
     let mut event = unsafe { MaybeUninit::<libc::sigevent>::zeroed().assume_init() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = signal();
@@ -177,8 +177,8 @@ fn create(clock: Clock, identity: usize) -> Result<libc::timer_t, Error> {
         sival_ptr: ptr::without_provenance_mut(identity),
     };
     let mut timer = MaybeUninit::<libc::timer_t>::uninit();
-    // SAFETY: `event` is complete. The call writes to `timer` if it succeeds, and only then is it
-    // read.
+    // SAFETY: `event` is complete. The call writes to `timer` if it succeeds, and `timer` is read
+    // only in that case.
     let result = unsafe { libc::timer_create(clock.id(), &raw mut event, timer.as_mut_ptr()) };
     if result == 0 {
         // SAFETY: initialised by the call.
@@ -237,7 +237,7 @@ impl Drop for SignalTimer {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // A pending signal would kill the process once it is unblocked.
+        // A signal that is still pending would kill the process once it is unblocked.
         while !self.was_blocked && self.receive(&raw const at_once).is_ok() {}
         unblock(self.was_blocked);
         IN_USE.set(false);

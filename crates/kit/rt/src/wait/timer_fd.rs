@@ -15,9 +15,9 @@ use crate::{Clock, Error, Instant};
 
 /// A blocking `timerfd_create(2)` timer that expires at `first` and every `interval` after it.
 ///
-/// Deadlines are the expirations of the timer, `first + n * interval`, in ascending order; a
-/// deadline between two of them is rounded up. Expirations of deadlines that the caller skipped are
-/// read and counted, but never end a wait for a later deadline.
+/// The deadlines are the expirations of the timer, `first + n * interval`, in ascending order. A
+/// deadline between two expirations is rounded up. Expirations of deadlines that the caller skipped
+/// are read and counted, but never end a wait for a later deadline.
 #[derive(Debug)]
 pub struct TimerFd {
     fd: OwnedFd,
