@@ -478,7 +478,7 @@ mod tests {
                 .count(),
             1
         );
-        assert!(text(&[Some(UnseenTheft::Smi)]).contains("management interrupts is unknown"));
+        assert!(text(&[Some(UnseenTheft::Smi)]).contains("management interrupts cannot be"));
         assert!(!text(&[None, None]).contains("hypervisor"));
     }
 

@@ -76,7 +76,10 @@ fn what_does_not_fit_is_refused() {
         "{error}"
     );
     let error = refused(&[], fifo(2));
-    assert!(error.contains("--priority 3 or more, not 2"), "{error}");
+    assert!(
+        error.contains("--priority 3 or higher instead of 2"),
+        "{error}"
+    );
     let error = refused(&[("spin", "10ms")], fifo(50));
     assert!(error.contains("at least 20.2 ms"), "{error}");
     let error = refused(&[("interval", "600ms")], fifo(50));
