@@ -468,8 +468,7 @@ void punctual_monitor_drop(punctual_monitor_h handle);
 //
 // # Safety
 // `storage` is NULL or points to a punctual_monitor_t, and `handle` points to writable memory.
-int punctual_monitor_new(punctual_monitor_t *storage,
-                         punctual_monitor_h *handle);
+int punctual_monitor_new(punctual_monitor_t *storage, punctual_monitor_h *handle);
 
 // Waits until the lock is free and takes it. Errors: EDEADLK if this thread already holds it.
 //
@@ -532,7 +531,8 @@ int punctual_periodic_new(punctual_periodic_t *storage,
 // # Safety
 // No other thread uses the loop `handle`, and `job` points to a structure that begins with its
 // size.
-int punctual_periodic_wait(punctual_periodic_h_ref handle, punctual_job_t *job);
+int punctual_periodic_wait(punctual_periodic_h_ref handle,
+                           punctual_job_t *job);
 
 // Writes the counts of the periods so far.
 //

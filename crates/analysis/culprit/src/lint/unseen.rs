@@ -40,7 +40,7 @@ pub(crate) enum Unseen {
 }
 
 const NOT_SEEN_WAITING: &str =
-    "/proc shows the stack pointer only during a wait in a system call, and no wait was seen";
+    "the stack pointer is visible only during a wait in a system call, and no wait was seen";
 
 #[cfg(test)]
 mod tests {
@@ -58,7 +58,7 @@ mod tests {
             (Fact("permission denied".to_owned()), "permission denied"),
             (
                 stack(None),
-                "the stack of motion (7) is unknown: /proc shows the stack pointer only during a \
+                "the stack of motion (7) is unknown: the stack pointer is visible only during a \
                  wait in a system call, and no wait was seen",
             ),
             (

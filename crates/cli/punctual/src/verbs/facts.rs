@@ -29,7 +29,7 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// Size limit of a file with facts. For a machine with 512 CPUs, such a file has a few megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Save this machine's state, or compare the machines of two recordings
+/// Save this machine's state, or compare two recordings' states
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
 enum Facts {

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   punctual check --period 1ms --budget 100us   Is this machine fit for my loop?
   punctual measure timer -D 60s --load farm    Measure latency under load
-  punctual doctor                              What costs latency on this machine, and why?";
+  punctual doctor                              What costs latency here, and why?";
 
 /// Returns the template for the help of the whole command line, in the syntax of clap.
 pub(super) fn template(command: &Command) -> String {

@@ -106,6 +106,11 @@ impl Counted {
                 });
             }
         }
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min > max
+        {
+            return Err(Malformed::MinimumAboveMaximum { min, max });
+        }
         let min = self.min.map_or(first.unwrap_or(0), |min| min.0) as f64;
         // `max` is rounded down, but the mean may be exact, so it can be up to one unit above
         // `max`.

@@ -167,6 +167,8 @@ pub(crate) enum Malformed {
     MinimumBesideRows { min: Nanos, row: Nanos },
     #[error("the maximum, {max}, is not in the last filled row, {row}")]
     MaximumBesideRows { max: Nanos, row: Nanos },
+    #[error("the minimum, {min}, is above the maximum, {max}")]
+    MinimumAboveMaximum { min: Nanos, max: Nanos },
     #[error("the mean, {0}, is not between the minimum and the maximum")]
     MeanOutside(Nanos),
     #[error("the figures of this line contradict each other or the figures of the run")]

@@ -123,6 +123,24 @@ fn one_row_says_how_it_was_taken() {
     );
 }
 
+/// Found by fuzzing: both figures are in the only row, which is 14 µs wide.
+#[test]
+fn minimum_above_maximum_is_refused() {
+    let text = "# RTLA timerlat histogram\n# Time unit is microseconds (us)\n\
+                # Duration:   0 00:00:01\nIndex   IRQ-001   Thr-001\n\
+                6             1         0\n20            0         1\n\
+                over:         0         0\ncount:        1         1\n\
+                min:          7        20\navg:          7        20\n\
+                max:          6        20\n";
+    let error = refused(&TIMERLAT, text.as_bytes());
+    assert!(
+        error.contains("7.00 µs, is above the maximum, 6.00 µs"),
+        "{error}"
+    );
+    let sound = text.replace("max:          6", "max:          7");
+    assert!(read_text(&TIMERLAT, &sound).is_ok());
+}
+
 #[test]
 fn rtla_error_names_its_line() {
     let with = |from: &str, to: &str| {
