@@ -20,7 +20,7 @@ const LIFE: Duration = Duration::from_secs(30 * 60);
 
 /// Longest silence on the console. A machine that is silent for longer counts as hanging. The limit
 /// is longer than that of a test program, because a single test may use all of that time.
-const SILENCE: Duration = Duration::from_secs(600);
+const SILENCE: Duration = Duration::from_secs(900);
 
 /// Boots the machine, follows its console, and makes sure that it ends.
 pub(crate) fn run(
