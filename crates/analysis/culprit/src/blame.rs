@@ -1,4 +1,4 @@
-//! Sums the stretches of a late reaction into shares.
+//! Sums the segments of a late reaction into shares.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::walk::walk;
 pub struct Found {
     /// Causes of the latency, with their shares.
     pub blame: Blame,
-    /// Stretches of the latency, one per cause, in order of time. They have no gaps between them,
+    /// Segments of the latency, one per cause, in order of time. They have no gaps between them,
     /// and none is empty.
     pub segments: Vec<Segment>,
 }
@@ -62,7 +62,7 @@ pub fn find(window: &Window) -> Found {
 /// Maximum number of sources with separate shares. Further sources are summed by kind.
 const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
-/// Adds up the stretches of each source to one share. The shares are in order of first appearance.
+/// Adds up the segments of each source to one share. The shares are in order of first appearance.
 fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let mut before: Option<usize> = None;
@@ -77,7 +77,7 @@ fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
         if found.is_none() {
             sums.push(Sum::new(source));
         }
-        // A stretch with the same source as the one before it is not a new occurrence, even if its
+        // A segment with the same source as the one before it is not a new occurrence, even if its
         // detail differs.
         sums[at].add(stretch, before != Some(at));
         before = Some(at);

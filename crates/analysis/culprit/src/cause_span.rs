@@ -1,9 +1,9 @@
-//! Stretches of a late reaction.
+//! Segments of a late reaction.
 
 use punctual_model::cause::Cause;
 use punctual_model::{Nanos, Segment};
 
-/// A stretch of time that is attributed to one cause.
+/// A segment of time that is attributed to one cause.
 #[derive(Clone, Debug)]
 pub(crate) struct CauseSpan {
     pub(crate) from: Nanos,
@@ -21,7 +21,7 @@ impl CauseSpan {
         self.to - self.from
     }
 
-    /// Returns the stretch as a segment of a plot.
+    /// Returns the segment as a segment of a plot.
     pub(crate) fn segment(self) -> Segment {
         Segment {
             from: self.from,
@@ -33,7 +33,7 @@ impl CauseSpan {
     }
 }
 
-/// Merges neighbouring stretches that have the same cause and CPU.
+/// Merges neighbouring segments that have the same cause and CPU.
 pub(crate) fn merged(stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let mut merged: Vec<CauseSpan> = Vec::new();
     for stretch in stretches {

@@ -1,4 +1,4 @@
-//! Determines the cause of a stretch of time.
+//! Determines the cause of a segment of time.
 
 use punctual_model::cause::{
     Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Unknown,

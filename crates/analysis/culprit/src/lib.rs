@@ -19,13 +19,13 @@
 //! victim during that time, on the CPU that mattered: first the CPU of its timer interrupt, then
 //! the CPU that it waited for.
 //!
-//! The stretches cover the time from expected to actual without gaps or overlaps, so their lengths
+//! The segments cover the time from expected to actual without gaps or overlaps, so their lengths
 //! add up to the latency for any stream of events. A stream that contradicts itself can produce a
 //! wrong name, but never a wrong sum.
 //!
 //! # Causes are data
 //! A cause is an enum with its data ([`punctual_model::cause`]), chosen in `judge`. Neighbouring
-//! stretches with equal causes are merged. A recording keeps the causes; only the model turns them
+//! segments with equal causes are merged. A recording keeps the causes; only the model turns them
 //! into text, when they are shown.
 //!
 //! # Stolen time

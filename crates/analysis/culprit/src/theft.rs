@@ -1,7 +1,7 @@
 //! Time that a hypervisor or the firmware took while something else appeared to be running.
 //!
 //! No event shows stolen time: the thread or handler that was current before and after it seems to
-//! have run for longer. So each stretch that is charged to running code is checked against the
+//! have run for longer. So each segment that is charged to running code is checked against the
 //! counters. Proven stolen time becomes a share of its own. If the counters do not settle the
 //! question, one share states both hypotheses. If the counters would not show stolen time at all,
 //! the share is flagged.
@@ -15,7 +15,7 @@ use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual,
 
 use crate::cause_span::CauseSpan;
 
-/// Stretches of running code without an event are checked if they are longer than this.
+/// Segments of running code without an event are checked if they are longer than this.
 const QUIET: Nanos = Nanos::from_micros(10);
 
 /// Maximum distance between two counter readings. Readings further apart do not apply to a late
@@ -29,7 +29,7 @@ const FAR_LONGER: u64 = 3;
 /// Minimum number of runs of a handler for a 99.9th percentile.
 const ENOUGH_RUNS: u64 = 1_000;
 
-/// Splits the stretches that are charged to running code. Does not change the total length.
+/// Splits the segments that are charged to running code. Does not change the total length.
 pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
     for event in &window.events {
@@ -78,7 +78,7 @@ fn runs(cause: &Cause) -> bool {
     }
 }
 
-/// Splits a stretch at the events of its CPU and judges each piece separately, because stolen time
+/// Splits a segment at the events of its CPU and judges each piece separately, because stolen time
 /// lies between two events. `times`: times of these events, in ascending order.
 fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec<CauseSpan>) {
     let CauseSpan { from, to, .. } = *stretch;
@@ -220,7 +220,7 @@ impl Theft {
 /// Returns the minimum and maximum stolen time in a span, from the counter increases that overlap
 /// it.
 fn bounds(count: &StealCount, (from, to): (Nanos, Nanos)) -> (Nanos, Nanos) {
-    // The true stolen time differs from an increase by less than one step.
+    // The counter is rounded to whole steps, so each increase is inexact by up to one step.
     let unsure = count.step.saturating_sub(Nanos(1));
     let (mut least, mut most) = (Nanos::ZERO, Nanos::ZERO);
     for rise in touching(count, (from, to)) {

@@ -15,7 +15,7 @@ use crate::cause_span::{CauseSpan, merged};
 /// `sched_cfs_bandwidth_slice_us`, 5 ms).
 const SLICE: Nanos = Nanos::from_millis(5);
 
-/// Judges the stretches after the victim became runnable again, using the counters of its control
+/// Judges the segments after the victim became runnable again, using the counters of its control
 /// groups. Does not change the total length.
 pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     if !window.evidence.throttles.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<Cause
     merged(stretches)
 }
 
-/// Splits the stretch that contains a time at that time.
+/// Splits the segment that contains a time at that time.
 fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
     let cut = |one: CauseSpan| {
         if one.from < at && at < one.to {
@@ -66,7 +66,7 @@ fn waits(stretches: &[CauseSpan]) -> Vec<Range<usize>> {
     waits
 }
 
-/// Judges the part of a wait that a throttle may have caused: the stretches without a running
+/// Judges the part of a wait that a throttle may have caused: the segments without a running
 /// thread of the throttled groups.
 fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     let inside = &window.evidence.in_group;

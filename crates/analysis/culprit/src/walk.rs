@@ -13,7 +13,7 @@ use crate::timeline::{TimelineEvent, timeline_events};
 use crate::victim::{State, Why};
 use crate::{theft, throttle};
 
-/// Returns the stretches from the expected time to the actual one, in order, without gaps between
+/// Returns the segments from the expected time to the actual one, in order, without gaps between
 /// them and without empty ones. Also returns the last migration of the victim since it was due: the
 /// old and the new CPU.
 pub(crate) fn walk(window: &Window) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
@@ -47,7 +47,7 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, 
     (judged(window, stretches), scene.moved)
 }
 
-/// Applies counters to the stretches: first those of control groups, then those of stolen time.
+/// Applies counters to the segments: first those of control groups, then those of stolen time.
 fn judged(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let throttled = throttle::judge(window, stretches);
     merged(theft::judge(window, throttled))

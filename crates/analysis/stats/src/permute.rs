@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn figures_are_judged_together() {
-        // A second figure in the same order does not change the p-value. A figure in a different
-        // order doubles it.
+        // If a second figure ranks the runs in the same order, the p-value does not change. If it
+        // ranks them differently, the p-value doubles.
         let one = figure(&[1., 2., 3., 4.], &[5., 6., 7., 8.]);
         let found = test(&[one.clone(), one.clone()], [4, 4], 1);
         assert_eq!(found.adjusted, [Some(2.0 / 70.0); 2]);

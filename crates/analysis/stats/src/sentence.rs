@@ -27,7 +27,7 @@ pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
         for one in &channel.rates {
             let name = match one.from_ns {
                 None => format!("missed periods{place}"),
-                Some(limit) => format!("samples from {limit} on{place}"),
+                Some(limit) => format!("samples of {limit} or more{place}"),
             };
             let happens = one.baseline.is_some_and(|rate| rate.count > 0)
                 || one.candidate.is_some_and(|rate| rate.count > 0);

@@ -33,7 +33,7 @@ pub const ROLES: [(Role, &str, &str); 6] = [
     (
         Role::Network,
         "network",
-        "packets that arrive by interrupt and need a quick answer",
+        "packets that arrive by interrupt and need a quick response",
     ),
     (
         Role::Trading,

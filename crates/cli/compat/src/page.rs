@@ -68,8 +68,8 @@ pub const COMMON: &[Difference] = &[
     Difference {
         what: "Each run is stored as a recording, unless `PUNCTUAL_STORE=none` is set. `punctual \
             list`, `show`, `plot` and `report` therefore also work on the results of an old \
-            script. If the store cannot be written, a message on stderr reports it; nothing else \
-            changes.",
+            script. If the store cannot be written, a message on stderr reports the error, and the \
+            run continues.",
         why: "The results remain available after the terminal is closed.",
     },
 ];

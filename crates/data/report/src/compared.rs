@@ -90,7 +90,7 @@ pub(crate) fn later(channel: &Channel) -> Option<String> {
 
 /// Returns how the intervals and p values were computed.
 pub(crate) fn method(comparison: &Comparison) -> String {
-    let maxima = "maxima are not compared, because they vary as much between runs on one machine";
+    let maxima = "maxima are not compared, because they vary too much between runs on one machine";
     let first = comparison
         .channels
         .iter()

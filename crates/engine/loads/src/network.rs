@@ -35,7 +35,7 @@ parameters! {
     ).or("both");
     PAIRS: u64 = Typed::count(
         "pairs",
-        "Number of pairs of a sender and a receiver",
+        "Number of sender and receiver pairs",
         1..=1024,
     ).or("2");
     SIZE: u64 = Typed::count("size", "Bytes per send", 1..=65_507).or("1400");

@@ -265,7 +265,7 @@ impl Ageing {
             .by
             .saturating_add(before.map_or(SignedDuration::ZERO, |one| one.by));
         if by.abs() <= TOLERANCE {
-            return Some("old data is removed again: the clock is correct again".to_owned());
+            return Some("removal of old data continues: the clock is correct again".to_owned());
         }
         let said = format!(
             "old data is not removed: {}. Removal starts again when the clock agrees with NTP, \
@@ -289,7 +289,7 @@ impl Ageing {
             (false, false) => return None,
         };
         self.suspended = None;
-        Some(format!("old data is removed again: {why}"))
+        Some(format!("removal of old data continues: {why}"))
     }
 }
 

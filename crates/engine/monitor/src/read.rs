@@ -209,7 +209,7 @@ impl Reader<'_> {
             "max_latency" => series.max_latency = Some(self.at_least(value, Nanos(1))?),
             "samples" => {
                 let DeValue::Boolean(samples) = value.get_ref() else {
-                    return Err(wrong("samples is true or false".to_owned()));
+                    return Err(wrong("samples must be true or false".to_owned()));
                 };
                 series.samples = *samples;
             }
@@ -264,7 +264,7 @@ impl Reader<'_> {
         let mut given = Vec::new();
         if let Some(value) = value {
             let DeValue::Table(table) = value.get_ref() else {
-                let message = "parameters are a table: { interval = \"200us\" }";
+                let message = "parameters must be a table: { interval = \"200us\" }";
                 return Err(self.error(value.span(), message));
             };
             for (key, value) in table {
@@ -298,7 +298,7 @@ impl Reader<'_> {
     }
 
     fn times(&self, value: &Value<'_>) -> Result<Vec<Time>, PlanError> {
-        let example = "times of day are a list: [\"07:10\", \"19:10\"]";
+        let example = "times of day must be a list: [\"07:10\", \"19:10\"]";
         let mut times = Vec::new();
         for value in self.list(value, example)? {
             let text = self.word(value)?;
@@ -428,7 +428,7 @@ impl Reader<'_> {
     fn word<'v>(&self, value: &'v Value<'_>) -> Result<&'v str, PlanError> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text),
-            _ => Err(self.error(value.span(), "this is a text in quotes")),
+            _ => Err(self.error(value.span(), "this must be a text in quotes")),
         }
     }
 

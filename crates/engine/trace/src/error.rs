@@ -271,7 +271,7 @@ pub enum WatchError {
     )]
     Refused(String),
     /// The counts made by the BPF programs could not be read.
-    #[error("the counts of the BPF programs could not be read: {0}")]
+    #[error("the counters of the BPF programs could not be read: {0}")]
     Read(#[from] aya::maps::MapError),
     /// Neither BPF programs nor trace events are available.
     #[error("wake-ups cannot be watched: BPF: {programs}; trace events: {events}")]

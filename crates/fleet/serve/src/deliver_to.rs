@@ -42,7 +42,7 @@ pub(crate) fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
         })
         .collect();
     if certificates.is_empty() {
-        return Err(cannot("no certificate is in it".to_owned()));
+        return Err(cannot("it contains no certificate".to_owned()));
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     Ok(TlsConfig::builder()

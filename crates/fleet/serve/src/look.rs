@@ -98,7 +98,7 @@ impl ViewParams {
         let (from, to) = (time(&self.from, false)?, time(&self.to, true)?);
         let threshold = threshold(&self.threshold)?;
         let trends = app.config.trends.0.as_ref();
-        let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+        let trends = trends.ok_or_else(|| Problem::not_found("this server has no series"))?;
         let (trend, mut runs) = trends.trend(&self.series())?;
         if from.is_none() && to.is_none() && threshold.is_none() {
             return Ok((trend, runs));

@@ -27,7 +27,7 @@ use crate::cause_span::CauseSpan;
 use split::Split;
 use tracks::{Phase, Tracks};
 
-/// Returns the stretches from release to completion, in order. There are no gaps between them, and
+/// Returns the segments from release to completion, in order. There are no gaps between them, and
 /// none is empty.
 pub(crate) fn walk(window: &Window) -> Vec<CauseSpan> {
     let events = sorted(window);

@@ -1,4 +1,4 @@
-//! Splits a job into stretches, each with its cause.
+//! Splits a job into segments, each with its cause.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ const FUTEX_OPERATION: u64 = 0x7f;
 /// FUTEX_LOCK_PI2.
 const LOCKS: [u64; 3] = [0, 6, 13];
 
-/// A job and its stretches.
+/// A job and its segments.
 pub(crate) struct Split<'a> {
     window: &'a Window,
     tracks: &'a Tracks,

@@ -476,7 +476,7 @@ impl Tracks {
     }
 }
 
-/// Splits a stretch of time at the boundaries of consecutive spans. `make` gets `None` for the
+/// Splits a segment of time at the boundaries of consecutive spans. `make` gets `None` for the
 /// gaps.
 fn cover<S, T>(
     spans: &[S],

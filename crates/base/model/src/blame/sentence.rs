@@ -106,7 +106,7 @@ fn brief(share: &Share) -> String {
         ShareKind::ReturnToUser => format!("{ns} return to user space"),
         ShareKind::TimerLate => format!("{ns} until the timer's interrupt"),
         ShareKind::Unexplained => format!("{ns} unexplained: {who}"),
-        ShareKind::TimerSlack => format!("{ns} slack of its timer"),
+        ShareKind::TimerSlack => format!("{ns} of timer slack"),
         ShareKind::Silence => format!("{ns} untraced gap"),
         ShareKind::PageFault => format!("{ns} {who}"),
         ShareKind::OwnWork => format!("{ns} its own work"),

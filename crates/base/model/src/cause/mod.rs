@@ -1,4 +1,4 @@
-//! Cause of a stretch of time, as data. A cause contains every name that its description needs, so
+//! Cause of a segment of time, as data. A cause contains every name that its description needs, so
 //! that the description depends on no other data. `describe` and `sentence` turn it into text.
 
 mod awaited;
@@ -16,11 +16,11 @@ pub use awaited::{Awaited, Device, Leaf, Wait};
 pub use kind::{ShareKind, UnseenTheft};
 pub use words::CauseWords;
 
-/// Cause of a stretch of time, with details.
+/// Cause of a segment of time, with details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub struct Cause {
-    /// The thread, handler or activity that took the time. Stretches with the same source are added
+    /// The thread, handler or activity that took the time. Segments with the same source are added
     /// up to one share.
     pub source: Source,
     /// How the time was spent.
@@ -219,7 +219,7 @@ pub enum Thief {
     Either,
 }
 
-/// Increases of counters around a stretch of time. A value is absent if it provides no information.
+/// Increases of counters around a segment of time. A value is absent if it provides no information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counted {
     /// Increase of the steal time.
@@ -278,7 +278,7 @@ pub enum Limit {
     Quota(Option<String>),
 }
 
-/// Reason why the cause of a stretch of time is unknown.
+/// Reason why the cause of a segment of time is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {

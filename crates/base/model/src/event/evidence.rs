@@ -232,7 +232,7 @@ pub struct Usual {
 }
 
 /// A rise of a control group's throttling counters (`cpu.stat`) between two readings. The kernel
-/// counts a throttling when it ends.
+/// increments the counters when the throttling ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Throttle {
     /// The path of the control group, as in /proc/PID/cgroup.

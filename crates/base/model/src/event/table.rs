@@ -109,7 +109,7 @@ event_kinds! { names =>
     says format!("interrupt {} begins", vector.name());
     <- IrqVectorEntry = "irq_vectors" "*_entry" .quiet(), "start of the timer interrupt", [],
         |_, vector| Some(EventKind::VectorEntry { vector: vector.clone() });
-    <- IpiEntry = "ipi" "ipi_entry" .same_as_before(), "start of another CPU's call", [],
+    <- IpiEntry = "ipi" "ipi_entry" .same_as_before(), "start of a call from another CPU", [],
         |_, _| Some(EventKind::VectorEntry { vector: Vector::Other("ipi".into()) });
 
     /// `irq_vectors:*_exit` (x86), `ipi:ipi_exit` (arm).
@@ -117,7 +117,7 @@ event_kinds! { names =>
     says format!("interrupt {} ends", vector.name());
     <- IrqVectorExit = "irq_vectors" "*_exit" .quiet(), "end of the timer interrupt", [],
         |_, vector| Some(EventKind::VectorExit { vector: vector.clone() });
-    <- IpiExit = "ipi" "ipi_exit" .same_as_before(), "end of another CPU's call", [],
+    <- IpiExit = "ipi" "ipi_exit" .same_as_before(), "end of a call from another CPU", [],
         |_, _| Some(EventKind::VectorExit { vector: Vector::Other("ipi".into()) });
 
     /// `nmi:nmi_handler`: written at the end of the handler, which took `delta`.
@@ -272,7 +272,7 @@ event_kinds! { names =>
         0 => "stops the tick".to_owned(),
         _ => format!("the tick goes on: {}", tick_dependencies(*dependency)),
     };
-    <- TickStop = "timer" "tick_stop" .full(), "why the tick goes on", ["success", "dependency"],
+    <- TickStop = "timer" "tick_stop" .full(), "why the tick continues", ["success", "dependency"],
         |f, _| Some(EventKind::TickStop { success: f.u32(0)? != 0, dependency: f.u32(1)? });
 
     /// `preemptirq:irq_disable`. The fields are addresses, not offsets.

@@ -416,8 +416,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     Difference {
         what: "The files of `--json` and `--histfile` are checked before the run, and written \
             completely or not at all. `-F` replaces only a named pipe.",
-        why: "A missing folder does not cost the results of a long run, and no other file is \
-            deleted.",
+        why: "The results of a long run are not lost if a folder is missing, and no other file is \
+              deleted.",
     },
     Difference {
         what: "The start times of the threads are spread over one interval, unless `-A` or \

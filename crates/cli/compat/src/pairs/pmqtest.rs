@@ -42,8 +42,9 @@ pub(crate) const TOOL: Tool = Tool {
         Difference {
             what: "With `-T`, the timeout starts at the time when the message is due. If a message \
                 is later than the timeout, the tool exits with status 1.",
-            why: "In the original, the receiver waits only while the sender sends. In punctual, it \
-                waits from the previous exchange on. The original reports success after a timeout.",
+            why: "In the original, the receiver waits only while the sender sends. In punctual, \
+                  the receiver waits from the end of the previous exchange. The original reports \
+                  success after a timeout.",
         },
         Difference {
             what: "With `-T` and `-f`, every cycle is completed. `TO` and `timeoutcount` show how \

@@ -21,7 +21,7 @@ pub(super) const VERB: Verb = Verb::new::<BundleFile>("bundle");
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
     causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \
-    the present state of this machine: hardware, settings, interrupts, modules, and the kernel's \
+    the current state of this machine: hardware, settings, interrupts, modules, and the kernel's \
     configuration, command line and log. Unreadable files are listed. Check the archive before you \
     send it: the log and the command line can contain names and addresses.";
 
@@ -98,9 +98,9 @@ fn machine<W: Write>(bundle: &mut Bundle<W>, recording: &Recording) -> Result<()
     let facts = host.facts();
     let same = punctual_host::fingerprint(&facts) == punctual_host::fingerprint(&recording.host);
     let about = if same {
-        "the machine's present state"
+        "the machine's current state"
     } else {
-        "the machine's present state; the machine or its settings differ from those of the \
+        "the machine's current state; the machine or its settings have changed since the \
          measurement"
     };
     bundle.put_json("machine/host.json", about, &facts)?;

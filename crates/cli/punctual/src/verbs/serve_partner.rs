@@ -26,7 +26,7 @@ impl Run for ServePartner {
     fn run(self, _: &Context) -> Result<Exit> {
         let input = io::BufReader::new(io::stdin());
         punctual_probes::serve_partner(&self.errand, input, &mut io::stdout())
-            .context("the parent of this half of a probe has ended")?;
+            .context("the process that started this half of the probe has ended")?;
         Ok(Exit::Done)
     }
 }

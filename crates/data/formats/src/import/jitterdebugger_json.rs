@@ -47,7 +47,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     let file = Object::root(source, &map);
     let version = file.count("version")?;
     if !(1..=3).contains(&version) {
-        let reason = format!("is {version}, but only the versions 1 to 3 can be read");
+        let reason = format!("is {version}, but only versions 1 to 3 can be read");
         return Err(file.bad("version", &reason));
     }
     let mut recording = blank(source, IMPORT.name, "jitterdebugger", "timer");

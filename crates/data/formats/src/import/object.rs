@@ -115,7 +115,7 @@ impl<'a, 's> Object<'a, 's> {
         let number = |value: &Value| {
             let number = value.as_f64().filter(|number| *number >= 0.0);
             number.ok_or_else(|| {
-                let reason = format!("is {}, not a number from 0 on", short(value));
+                let reason = format!("is {}, not a number of 0 or more", short(value));
                 self.bad(key, &reason)
             })
         };

@@ -156,7 +156,7 @@ pub fn interrupts(rows: &[InterruptRow]) -> Document {
     if hidden > 0 {
         let more = punctual_model::counted(hidden as u64, "more CPU", "more CPUs");
         blocks.push(Block::faint(format!(
-            "{more} with fewer interrupts: --json"
+            "{more} with fewer interrupts (shown by --json)"
         )));
     }
     Document::from_blocks(blocks)

@@ -75,7 +75,9 @@ impl Detector {
         control: &Control,
     ) -> Result<Measured, ProbeError> {
         let Some(mut recorder) = recorders.into_iter().next() else {
-            return Err(ProbeError::Unfit("no channel for the kernel's gaps".into()));
+            return Err(ProbeError::Unfit(
+                "the kernel's gaps have no channel".into(),
+            ));
         };
         let cost = SelfCost::measure(CLOCK);
         recorder.start(self.start);

@@ -41,7 +41,7 @@ parameters! {
     ).or("2");
     VIA: &'static str = Typed::choice(
         "via",
-        "How a thread takes its signal",
+        "How a thread receives its signal",
         &[
             ("sigwait", "the thread waits in sigwaitinfo"),
             ("handler", "a signal handler, while the thread waits in sigsuspend"),

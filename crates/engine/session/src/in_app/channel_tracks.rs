@@ -226,8 +226,8 @@ impl ChannelTracks {
             }
             if channel.torn {
                 warnings.push(format!(
-                    "{title} counted faster than punctual could read it: its counts may be \
-                     inaccurate by the samples of one reading"
+                    "{title} counted faster than punctual could read it: its counts may differ by \
+                     the number of samples in one reading"
                 ));
             }
             if channel.ring_dropped > 0 {

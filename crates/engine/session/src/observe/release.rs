@@ -72,7 +72,7 @@ pub(super) const DESCRIPTORS: [&str; 14] = [
 pub enum ReleaseError {
     /// There is no such kind.
     #[error(
-        "'{0}' is not a system call; use one of {names}, or the name of a system call",
+        "'{0}' is unknown: use one of {names}, or the name of a system call",
         names = names()
     )]
     Kind(String),
@@ -166,7 +166,7 @@ mod tests {
         for (text, error) in [
             (
                 "tea-break",
-                "'tea-break' is not a system call; use one of auto, timerfd, nanosleep, epoll, \
+                "'tea-break' is unknown: use one of auto, timerfd, nanosleep, epoll, \
                  futex, or the name of a system call",
             ),
             (

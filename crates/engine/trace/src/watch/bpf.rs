@@ -111,7 +111,7 @@ impl BpfWatch {
     fn count_from_now(programs: &mut Programs, notes: usize) -> Result<Notes, WatchError> {
         let open = Notes::map(programs.array("notes")?, notes).map_err(|error| {
             WatchError::Refused(format!(
-                "the notes of the BPF programs cannot be \
+                "the shared memory of the BPF programs cannot be \
                 mapped: {error}"
             ))
         })?;

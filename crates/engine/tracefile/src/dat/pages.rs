@@ -176,7 +176,7 @@ impl Chunks {
         let packed = u64::from(packed);
         if size as usize > most || at.saturating_add(packed) > end {
             return Ok(Err(format!(
-                "has an impossible size: {packed} bytes, {size} decompressed"
+                "has an invalid size: {packed} bytes, {size} decompressed"
             )));
         }
         self.packed.clear();

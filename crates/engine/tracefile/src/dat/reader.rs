@@ -249,7 +249,7 @@ fn kept(buffer: &Buffer, size: u64, left: &mut u64, head: &mut TraceHead) -> Vec
     }
     if let Some(Region { cpu, offset, size }) = refused {
         head.warnings.push(format!(
-            "skipped impossible data of CPU {cpu}: {size} bytes at byte {offset}"
+            "skipped invalid data of CPU {cpu}: {size} bytes at offset {offset}"
         ));
     }
     kept

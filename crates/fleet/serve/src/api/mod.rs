@@ -318,7 +318,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 Some(schema::<changes::ChangesJson>()),
             ),
             (400, "A parameter is wrong", FAILURE),
-            (404, "No series are served here", FAILURE),
+            (404, "This server has no series", FAILURE),
             (422, "The series cannot be judged", FAILURE),
         ],
     },

@@ -324,7 +324,7 @@ pub(super) async fn decide(
     };
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();
-        let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+        let trends = trends.ok_or_else(|| Problem::not_found("this server has no series"))?;
         let of = SeriesOf {
             series: form.series,
             machine: Some(form.machine).filter(|name| !name.is_empty()),

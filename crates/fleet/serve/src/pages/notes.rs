@@ -43,7 +43,7 @@ pub(super) async fn add(
     let path = trend_path(&of);
     app.work(move |app| {
         let trends = app.config.trends.0.as_ref();
-        let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+        let trends = trends.ok_or_else(|| Problem::not_found("this server has no series"))?;
         let noted = Noted {
             at,
             who: who.name().to_owned(),

@@ -100,7 +100,7 @@ fn listed(app: &Inner) -> Result<Markup, Problem> {
 
 fn across(app: &Inner, asked: &PageQuery) -> Result<Markup, Problem> {
     let trends = app.config.trends.0.as_ref();
-    let trends = trends.ok_or_else(|| Problem::not_found("no series are served here"))?;
+    let trends = trends.ok_or_else(|| Problem::not_found("this server has no series"))?;
     let own = all(app)?.into_iter().filter(|of| of.series == asked.name);
     let own: Vec<SeriesOf> = own.collect();
     if own.is_empty() {

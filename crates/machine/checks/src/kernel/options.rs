@@ -70,7 +70,7 @@ pub const OPTIONS: &[KernelOption] = &[
         option: "CONFIG_NO_HZ_FULL",
         wanted: Wanted::OnToSpin,
         why: "This option removes the tick from spinning threads, but adds accounting to each \
-              kernel entry and exit, which periodic threads make often.",
+              kernel entry and exit. Periodic threads enter the kernel often.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, Documentation/timers/no_hz.rst",
         stances: &[
             Stance {
@@ -138,14 +138,14 @@ pub const OPTIONS: &[KernelOption] = &[
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_ONDEMAND",
         why: "With this governor, the frequency and therefore the latency depend on the load. A \
-              program may select this governor without being asked.",
+              program can switch to this governor at any time.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },
     KernelOption {
         option: "CONFIG_CPU_FREQ_GOV_CONSERVATIVE",
         why: "With this governor, the frequency and therefore the latency depend on the load. A \
-              program may select this governor without being asked.",
+              program can switch to this governor at any time.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },
@@ -154,7 +154,7 @@ pub const OPTIONS: &[KernelOption] = &[
         // These options in drivers/cpufreq/Kconfig.x86 select it.
         selected_by: &["CONFIG_X86_INTEL_PSTATE", "CONFIG_X86_AMD_PSTATE"],
         why: "With this governor, the frequency and therefore the latency depend on the load. A \
-              program may select this governor without being asked.",
+              program can switch to this governor at any time.",
         source: "Documentation/core-api/real-time/kernel-configuration.rst, non-performance CPU frequency governors",
         ..BASE
     },

@@ -166,8 +166,8 @@ const CHECKS: &[Check] = &[
                 names.join(", ")
             }))
         },
-        why: "If the wall clock is stepped, sleeps on CLOCK_REALTIME end early or late by the \
-              step. Slewing changes the speed of all clocks by up to 500 ppm.",
+        why: "If the wall clock is stepped, sleeps on CLOCK_REALTIME end early or late by the size \
+              of the step. Slewing changes the speed of all clocks by up to 500 ppm.",
         source: "clock_nanosleep(2); adjtimex(2)",
         ..BASE
     },

@@ -98,8 +98,8 @@ const CHECKS: &[Check] = &[
         stances: &[Stance {
             roles: SPINNING,
             severity: Severity::Medium,
-            note: "the worker interrupts a thread that never sleeps; newer kernels leave out \
-                   isolated CPUs",
+            note: "the worker interrupts a thread that never sleeps; newer kernels skip isolated \
+                   CPUs",
         }],
         ..BASE
     },

@@ -9,8 +9,8 @@ use lzma_rust2::XzReader;
 
 use super::no_config::NotAConfig;
 
-/// Size limit after decompression: a configuration has about 300 kB, but a few compressed bytes can
-/// expand without limit.
+/// Size limit after decompression. A kernel configuration has a size of about 300 kB, but a small
+/// compressed file can expand without limit.
 const UNPACKED_LIMIT: u64 = 8 << 20;
 
 /// Memory limits of the decoders, a little more than `xz -9` and `zstd -19` require.

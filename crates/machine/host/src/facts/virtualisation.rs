@@ -114,7 +114,7 @@ fn virtual_machine(
     match (info.flag("hypervisor"), &machine.value) {
         (Some(false), _) => Fact::known(false, CPUINFO),
         (_, Some(_)) => Fact::known(false, machine.source.clone()),
-        _ => Fact::unknown(CPUINFO, "unknown to processor and firmware"),
+        _ => Fact::unknown(CPUINFO, "neither the processor nor the firmware reports it"),
     }
 }
 

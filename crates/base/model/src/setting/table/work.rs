@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Setting] = &[
         "/etc/default/irqbalance or /etc/sysconfig/irqbalance", "",
         Values::List,
     )
-    .risk(Risk::Low, "The change is to a file in /etc, which irqbalance reads when it starts.")
+    .risk(Risk::Low, "Changes a file in /etc, which irqbalance reads when it starts.")
     .from("irqbalance(1), IRQBALANCE_BANNED_CPULIST")
     .wanted("measured")
     .by_hand("it changes a file in /etc")
@@ -42,7 +42,8 @@ pub(super) const ROWS: &[Setting] = &[
         "/proc/PID/stat, sched_setattr(2)", "name of the thread, such as ksoftirqd/* or irq/24-*",
         Values::Own("`fifo:1` to `fifo:99`, `rr:1` to `rr:99`, `other`, `other:NICE`, `batch` or `idle`"),
     )
-    .risk(Risk::High, "A kernel thread with a higher priority than the application delays it; a priority that is too low can starve the kernel's work.")
+    .risk(Risk::High, "A kernel thread with a higher priority than the application delays the \
+                       application; a priority that is too low can starve the kernel's work.")
     .from("sched(7), sched_setattr(2)")
     .selected(),
     // Kernel work that can move to other CPUs.

@@ -25,14 +25,13 @@ const LONG: &str = "Compare recordings of one probe: percentiles, missed periods
 
 const AFTER: &str = concat!(
     "Two runs: wake-ups within one second share the same disturbances, so they are not \
-     independent. Confidence intervals are computed by resampling stretches of the runs: rows of \
-     the time series, joined until adjacent stretches are not correlated. The answer is \
-     inconclusive if there are fewer than ten stretches, or no time series (a histogram of another \
-     tool), or if a percentile drifts too slowly for the length of the run. In recordings with \
-     every sample (measure --samples, cyclictest -v), the samples themselves are divided into \
-     stretches. With one run per side, the result holds only for these two runs. It does not cover \
-     differences between starts of the same machine: repeat both runs before you blame a \
-     setting.\n\n\
+     independent. Confidence intervals are computed by resampling blocks of the runs: rows of the \
+     time series, joined until adjacent blocks are not correlated. The result is inconclusive if \
+     there are fewer than ten blocks, or no time series (a histogram of another tool), or if a \
+     percentile drifts too slowly for the length of the run. In recordings with every sample \
+     (measure --samples, cyclictest -v), the samples themselves are divided into blocks. With one \
+     run per side, the result holds only for these two runs. It does not cover differences between \
+     boots of the same machine: repeat both runs before you blame a setting.\n\n\
      Several runs per side (--with): the unit of comparison is the run. An exact rank test \
      considers all assignments of the runs to the two sides. The test needs at least four runs per \
      side; with three, the smallest possible p is 0.1. Alternate the runs of baseline and \

@@ -83,7 +83,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
     ),
     (
         "punctual improve --dry-run",
-        "Show which settings would be tried, and which effects the given time can show.",
+        "Show which settings would be tried, and which effects the run can detect.",
     ),
     (
         "punctual measure timer --phases idle:60s,cpu+disk:60s",

@@ -33,9 +33,9 @@ pub(super) fn option(probe: &str, command: Command) -> Command {
         .num_args(0..=1)
         .default_missing_value("127.0.0.1:0")
         .exclusive(true)
-        .help("Answer the --connect of another machine until Ctrl-C, without measuring")
+        .help("Answer the socket probe of another machine until Ctrl-C, without measuring")
         .long_help(format!(
-            "Answer the --connect of another machine until Ctrl-C, without measuring [default \
+            "Answer the socket probe of another machine until Ctrl-C, without measuring [default \
              address: 127.0.0.1 and a free port]\n\n\
              Listens for TCP and UDP on one port, and answers only messages of this probe. Each \
              message and each answer has {MESSAGE_BYTES} bytes. Anyone who can reach the address \

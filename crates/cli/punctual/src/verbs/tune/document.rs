@@ -385,7 +385,7 @@ fn how(name: &str, how: &How) -> String {
             format!("restored (another program had set it to {found})")
         }
         How::WasThere => "already restored by another program".to_owned(),
-        How::Reboot => "reset by the reboot since".to_owned(),
+        How::Reboot => "reset by a reboot".to_owned(),
         How::Gone => "has ended: nothing to restore".to_owned(),
         How::Forgotten => "NOT restored, given up".to_owned(),
     }

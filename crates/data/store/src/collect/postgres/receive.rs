@@ -239,7 +239,7 @@ pub(super) enum OpenError {
         source: PartError,
     },
     /// No text has the hash of its audit.
-    #[error("recording {0}: its audit is gone")]
+    #[error("recording {0}: its audit is missing")]
     NoAudit(RecordingId),
     /// Its audit cannot be read.
     #[error(transparent)]
