@@ -1,4 +1,4 @@
-//! Sums the segments of a late reaction into shares.
+//! Adds up the segments of a late reaction to shares.
 
 use std::borrow::Cow;
 
@@ -20,8 +20,8 @@ pub struct Found {
 }
 
 /// Returns the causes of a late reaction, and stores in the window the segments and the thread
-/// activity that a plot shows. Adding events to the window or dropping them afterwards changes
-/// neither.
+/// activity that a plot shows. Both remain unchanged if events are added to the window or removed
+/// later.
 pub fn explain(window: &mut Window) -> Blame {
     let Found { blame, segments } = find(window);
     window.activity = thread_activity(window);

@@ -135,7 +135,7 @@ impl Context {
                 self.pop(|handler| matches!(handler, Handler::Vector(of) if of == vector));
             }
             // A timer function also runs in softirq context (soft timers). Only the handler stack
-            // tells the two apart.
+            // distinguishes the two cases.
             EventKind::HrtimerExpireEntry {
                 hrtimer, function, ..
             } if !self.handlers.is_empty() || event.has(TraceEvent::HARDIRQ) => {

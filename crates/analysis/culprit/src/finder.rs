@@ -321,10 +321,10 @@ mod tests {
         let events = [
             switch(0, TID, SLEEPS, 9),
             waking(100),
-            // Neither the switch to it nor the switch away has an event.
+            // No event shows the switch to the thread or the switch away from it.
             waking(30_000_100),
             switch(30_000_120, 9, RUNNABLE, TID),
-            // This switch away has no event either.
+            // No event shows this switch away from the thread.
             waking(30_100_000),
             switch(30_100_030, 9, RUNNABLE, TID),
         ];

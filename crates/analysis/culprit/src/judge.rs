@@ -363,8 +363,8 @@ fn with_rank(role: Role, task: &Task, activity: Option<Activity>) -> Cause {
     }))
 }
 
-/// Returns the cause while the victim is waiting for a call of another thread that has not made the
-/// call yet: what that thread is doing on its own CPU, or what delays it.
+/// Returns the cause while the victim is waiting for a call that another thread has not made yet.
+/// The cause is the activity of that thread on its own CPU, or the delay of that thread.
 fn other_side(moment: &Moment<'_, '_>, waker: &Task) -> Cause {
     let Some(current) = moment.context.current else {
         return unseen(moment);
@@ -401,7 +401,7 @@ fn lock(moment: &Moment<'_, '_>, holder: u32, chain: &[u32]) -> Cause {
             with_rank(Role::HigherPriority, &current, None)
         }
         _ => {
-            // The priority is passed on to the thread that the holder is waiting for.
+            // The thread that the holder is waiting for also inherits the priority.
             let place = chain.iter().position(|one| *one == holder);
             let next = place.and_then(|place| chain.get(place + 1));
             let asleep = scene.threads.is_asleep(holder);

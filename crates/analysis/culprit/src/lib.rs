@@ -20,8 +20,8 @@
 //! the CPU that it waited for.
 //!
 //! The segments cover the time from expected to actual without gaps or overlaps, so their lengths
-//! add up to the latency for any stream of events. A stream that contradicts itself can produce a
-//! wrong name, but never a wrong sum.
+//! add up to the latency for any stream of events. If the events contradict each other, a share can
+//! have a wrong name, but the sum is always correct.
 //!
 //! # Causes are data
 //! A cause is an enum with its data ([`punctual_model::cause`]), chosen in `judge`. Neighbouring

@@ -6,8 +6,8 @@ use punctual_model::{Nanos, Period};
 /// Minimum number of intervals that can show a period.
 const FEWEST: usize = 3;
 
-/// An interval fits a period if it differs from a multiple of it by at most this fraction (one in
-/// 50) of the period. The kernel rounds its own timers to ticks.
+/// An interval fits a period if it differs from a multiple of the period by at most a fiftieth of
+/// the period. The kernel rounds its own timers to ticks.
 const NEAR: u64 = 50;
 
 /// Percentage of intervals that must fit, because the same source may cause other events in
@@ -63,7 +63,7 @@ fn candidates(intervals: &[u64]) -> Vec<u64> {
         .collect()
 }
 
-/// How well a period fits.
+/// Measure of how well a period fits.
 struct Fit {
     period: u64,
     tolerance: u64,
@@ -74,7 +74,7 @@ struct Fit {
 
 impl Fit {
     fn from_candidate(candidate: u64, times: &[u64]) -> Option<Self> {
-        // This is done twice, because the period from the first pass is more precise than a single
+        // Two passes are made, because the period from the first pass is more precise than a single
         // interval.
         let first = Chain::from_candidate(candidate, times);
         let chain = Chain::from_candidate(first.period()?, times);
@@ -107,7 +107,7 @@ impl Fit {
 /// tolerance of a multiple with a probability of twice the tolerance divided by the period. One
 /// interval always fits, because the period is derived from it.
 fn by_chance(chain: &Chain, period: u64, tolerance: u64) -> bool {
-    // Times have a limited precision, so a spread of zero would prove too much.
+    // Times have a limited precision, so a spread of zero would overstate the certainty.
     let spread = tolerance.saturating_mul(2).max(period / 1_000) as f64 / period as f64;
     let free = chain.steps.len() as i32 - 1;
     let tried = 3.0 * TRIED as f64;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn rearmed_timer_may_drift() {
-        // Each comes one second plus up to 10 ms after the previous one.
+        // Each event follows the previous one after 1 s plus up to 10 ms.
         let mut at = 0;
         let times: Vec<u64> = (0..100)
             .map(|n| {

@@ -125,7 +125,7 @@ fn put_piece(
     } = Theft::from_window(window, stretch.cpu, (from, to));
     let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
-    // In a gap, no event shows what would otherwise have run on the CPU.
+    // In a gap, no event shows which thread would otherwise have run on the CPU.
     if cause.source == Source::Gap {
         put(from, proven, cause.clone());
         return put(proven, to, stolen);

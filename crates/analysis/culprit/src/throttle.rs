@@ -79,7 +79,7 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     };
     let lengths = wait.iter().filter(|one| fits(one));
     let waited = Nanos(lengths.map(|one| one.length().0).sum());
-    // The kernel counts a throttle when it ends, which is the moment at which the victim can run
+    // The kernel increments the counters when the throttling ends. At that time, the victim can run
     // again.
     let throttles = window.evidence.throttles.iter();
     let fitting: Vec<&Throttle> = throttles
@@ -100,7 +100,7 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
 fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     let cause = &mut stretch.cause;
     let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));
-    // An idle CPU was already classified as a throttle; now its control group is known.
+    // The idle CPU was already attributed to throttling; now the control group is known.
     match cause.source {
         Source::Throttled(_) => return cause.source = quota,
         Source::Unexplained(Unknown::IdleInstead(_)) if decided => return cause.source = quota,

@@ -191,7 +191,7 @@ impl LaterEvents {
                 } if task.pid == tid => {
                     future.queued.push(*at);
                     future.cpus.push((*at, *target_cpu));
-                    // Stands in for a missing `sched_waking`, which is usually emitted in the same
+                    // Replaces a missing `sched_waking`, which is usually emitted in the same
                     // interrupt.
                     let known = future.wakings.last().is_some_and(|last| {
                         future.cpus.len() < 2 || last.at >= future.cpus[future.cpus.len() - 2].0
@@ -256,7 +256,7 @@ impl LaterEvents {
     }
 }
 
-/// Returns whether the events show that code ran in an interrupt, either by their flags or because
+/// Returns whether the events show if code ran in an interrupt, either by their flags or because
 /// the start of every interrupt is recorded.
 fn shows_interrupts(window: &Window) -> bool {
     let hidden = |what| window.evidence.not_shown.contains(&what);

@@ -175,7 +175,8 @@ impl Thread {
                     self.lent_to.push(task.pid);
                 }
             }
-            // The holder gives up its inherited priority: it releases its lock to the next waiter.
+            // The holder gives up its inherited priority because it releases the lock to the next
+            // waiter.
             EventKind::PiSetprio { task, .. } if event.pid == task.pid => {
                 if let Some(place) = self.lent_to.iter().position(|one| *one == task.pid) {
                     self.lent_to.truncate(place);
@@ -244,7 +245,7 @@ impl Thread {
         self.lent_to.clear();
         self.waited_for = None;
         self.awake_since_due |= due;
-        // A sleep that ended before the due time does not count.
+        // A sleep that ended before the due time is ignored.
         self.slept &= due;
     }
 

@@ -12,7 +12,7 @@ use fastrand::Rng;
 
 use crate::pairs::LEAST_PAIRS;
 
-/// Number of orders that are drawn.
+/// Number of random orders.
 const DRAWS: usize = 199;
 
 /// Number of steps of the fit. The two shares are nearly independent, so few are enough.
@@ -95,7 +95,7 @@ pub fn carry_over(rounds: &[Vec<Counted>], seed: u64) -> Vec<CarryOver> {
     });
     let mut rounds: Vec<Vec<(usize, f64)>> = counted.collect();
     let (own, before) = fit(&blocks(&rounds), rounds.len(), arms);
-    // The remainder must not depend on the arm, because the order is drawn again.
+    // The remainder must not depend on the arm, because the order of the arms is drawn again.
     for (arm, count) in rounds.iter_mut().flatten() {
         *count /= own[*arm];
     }
@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn carry_over_is_separated_from_own_effect() {
-        // At 5%, 10 of 200 are expected. Three standard deviations above that is 19.
+        // At 5%, 10 of 200 are expected. The limit of 19 is three standard deviations above this
+        // number.
         let none = shown(200, |seed| rounds(12, 12.0, [1.0, 1.0], seed));
         assert!(none <= 19, "{none} of 200");
         let own = shown(200, |seed| rounds(12, 12.0, [3.0, 1.0], seed));

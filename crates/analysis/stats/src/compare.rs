@@ -222,7 +222,7 @@ fn overall(channels: &[Channel]) -> Change {
             quantiles.chain(channel.rates.iter().map(|one| one.change))
         })
     };
-    // Changes are ordered by importance.
+    // Lists the changes in order of importance.
     match changes().min().unwrap_or(Change::Unknown) {
         Change::NoneFound if channels.iter().any(is_open) => Change::Unknown,
         change => change,
@@ -263,7 +263,7 @@ mod tests {
         };
         assert_eq!(of(1.0, 9.0, true), Change::Worse);
         assert_eq!(of(-9.0, -1.0, false), Change::Better);
-        // According to the test, most runs are higher, but their median is not.
+        // The test finds that most runs are higher, but the median is not higher.
         assert_eq!(of(1.0, 9.0, false), Change::NoneFound);
         assert_eq!(of(-9.0, -1.0, true), Change::NoneFound);
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::JsonSchema;
 
-/// The version of the JSON form. Keys are only ever added. A higher number means that the meaning
-/// of something changed.
+/// The version of the JSON form. New keys can be added at any time. The number increases if the
+/// meaning of a key changes.
 pub const COMPARISON_SCHEMA: u32 = 1;
 
 /// Options of a comparison.
@@ -63,9 +63,9 @@ pub struct Shortfall {
 pub struct Comparison {
     /// The version of this form ([`COMPARISON_SCHEMA`]).
     pub schema: u32,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub summary: String,
-    /// The answer in one word: worse if any figure is worse, better if any figure is better and
+    /// The result in one word: worse if any figure is worse; better if any figure is better and
     /// none is worse. Otherwise, unknown if a figure with enough samples could not be judged.
     pub change: Change,
     /// The unit for estimating the effect of chance.
@@ -78,8 +78,8 @@ pub struct Comparison {
     pub baseline: Side,
     /// The side that is compared with the baseline.
     pub candidate: Side,
-    /// Known differences between the measurements. They, rather than the machine, may be the reason
-    /// for a result.
+    /// Known differences between the measurements. A result may be due to them instead of the
+    /// machine.
     pub measured_differently: Vec<Difference>,
     /// Known differences between the machines or their settings.
     pub machine: Vec<Difference>,

@@ -78,7 +78,7 @@ impl Scale {
         let value = self.value(lower, width);
         match self.values.binary_search(&value) {
             Ok(place) => place,
-            // The bucket of an interval is in no histogram, so the next higher value is used.
+            // No histogram contains this bucket of an interval, so the next higher value is used.
             Err(place) => place.min(self.values.len() - 1),
         }
     }
@@ -157,7 +157,7 @@ impl Segment {
         sum(self.filled.iter().map(|(_, count)| count))
     }
 
-    /// Returns the number of samples from `place` on.
+    /// Returns the number of samples at the index `place` and above.
     pub(crate) fn from(&self, place: usize) -> u64 {
         let beyond = self.filled.iter().filter(|(at, _)| *at as usize >= place);
         sum(beyond.map(|(_, count)| count))
@@ -226,7 +226,7 @@ impl Counts {
         (value != BEYOND).then_some(value)
     }
 
-    /// Returns the number of samples from `place` on.
+    /// Returns the number of samples at the index `place` and above.
     pub(crate) fn from(&self, place: usize) -> u64 {
         sum(&self.each[place.min(self.each.len())..])
     }
@@ -245,8 +245,8 @@ impl Counts {
             won += *theirs as f64 * (earlier + 0.5 * *mine as f64);
             earlier += *mine as f64;
         }
-        // The order of two latencies beyond the resolution is unknown. Such a pair counts half, and
-        // the true value may be zero or one.
+        // The order of two latencies beyond the resolution is unknown. The pair counts half; the
+        // true value may be zero or one.
         let last = |counts: &Self| counts.each.last().map_or(0.0, |count| *count as f64);
         let unknown = 0.5 * last(self) * last(other);
         (pairs > 0.0 && unknown <= UNKNOWN_SHARE * pairs).then(|| won / pairs)
@@ -293,22 +293,22 @@ mod tests {
 
     #[test]
     fn later_is_counted_in_pairs() {
-        // Of the nine pairs (1, 2, 2) by (2, 3, 0), 2 > 1 and 3 > 1 each win once, 3 > 2 wins
-        // twice, and 2 = 2 counts half twice: 5 of 9.
+        // (1, 2, 2) and (2, 3, 0) form nine pairs. 2 > 1 and 3 > 1 occur once each, and 3 > 2
+        // twice. 2 = 2 occurs twice and counts half: 5 of 9.
         let (_, a, b) = both(&histogram_of(&[1, 2, 2]), &histogram_of(&[2, 3, 0]));
         assert!((a.later(&b).unwrap() - 5.0 / 9.0).abs() < 1e-12);
         assert!((b.later(&a).unwrap() - 4.0 / 9.0).abs() < 1e-12);
         assert_eq!(a.later(&a), Some(0.5));
-        // Early samples: of (-1, 5) by (-2, 7), only 7 wins, twice, and the pair of early samples
-        // counts half.
+        // Early samples: in the pairs of (-1, 5) and (-2, 7), only 7 is later, in two pairs. The
+        // pair of early samples counts half.
         let (_, a, b) = both(&histogram_of(&[-1, 5]), &histogram_of(&[-2, 7]));
         assert_eq!(a.later(&b), Some(2.5 / 4.0));
         let (_, a, none) = both(&histogram_of(&[1]), &histogram_of(&[]));
         assert_eq!(a.later(&none), None);
     }
 
-    /// Samples of unknown latency are not compared with each other. They are compared with samples
-    /// that are known to be less late.
+    /// Samples of unknown latency are compared only with samples that are known to be less late,
+    /// not with each other.
     #[test]
     fn what_is_not_known_is_not_later() {
         let unknown = |count, from| {
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(a.later(&b), None);
         let (_, a, b) = both(&histogram_of(&[5_000, 41_000]), &unknown(71_020, 107_000));
         assert_eq!((a.later(&b), b.later(&a)), (Some(1.0), Some(0.0)));
-        // A few of many samples are beyond the last row of both.
+        // Few samples are beyond the last row of both recordings.
         let beyond = |count| {
             let mut one = unknown(count, 400_000);
             one.add_row(Nanos(10_000), 1_000);

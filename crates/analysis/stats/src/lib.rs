@@ -7,36 +7,38 @@
 //! **Knows:** the domain model, and the statistics.
 //!
 //! **Must not know:** files, terminals, the store, Linux. All functions are pure: the same
-//! recordings give the same answer on every machine.
+//! recordings give the same result on every machine.
 //!
 //! # Why wake-ups are not counted as independent
 //! Wake-ups within a second share the disturbances of that second, such as a load, a frequency or a
-//! burst of interrupts. An interval that treated each wake-up as independent would be several times
-//! too narrow, and would find a difference between any two runs. The resampling unit is therefore a
+//! burst of interrupts. If each wake-up were treated as independent, the intervals would be several
+//! times too narrow, and any two runs would seem to differ. The resampling unit is therefore a
 //! block of the run: consecutive intervals of the time series with all threads, joined until
 //! neighbouring blocks are hardly correlated (`blocks`). Blocks are drawn with replacement
 //! (`resample`; the block bootstrap: Künsch, Annals of Statistics 17, 1989; Carlstein, Annals of
 //! Statistics 14, 1986). With fewer than [`LEAST_BLOCKS`] blocks, or without a time series, an
 //! interval is *unknown*.
 //!
-//! The noise of single blocks hides slow wandering, and late samples may all be from one burst. The
-//! slowest waves of each figure over the whole length of the run are therefore also examined
-//! (`longrun`). There are only a few of these, so the intervals use the t distribution. A figure
+//! The noise of single blocks hides slow wandering, and late samples may all be from one burst.
+//! Therefore, the slowest variations of each figure over the whole run are also examined
+//! (`longrun`). There are only a few of them, so the intervals use the t distribution. A figure
 //! that varies too slowly for the run is *unknown*. `tests/truth.rs` and `tests/alarms.rs` count
 //! the false alarms of simulated machines, including machines whose level wanders. `cargo xtask
 //! simulate` does so for many more (docs/simulation.md).
 //!
-//! With one run per side, the result applies only to these two runs. It does not cover changes
-//! between two starts of the same machine. With several runs per side ([`compare_runs`]), the run
-//! is the unit: an exact rank test over all permutations of the runs judges the figures together
-//! (`permute`). It claims nothing if there are too few runs for any permutation to be rare enough.
+//! With one run per side, the result applies only to these two runs. It does not cover differences
+//! between two boots of the same machine. With several runs per side ([`compare_runs`]), the run is
+//! the unit: an exact rank test over all permutations of the runs judges the figures together
+//! (`permute`). If there are so few runs that no permutation is rare enough, the result is
+//! inconclusive.
 //!
 //! # Why several figures are judged together
-//! Of twenty figures of two equal machines, one is expected to differ with 95% confidence. A
-//! difference reported here is significant for all figures of a comparison together (Holm,
-//! Scandinavian Journal of Statistics 6, 1979). Each interval, however, is for its figure alone.
+//! If two equal machines are compared by twenty figures at 95% confidence, one figure is expected
+//! to differ. A difference reported here is significant for all figures of a comparison together
+//! (Holm, Scandinavian Journal of Statistics 6, 1979). Each interval, however, applies only to its
+//! own figure.
 //!
-//! Maxima are not compared: the largest of n samples supports a bound, and no other statement.
+//! Maxima are not compared, because the largest of n samples supports only a bound.
 //!
 //! # Rates and experiments
 //! `punctual_model::Rate` has the rate of late periods and its bounds, because the verdict of each

@@ -128,7 +128,7 @@ fn weigh(block: &Segment, weights: &[f64]) -> f64 {
 
 /// Returns the probability that two equal runs differ this much in their shares of samples later
 /// than a common quantile. `None` for figures that are not quantiles. If a run has a single burst,
-/// its draws almost always contain that burst, so late quantiles look certain. This test detects
+/// almost all draws contain that burst, so high quantiles seem to be precise. This test detects
 /// that there was only one burst.
 pub(crate) fn quantile_p(
     scale: &Scale,
@@ -193,8 +193,8 @@ fn of_parts(run: &Blocks, part: impl Fn(&Segment) -> Part) -> LongRun {
         .collect();
     let memory = memory_of(&shares);
     let left = inflation(memory, run.length);
-    // With few intervals, the estimate of the correlation is uncertain. So the upper bound of the
-    // correlation decides whether the figure is judged.
+    // With few intervals, the estimate of the correlation is uncertain. Therefore, the upper bound
+    // of the correlation determines whether the figure is judged.
     let error = ((1.0 - memory * memory) / shares.len().max(1) as f64).sqrt();
     let at_most = if memory > 0.0 {
         (memory + error).min(0.99)
@@ -300,11 +300,12 @@ mod tests {
 
     #[test]
     fn the_slowest_waves_are_what_counts() {
-        // A single value contributes equally to each wave, as values without correlation do.
+        // A single value contributes equally to each wave, like uncorrelated values.
         let spike = centred((0..64).map(|n| if n == 20 { 1.0 } else { 0.0 }));
         let (slow, waves) = long_run(&spike);
         assert!((0.5..2.0).contains(&slow) && waves == 3, "{slow}");
-        // Alternating values: the fastest possible wave, and almost nothing in the slow ones.
+        // Alternating values form the fastest possible wave, and contribute almost nothing to the
+        // slow waves.
         let fast = centred((0..64).map(|n| f64::from(n % 2)));
         assert!(long_run(&fast).0 < 0.1, "{:?}", long_run(&fast));
         // If all variation is in the sixth wave (a cosine of six half turns), six waves are used.

@@ -163,8 +163,9 @@ pub fn ratio(pairs: &[PairCounts], confidence: f64) -> Option<Ratio> {
     })
 }
 
-/// Moves a limit of the ratio `outwards` (-1 or 1) to where the sign-flip test rejects it. Leaves
-/// it unchanged if the test already rejects it, or if there are too few pairs to reject any ratio.
+/// Moves a limit of the ratio `outwards` (-1 or 1) to the value at which the sign-flip test rejects
+/// it. Leaves it unchanged if the test already rejects it, or if there are too few pairs to reject
+/// any ratio.
 fn widened(pairs: &[PairCounts], limit: f64, outwards: f64, chance: f64) -> f64 {
     const STEPS: u32 = 12;
     let accepts = |times: f64| is_accepted(pairs, times, chance);
@@ -327,8 +328,8 @@ mod tests {
     }
 
     /// One block in ten contains most of the events. An interval from the t distribution alone
-    /// contains the true ratio in 77% of the experiments. 142 of 150 are expected. Three standard
-    /// deviations below that is 134.
+    /// contains the true ratio in 77% of the experiments. 142 of 150 are expected. The limit of 134
+    /// is three standard deviations below this number.
     #[test]
     fn interval_holds_with_concentrated_events() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -375,8 +376,8 @@ mod tests {
         }
     }
 
-    /// The direction is that of the statistic in the proof. With 19 pairs (0, 1) and one pair (20,
-    /// 0), the candidate has more events according to both, even though it has fewer in total.
+    /// The direction is that of the statistic used in the test. With 19 pairs (0, 1) and one pair
+    /// (20, 0), the candidate has more events according to both, even though it has fewer in total.
     #[test]
     fn direction_and_proof_are_of_one_statistic() {
         let mut pairs = vec![(0, 1); 19];
@@ -451,7 +452,8 @@ mod tests {
 
     #[test]
     fn doubled_rate_alarms_but_drift_does_not() {
-        // At 5%, 100 of 2,000 are expected. Three standard deviations above that is 130.
+        // At 5%, 100 of 2,000 are expected. The limit of 130 is three standard deviations above
+        // this number.
         let [signs, rich] = alarms(2_000, 12, 4.0, 1.0);
         eprintln!("{signs} alarms by signs, {rich} by wealth, of 2,000");
         assert!(signs <= 130 && rich <= 100, "{signs} {rich}");

@@ -72,7 +72,8 @@ pub(crate) fn test(figures: &[Option<ByRun>], runs: [usize; 2], seed: u64) -> Pe
         let largest = here.iter().flatten().copied().fold(0.0, f64::max);
         for ((count, seen), here) in counts.iter_mut().zip(&seen).zip(here) {
             if let (Some(seen), Some(here)) = (seen, here) {
-                // Sums of the same ranks may differ in the last digit if the order differs.
+                // The sum of the same ranks may differ in the last digit if they are added in
+                // another order.
                 count[0] += u64::from(here >= seen - 1e-9);
                 count[1] += u64::from(largest >= seen - 1e-9);
             }
@@ -141,7 +142,7 @@ fn each_choice(all: usize, few: usize, look: &mut impl FnMut(&[usize])) {
 }
 
 /// Returns the interval that contains the true shift with at least 95% confidence. Its ends are two
-/// of the differences (or ratios) between each candidate run and each baseline run (Hodges and
+/// of the differences (or ratios) between the candidate runs and the baseline runs (Hodges and
 /// Lehmann, Annals of Mathematical Statistics 34, 1963). `None` if there are too few runs.
 pub(crate) fn interval(figure: &ByRun, apart: impl Fn(f64, f64) -> f64) -> Option<(f64, f64)> {
     let [a, b] = figure;
@@ -229,8 +230,8 @@ mod tests {
 
     #[test]
     fn the_interval_leaves_out_what_it_may() {
-        // With three runs per side, no difference can be left out, and the interval reaches only
-        // 90%.
+        // With three runs per side, no difference can be excluded, and the confidence of the
+        // interval is only 90%.
         assert_eq!(left_out(3, 3), None);
         assert_eq!(left_out(4, 4), Some(0));
         // From the table of the two-sided Mann-Whitney test at 5%: 2 for 5 and 5 values, 23 for 10

@@ -174,9 +174,9 @@ fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 /// their number.
 const FEW_CROSSING: usize = 20;
 
-/// The spread of a difference, and its reliability. Percentiles of draws are too narrow for two
-/// reasons: blocks do not show all of the variation, and the t distribution is wider than the
-/// normal one (Hesterberg, The American Statistician 69, 2015, section 5.4).
+/// The spread of a difference, and the reliability of this spread. Percentiles of draws are too
+/// narrow for two reasons: blocks do not show all of the variation, and the t distribution is wider
+/// than the normal one (Hesterberg, The American Statistician 69, 2015, section 5.4).
 struct Spread {
     /// The standard error of the difference.
     error: f64,
@@ -224,7 +224,7 @@ impl Spread {
     /// Returns the two-sided probability that such a `difference` occurs by chance.
     fn p(&self, sorted: &[f64], difference: f64) -> f64 {
         let number = sorted.len() as f64;
-        // Value of a draw that becomes zero when the spread is widened.
+        // Value that a draw must have to become zero when the spread is widened.
         let zero = difference - difference / self.wider;
         let crossing = match difference > 0.0 {
             _ if difference == 0.0 => return 1.0,
@@ -232,13 +232,13 @@ impl Spread {
             false => sorted.len() - sorted.partition_point(|value| *value < zero),
         };
         let share = (2.0 * (crossing as f64 + 1.0) / (number + 1.0)).min(1.0);
-        // If all draws are equal, they show no spread. The second test decides.
+        // If all draws are equal, they show no spread, so the second test decides.
         let Some((t, normal)) = self.laws().filter(|_| self.error > 0.0) else {
             return share;
         };
         let beyond = |distance: f64| (2.0 * t.cdf(-distance.abs())).min(1.0);
-        // If few draws cross zero, the distance in standard errors is more reliable. The smaller of
-        // the two probabilities would be small too often.
+        // If few draws cross zero, the distance in standard errors is more reliable. Using the
+        // smaller of the two probabilities would give too many false alarms.
         if crossing < FEW_CROSSING {
             beyond(difference / self.error)
         } else {

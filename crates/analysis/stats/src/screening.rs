@@ -18,7 +18,7 @@ pub fn folded_plackett_burman() -> [[bool; FACTORS]; ROWS] {
     let mut design = [[false; FACTORS]; ROWS];
     for row in 0..ROWS / 2 {
         for factor in 0..FACTORS {
-            // Each row is the first one, rotated. In the twelfth row, all settings are off.
+            // Each row is a rotation of the first one. In the twelfth row, all settings are off.
             let on = row < FACTORS && FIRST_ROW[(factor + FACTORS - row) % FACTORS];
             design[row][factor] = on;
             design[row + ROWS / 2][factor] = !on;
@@ -52,8 +52,8 @@ mod tests {
             for other in 0..one {
                 let same = design.iter().filter(|row| row[one] == row[other]).count();
                 assert_eq!(same, ROWS / 2, "{one} {other}");
-                // The effect of a setting is also independent of two others together, which is the
-                // purpose of folding.
+                // The effect of a setting is also independent of the combined effect of two others,
+                // which is the purpose of folding.
                 for third in 0..FACTORS {
                     let alike = |row: &&[bool; FACTORS]| row[third] == (row[one] == row[other]);
                     if third != one && third != other {

@@ -4,7 +4,7 @@ use punctual_model::SignedNanos;
 
 use crate::{Change, Comparison, Estimate, Quantile, Rate};
 
-/// Returns the answer in words: first the figures that are higher or lower, with amounts, then
+/// Returns the result in words: first the figures that are higher or lower, with amounts, then
 /// those without a significant difference, and those that are inconclusive.
 pub(crate) fn comparison_sentence(comparison: &Comparison) -> String {
     let mut parts = Vec::new();

@@ -141,7 +141,8 @@ fn test(
         for ((split, _), (measured, reached)) in
             splits.iter().zip(measured.iter().zip(&mut reached))
         {
-            // Sums of the same values in a different order differ in their last digits.
+            // The sum of the same values may differ in the last digits if they are added in another
+            // order.
             *reached += u64::from(share(&ranks, split) >= measured - 1e-9);
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn find_shortfalls(
                 None => name.clone(),
                 Some(title) => format!("{name} ({title})"),
             };
-            // A figure gets one line for all channels, with the longest time.
+            // Each figure has one line for all channels, with the longest time.
             let of_name = |known: &str| known.split(" (").next() == Some(name);
             let same = |one: &&mut Shortfall| {
                 one.why == *why

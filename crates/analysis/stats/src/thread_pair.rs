@@ -336,7 +336,7 @@ impl<'a> Work<'a> {
                     return None;
                 }
                 let length = run.duration_ns.0 as f64 * needed / counts.total() as f64;
-                // Asks for 5% more than needed, because runs differ.
+                // Requests 5% more than needed, because runs differ.
                 longest = longest.max(Nanos((length * 1.05) as u64));
             }
         }

@@ -32,7 +32,7 @@ pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
 /// Returns the errors of read(2), and an error for more than `limit` bytes.
 pub fn bytes_of(reader: impl Read, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
-    // Read one extra byte to distinguish a longer file from one of exactly this length.
+    // Reads one more byte to distinguish a longer file from a file of exactly this length.
     let read = reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)

@@ -33,7 +33,7 @@ fn make_among_others(path: &Path, mode: u32, tries: u32) -> Result<(), FileError
     match walk(&plain, LastLink::Followed, &rule::follow) {
         Ok(WalkTarget::Named(named)) if named.found.is_none() => {
             match mkdirat(&named.folder, &named.name, Mode::from_raw_mode(mode)) {
-                // If it exists, another program created it first.
+                // If the folder exists, another program has created it in the meantime.
                 Ok(()) | Err(Errno::EXIST) => Ok(()),
                 Err(errno) => Err(failed(errno.into())),
             }

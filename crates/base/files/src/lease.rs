@@ -44,7 +44,7 @@ pub enum Holder {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // If the removal fails, an unlocked file is left behind.
+        // If the file cannot be removed, it remains without a lock.
         let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
     }
 }
@@ -133,7 +133,7 @@ pub fn remove(path: &Path) {
         source,
     };
     if let Ok(named) = create(path, read) {
-        // If the removal fails, an unlocked file is left behind.
+        // If the file cannot be removed, it remains without a lock.
         let _ = unlinkat(&named.folder, &named.name, AtFlags::empty());
     }
 }

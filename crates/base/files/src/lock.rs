@@ -84,7 +84,7 @@ pub fn ask(path: &Path, note: &str) -> Result<LockRequest, FileError> {
         file.rewind()?;
         file.write_all(note.as_bytes())
     };
-    // The lock is valid even without its note.
+    // The lock is valid even if the note cannot be written.
     let _ = write(&mut file);
     Ok(LockRequest::Held(Lock { file }))
 }
@@ -117,7 +117,7 @@ mod tests {
         let path = folder.path().join("cpu-3");
         assert!(matches!(ask(&path, "").unwrap(), LockRequest::Held(_)));
         assert_eq!(mode(&path), 0o600);
-        // The mode that an earlier version used.
+        // Mode of the files that an earlier version created.
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(ask(&path, "").unwrap(), LockRequest::Held(_)));
         assert_eq!(mode(&path), 0o600);

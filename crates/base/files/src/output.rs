@@ -276,7 +276,7 @@ fn open_pipe(folder: &OwnedFd, name: &OsString) -> io::Result<OwnedFd> {
     }
 }
 
-/// Makes writes block from here on.
+/// From now on, writes block.
 fn blocking(file: OwnedFd) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags.difference(OFlags::NONBLOCK))?;

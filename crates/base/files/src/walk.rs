@@ -70,7 +70,7 @@ pub(crate) struct Named {
     pub(crate) found: Option<Stat>,
 }
 
-/// Treatment of a link at the end of a path.
+/// How to handle a link at the end of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastLink {
     /// Follow it.

@@ -1,4 +1,4 @@
-//! Sample accounting: what happened to each expected wake-up.
+//! Sample accounting: the outcome of each expected wake-up.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::schema::JsonSchema;
 /// recorded, missed, or discarded as warm-up.
 ///
 /// `expected` is computed from the clock (periods that came due), while the other numbers are
-/// counted one by one. Checking that the account balances is therefore meaningful.
+/// counted one by one. A balanced account therefore shows that no wake-up was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accounting {
     /// Wake-ups that came due.
@@ -66,7 +66,7 @@ mod tests {
         let mut sum = full;
         sum.add(&full);
         assert_eq!(sum, full);
-        // In 64 bits these three parts would add up to 1.
+        // In 64-bit arithmetic, the sum of these three parts would wrap to 1.
         let wrapped = Accounting {
             expected: 1,
             recorded: u64::MAX,

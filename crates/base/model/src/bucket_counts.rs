@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns the 1-based rank of `quantile` among `total` sorted values ("nearest rank"): the
+/// Returns the rank of `quantile` among `total` sorted values ("nearest rank"), starting at 1: the
 /// smallest rank that covers this fraction of the values. `None` if there are no values.
 pub(crate) fn rank_of(quantile: f64, total: u64) -> Option<u64> {
     if total == 0 {
@@ -294,7 +294,7 @@ mod tests {
         fn a_value_lies_in_its_bucket(ns in 0..MAX_TRACKABLE_NS) {
             let (lower, width) = bounds_of(index_of(ns).unwrap());
             prop_assert!(lower <= ns && ns < lower + width);
-            // A bucket with three significant digits is at most 1% of its values wide.
+            // With three significant digits, the width of a bucket is at most 1% of its values.
             prop_assert!(ns < 1_000 || width * 100 <= ns);
         }
     }

@@ -17,7 +17,7 @@
 //! `punctual_app::grid` repeats this grid for applications, which must not depend on this crate. A
 //! test of `session`, which reads the counters of applications, compares the two.
 
-/// Values from this one on (1000 s, in ns) are counted as overflow.
+/// Values of this size (1000 s, in ns) and above are counted as overflow.
 pub const MAX_TRACKABLE_NS: u64 = 1_000_000_000_000;
 
 /// Number of buckets below 1 µs, each 1 ns wide.

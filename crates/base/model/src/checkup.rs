@@ -24,7 +24,7 @@ pub struct Checkup {
     pub schema: u32,
     /// Version of the program that made the check-up.
     pub program: String,
-    /// The answer in one word, which is the outcome of the worst condition.
+    /// The result in one word, which is the outcome of the worst condition.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,
@@ -47,7 +47,7 @@ pub struct Checkup {
     pub hardware: Option<HardwareGaps>,
     /// Findings of the audit: first those related to a measured cause, then the others by severity.
     pub findings: Vec<Finding>,
-    /// What is missing for the verdict, each in one sentence.
+    /// Data that the verdict lacks, each in one sentence.
     pub lacking: Vec<String>,
     /// Commands to run next, the most useful first.
     pub next: Vec<String>,

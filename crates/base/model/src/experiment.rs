@@ -70,7 +70,7 @@ pub enum ExperimentState {
     /// Its program was killed. The experiment can be resumed. The store reports this state for a
     /// running experiment whose process no longer exists.
     Interrupted,
-    /// The whole plan was measured, or the answer was known before that.
+    /// The whole plan was measured, or the result was known earlier.
     Finished,
     /// The user stopped it. It can be resumed.
     Stopped,
@@ -190,7 +190,7 @@ impl Effect {
 pub struct ArmResult {
     /// The arm, as an index into [`ExperimentPlan::arms`].
     pub arm: u32,
-    /// The answer in one word.
+    /// The result in one word.
     pub effect: Effect,
     /// Number of pairs of blocks, each with a block of the baseline and one of the arm.
     pub pairs: u32,

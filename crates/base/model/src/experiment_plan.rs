@@ -37,7 +37,7 @@ pub struct ExperimentPlan {
     pub wash_out_ns: Nanos,
     /// The seed of the random order.
     pub seed: u64,
-    /// Whether the experiment ends as soon as the answer is known or out of reach.
+    /// Whether the experiment ends as soon as the result is known or can no longer be reached.
     pub ends_early: bool,
     /// Whether the arms are rows of a screening design. Such arms are ranked but not tested.
     pub ranks_only: bool,

@@ -12,8 +12,8 @@ pub struct Judgement {
     pub by: JudgedBy,
     /// The experiment. Null for a check-up.
     pub experiment: Option<RecordingId>,
-    /// The answer in one word. It is `no_requirement` if another recording of the same check-up
-    /// contains the verdict, or if the answer is a proven effect.
+    /// The result in one word. It is `no_requirement` if another recording of the same check-up
+    /// contains the verdict, or if the result is a proven effect.
     pub outcome: Outcome,
     /// The answer in one sentence.
     pub sentence: String,

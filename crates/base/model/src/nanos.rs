@@ -168,8 +168,8 @@ impl fmt::Display for Nanos {
             (3.6e12, "h"),
         ];
         let value = self.0 as f64;
-        // Values from 999.6 on would be printed as 1000, so use the next unit for them. The change
-        // to hours happens later, because people read 5400 s more easily than 1.50 h.
+        // Values of 999.6 and above would be printed as 1000, so they get the next unit. Hours
+        // begin later, because people read 5400 s more easily than 1.50 h.
         let (scale, unit) = UNITS
             .iter()
             .rev()

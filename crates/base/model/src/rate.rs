@@ -1,7 +1,7 @@
 //! Event rates and their bounds. All statements "at most N a day (95%)" are computed here.
 //!
-//! [`Episodes`] counts late periods. Episodes themselves still cluster, because machines go through
-//! bad times and because one disturbance causes another. The bounds of the Poisson distribution are
+//! [`Episodes`] counts late periods. Episodes themselves also cluster, because machines have bad
+//! phases and because one disturbance causes another. The bounds of the Poisson distribution are
 //! therefore widened by the dispersion, which is the variance divided by the mean of the counts in
 //! blocks of time. The bounds use its upper 90% limit at the worst block length. `cargo xtask
 //! simulate` counts how often the bounds hold (docs/simulation.md).
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(even.doubt(), None);
         let front = rate((0..1_350).step_by(90), HOUR);
         assert!(front.doubt().is_some(), "{front:?}");
-        // The run is too short to show more.
+        // The run is too short for a stronger statement.
         let front = rate((0..14).step_by(2), Nanos::from_secs(30));
         assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
         assert_eq!(

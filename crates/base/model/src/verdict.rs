@@ -31,7 +31,7 @@ pub struct Verdict {
     pub bound: Option<Bound>,
 }
 
-/// The answer in one word, about the run or about the machine.
+/// The result in one word, about the run or about the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

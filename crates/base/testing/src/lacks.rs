@@ -190,7 +190,8 @@ mod tests {
         }
     }
 
-    /// A phrase that is in no message could match a later message by mistake and hide what it says.
+    /// A phrase that no message contains could match a later message by mistake and hide its
+    /// meaning.
     #[test]
     fn each_phrase_occurs_in_program_messages() {
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -29,8 +29,8 @@ macro_rules! skip {
     };
 }
 
-/// Skips a test because the program or the kernel refused what the test tried to do. `told` is the
-/// text of the refusal.
+/// Skips a test because the program or the kernel refused an action of the test. `told` is the text
+/// of the refusal.
 ///
 /// # Panics
 /// Panics with the whole text if it contains no reason to skip ([`Lacks::of_refusal`]).

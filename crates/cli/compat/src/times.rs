@@ -187,7 +187,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parts of a time add up, whatever their values are.
+        /// For any values, the parts of a time add up to the time.
         #[test]
         fn parts_add_up(parts in prop::array::uniform4(0_u64..1_000)) {
             let [minutes, seconds, millis, micros] = parts;

@@ -41,7 +41,7 @@ fn write_thread(export: &Export<'_>, thread: u32, out: &mut dyn Write) -> Result
         .cpu_of(thread)
         .map_or(String::new(), |cpu| cpu.to_string());
     let mut read = 0;
-    // The source passes errors of the callback through, so errors of the output must be kept apart
+    // The source returns errors of the callback unchanged, so output errors must be distinguished
     // from read errors.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {

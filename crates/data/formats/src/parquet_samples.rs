@@ -73,7 +73,7 @@ fn write_thread(
         group.clear();
         Ok(spool.drain(out)?)
     };
-    // The source passes errors of the callback through, so errors of the output must be kept apart
+    // The source returns errors of the callback unchanged, so output errors must be distinguished
     // from read errors.
     let mut output_error = None;
     let result = export.samples.for_each(thread, &mut |chunk| {

@@ -155,7 +155,7 @@ impl Store {
             let epochs = other.read(plan::epochs)?;
             if let Some((_, epoch)) = epochs.iter().find(|(known, _)| *known == key) {
                 match self.join_series(id, epoch) {
-                    // A refused series is not counted here, but where the series itself is refused.
+                    // A refused series is counted when the series itself is refused, not here.
                     Err(StoreError::LongText { .. }) => {}
                     other => other?,
                 }

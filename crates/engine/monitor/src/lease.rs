@@ -116,8 +116,8 @@ fn serving_by(path: &Path, host: &Host) -> Serving {
     match holder(path) {
         Holder::NoLease | Holder::Gone => Serving::Nobody,
         Holder::Lives => Serving::Service,
-        // A lock proves nothing, because another user may hold it. What counts is the process that
-        // the file names.
+        // A lock proves nothing, because another user may hold it. Only the process that the file
+        // names counts.
         Holder::Unknown { note: Some(note) } => match process_of(&note) {
             Some((pid, _)) if host.process_start(pid).is_none() => Serving::Nobody,
             Some((pid, Some(start))) if host.process_start(pid) != Some(start) => Serving::Nobody,

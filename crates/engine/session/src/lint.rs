@@ -40,7 +40,8 @@ pub struct LintRequest {
 const FIRST_SLEEPS: u32 = 5;
 const FIRST: Nanos = Nanos::from_millis(500);
 
-/// Interval of reading actions, short enough to resolve locations while the process is alive.
+/// Interval at which recorded actions are read. It is short, so that call sites are resolved while
+/// the process still exists.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Watches until the time is over, all targets have ended, or `stop` is set. `note` is called with

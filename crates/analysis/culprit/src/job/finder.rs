@@ -42,8 +42,8 @@ pub struct JobSeen {
     pub candidates: Vec<SeenWaits>,
     /// Release waits that the thread has stopped using, oldest first; at most four.
     pub earlier: Vec<FoundRelease>,
-    /// Time during which jobs were not counted, because events needed in the search for a release
-    /// wait were dropped or because the thread had stopped using the earlier release wait.
+    /// Time during which jobs were not counted. Either events that the search for a release wait
+    /// needs were dropped, or the thread had stopped using its earlier release wait.
     pub not_counted: Nanos,
     /// Number of completed jobs.
     pub jobs: u64,
@@ -111,7 +111,7 @@ struct Thread {
 struct Learning {
     since: Nanos,
     waits: Waits,
-    /// The newest events, without a gap. A gap would look like a job when they are replayed.
+    /// The newest events, without a gap. When the events are replayed, a gap would look like a job.
     events: VecDeque<TraceEvent>,
     /// Start of the time in which jobs are not counted. This time ends at the oldest kept event.
     dropped_since: Option<Nanos>,

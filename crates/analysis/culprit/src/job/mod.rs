@@ -61,7 +61,7 @@ pub fn keep_concerned(window: &mut Window) {
     });
 }
 
-/// Returns the times of the stacks to keep: those of the longest sleeps.
+/// Returns the times of the stacks to keep, which are those of the longest sleeps.
 fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
     const MOST: usize = 8;
     let events = sorted(window);

@@ -168,7 +168,7 @@ impl Waits {
             fitting.map(|(place, _)| place.total.0).max().unwrap_or(0)
         };
         let regular = longest(&|place| place.period.is_some());
-        // A few long waits, such as those at the start of a program, do not count as idle time.
+        // A few long waits, as at the start of a program, do not count as idle time.
         let irregular =
             longest(&|place| place.period.is_none() && is_frequent(place) && place.count >= MANY);
         let least = (regular / SHORT).max(irregular / SHORT_BESIDE_IRREGULAR);

@@ -18,7 +18,7 @@ use crate::judge::by_real_time_limit;
 /// another cause.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
-/// Mask that extracts the operation of futex(2) without its flags (`include/uapi/linux/futex.h`).
+/// Mask that selects the operation of futex(2), without flags (`include/uapi/linux/futex.h`).
 const FUTEX_OPERATION: u64 = 0x7f;
 /// FUTEX_WAIT, which glibc uses for mutexes but not for condition variables; FUTEX_LOCK_PI and
 /// FUTEX_LOCK_PI2.

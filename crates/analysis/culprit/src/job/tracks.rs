@@ -122,7 +122,7 @@ impl Tracks {
     }
 
     fn on_cpu(&mut self, event: &TraceEvent, open: &mut Open) {
-        // The event belongs to the thread that has just left the CPU.
+        // The event is about the thread that has just left the CPU.
         if matches!(event.kind, EventKind::KernelStack { .. }) {
             return;
         }
@@ -160,7 +160,7 @@ impl Tracks {
         }
     }
 
-    /// Records the data of an event that do not describe phases.
+    /// Records the data of an event that describe no phase.
     fn note(&mut self, event: &TraceEvent) {
         let (tid, at) = (event.pid, event.time);
         match &event.kind {
@@ -222,7 +222,7 @@ impl Tracks {
         self.note_signal(event, open);
         // A thread that emits an event is running.
         let known = open.since.get(&tid).map(|(_, phase)| *phase);
-        // The event belongs to the thread that has just left the CPU.
+        // The event is about the thread that has just left the CPU.
         let late = matches!(event.kind, EventKind::KernelStack { .. });
         if tid != 0 && !late && !matches!(known, Some(Phase::Runs(cpu)) if cpu == event.cpu) {
             // The event of the switch to this thread is missing, so the time of the switch is

@@ -66,8 +66,8 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
 
 /// Returns why a rule about acts of these kinds is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // Only the first kind is decisive. The other kinds are additional observations of the same acts
-    // by other sources.
+    // Only the first kind decides. The other kinds are observations of the same acts by other data
+    // sources.
     let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));

@@ -7,7 +7,7 @@ pub(crate) enum Unseen {
     /// There is nothing to judge.
     #[error("the target has no thread with a real-time policy")]
     NoThread,
-    /// A reason from the facts, in the words of their data source.
+    /// A reason that the facts contain, as worded by their data source.
     #[error("{0}")]
     Fact(String),
 

@@ -134,7 +134,7 @@ fn judge_clocks(
                 window.clock_error = window.clock_error.max(error);
                 largest = largest.max(Some(error));
             }
-            // The latency itself begins on that clock.
+            // The start of the latency is a time of that clock.
             None if reaction.waker == Some(cpu) => {
                 gaps.extend(cpus.iter().map(|cpu| gap(*cpu, window.actual)));
                 largest = None;

@@ -33,7 +33,7 @@ struct Cpu {
     /// Current thread of the CPU.
     current: Option<u32>,
     gaps: VecDeque<EventGap>,
-    /// The last of its switches that have been dropped.
+    /// The last dropped switch of this CPU.
     switch: Option<TraceEvent>,
 }
 
@@ -237,7 +237,7 @@ impl Cpu {
             && let Some(first) = self.gaps.pop_front()
             && let Some(second) = self.gaps.front_mut()
         {
-            // Merges them into one gap that covers both, because this claims less.
+            // Merges them into one gap that covers both, which is the more cautious statement.
             second.from = first.from.min(second.from);
         }
         self.gaps.push_back(gap);

@@ -65,7 +65,7 @@ pub struct Reaction {
     pub window: Window,
     /// Text in the trace that states the latency, if there is one.
     pub stated: Option<String>,
-    /// CPU of the waker, if the latency begins with its event.
+    /// CPU of the waker, if the latency begins with an event of the waker.
     waker: Option<u32>,
     /// Sample of the kernel's tracer that states the latency, if there is one.
     sample: Option<TracerSample>,

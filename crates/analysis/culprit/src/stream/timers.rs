@@ -70,8 +70,8 @@ impl Timers {
             }
             EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
                 let expired = self.running.get(&event.cpu)?.expired.as_ref()?;
-                // Only the thread that armed the timer waits for it. Other threads are only woken
-                // by chance while the timer function runs.
+                // Only the thread that armed the timer waits for it. Other wake-ups while the timer
+                // function runs are a coincidence.
                 let own = expired.armed.pid == task.pid;
                 return own.then(|| (task.pid, expired.clone()));
             }

@@ -7,13 +7,13 @@ use crate::wander::Wander;
 
 /// Numbers of runs.
 const RUNS: [usize; 13] = [8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1_024];
-/// Estimated autocorrelations. Each represents the values closest to it.
+/// Estimated autocorrelations. Each value stands for all estimates that are closest to it.
 const PHIS: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];
 /// The probability that a series without a step reaches the critical value.
 const LEVELS: [f64; 3] = [0.1, 0.01, 0.001];
-/// Number of runs that are drawn for one row, and maximum number of series.
+/// Number of runs to simulate for one row, and maximum number of series.
 const EFFORT: u64 = 1_000_000_000;
 const SERIES: u64 = 8_000_000;
 

@@ -46,7 +46,7 @@ pub(crate) const fn machine(kind: Kind, length_ms: u64, row_ms: u64) -> Machine 
 }
 
 /// Returns a generator for the `nth` run of a series of runs. The seed is scrambled, because
-/// generators with neighbouring seeds begin alike.
+/// generators with adjacent seeds produce similar first numbers.
 pub(crate) fn random(seed: u64) -> fastrand::Rng {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

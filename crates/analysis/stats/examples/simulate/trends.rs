@@ -33,8 +33,7 @@ struct Row {
     after_each: f64,
 }
 
-/// Maximum number of series that are judged anew after each run, because this takes 70 times as
-/// long.
+/// Maximum number of series that are judged again after each run, which takes 70 times as long.
 const AFTER_EACH: u64 = 20;
 
 pub(crate) fn print(series: u64) {

@@ -1,4 +1,4 @@
-//! Levels that wander from one run to the next.
+//! Levels that vary randomly from one run to the next.
 
 use fastrand::Rng;
 

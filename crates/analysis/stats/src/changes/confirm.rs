@@ -125,8 +125,8 @@ fn reduced(levels: &[f64], places: &mut Vec<usize>, level: f64) -> Vec<(usize, f
         let levels = clipped(levels, places);
         reposition(&levels, places);
         let phi = autocorrelation(&segments(&levels, places));
-        // A wave looks smooth at each step by itself, but hardly does so after a neighbouring step
-        // has been removed.
+        // At each single step, a wave looks smooth. After a neighbouring step has been removed, it
+        // hardly looks smooth.
         let alone = smooth(&levels, places, phi, 1);
         if alone.contains(&true) {
             let mut alone = alone.into_iter();
@@ -183,8 +183,8 @@ fn reposition(levels: &[f64], places: &mut [usize]) {
     }
 }
 
-/// Levels are clipped at this many standard deviations from the median of their segment, so that a
-/// single extreme run cannot hide a step.
+/// Levels are clipped at this number of standard deviations from the median of their segment, so
+/// that a single extreme run cannot hide a step.
 const FAR: f64 = 4.0;
 /// Ratio of the standard deviation to the median absolute deviation of a normal distribution.
 const BY_MEDIAN: f64 = 1.4826;
@@ -203,8 +203,8 @@ fn clipped(levels: &[f64], places: &[usize]) -> Vec<f64> {
     each.collect()
 }
 
-/// Minimum advantage of steps in the information criterion, so that a slow drift is rarely taken
-/// for a step (calibrated: `cargo xtask simulate --only wandering`).
+/// Minimum advantage of steps in the information criterion. It prevents that a slow drift is often
+/// taken for a step (calibrated: `cargo xtask simulate --only wandering`).
 const SURE: f64 = 3.0;
 
 /// Number of consecutive steps that are compared with a smooth curve together, because drift looks

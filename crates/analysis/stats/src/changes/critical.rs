@@ -3,7 +3,7 @@
 /// Numbers of runs.
 const RUNS: [usize; 13] = [8, 10, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1_024];
 
-/// Estimated autocorrelations. Each represents the values closest to it.
+/// Estimated autocorrelations. Each value stands for all estimates that are closest to it.
 const PHIS: [f64; 13] = [
     0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];

@@ -182,8 +182,9 @@ impl Pairs {
     /// Returns the probability of splits as good as the best ones in a random order, from at most
     /// `most` permutations, and the likelihood of the better one.
     ///
-    /// The smaller of the two likelihoods' probabilities counts. The same permutations show how
-    /// often it is that small (Westfall and Young, Resampling-Based Multiple Testing, 1993).
+    /// Uses the smaller probability of the two likelihoods. The same permutations show how often
+    /// this probability is that small (Westfall and Young, Resampling-Based Multiple Testing,
+    /// 1993).
     pub(super) fn p_of(&mut self, most: u64, random: &mut Rng) -> (f64, By) {
         let stride = self.each.len().div_ceil(PLACES).max(1);
         let is_spread = self.is_spread();

@@ -205,7 +205,7 @@ mod tests {
         }
         assert_eq!(fit(&[1.0; 9]), None);
         assert_eq!(fit(&[f64::NAN; 20]), None);
-        // Equal excesses have no tail, and must not cause errors.
+        // A set of equal excesses has no tail, and must not cause an error.
         assert!(fit(&[1.0; 20]).is_none_or(|one| one.scale > 0.0));
     }
 }

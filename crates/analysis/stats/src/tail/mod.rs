@@ -110,7 +110,8 @@ fn above(all: &Histogram, begins: Nanos) -> Vec<f64> {
     values.into_iter().skip(step / 2).step_by(step).collect()
 }
 
-/// Checks that the tail is stationary: no correlation, and no change over the intervals.
+/// Checks that the tail is stationary: it has no correlation and does not change over the
+/// intervals.
 fn steady(recording: &Recording, threads: &[usize], begins: Nanos) -> Result<(), NoTail> {
     let mut counts: BTreeMap<Nanos, f64> = BTreeMap::new();
     for row in &recording.series.rows {

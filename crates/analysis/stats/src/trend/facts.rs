@@ -28,7 +28,7 @@ pub fn measured_how(recording: &Recording) -> Facts {
 /// Facts whose values are lists of words, which are compared word by word.
 const LISTS: [&str; 1] = ["kernel.command_line"];
 
-/// Returns the facts that are known for both recordings and differ.
+/// Returns the facts that differ and are known for both recordings.
 pub fn difference(before: &Facts, after: &Facts) -> Vec<FactDifference> {
     let known = before.iter().filter_map(|(name, old)| {
         let (old, new) = (old.as_deref()?, after.get(name)?.as_deref()?);
@@ -89,7 +89,7 @@ pub struct FactsDiffer {
     pub a: RecordingId,
     /// The second recording.
     pub b: RecordingId,
-    /// Facts and settings that are known for both recordings and differ.
+    /// Facts and settings that differ and are known for both recordings.
     pub differences: Vec<FactDifference>,
     /// Facts that are known for only one recording, or for neither.
     pub not_known: Vec<String>,

@@ -199,8 +199,8 @@ impl<'a> Followings<'a> {
                 change.followed.name()
             );
             if changes[..index].iter().any(|other| other.id == id) {
-                // Two thresholds of late periods can both have a change at the same run, in
-                // opposite directions.
+                // The counts above two thresholds can change at the same run, in opposite
+                // directions.
                 id.push_str(if change.worse { "-worse" } else { "-better" });
             }
             changes[index].id = id;

@@ -8,7 +8,7 @@ use super::{FactChange, FactDifference, NearFact, Run};
 use crate::changes::LEAST_RUNS;
 
 /// Minimum number of runs that are searched before and after a change point. If counts vary a lot,
-/// the position of the change point is off by a few runs.
+/// the position of the change point is inaccurate by a few runs.
 const REACH: usize = 2 * LEAST_RUNS;
 
 /// A fact whose value differs from its previous known value.

@@ -36,8 +36,8 @@ impl Thresholds {
             let counts: Vec<u64> = runs.iter().map(|run| run.above(*threshold)).collect();
             let late = counts.iter().filter(|count| **count > 0).count();
             let is_new = Some(*threshold) == shown || !known.contains(&counts);
-            // A level must contain at least this many runs with late periods. If there are fewer,
-            // there can be no step.
+            // A level must contain at least this many runs with late periods. With fewer, no step
+            // can exist.
             let is_followed = is_new && late >= LEAST_RUNS;
             if is_followed {
                 known.push(counts);
@@ -74,7 +74,7 @@ fn steps(runs: &[&Run]) -> Vec<Nanos> {
 
 /// Returns a latency, rounded to two digits, that half of the runs exceed several times. With fewer
 /// than 0.5 late periods per run, no method finds a step. With a few late periods per run, even a
-/// temporary level between two steps is found.
+/// temporary change of the level is found.
 fn usual(runs: &[&Run]) -> Option<Nanos> {
     let mut high: Vec<u64> = runs
         .iter()

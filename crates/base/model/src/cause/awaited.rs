@@ -50,8 +50,7 @@ pub enum Leaf {
     NotScheduled,
     /// It slept until its own timer expired.
     Slept,
-    /// It slept, and its waker is already in the chain, or the chain has reached its maximum
-    /// length.
+    /// It slept. Its waker is already in the chain, or the chain has reached its maximum length.
     Asleep,
     /// It waited for a device.
     Device(Device),

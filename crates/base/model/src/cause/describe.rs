@@ -472,8 +472,8 @@ fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
     }
 }
 
-/// Describes increases of counters. They support one of the hypotheses but do not prove it, because
-/// they cover a longer time.
+/// Describes increases of counters. An increase supports a hypothesis but does not prove it,
+/// because it covers a longer time.
 fn risen(counted: &Counted) -> impl Iterator<Item = String> {
     let steal = counted.steal.filter(|steal| steal.stolen_ns > Nanos::ZERO);
     let smis = counted.smis.filter(|smis| smis.count > 0);

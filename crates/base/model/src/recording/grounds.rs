@@ -12,7 +12,7 @@ const TIMER: &str = "timer";
 
 impl Recording {
     /// Judges the measurement by its requirement and break threshold. A recording that is part of a
-    /// check-up, an experiment or a search gets the answer of the whole.
+    /// check-up, an experiment or a search gets the verdict of the whole.
     pub fn judge(&self) -> Verdict {
         let own = self.judge_alone();
         match &self.judgement {

@@ -116,7 +116,7 @@ impl Values {
             Self::Number { min, max } => within(min, max),
             Self::NumberOr { word, min, max } => value == word || within(min, max),
             Self::PowerOfTwo { max } => within(0, max),
-            // Some switches accept more values than 0 and 1.
+            // Some switches accept values other than 0 and 1.
             Self::Between { .. } | Self::Switch => within(0, i64::MAX),
             Self::Mask => unmask(value).is_some(),
             Self::List => value.parse::<CpuSet>().is_ok(),

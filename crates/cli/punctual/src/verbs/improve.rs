@@ -82,7 +82,7 @@ struct Options {
     /// Settings to try, of those that the audit recommends [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Show which settings would be tried, and which effects --duration can show
+    /// Show which settings would be tried, and which effects --duration can detect
     #[arg(long)]
     dry_run: bool,
     /// Print JSON

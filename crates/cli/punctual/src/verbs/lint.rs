@@ -55,7 +55,7 @@ struct Lint {
     /// Write SARIF 2.1.0 for code scanning; - for stdout
     #[arg(long, value_name = "FILE")]
     sarif: Option<PathBuf>,
-    /// Exit with 0, whatever is found
+    /// Exit with 0, regardless of the findings
     #[arg(long)]
     report_only: bool,
     /// Print all rules as Markdown

@@ -135,8 +135,8 @@ fn planned(
                 setup
             }
         };
-        // Keep only the data that a trend needs. It takes a tenth of the memory of a run, so that
-        // ten years of runs fit.
+        // Keep only the data that a trend needs. This data takes a tenth of the memory of a run, so
+        // that ten years of runs fit into memory.
         runs.extend(trend::runs_of(&run, &setup));
         Ok(())
     };

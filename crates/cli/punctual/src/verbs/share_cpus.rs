@@ -12,7 +12,7 @@ use crate::output;
 // Whether the measured CPUs may be shared with another measurement.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
-    /// Measure although another measurement uses these CPUs
+    /// Measure even if another measurement uses these CPUs
     #[arg(long)]
     pub(super) share_cpus: bool,
 }

@@ -49,7 +49,7 @@ enum What {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Give free space back to the file system
+    /// Return free space to the file system
     Compact,
     /// Copy a collector's store from a file to PostgreSQL, or back
     Copy {
@@ -63,7 +63,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Take in the recordings of another store
+    /// Add the recordings of another store
     Merge {
         /// The other store, which is only read
         #[arg(value_name = "FILE")]

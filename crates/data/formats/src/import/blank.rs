@@ -38,7 +38,7 @@ pub(crate) fn blank(source: &Source<'_>, format: &str, tool: &str, probe: &str) 
             format: format.to_owned(),
             tool: tool.to_owned(),
             file: source.name().to_owned(),
-            // As long as there are no samples, there are no times that could be unknown.
+            // Without samples, no sample times can be unknown.
             unknown: (Unknown::ALL.iter().map(|(unknown, _)| *unknown))
                 .filter(|unknown| *unknown != Unknown::Times)
                 .collect(),

@@ -341,7 +341,7 @@ impl Text {
         let listed = self.cycles.get(place).map(|(listed, _)| listed);
         let beyond = |cycle: &u64| u128::from(*cycle) >= samples;
         // If all samples are overflows, their cycle numbers are below `samples`, and the mean is at
-        // least the mean of one maximum and, for all other samples, minima.
+        // least that of one sample at the maximum and all others at the minimum.
         listed.is_some_and(|listed| listed.iter().any(beyond))
             || (avg + 1) * samples <= max + (samples - 1) * min
     }

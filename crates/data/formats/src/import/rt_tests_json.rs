@@ -86,7 +86,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     }
     let (tool, probe, kind) = tool(&file, &all.object(numbers[0].1)?)?;
     let mut recording = head(source, &file, IMPORT.name, tool, probe)?;
-    // What the tools write under this key is not a resolution, but the value of their switch for
+    // The value of this key is not a resolution, but the value of the tools' switch for
     // nanoseconds: 1 means that the figures are in ns.
     let unit = match file.maybe_count("resolution_in_ns")? {
         Some(1) => Nanos(1),

@@ -111,8 +111,8 @@ impl ThreadLine {
         }
     }
 
-    /// Returns the interval if every latency would be at least as long as the interval if it were
-    /// in microseconds.
+    /// Returns the interval if, read as microseconds, every latency would be at least as long as
+    /// the interval.
     pub(crate) fn always_late(&self) -> Option<u64> {
         let least = self.least()?;
         self.interval_us.filter(|interval| least >= *interval)

@@ -36,7 +36,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     let legend = legend(&curves, inner_height(&headings, options), options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     for curve in &curves.list {
-        // Background curves are numerous, so they may be less exact.
+        // Background curves are numerous, so they may be drawn with less precision.
         let tolerance = if curve.name.is_some() { 0.4 } else { 2.0 };
         let line = line(&frame, &curve.histogram, unit, tolerance);
         if let (Some(at), true) = (line.last().copied(), curve.name.is_some()) {

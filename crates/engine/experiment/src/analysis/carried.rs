@@ -39,7 +39,7 @@ pub(super) fn lasting(experiment: &Experiment, arm: u32, carried: CarryOver) -> 
     )
 }
 
-/// Explains that the effect may last longer than a block, and that the answer depends on this.
+/// Explains that the effect may last longer than a block, and that the result depends on this.
 pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> String {
     format!(
         "the effect may last longer than a block: blocks that follow {} have {} as many late slots \

@@ -114,7 +114,7 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }
 
-/// Returns the answer of a search, which is stored with its recordings.
+/// Returns the result of a search, which is stored with its recordings.
 pub(super) fn judgement(
     improvement: &Improvement,
     stage: &Stage,

@@ -114,7 +114,7 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// Stores the answer with each recording of each stage.
+    /// Stores the result with each recording of each stage.
     fn judge_recordings(&self) -> Result<(), TrialError> {
         let Some(store) = self.bench.store else {
             return Ok(());

@@ -70,7 +70,7 @@ const OF_EACH_SOURCE: [PosixClock; 3] = [
     PosixClock::MonotonicRaw,
 ];
 
-/// Number of reads per sample if the ruler is as coarse as the measured clocks.
+/// Number of reads per sample if the reference clock is as coarse as the measured clocks.
 const USUAL_BATCH: u64 = 64;
 
 /// Duration of the TSC calibration.

@@ -1,4 +1,4 @@
-//! The measured clocks, and the ruler: the clock that times the reads.
+//! The measured clocks, and the reference clock, which times the reads.
 
 use std::hint::black_box;
 
@@ -82,8 +82,8 @@ impl Ruler {
         }
     }
 
-    /// Returns the median time between two consecutive readings. Each time measured with the ruler
-    /// includes this cost.
+    /// Returns the median time between two consecutive readings. Each time measured with the
+    /// reference clock includes this cost.
     pub(super) fn own_cost(self) -> u64 {
         const ROUNDS: usize = 1_001;
         let mut costs = [0; ROUNDS];

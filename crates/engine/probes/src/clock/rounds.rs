@@ -79,8 +79,8 @@ impl ClockWorker {
     }
 
     /// Measures one turn: some samples, one row of consecutive reads, and one read by system call.
-    /// The clock is selected before the measuring loops, so that this is not done between two
-    /// readings of the ruler.
+    /// The clock is selected before the measuring loops, not between two readings of the reference
+    /// clock.
     fn turn(&mut self, rounds: &Rounds, own_cost: u64) {
         match self.reader {
             Reader::Posix(clock) => {
@@ -101,8 +101,8 @@ impl ClockWorker {
     #[inline(always)]
     fn samples(&mut self, rounds: &Rounds, own_cost: u64, read: impl Fn() -> u64) {
         let Rounds { ruler, batch, .. } = *rounds;
-        // The time of a sample is computed from the ruler, because reading CLOCK_MONOTONIC is a
-        // system call with some clock sources.
+        // The time of a sample is computed from the reference clock, because reading
+        // CLOCK_MONOTONIC is a system call with some clock sources.
         let began = Clock::Monotonic.now().as_nanos();
         let zero = ruler.now();
         for _ in 0..rounds.samples {
@@ -138,8 +138,8 @@ impl ClockWorker {
 }
 
 /// Returns the mean cost of one of `batch` reads, in whole nanoseconds, after subtracting the cost
-/// of the ruler once. The result is never negative, even though a read can take less than the
-/// median cost of the ruler.
+/// of the reference clock once. The result is never negative, even though a read can take less than
+/// the median cost of the reference clock.
 fn per_read(spent: u64, own_cost: u64, batch: u64) -> u64 {
     let all = spent.saturating_sub(own_cost);
     (all + batch / 2) / batch.max(1)

@@ -171,7 +171,7 @@ impl Tracefs {
         for system in systems {
             let names = self.files().names(&events.join(&system));
             let names = names.unwrap_or_default().into_iter();
-            // Skip the files that lie beside the events' folders.
+            // Skip the files that are next to the event folders.
             let names = names.filter(|name| !["enable", "filter"].contains(&name.as_str()));
             all.extend(names.map(|event| (system.clone(), event)));
         }

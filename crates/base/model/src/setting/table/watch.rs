@@ -5,7 +5,7 @@ use super::{ALARM, BIG, ON_OFF, each, machine, up_to};
 
 pub(super) const ROWS: &[Setting] = &[
     // Watchdogs. kernel.watchdog combines both parts. Writing to it would lose the information
-    // about which of them was on (kernel/watchdog.c, proc_watchdog).
+    // about which part was on (kernel/watchdog.c, proc_watchdog).
     Setting {
         location: Location::Parts(&[
             ("nmi", "/proc/sys/kernel/nmi_watchdog"),

@@ -50,7 +50,7 @@ pub(super) struct Options {
     pub(super) new: New,
 }
 
-/// What can be done with experiments in the store.
+/// Subcommands for experiments in the store.
 #[derive(Clone, Debug, Subcommand)]
 pub(super) enum Stored {
     /// Continue an experiment that was stopped or killed
@@ -159,7 +159,7 @@ pub(super) struct New {
     pub(super) output: OutputOptions,
 }
 
-/// What may be done to have the machine boot.
+/// Options that control how the machine boots.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Booting {
     /// Write boot entries, and a unit that resumes the experiment
@@ -203,7 +203,7 @@ pub(in crate::verbs) struct Measuring {
     pub(in crate::verbs) load: Vec<String>,
 }
 
-/// What is shown and written.
+/// Options of the output.
 #[derive(Args, Clone, Debug)]
 pub(super) struct OutputOptions {
     /// Name of the experiment [default: the compared conditions]

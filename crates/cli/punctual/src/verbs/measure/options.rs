@@ -188,7 +188,7 @@ pub(super) struct RunOptions {
     /// Stop at the first latency above this; exit code 3
     #[arg(short, long = "break", value_name = "TIME", value_parser = break_value)]
     pub(super) break_above: Option<Nanos>,
-    /// Measure although another measurement uses these CPUs
+    /// Measure even if another measurement uses these CPUs
     #[arg(long)]
     pub(super) share_cpus: bool,
     /// Measure inside this control group, as its applications run
@@ -236,7 +236,7 @@ struct Explaining {
 pub(in crate::verbs) const LEVELS: [(&str, Level); 2] =
     [("usual", Level::Default), ("full", Level::Full)];
 
-// What must be held.
+// The requirement of the measurement.
 #[derive(Args)]
 pub(super) struct Judging {
     /// Require that no latency is above this; exit code 3 if broken
@@ -252,14 +252,14 @@ pub(super) struct Judging {
     ///
     /// Without this option, the verdict states whether this run met or exceeded the requirement.
     /// With it, the verdict states whether the machine holds or breaks the requirement, or that
-    /// neither is proven. This assumes that other times are like the measured time. Only a
-    /// percentile can be proven to hold: no run is long enough to prove that something never
-    /// happens.
+    /// neither is proven. This assumes that the machine behaves at other times as it did during the
+    /// measurement. Only a percentile can be proven to hold: no run is long enough to prove that
+    /// something never happens.
     #[arg(long, value_name = "PERCENT", value_parser = confidence)]
     pub(super) confidence: Option<f64>,
 }
 
-// What is kept and shown.
+// Options for storing and showing the result.
 #[derive(Args)]
 pub(super) struct SampleRetention {
     /// Keep every sample

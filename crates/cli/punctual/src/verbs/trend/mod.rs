@@ -52,7 +52,7 @@ enum Other {
     Note(notes::Notes),
 }
 
-// Which series, and how it is shown.
+// Selection of the series, and format of the output.
 #[derive(Args)]
 struct Shown {
     /// Series, or label of recordings [default: the only series]

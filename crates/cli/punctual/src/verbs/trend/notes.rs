@@ -13,7 +13,7 @@ use crate::output;
 use crate::verbs::list::since;
 use crate::verbs::looking_back::author;
 
-/// What to do with notes.
+/// Actions on notes.
 #[derive(Subcommand)]
 pub(super) enum Notes {
     /// Add a note to a recording, or to a time with --at

@@ -17,7 +17,7 @@ use super::{Form, print};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 
-/// What is done with the kernel's command line.
+/// Actions on the kernel's command line.
 #[derive(Subcommand)]
 pub(super) enum Cmdline {
     /// Show the parameters of this boot and of the next

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// What the units start, and what they did.
+/// Actions that the units start, and their results.
 #[derive(Subcommand)]
 pub(super) enum Boot {
     /// Show the settings applied at every boot, and the last result

@@ -9,7 +9,7 @@ use crate::document::{Answer, Block, Document, Field, Medium, Section, Tone};
 /// Maximum number of unknown differences to name.
 const NOT_KNOWN: usize = 8;
 
-/// Returns a comparison: the answer in a sentence, both recordings, differences in how they were
+/// Returns a comparison: the result in a sentence, both recordings, differences in how they were
 /// measured, differences between the machines, and the figures.
 ///
 /// A `-` means that there are too few samples for a figure. The interval of a difference contains

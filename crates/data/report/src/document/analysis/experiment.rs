@@ -10,7 +10,7 @@ use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
 use crate::plot::{Heading, PlotOptions, latency, strip};
 
-/// Returns the answer, a row for each condition, the guards, the blocks in order, and the plan.
+/// Returns the result, a row for each condition, the guards, the blocks in order, and the plan.
 /// `sides` has one recording per condition with the latencies of all its blocks.
 pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
     let mut document = Document {
@@ -306,7 +306,7 @@ fn boots(boots: &Boots) -> Vec<Field> {
         .collect()
 }
 
-/// Returns the state, with the time left until the answer, which may come earlier than planned.
+/// Returns the state, with the time left until the result, which may be known earlier than planned.
 fn state(experiment: &Experiment) -> String {
     let wash_out = experiment.plan.wash_out_ns;
     let blocks = experiment.blocks.iter();

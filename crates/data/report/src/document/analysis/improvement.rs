@@ -6,7 +6,7 @@ use super::checkup;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Block, Document, Field, Medium, Section, Tone};
 
-/// Returns the answer, the stages with their power, a row for each setting, and the settings that
+/// Returns the result, the stages with their power, a row for each setting, and the settings that
 /// were not tried. `next` is the command that applies the settings that help.
 pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
     let mut document = Document {

@@ -155,7 +155,7 @@ impl Row {
     }
 }
 
-/// Number of samples from which the grid is determined. They belong to one or two expiries.
+/// Number of samples from which the due times are estimated. They belong to one or two expiries.
 const ENOUGH: usize = 4;
 
 /// Returns the time when the timer of a sample was apparently due.
@@ -171,7 +171,7 @@ pub(super) struct CpuRows {
     /// The number of periods in the run; `None` until it is stopped.
     periods: Option<u64>,
     grid: Option<RowSchedule>,
-    /// The first samples, which are kept until there are enough to determine the grid.
+    /// The first samples, which are kept until there are enough to estimate the due times.
     waiting: Vec<TimerlatSample>,
     rows: Vec<Row>,
     /// The thread that the timer wakes, once known.
@@ -217,7 +217,7 @@ impl CpuRows {
         }
     }
 
-    /// Determines the grid from the first samples, and then adds these samples.
+    /// Estimates the due times from the first samples, and then adds these samples.
     fn begin(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let seen: Vec<Nanos> = waiting.iter().map(due_of).collect();
@@ -368,7 +368,7 @@ mod tests {
     fn each_period_is_accounted_for() {
         let (mut rows, mut readers) = rows(Nanos::from_millis(2), Some(Nanos::from_millis(10)));
         let mut seqnum = 0;
-        // The kernel skipped periods 4 and 5; of 7 the thread's sample was lost.
+        // The kernel skipped periods 4 and 5. The thread's sample of period 7 was lost.
         for place in [0, 1, 2, 3, 6, 7, 8, 9, 10] {
             seqnum += 1;
             rows.take(&sample(IRQ, seqnum, place, 900, 300));
@@ -398,8 +398,8 @@ mod tests {
         for reader in &mut readers {
             reader.drain(|event| {
                 if let crate::Event::Started { at, tid, .. } = event {
-                    // The start comes from that one of the first samples which was written the
-                    // soonest.
+                    // The start is derived from the first sample that was written with the smallest
+                    // delay.
                     assert_eq!(at, Nanos(BASE + 200));
                     tids.push(tid.map(Tid::as_raw));
                 }
