@@ -30,7 +30,7 @@ pub enum TraceFileError {
          or zstd"
     )]
     NotATrace {
-        /// What kind of file the input seems to be, and how to get a trace from it.
+        /// The apparent kind of the file, and how to get a trace from it.
         kind: &'static str,
     },
     /// The `trace.dat` has an unsupported version.

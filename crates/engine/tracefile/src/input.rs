@@ -173,8 +173,8 @@ impl Packed {
     }
 }
 
-/// If the content is neither text nor a `trace.dat`, returns what kind of file it seems to be and
-/// how to get a trace from it.
+/// If the content is neither text nor a `trace.dat`, returns the apparent kind of the file and how
+/// to get a trace from it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
     const KNOWN: [(&[u8], &str); 14] = [
         (

@@ -70,8 +70,8 @@ pub struct TraceHead {
     pub warnings: Vec<String>,
 }
 
-/// What the number of a system call means depends on the architecture of the traced machine, which
-/// is unknown. System calls are therefore shown by number.
+/// The meaning of a system call number depends on the architecture of the traced machine, which is
+/// unknown. System calls are therefore shown by number.
 impl EventNames for TraceHead {
     fn call(&self, id: i64) -> String {
         format!("system call {id}")

@@ -10,8 +10,9 @@
 //! | 1 ms | 10 ms | 10 µs |
 //! | … | 1000 s | a thousandth of the decade's end |
 //!
-//! The grid is decimal rather than binary, because then every edge below 1 ms lies on a 1 µs grid
-//! and the 1 µs histograms of the field export exactly.
+//! The grid is decimal and not binary, so that each multiple of 1 µs below 1 ms is the edge of a
+//! bucket. A histogram can therefore be exported exactly with the 1 µs buckets that other tools
+//! write.
 //!
 //! `punctual_model` defines the same layout for recordings. It is repeated here so that an
 //! application that publishes its figures needs neither that crate nor serde. A test of `session`,
@@ -32,8 +33,8 @@ pub const BUCKETS: usize = LINEAR + DECADES * PER_DECADE;
 /// Returns the bucket that counts `ns` nanoseconds, or `None` beyond the range.
 ///
 /// This is a chain of comparisons with constant divisors. The compiler turns each division into a
-/// multiplication, and common latencies leave the chain after a few well-predicted branches. A loop
-/// or a logarithm costs more.
+/// multiplication, and common latencies match after a few well-predicted branches. A loop or a
+/// logarithm costs more.
 #[inline(always)]
 pub fn index_of(ns: u64) -> Option<usize> {
     macro_rules! decade {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A PM QoS request to the kernel that no CPU enter an idle state with a longer exit latency than
-/// this. It applies to the whole machine until this value is dropped
+/// A PM QoS request that keeps all CPUs out of idle states with a longer exit latency than this. It
+/// applies to the whole machine until this value is dropped
 /// (`Documentation/power/pm_qos_interface.rst`, `kernel/power/qos.c`). The kernel drops the request
 /// when the process ends for any reason.
 #[derive(Debug)]

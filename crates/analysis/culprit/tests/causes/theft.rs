@@ -23,7 +23,7 @@ fn after_the_timer() -> Stream {
         .switch(1_980.0, find(), RUNNABLE, victim())
 }
 
-/// The same while an interrupt thread runs for 8 µs.
+/// As above, but while an interrupt thread runs for 8 µs.
 fn in_an_interrupt_thread() -> Stream {
     let thread = task("irq/24-eth0", 61, 0);
     Stream::late(2_110.0)
@@ -32,7 +32,7 @@ fn in_an_interrupt_thread() -> Stream {
         .switch(2_100.0, thread, SLEEPS, victim())
 }
 
-/// The same in an interrupt handler that takes 4 µs.
+/// As above, but in an interrupt handler that takes 4 µs.
 fn in_a_handler() -> Stream {
     Stream::late(3_080.0)
         .sleeping_beside(find())
@@ -41,7 +41,7 @@ fn in_a_handler() -> Stream {
         .switch(3_060.0, find(), RUNNABLE, victim())
 }
 
-/// The same in a softirq that takes 6 µs.
+/// As above, but in a softirq that takes 6 µs.
 fn in_a_softirq() -> Stream {
     Stream::late(3_070.0)
         .sleeping_beside(find())

@@ -6,7 +6,7 @@ use crate::rates::{KINDS, count, until_proven};
 /// Number of machines of each kind.
 const MACHINES: u64 = 100;
 
-/// 95 of 100 are expected. Three standard deviations below that is 88.
+/// 95 of 100 are expected. The limit of 88 is three standard deviations below this number.
 #[test]
 fn bounds_hold_for_long_enough_runs() {
     for (name, late, change) in KINDS {

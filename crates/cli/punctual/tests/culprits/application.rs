@@ -80,7 +80,8 @@ fn an_application_that_a_signal_stops() {
     let told = format!("stopped for {length}, but: {shares:?} {told:#?}");
     let longest = shares.iter().filter(by_us).map(|share| share.ns).max();
     let longest = longest.unwrap_or_else(|| panic!("{told}"));
-    // The application is not stopped until it gets a CPU, and other programs may be using the CPUs.
+    // The stop takes effect only when the application gets a CPU, and other programs may be using
+    // the CPUs.
     match punctual_testing::crowded() {
         Some(crowd) if longest.0 < length.0 - length.0 / 10 => {
             punctual_testing::skip!(Quiet, "{crowd}: the length of a stop: {told}");

@@ -33,7 +33,7 @@ const NOT_RUN: &[&str] = &[
     "tune revert",
 ];
 
-/// Values that readers choose themselves, and what replaces them on this machine.
+/// Placeholder values on the pages, and their replacements on this machine.
 const IN_PLACE: &[(&str, &str)] = &[
     ("--cpus 2-3", "--cpus 0"),
     ("--load-cpus 0", ""),

@@ -25,8 +25,8 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "how long the first touch of memory takes, by allocation",
     unit: "ns",
     documentation: include_str!("fault.md").trim_ascii_end(),
-    privileges: "CAP_IPC_LOCK or RLIMIT_MEMLOCK for the locked ways, vm.nr_hugepages for huge \
-                 pages from the pool; ways that are refused are left out and named",
+    privileges: "CAP_IPC_LOCK or RLIMIT_MEMLOCK for the methods that lock memory, vm.nr_hugepages \
+                 for huge pages from the pool; refused methods are skipped and listed",
     replaces: "no dedicated tool; page-fault tests of lmbench (lat_pagefault)",
     chart: Chart::Bars,
     explained: Ok(Delay::Step),

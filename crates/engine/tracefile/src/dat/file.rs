@@ -63,8 +63,8 @@ impl DatFile {
             }
         };
         parser.set_endian(file.endian);
-        // Skip the size of a long in user space. What is needed is the size of a long in the
-        // kernel, which is in header_page.
+        // Skip the size of a long in user space. The pages use the size of a long in the kernel,
+        // which is in header_page.
         parser.u8()?;
         let page_bytes = parser.u32()? as usize;
         match file.version {

@@ -1,6 +1,6 @@
 //! Counts lines that cannot be read.
 
-/// How many lines of one kind there were, and the line number and text of the first one.
+/// Number of lines of one kind, with the line number and text of the first one.
 #[derive(Debug, Default)]
 pub(super) struct Count {
     lines: u64,

@@ -47,8 +47,8 @@ pub(crate) struct Taken {
     slots: u64,
     notes: u64,
     decisions: u64,
-    /// What was left out: texts that are too long, notes beyond the quota of the machine, and notes
-    /// and decisions about recordings of other machines.
+    /// Description of the entries that were left out: texts that are too long, notes beyond the
+    /// quota of the machine, and notes and decisions about recordings of other machines.
     left_out: u64,
 }
 

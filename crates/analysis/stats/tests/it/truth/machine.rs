@@ -46,7 +46,7 @@ pub(crate) fn normal(random: &mut fastrand::Rng) -> f64 {
 
 impl Machine {
     pub(crate) fn run(self, seed: u64) -> Recording {
-        // Scrambles the seed, because generators with neighbouring seeds begin alike.
+        // Scrambles the seed, because generators with adjacent seeds produce similar first numbers.
         let stirred = (seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
         let mut random =
             fastrand::Rng::with_seed(stirred.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (stirred >> 31));

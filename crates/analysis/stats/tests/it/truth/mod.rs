@@ -34,8 +34,8 @@ fn alarms(machine: Machine, pairs: u64) -> (u64, u64) {
 }
 
 /// Of 60 pairs of equal machines, at most 3 (5%) may cause a false alarm. For one figure alone, 3
-/// are expected, and three standard deviations above that is 8. The seeds are fixed, so the result
-/// is always the same.
+/// are expected, and 8 is three standard deviations above this number. The seeds are fixed, so the
+/// result is always the same.
 fn assert_rarely_said_to_differ(machines: &[(&str, Machine)]) {
     for (name, machine) in machines {
         let (alarms, of_median) = alarms(*machine, 60);
@@ -141,7 +141,7 @@ fn intervals_hold_the_truth() {
     let held = (0..100).filter(|pair| {
         let comparison =
             comparison_between(&USUAL.run(1_000 + 2 * pair), &shifted.run(1_001 + 2 * pair));
-        // A run that happens to wander all the time gets no estimate.
+        // A run whose level changes all the time gets no estimate.
         let Some(estimate) = comparison.channels[0].quantiles[0].estimate else {
             return true;
         };
@@ -335,8 +335,8 @@ fn quantile_claim_needs_samples_above() {
     assert!(quantiles[2].baseline_ns.is_none());
 }
 
-/// Two runs of ten seconds with rows of the usual length. One of the runs has a tail five times as
-/// late. The result must be more than "unknown".
+/// Two runs of ten seconds with rows of the usual length. The tail of one run is five times as
+/// long. The result must not be just "unknown".
 #[test]
 fn ten_seconds_reveal_fivefold_tail() {
     let run = Machine {

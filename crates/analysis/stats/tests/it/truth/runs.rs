@@ -51,7 +51,7 @@ fn start_differences_rarely_mislead_comparison() {
         });
         pairs.count()
     };
-    // At 5%, 3 of 60 are expected. Three standard deviations above that is 8.
+    // At 5%, 3 of 60 are expected. The limit of 8 is three standard deviations above this number.
     let (four, six) = (alarms(4), alarms(6));
     eprintln!("{four} alarms of 4 runs a side, {six} of 6, of 60");
     assert!(four <= 8 && six <= 8, "{four} {six}");
