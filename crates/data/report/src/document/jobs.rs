@@ -15,7 +15,7 @@ const NOTED: usize = 3;
 /// Maximum number of threads on a terminal.
 const THREADS: usize = 40;
 
-/// Returns the result in a sentence: how many jobs took too long, and why the longest one did.
+/// Returns the answer in a sentence: how many jobs took too long, and why the longest one did.
 /// Returns `None` if the recording has no jobs.
 pub fn jobs_answer(recording: &Recording) -> Option<Document> {
     sentence(recording).map(|title| Document {
