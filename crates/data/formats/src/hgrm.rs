@@ -10,7 +10,7 @@
 //! The file is the histogram of all threads together. Values are in µs. Early samples count as 0.
 //! Samples without a bucket only count in the total, and the lines end before them. The line with
 //! HdrHistogram's own layout (`Buckets`, `SubBuckets`) is omitted, because this histogram has a
-//! different layout.
+//! different layout. A further comment states the unit.
 
 use std::io::Write;
 
@@ -26,6 +26,9 @@ pub(crate) const FORMAT: Format = Format {
     micro_rows: false,
     write,
 };
+
+/// The comment with which this format states the unit, which HdrHistogram's own files do not.
+pub(crate) const VALUES_IN_US: &str = "#[Values are in us]";
 
 /// Steps in each half of the remaining distance to 100%, HdrHistogram's default.
 const STEPS_PER_HALF: f64 = 5.0;
@@ -77,6 +80,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         out,
         "#[Max     = {max:>12.3}, Total count    = {total:>12}]"
     )?;
+    writeln!(out, "{VALUES_IN_US}")?;
     Ok(())
 }
 

@@ -27,7 +27,9 @@ mod cyclictest_json;
 mod error;
 mod export;
 mod facts;
+mod hdr;
 mod hgrm;
+mod hlog;
 mod import;
 mod json;
 mod micros;
@@ -69,6 +71,7 @@ pub const FORMATS: &[Format] = &[
     csv_histogram::FORMAT,
     csv_series::FORMAT,
     hgrm::FORMAT,
+    hlog::FORMAT,
 ];
 
 /// Returns the format called `name`.

@@ -43,9 +43,13 @@ struct ImportFiles {
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
     #[arg(value_parser = named(IMPORTS.iter().map(|import| (import.name, import)).collect()))]
     format: Option<&'static Import>,
-    /// Unit of cyclictest's figures, if the file does not state it: us, ns
+    /// Unit of the figures, if the file does not state it: ns, us, ms
     #[arg(long, value_name = "UNIT")]
-    #[arg(value_parser = named(vec![("us", Nanos::from_micros(1)), ("ns", Nanos(1))]))]
+    #[arg(value_parser = named(vec![
+        ("ns", Nanos(1)),
+        ("us", Nanos::from_micros(1)),
+        ("ms", Nanos::from_micros(1_000)),
+    ]))]
     unit: Option<Nanos>,
     /// Label of the recordings
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]

@@ -3,6 +3,7 @@
 use punctual_model::Nanos;
 
 use super::head::shown;
+use crate::hdr::NotHdr;
 
 /// A problem in a file. Any text quoted from the file is shortened in the same way as in all
 /// messages ([`shown`]).
@@ -155,6 +156,8 @@ pub(crate) enum Malformed {
         min: u64,
         interval_us: u64,
     },
+    #[error("the file states its unit: omit --unit")]
+    UnitStated,
     #[error("the columns have the width of the other unit: omit --unit")]
     OtherUnitGiven,
     #[error("the percentage of available CPU time is not a number")]
@@ -269,6 +272,18 @@ pub(crate) enum Malformed {
     BucketNotAbove,
     #[error("the line 'Core:' lists no CPU, too many CPUs, or a CPU twice")]
     CoreLine,
+
+    // Problems with HdrHistogram's files.
+    #[error("{0}")]
+    Hdr(NotHdr),
+    #[error("the log contains no interval")]
+    NoInterval,
+    #[error(
+        "two intervals of one tag begin at the same time: split the file if it contains two logs"
+    )]
+    IntervalTwice,
+    #[error("the values or counts are not in increasing order")]
+    PercentileNotAbove,
 
     // Problems with XML.
     #[error("not well-formed XML: {0}")]

@@ -13,10 +13,13 @@ mod counted;
 mod cyclictest_hist;
 mod cyclictest_lines;
 mod cyclictest_samples;
+mod decimal;
 mod entry;
 mod error;
 mod foreign;
 mod head;
+mod hgrm;
+mod hlog;
 mod hwlatdetect_text;
 mod jitterdebugger_json;
 mod jitterdebugger_lines;
@@ -77,6 +80,8 @@ pub const IMPORTS: &[Import] = &[
     rtla_hwnoise::IMPORT,
     rteval::IMPORT,
     xenomai_latency::IMPORT,
+    hgrm::IMPORT,
+    hlog::IMPORT,
 ];
 
 /// Returns the import called `name`.
