@@ -1,5 +1,7 @@
 //! Files that cannot be imported, with a remedy for each.
 
+use super::Head;
+
 /// First bytes of the file, name of this kind of file, and a remedy.
 const FOREIGN: [(&[u8], &str); 11] = [
     (
@@ -46,6 +48,96 @@ const FOREIGN: [(&[u8], &str); 11] = [
     ),
 ];
 
+/// Text that only one tool prints, the name of the tool, and a remedy.
+const TOOLS: [(&str, &str); 20] = [
+    (
+        "RTAI",
+        "is the output of RTAI, whose lines RTD| have other columns than those of Xenomai: it cannot be imported",
+    ),
+    (
+        "# libevl version:",
+        "is a plot file of latmus --plot, which cannot be imported: import the lines that latmus prints",
+    ),
+    (
+        "min/avg/max/mdev",
+        "is the output of ping, which cannot be imported: punctual measure socket measures a round trip",
+    ),
+    (
+        "bytes of data.",
+        "is the output of ping, which cannot be imported: punctual measure socket measures a round trip",
+    ),
+    (
+        "Running in process mode with",
+        "is the output of hackbench, which measures a total time and no latencies",
+    ),
+    (
+        "Running in threaded mode with",
+        "is the output of hackbench, which measures a total time and no latencies",
+    ),
+    (
+        "Total inversion performed",
+        "is the output of pi_stress, which counts inversions and measures no latencies",
+    ),
+    (
+        "packetfillrates=",
+        "is the output of queuelat, which cannot be imported",
+    ),
+    (
+        "forktest#",
+        "is the output of ssdd, which tests a debugger interface and measures no latencies",
+    ),
+    (
+        " loops: ",
+        "is the output of rt-migrate-test, which cannot be imported",
+    ),
+    (
+        "Wakeup Latencies percentiles",
+        "is the output of schbench, which cannot be imported: punctual measure wakeup measures wake-ups",
+    ),
+    (
+        "stress-ng: ",
+        "is the output of stress-ng, which is a load: import the output of the tool that measured",
+    ),
+    (
+        "Avg_MHz",
+        "is the output of turbostat, which contains no latencies",
+    ),
+    (
+        "Performance counter stats for",
+        "is the output of perf stat, which contains no latencies",
+    ),
+    (
+        "# Running 'sched/",
+        "is the output of perf bench sched, which measures a total time and no latencies",
+    ),
+    (
+        "     : count     distribution",
+        "is a histogram of BCC (such as runqlat or cpudist), whose rows double in width: it cannot be imported",
+    ),
+    (
+        "|@@@@",
+        "is a histogram of bpftrace, which cannot be imported",
+    ),
+    (
+        "clat percentiles (",
+        "is the output of fio, which measures a storage device and cannot be imported",
+    ),
+    (
+        "sockperf:",
+        "is the output of sockperf, which cannot be imported: punctual measure socket measures a round trip",
+    ),
+    (
+        "Wakeup to HW TX timestamp",
+        "is the report of isochron, which cannot be imported",
+    ),
+];
+
+/// Returns the name of the tool that printed a text, if it is a known tool that is not supported.
+pub(super) fn tool(head: &Head<'_>) -> Option<&'static str> {
+    let found = TOOLS.iter().find(|(sign, _)| head.contains(sign));
+    found.map(|(_, what)| *what)
+}
+
 /// Returns the kind of a file with this beginning, if it is a known kind that cannot be imported.
 pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     if begins.trim_ascii().is_empty() {
@@ -58,7 +150,20 @@ pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::{Head, ImportError, recognise};
+    use crate::import::{ImportError, recognise};
+
+    #[test]
+    fn tools_without_an_import_are_named() {
+        for (sign, said) in TOOLS {
+            let text = format!("Some words\n {sign} 12\nfurther words\n");
+            let head = Head {
+                bytes: text.as_bytes(),
+                whole: true,
+            };
+            let error = recognise("x", &head).unwrap_err();
+            assert_eq!(error.to_string(), format!("x: {said}"));
+        }
+    }
 
     #[test]
     fn known_foreign_formats_get_advice() {

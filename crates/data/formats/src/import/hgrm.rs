@@ -88,7 +88,8 @@ impl Text {
             // HdrHistogram for Python writes the count with decimals.
             let total = total.strip_suffix(".000").unwrap_or(total);
             self.total = Some(count(total)?);
-        } else if self.headed && line.starts_with(|first: char| first.is_ascii_digit()) {
+        } else if self.headed && self.total.is_none() && !line.is_empty() && !line.starts_with('#')
+        {
             return self.row(line);
         }
         Ok(())
@@ -266,7 +267,7 @@ mod tests {
             ),
             ("       0.393", "    9999.393", "not in increasing order"),
             ("#[Max", "#[Mix", "'#[Max' is missing"),
-            ("0.393 0.0", "-0.393 0.0", "missing"),
+            ("0.393 0.0", "-0.393 0.0", "not a time"),
             ("0.100000000000         12", "0.100000000000", "not a count"),
             ("12.620", "99912.620", "mean"),
         ] {

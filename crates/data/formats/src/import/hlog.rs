@@ -13,7 +13,7 @@ use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Unknown};
 
 use super::blank::{THREADS, blank, finish, learn, thread};
 use super::decimal::Decimal;
-use super::text::plain;
+use super::text::{WordsBelow, is_prompt, plain};
 use super::unit::NANOSECOND;
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 use crate::hdr::{self, Bucket};
@@ -96,6 +96,7 @@ struct Log {
     lengths: Vec<Nanos>,
     /// End of the last interval.
     end: Nanos,
+    words: WordsBelow,
     /// The histogram of one interval. It is large, so it is reused.
     scratch: Histogram,
 }
@@ -113,11 +114,13 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         rows: Vec::new(),
         lengths: Vec::new(),
         end: Nanos::ZERO,
+        words: WordsBelow::default(),
         scratch: Histogram::new(),
     };
     while let Some(line) = source.next_line()? {
-        let complete = line.complete;
-        let result = std::str::from_utf8(plain(line.bytes))
+        let bytes = plain(line.bytes);
+        let complete = line.complete || is_prompt(bytes);
+        let result = std::str::from_utf8(bytes)
             .map_err(|_| Malformed::LineNotText)
             .and_then(|text| log.line(text));
         let result = match result {
@@ -148,6 +151,10 @@ impl Log {
         if line.is_empty() || line.starts_with('#') || line.starts_with(LEGEND) {
             return Ok(());
         }
+        if !self.rows.is_empty() && !is_data(line) {
+            return self.words.take(line.as_bytes());
+        }
+        self.words.figures_follow()?;
         let (tag, rest) = match line.strip_prefix("Tag=") {
             Some(rest) => {
                 let tag = rest.split_once(',');

@@ -216,6 +216,10 @@ pub(crate) enum Malformed {
     TooMany { most: usize, what: &'static str },
     #[error("there are more than {0} cores")]
     TooManyCores(usize),
+    #[error(
+        "the last table has other CPUs than the table before: it is truncated, or of another run"
+    )]
+    OtherCpus,
     #[error("CPU {0} appears twice: was the file joined from two files?")]
     CpuTwice(u32),
     #[error("core {0} appears twice")]

@@ -20,23 +20,26 @@ mod foreign;
 mod head;
 mod hgrm;
 mod hlog;
+mod hwlat_trace;
 mod hwlatdetect_text;
 mod jitterdebugger_json;
 mod jitterdebugger_lines;
 mod jitterdebugger_samples;
 mod json;
+mod linuxcnc_histogram;
 mod log_prefix;
 mod malformed;
 mod object;
 mod oslat_text;
 mod pasted;
+mod perf_sched;
 mod pmqtest_lines;
 mod rt_dataset;
 mod rt_tests_head;
 mod rt_tests_json;
 mod rteval;
 mod rtla;
-mod rtla_hwnoise;
+mod rtla_osnoise_top;
 mod rtla_timerlat_top;
 mod sample_line;
 mod sink;
@@ -69,6 +72,7 @@ pub const IMPORTS: &[Import] = &[
     pmqtest_lines::IMPORT,
     oslat_text::IMPORT,
     hwlatdetect_text::IMPORT,
+    hwlat_trace::IMPORT,
     cyclictest_samples::IMPORT,
     jitterdebugger_samples::IMPORT,
     jitterdebugger_json::IMPORT,
@@ -77,9 +81,12 @@ pub const IMPORTS: &[Import] = &[
     rtla::TIMERLAT,
     rtla::OSNOISE,
     rtla_timerlat_top::IMPORT,
-    rtla_hwnoise::IMPORT,
+    rtla_osnoise_top::OSNOISE,
+    rtla_osnoise_top::HWNOISE,
     rteval::IMPORT,
     xenomai_latency::IMPORT,
+    linuxcnc_histogram::IMPORT,
+    perf_sched::IMPORT,
     hgrm::IMPORT,
     hlog::IMPORT,
 ];
@@ -140,6 +147,10 @@ pub fn recognise(file: &str, head: &Head<'_>) -> Result<&'static Import, ImportE
                 names: names(found.into_iter()),
             })
         }
+        (None, _) if let Some(what) = foreign::tool(&bare) => Err(ImportError::Foreign {
+            file: file.to_owned(),
+            what,
+        }),
         (None, _) => Err(ImportError::Unrecognised {
             file: file.to_owned(),
             begins: head.shown(),

@@ -149,6 +149,34 @@ mod tests {
                 include_str!("../../tests/fixtures/rtla-6.1-osnoise-hist.txt"),
             ),
             ("oslat", include_str!("../../tests/fixtures/oslat-2.10.txt")),
+            (
+                "osnoise top",
+                include_str!("../../tests/fixtures/rtla-osnoise-top-live.txt"),
+            ),
+            (
+                "timerlat top",
+                include_str!("../../tests/fixtures/rtla-timerlat-top.txt"),
+            ),
+            (
+                "hwlat",
+                include_str!("../../tests/fixtures/hwlat-trace.txt"),
+            ),
+            (
+                "perf sched",
+                include_str!("../../tests/fixtures/perf-sched-latency.txt"),
+            ),
+            (
+                "LinuxCNC",
+                include_str!("../../tests/fixtures/linuxcnc-latency-histogram.txt"),
+            ),
+            (
+                "hgrm",
+                include_str!("../../tests/fixtures/hdrhistogram.hgrm"),
+            ),
+            (
+                "hlog",
+                include_str!("../../tests/fixtures/hdrhistogram.hlog"),
+            ),
         ] {
             let known = read_recognised(text.as_bytes()).unwrap();
             let each = |mark: &str| -> String {
@@ -166,6 +194,12 @@ mod tests {
                 ("in a log of CI", each("2026-05-04T10:11:00.3456789Z ")),
                 ("in a journal", each("May 04 10:11:00 bench tool[123]: ")),
                 ("in the kernel's log", each("[   12.345678] ")),
+                ("in dmesg -T", each("[Mon May  4 10:11:00 2026] ")),
+                ("in gh run view", each("job\tstep\t2026-05-04T10:11:00.3Z ")),
+                (
+                    "in a journal's ISO format",
+                    each("2026-05-04T10:11:00+0200 bench tool[1]: "),
+                ),
                 ("in colour", {
                     let lines = text
                         .lines()

@@ -5,7 +5,8 @@
 //! interrupts, then the current, minimum, mean and maximum latency of the interrupt handler, of the
 //! thread and, with `-u` or `-U`, of the return to user space. A figure without samples is `-`. The
 //! row `ALL` (since 6.8) contains the number of all interrupts with six digits and an exponent.
-//! Live output clears the screen and prints everything again.
+//! Live output clears the screen and prints everything again. Text that was copied from a terminal
+//! lacks the control characters that clear the screen.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use punctual_model::{Completion, CpuSet, Histogram, Nanos, Recording};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
 use super::rtla::read_duration;
-use super::rtla_hwnoise::{CLEARED, bare, take_duration};
+use super::rtla_osnoise_top::{CLEARED, COPIED, bare, take_duration};
 use super::text::{count, in_order, is_prompt};
 use super::unit::NANOSECOND;
 use super::{Import, ImportError, Location, Malformed, SampleSink, Source};
@@ -28,13 +29,14 @@ pub(crate) const IMPORT: Import = Import {
         are unknown. rtla counts only the interrupts; their number is also used for the other \
         columns. The mean is read from the file, in which rtla rounds it down to its unit.
 
-For live output, only the last table is read. If the screen was not cleared between two tables, \
-        the file contains several runs and is refused. A table is also refused if its row ALL \
+For live output, only the last table is read. Several tables without a cleared screen, as copied from a terminal, are \
+        read in the same way, with a warning: the file is refused if a later table has fewer interrupts, a larger \
+        minimum or a smaller maximum, because it is then of another run. A table is also refused if its row ALL \
         differs from the sum of its CPUs. The file does not record the time of the measurement, \
         the load, or the machine.",
     has_samples: false,
     unit_known: true,
-    recognise: |head| head.lines().any(|line| is_header(&line)),
+    recognise: |head| head.lines().any(|line| is_header(bare(&line))),
     read,
 };
 
@@ -43,7 +45,10 @@ const TITLE: &str = "Timer Latency";
 /// Recognises
 /// `  0 00:10:00   |          IRQ Timer Latency (us)        |         Thread Timer Latency (us)`.
 fn is_header(line: &str) -> bool {
-    line.contains("|") && line.contains("IRQ Timer Latency (") && line.contains("Thread Timer")
+    let duration = line.split_once('|').map_or("", |(head, _)| head);
+    line.contains("IRQ Timer Latency (")
+        && line.contains("Thread Timer")
+        && read_duration(duration).is_some()
 }
 
 /// The name of each group of columns.
@@ -59,6 +64,18 @@ struct Row {
     groups: Vec<Option<Figures>>,
 }
 
+impl Row {
+    /// Returns whether the figures of another row can be those of the same run, but later.
+    fn precedes(&self, later: &Self) -> bool {
+        let holds = |(before, after): (&Option<Figures>, &Option<Figures>)| match (before, after) {
+            (Some(before), Some(after)) => after.0 <= before.0 && before.2 <= after.2,
+            (None, _) => true,
+            (Some(_), None) => false,
+        };
+        self.groups.iter().zip(&later.groups).all(holds)
+    }
+}
+
 /// State while the tables are being read.
 #[derive(Default)]
 struct Tables {
@@ -67,6 +84,8 @@ struct Tables {
     rows: BTreeMap<u32, Row>,
     /// Rows of the previous table.
     before: BTreeMap<u32, Row>,
+    /// Whether the screen was not cleared before one of the tables.
+    copied: bool,
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -84,6 +103,10 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         result.map_err(|reason| source.bad(reason))?;
     }
     let bad = |reason: Malformed| source.bad_at(Location::Whole, reason);
+    tables.check_complete().map_err(bad)?;
+    if tables.copied {
+        recording.warnings.push(COPIED.to_owned());
+    }
     let (unit, groups) = tables.header.ok_or_else(|| bad(Malformed::NoTable))?;
     if tables.rows.is_empty() || tables.rows.len() > THREADS {
         return Err(bad(Malformed::NoTable));
@@ -110,15 +133,9 @@ impl Tables {
         recording: &mut Recording,
     ) -> Result<(), Malformed> {
         if text == TITLE {
-            if !self.rows.is_empty() && !is_cleared {
-                return Err(Malformed::SecondTable);
-            }
-            self.before = std::mem::take(&mut self.rows);
-            self.header = None;
+            self.refresh(is_cleared)?;
         } else if is_header(text) {
-            if !self.rows.is_empty() {
-                return Err(Malformed::SecondTable);
-            }
+            self.refresh(is_cleared)?;
             return self.take_header(text, recording);
         } else if let Some(rest) = text.strip_prefix("ALL ") {
             return self.check_all(rest);
@@ -130,6 +147,23 @@ impl Tables {
             recording.warnings.push(format!("rtla: {text}"));
         }
         Ok(())
+    }
+
+    /// Begins the next table of live output.
+    fn refresh(&mut self, is_cleared: bool) -> Result<(), Malformed> {
+        if !self.rows.is_empty() {
+            self.check_complete()?;
+            self.copied |= !is_cleared;
+            self.before = std::mem::take(&mut self.rows);
+            self.header = None;
+        }
+        Ok(())
+    }
+
+    /// Checks that a table has the CPUs of the previous one.
+    fn check_complete(&self) -> Result<(), Malformed> {
+        let complete = self.before.is_empty() || self.rows.keys().eq(self.before.keys());
+        complete.then_some(()).ok_or(Malformed::OtherCpus)
     }
 
     fn take_header(&mut self, text: &str, recording: &mut Recording) -> Result<(), Malformed> {
@@ -176,7 +210,7 @@ impl Tables {
             });
         }
         if let Some(before) = self.before.get(&cpu)
-            && before.count > row.count
+            && (before.count > row.count || !before.precedes(&row))
         {
             return Err(Malformed::SecondRunBegins);
         }
@@ -280,6 +314,10 @@ mod tests {
         let early = early.replace("0 00:10:00", "0 00:01:40");
         let recording = read_text(&IMPORT, &format!("{early}{live}")).unwrap();
         assert_eq!(recording.threads[0].histogram.count(), 599_998);
+        let copied = early.replace("\u{1b}c", "") + TEXT;
+        let recording = read_text(&IMPORT, &copied).unwrap();
+        assert_eq!(recording.threads[0].histogram.count(), 599_998);
+        assert!(recording.warnings[0].contains("several tables"));
         let user = TEXT
             .replace(
                 "Latency (us)\n",
@@ -294,15 +332,24 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let twice = format!("{TEXT}{TEXT}");
-        assert!(refused(&IMPORT, twice.as_bytes()).contains("a second table"));
+        let fewer = TEXT
+            .replace("#599998", "#599997")
+            .replace("#1199995", "#1199994");
+        let runs = format!("{TEXT}{fewer}");
+        assert!(refused(&IMPORT, runs.as_bytes()).contains("second run"));
+        let smaller = TEXT.replace("        97\n", "        96\n");
+        let runs = format!("{TEXT}{smaller}");
+        assert!(refused(&IMPORT, runs.as_bytes()).contains("second run"));
+        let (cut, _) = TEXT.split_once("  1 #").unwrap();
+        let cut = format!("{TEXT}{cut}");
+        assert!(refused(&IMPORT, cut.as_bytes()).contains("other CPUs"));
         for (from, to, reason) in [
             (
                 "Thread Timer Latency (us)",
                 "Thread Timer Latency (ns)",
                 "unit",
             ),
-            ("0 00:10:00", "00:10:00", "duration"),
+            ("0 00:10:00", "00:10:00", "not a line"),
             ("1 #599997", "0 #599997", "twice"),
             ("1 #599997", "1 #599990", "sum of its cores"),
             ("        97", "         0", "inconsistent"),

@@ -6,7 +6,7 @@
 //! Latencies are microseconds with three decimals, and may be negative, because the timer is
 //! programmed ahead by the calibrated latency. One second contains as many samples as periods.
 
-use punctual_model::{Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
+use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
 use super::text::{WordsBelow, count, field, is_prompt, plain};
@@ -24,7 +24,7 @@ The file does not count samples: their number is calculated from the duration an
         with a warning. The recording has no percentiles, because the latencies of single samples \
         are unknown and histograms (-h) are not read. A negative minimum (samples before their \
         due time) is omitted, with a warning. The file does not record the time of the \
-        measurement, the CPU, the load, or the machine.",
+        measurement, the CPU (except that of latmus), the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise,
@@ -34,10 +34,13 @@ The file does not count samples: their number is calculated from the duration an
 const BEGINNINGS: [&[u8]; 5] = [b"RTT|", b"RTH|", b"RTD|", b"RTS|", b"== Sampling period:"];
 
 fn recognise(head: &Head<'_>) -> bool {
-    head.lines().any(|line| {
-        let line = plain(line.as_bytes());
-        BEGINNINGS.iter().any(|begin| line.starts_with(begin))
-    })
+    let mut lines = head.lines();
+    // RTAI prints lines of another form with the same beginnings.
+    !head.contains("RTAI")
+        && lines.any(|line| {
+            let line = plain(line.as_bytes());
+            BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+        })
 }
 
 /// Minimum, mean and maximum latency in ns, and number of overruns.
@@ -54,6 +57,8 @@ struct Figures {
 #[derive(Default)]
 struct Text {
     period_us: Option<u64>,
+    /// The CPU, which only latmus states.
+    cpu: Option<u32>,
     mode: Option<String>,
     priority: Option<u8>,
     /// Number of seconds from the start to the last `RTT|`.
@@ -148,6 +153,16 @@ impl Text {
                 .ok()
                 .filter(|priority| *priority < 100);
         }
+        if let Some((_, behind)) = rest.split_once(", CPU") {
+            let cpu = count(behind.trim_end_matches(')'))?;
+            let valid = u32::try_from(cpu)
+                .ok()
+                .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
+            let valid = valid.ok_or(Malformed::NotACpu(cpu))?;
+            if *self.cpu.get_or_insert(valid) != valid {
+                return Err(Malformed::SecondRunBegins);
+            }
+        }
         Ok(())
     }
 
@@ -209,7 +224,7 @@ impl Text {
         let interval = period_us.saturating_mul(1_000);
         let parameters = &mut recording.probe.parameters;
         parameters.insert("interval_ns".to_owned(), interval.into());
-        let mut thread = thread(0, None, figures.histogram(samples)?);
+        let mut thread = thread(0, self.cpu, figures.histogram(samples)?);
         thread.label = self.mode;
         if let Some(priority) = self.priority {
             thread.scheduling = Scheduling {
@@ -344,6 +359,23 @@ mod tests {
         assert_eq!(thread.accounting.missed, 0);
         assert_eq!(recording.duration_ns, Nanos::from_secs(2));
         assert!(recording.knows(Unknown::Missed));
+    }
+
+    /// Written by hand after the formats in libevl's source.
+    #[test]
+    fn latmus_states_its_cpu() {
+        let text = TEXT.replace("== Test mode: periodic user-mode task\n", "");
+        let text = text.replace("== Sampling period: 1000 us\n", "");
+        let text = text.replace("== All results in microseconds\n", "");
+        let text = text.replace("warming up...", "warming up on CPU3...");
+        let text = text.replace(
+            "(periodic user-mode task, 1000 us period, priority 99)",
+            "(user, 1000 us period, priority 98, CPU3)",
+        );
+        let recording = super::super::testing::read_recognised(text.as_bytes()).unwrap();
+        assert_eq!(recording.threads[0].cpu, Some(3));
+        assert_eq!(recording.threads[0].scheduling.to_string(), "fifo 98");
+        assert!(recording.knows(Unknown::Cpus));
     }
 
     #[test]
