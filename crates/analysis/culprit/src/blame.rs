@@ -65,7 +65,7 @@ const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 /// Adds up the segments of each source to one share. The shares are in order of first appearance.
 fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
-    let mut before: Option<usize> = None;
+    let (mut before, mut below): (Option<usize>, Option<usize>) = (None, None);
     for stretch in stretches {
         let mut source = Cow::Borrowed(&stretch.cause.source);
         let mut found = sums.iter().position(|sum| sum.source == source);
@@ -78,11 +78,22 @@ fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
             sums.push(Sum::new(source));
         }
         // A segment with the same source as the one before it is not a new occurrence, even if its
-        // detail differs.
-        sums[at].add(stretch, before != Some(at));
+        // detail differs. Neither is the rest of a segment that an interrupt divided.
+        let handler = is_handler(&stretch.cause.source);
+        let last = if handler { before } else { below };
+        sums[at].add(stretch, last != Some(at));
         before = Some(at);
+        if !handler {
+            below = before;
+        }
     }
     sums
+}
+
+/// Returns whether the source runs on top of a thread, which then continues.
+fn is_handler(source: &Source) -> bool {
+    use ShareKind::{Interrupt, Nmi, Softirq};
+    [Interrupt, Nmi, Softirq].contains(&source.kind())
 }
 
 /// A share under construction.

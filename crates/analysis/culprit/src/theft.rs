@@ -59,6 +59,7 @@ fn runs(cause: &Cause) -> bool {
         | Source::Nmi
         | Source::OwnWork
         | Source::UserSpace
+        | Source::FaultOrUserSpace
         | Source::SystemCall(_)
         | Source::Scheduling
         | Source::ReturnToUser => true,

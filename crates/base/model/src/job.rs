@@ -66,6 +66,13 @@ pub struct ThreadJobs {
     /// Number of jobs that were released without a wait, because the thread returned to its wait
     /// too late. Their real release time is unknown.
     pub released_at_once: u64,
+    /// Number of jobs that were released while the thread was stopped by a signal or a debugger in
+    /// its release wait, at an unknown time. They are also in `released_at_once`.
+    #[serde(default)]
+    pub released_while_stopped: u64,
+    /// Longest of these stops. A job began late by at most the length of its stop.
+    #[serde(default)]
+    pub longest_stop_ns: Nanos,
     /// Number of jobs that were left out because the event of their release is missing, because
     /// trace events were lost, or because the thread or the run ended before their completion.
     pub incomplete: u64,

@@ -35,6 +35,9 @@ enum {
 	STACK,
 	FORK,
 	EXEC,
+	FAULT_END,
+	SLEEP_UNTIL,
+	FUTEX_OWNER,
 };
 
 /* Indexes in Vector::NAMED; larger ones are `ipi`. */
@@ -629,6 +632,46 @@ INLINE void list_call(u32 pid, u32 number, u32 sequence)
 		list(sequence);
 }
 
+struct timespec {
+	u64 seconds;
+	u64 nanoseconds;
+};
+
+/* Writes until when a thread sleeps. Other clocks than CLOCK_MONOTONIC may be set. */
+static __attribute__((noinline)) int put_sleep(u32 pid, u32 number, u64 clock, u64 flags,
+					       u64 until)
+{
+	struct timespec time = {};
+	u64 ns;
+
+	if (clock > CLOCK_MONOTONIC || (clock != CLOCK_MONOTONIC && flags & TIMER_ABSTIME))
+		return 0;
+	if (bpf_probe_read_user(&time, sizeof(time), (void *)until))
+		return 0;
+	if (time.seconds >= 1ULL << 32 || time.nanoseconds >= 1000000000)
+		return 0;
+	ns = time.seconds * 1000000000 + time.nanoseconds;
+	if (!(flags & TIMER_ABSTIME))
+		ns += bpf_ktime_get_ns();
+	list_call(pid, number, put(SLEEP_UNTIL, 0, ns, 0));
+	return 0;
+}
+
+/* Writes which thread owns a futex with priority inheritance. The futex has the thread's ID
+ * in its own PID namespace. */
+static __attribute__((noinline)) int put_owner(u64 futex)
+{
+	struct task_struct___pid *task = (void *)bpf_get_current_task_btf();
+	u32 word = 0;
+
+	if (task->thread_pid->level ||
+	    bpf_probe_read_user(&word, sizeof(word), (void *)futex))
+		return 0;
+	if (word & FUTEX_TID_MASK)
+		put(FUTEX_OWNER, word & FUTEX_TID_MASK, futex, 0);
+	return 0;
+}
+
 SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
@@ -636,7 +679,8 @@ int calling(u64 *arguments)
 	u32 cpu = bpf_get_smp_processor_id();
 	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
 	u32 pid = bpf_get_current_pid_tgid();
-	u64 one = 0, two = 0;
+	u32 nanosleep = ~0, clock_nanosleep = ~0, futex = ~0, number = arguments[1];
+	u64 one = 0, two = 0, three = 0;
 
 	if (head)
 		head->calls++;
@@ -647,11 +691,22 @@ int calling(u64 *arguments)
 	if (HAS(pt_regs___x86, orig_ax)) {
 		one = ((struct pt_regs___x86 *)regs)->di;
 		two = ((struct pt_regs___x86 *)regs)->si;
+		three = ((struct pt_regs___third *)regs)->dx;
+		nanosleep = 35, futex = 202, clock_nanosleep = 230;
 	} else if (HAS(pt_regs___arm64, syscallno)) {
 		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
 		two = ((struct pt_regs___arm64 *)regs)->regs[1];
+		three = ((struct pt_regs___arm64 *)regs)->regs[2];
+		nanosleep = 101, futex = 98, clock_nanosleep = 115;
 	}
-	list_call(pid, arguments[1], put(SYS_ENTER, arguments[1], one, two));
+	list_call(pid, number, put(SYS_ENTER, number, one, two));
+	if (number == clock_nanosleep)
+		put_sleep(pid, number, one, two, three);
+	else if (number == nanosleep)
+		put_sleep(pid, number, CLOCK_MONOTONIC, 0, one);
+	else if (number == futex && ((two & FUTEX_OPERATION) == FUTEX_LOCK_PI ||
+				     (two & FUTEX_OPERATION) == FUTEX_LOCK_PI2))
+		put_owner(one);
 	return 0;
 }
 
@@ -684,6 +739,15 @@ int faulting_in_call(u64 *arguments)
 {
 	if (is_watched(bpf_get_current_pid_tgid()))
 		put(FAULT_KERNEL, arguments[2], arguments[0], 0);
+	return 0;
+}
+
+/* Minor and major faults are counted shortly before they return. */
+SEC("perf_event")
+int fault_ends(struct bpf_perf_event_data *context)
+{
+	if (is_watched(bpf_get_current_pid_tgid()) && !shut())
+		put(FAULT_END, 0, context->addr, 0);
 	return 0;
 }
 

@@ -23,6 +23,30 @@ struct task_struct___exit {
 	int normal_prio;
 } __attribute__((preserve_access_index));
 
+/* include/linux/pid.h */
+struct pid {
+	unsigned int level;
+} __attribute__((preserve_access_index));
+
+struct task_struct___pid {
+	struct pid *thread_pid;
+} __attribute__((preserve_access_index));
+
+/* arch/x86/include/asm/ptrace.h */
+struct pt_regs___third {
+	unsigned long dx;
+} __attribute__((preserve_access_index));
+
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	u64 addr;
+} __attribute__((preserve_access_index));
+
+/* include/uapi/linux/time.h, futex.h */
+enum { CLOCK_MONOTONIC = 1, TIMER_ABSTIME = 1 };
+enum { FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13, FUTEX_OPERATION = 0x7f };
+enum { FUTEX_TID_MASK = 0x3fffffff };
+
 /* include/linux/interrupt.h */
 struct irqaction {
 	const char *name;

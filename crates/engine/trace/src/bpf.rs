@@ -6,8 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aya::maps::{Array, Map, MapData};
+use aya::programs::perf_event::{
+    PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
+};
 use aya::programs::tp_btf::BtfTracePointLinkId;
-use aya::programs::{BtfTracePoint, ProgramError};
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use crate::WatchError;
@@ -50,6 +53,8 @@ pub(crate) struct Programs {
     programs: Ebpf,
     /// The attachment of each running program, by the program's name.
     links: BTreeMap<String, BtfTracePointLinkId>,
+    /// The attachments of the running programs for software events, by the program's name.
+    software: BTreeMap<&'static str, Vec<PerfEventLinkId>>,
     /// The kernel's tracepoint types, kept only while programs are being attached.
     types: Option<Btf>,
 }
@@ -85,6 +90,7 @@ impl Programs {
         Ok(Self {
             programs,
             links: BTreeMap::new(),
+            software: BTreeMap::new(),
             types: None,
         })
     }
@@ -128,6 +134,77 @@ impl Programs {
             .attach()
             .map_err(|error| WatchError::refused(&error))?;
         self.links.insert(name.to_owned(), link);
+        Ok(())
+    }
+
+    /// Runs a program at each occurrence of software events, on all CPUs. Does nothing if the
+    /// program is already running.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel rejects the program or does not have the events.
+    pub(crate) fn run_at(
+        &mut self,
+        name: &'static str,
+        events: &[SoftwareEvent],
+    ) -> Result<(), WatchError> {
+        if self.software.contains_key(name) {
+            return Ok(());
+        }
+        let refused = |error: ProgramError| WatchError::refused(&error);
+        let cpus = aya::util::online_cpus()
+            .map_err(|(_, error)| WatchError::Refused(format!("the online CPUs: {error}")))?;
+        let program = self.programs.program_mut(name);
+        let program: &mut PerfEvent = program
+            .ok_or_else(|| missing("program", name))?
+            .try_into()
+            .map_err(refused)?;
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+            Err(error) => return Err(refused(error)),
+        }
+        let mut links = Vec::new();
+        let places = cpus
+            .iter()
+            .flat_map(|cpu| events.iter().map(move |event| (*cpu, *event)));
+        for (cpu, event) in places {
+            let link = program.attach(
+                PerfEventConfig::Software(event),
+                PerfEventScope::AllProcessesOneCpu { cpu },
+                SamplePolicy::Period(1),
+                false,
+            );
+            match link {
+                Ok(link) => links.push(link),
+                Err(error) => {
+                    // Some CPUs without events would look like faults without an end.
+                    for link in links {
+                        let _ = program.detach(link);
+                    }
+                    return Err(refused(error));
+                }
+            }
+        }
+        self.software.insert(name, links);
+        Ok(())
+    }
+
+    /// Stops a program that runs at software events.
+    ///
+    /// # Errors
+    /// Returns an error if the object has no program of this name.
+    pub(crate) fn stop_at(&mut self, name: &'static str) -> Result<(), WatchError> {
+        let refused = |error: ProgramError| WatchError::refused(&error);
+        let Some(links) = self.software.remove(name) else {
+            return Ok(());
+        };
+        let program = self.programs.program_mut(name);
+        let program: &mut PerfEvent = program
+            .ok_or_else(|| missing("program", name))?
+            .try_into()
+            .map_err(refused)?;
+        for link in links {
+            program.detach(link).map_err(refused)?;
+        }
         Ok(())
     }
 

@@ -138,6 +138,56 @@ fn release_wait_takes_no_stack() {
 }
 
 #[test]
+fn ends_of_sleeps_and_faults_are_recorded() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let from = now();
+    std::thread::sleep(Duration::from_millis(1));
+    let slept = now();
+    let mut block = vec![0_u8; 8 << 20];
+    for byte in block.iter_mut().step_by(4_096) {
+        *byte = 1;
+    }
+    let addresses = block.as_ptr_range();
+    let is_inside =
+        |address: u64| (addresses.start as u64..addresses.end as u64).contains(&address);
+    let cut = recorder.slice(from, now());
+    let own: Vec<&TraceEvent> = (cut.events.iter())
+        .filter(|event| event.pid == tid)
+        .collect();
+    let until = own.iter().find_map(|event| match event.kind {
+        EventKind::SleepUntil { until } => Some(until),
+        _ => None,
+    });
+    let until = until.expect("the end of the sleep");
+    let earliest = from + Nanos::from_millis(1);
+    assert!(
+        (earliest..=slept).contains(&until),
+        "{earliest} {until} {slept}"
+    );
+    let beginnings = own.iter().filter_map(|event| match event.kind {
+        EventKind::PageFaultUser { address, .. } if is_inside(address) => Some(address),
+        _ => None,
+    });
+    let ends = own.iter().filter_map(|event| match event.kind {
+        EventKind::PageFaultEnd { address } if is_inside(address) => Some(address),
+        _ => None,
+    });
+    let (beginnings, ends): (Vec<u64>, Vec<u64>) = (beginnings.collect(), ends.collect());
+    assert!(!ends.is_empty(), "{own:?}");
+    let known = recorder.recorded();
+    if known
+        .iter()
+        .any(|event| event == "exceptions:page_fault_user")
+    {
+        assert_eq!(beginnings, ends);
+    }
+}
+
+#[test]
 fn only_forks_and_ends_recorded_between_windows() {
     let Some(mut recorder) = recorder() else {
         return;

@@ -2,71 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use punctual_model::{Comm, EventKind, Histogram, KernelPriority, Nanos, SignedNanos, TraceEvent};
+use punctual_model::{Comm, EventKind, KernelPriority, Nanos, SignedNanos, TraceEvent};
 
-use super::release::{Call, CallKind, FoundRelease, SeenWaits, Waits};
-
-/// A completed job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// The thread.
-    pub tid: u32,
-    /// Name of the thread.
-    pub comm: Comm,
-    /// Priority of the thread at the last switch.
-    pub prio: KernelPriority,
-    /// The CPU on which it completed the job.
-    pub cpu: u32,
-    /// End of its release wait.
-    pub release: Nanos,
-    /// Time at which the thread returned to its release wait.
-    pub completion: Nanos,
-    /// CPU time from release to completion.
-    pub ran: Nanos,
-}
-
-impl Job {
-    /// Returns the time from release to completion.
-    pub const fn response(&self) -> Nanos {
-        self.completion.saturating_sub(self.release)
-    }
-}
-
-/// Statistics of the jobs of a thread.
-#[derive(Clone, Debug, Default)]
-pub struct JobSeen {
-    /// Release wait of the thread; `None` if not found.
-    pub release: Option<FoundRelease>,
-    /// Places with comparable waits when the release wait was chosen, in descending order of
-    /// waiting time. The release wait is one of them.
-    pub candidates: Vec<SeenWaits>,
-    /// Release waits that the thread has stopped using, oldest first; at most four.
-    pub earlier: Vec<FoundRelease>,
-    /// Time during which jobs were not counted. Either events that the search for a release wait
-    /// needs were dropped, or the thread had stopped using its earlier release wait.
-    pub not_counted: Nanos,
-    /// Number of completed jobs.
-    pub jobs: u64,
-    /// Number of jobs that were released without waiting.
-    pub at_once: u64,
-    /// Number of jobs without an observed release or end.
-    pub incomplete: u64,
-    waits: Waits,
-    /// CPU time of each job.
-    pub execution: Histogram,
-}
-
-impl JobSeen {
-    /// Returns the number of waits of any kind.
-    pub const fn waits(&self) -> u64 {
-        self.waits.count
-    }
-
-    /// Returns the places where the thread waited, in descending order of total time.
-    pub fn seen_waits(&self) -> Vec<SeenWaits> {
-        self.waits.seen_waits()
-    }
-}
+use super::release::{Call, CallKind, Waits};
+use super::seen::{Job, JobSeen};
 
 /// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
@@ -150,6 +89,23 @@ struct State {
     /// Whether the thread has slept in the current call without an event that shows its wake-up.
     wakeup_missing: bool,
     open: Option<Open>,
+    /// Time until which the thread wants to sleep in the current call, if known.
+    until: Option<Nanos>,
+    /// Last wake-up of the thread.
+    woken: Option<Nanos>,
+    /// Whether a signal or a debugger has interrupted the release wait, which will continue.
+    interrupted: bool,
+    /// The stop in the release wait.
+    stop: Option<Stop>,
+}
+
+/// A stop by a signal or a debugger. Until then, the thread was in its release wait.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    from: Nanos,
+    ran_before: Nanos,
+    /// Time of the wake-up for the stop.
+    events_from: Nanos,
 }
 
 /// A job in progress.
@@ -157,6 +113,7 @@ struct State {
 struct Open {
     release: Nanos,
     ran_before: Nanos,
+    events_from: Nanos,
     /// Whether the thread has not left its release wait yet.
     fresh: bool,
 }
@@ -166,6 +123,8 @@ enum Step {
     Waited(Option<Call>, Nanos, Nanos),
     Completed(Open),
     AtOnce,
+    /// The job was released at an unknown time during a stop of this length.
+    InStop(Nanos),
     /// The release wait has ended, but no event shows when.
     ReleaseUnknown,
 }
@@ -195,7 +154,9 @@ impl JobFinder {
         let (one, other) = match &event.kind {
             EventKind::Switch { prev, next, .. } => (prev.pid, Some(next.pid)),
             EventKind::Waking { task, .. } | EventKind::ProcessExit { task } => (task.pid, None),
-            EventKind::SysEnter { .. } | EventKind::SysExit { .. } => (event.pid, None),
+            EventKind::SysEnter { .. }
+            | EventKind::SysExit { .. }
+            | EventKind::SleepUntil { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
         // Wake-ups up to this time may be missing, so the sleep before a missing wake-up would look
@@ -411,6 +372,11 @@ impl Thread {
                 }
             }
             Step::AtOnce => self.seen.at_once += 1,
+            Step::InStop(length) => {
+                self.seen.at_once += 1;
+                self.seen.while_stopped += 1;
+                self.seen.longest_stop = self.seen.longest_stop.max(length);
+            }
             Step::ReleaseUnknown => self.seen.incomplete += 1,
             Step::Completed(open) => {
                 let job = Job {
@@ -424,6 +390,7 @@ impl Thread {
                         .state
                         .ran_until(event.time)
                         .saturating_sub(open.ran_before),
+                    events_from: open.events_from.min(open.release),
                 };
                 self.seen.jobs += 1;
                 let ran = i64::try_from(job.ran.0).unwrap_or(i64::MAX);
@@ -481,10 +448,37 @@ impl State {
             self.open = Some(Open {
                 release: now,
                 ran_before: self.ran,
+                events_from: now,
                 fresh: true,
             });
         }
         Step::Waited(self.call.map(|(call, _)| call), since, now)
+    }
+
+    /// Begins a job that was released without a wait at `since`. If the thread was stopped in its
+    /// release wait until then, the job may have been due during the stop.
+    fn begins_at_once(&mut self, since: Nanos, stop: Option<Stop>) -> Option<Step> {
+        let due = stop.zip(self.until);
+        if let Some((stop, due)) =
+            due.filter(|(stop, due)| (stop.events_from..=since).contains(due))
+        {
+            self.open = Some(Open {
+                release: due,
+                ran_before: stop.ran_before,
+                events_from: stop.events_from,
+                fresh: false,
+            });
+            return None;
+        }
+        self.open = Some(Open {
+            release: since,
+            ran_before: self.ran_until(since),
+            events_from: since,
+            fresh: false,
+        });
+        Some(stop.map_or(Step::AtOnce, |stop| {
+            Step::InStop(since.saturating_sub(stop.from))
+        }))
     }
 
     fn step(
@@ -510,6 +504,12 @@ impl State {
                 self.call = Some((call, now));
                 self.last_call = Some(call);
                 self.wakeup_missing = false;
+                if !again {
+                    self.until = None;
+                }
+                if !self.is_in(release) {
+                    (self.interrupted, self.stop) = (false, None);
+                }
                 (!again && self.is_in(release)).then(|| self.open.take().map(Step::Completed))?
             }
             EventKind::SysExit { ret, .. } => {
@@ -518,8 +518,11 @@ impl State {
                 if RESTARTS.contains(ret) {
                     // A signal is not a release.
                     self.open.take_if(|open| here && open.fresh);
+                    self.interrupted = here && self.open.is_none();
                     return None;
                 }
+                self.interrupted = false;
+                let stop = self.stop.take().filter(|_| here);
                 // The switch back to the thread may be missing as well.
                 let wakeup_missing = std::mem::take(&mut self.wakeup_missing)
                     | self.asleep.take().is_some()
@@ -529,13 +532,13 @@ impl State {
                 } else if here && wakeup_missing {
                     return Some(Step::ReleaseUnknown);
                 } else if let Some((_, since)) = entered.filter(|_| here) {
-                    let ran_before = self.ran_until(since);
-                    self.open = Some(Open {
-                        release: since,
-                        ran_before,
-                        fresh: false,
-                    });
-                    return Some(Step::AtOnce);
+                    return self.begins_at_once(since, stop);
+                }
+                None
+            }
+            EventKind::SleepUntil { until } => {
+                if self.call.is_some() {
+                    self.until = Some(*until);
                 }
                 None
             }
@@ -551,9 +554,18 @@ impl State {
                 if yields && prev_state.is_runnable() && prev.prio.0 < 0 {
                     self.yielded = Some(now);
                 }
-                if !prev_state.is_runnable() && !prev_state.is_stopped() && !prev_state.is_traced()
-                {
+                if prev_state.is_stopped() || prev_state.is_traced() {
+                    if self.interrupted && self.stop.is_none() {
+                        self.stop = Some(Stop {
+                            from: now,
+                            ran_before: self.ran,
+                            events_from: self.woken.unwrap_or(now),
+                        });
+                    }
+                } else if !prev_state.is_runnable() {
                     self.asleep = Some(now);
+                    // The job was not due at the end of the stop.
+                    self.stop = None;
                     // The thread checked its condition and continued to wait.
                     let here = self.is_in(release);
                     self.open.take_if(|open| here && open.fresh);
@@ -570,6 +582,7 @@ impl State {
             }
             EventKind::Waking { .. } => {
                 let since = self.asleep.take()?;
+                self.woken = Some(now);
                 Some(self.wakes(since, now, release))
             }
             _ => None,

@@ -4,6 +4,7 @@ use punctual_model::{Task, TaskState};
 const TID: u32 = 7;
 const SLEEPS: u32 = 1;
 const RUNNABLE: u32 = 0;
+const STOPS: u32 = 4;
 const NANOSLEEP: i64 = 230;
 const READ: i64 = 0;
 const RESTART: i64 = 219;
@@ -253,6 +254,101 @@ fn release_without_its_event_is_unknown() {
         jobs.iter()
             .all(|job| job.response() == Nanos::from_micros(400))
     );
+}
+
+/// A cycle whose sleep until 600 µs is interrupted by a stop. `due`: whether an event shows the
+/// time until which it sleeps.
+fn stopped_turn(at: u64, stop: (u64, u64), due: bool) -> Vec<TraceEvent> {
+    let until = |us: u64| {
+        let until = Nanos::from_micros(at + 600);
+        due.then(|| event(us, TID, EventKind::SleepUntil { until }))
+    };
+    let (from, to) = (at + stop.0, at + stop.1);
+    let mut events = vec![enter(at, NANOSLEEP)];
+    events.extend(until(at + 1));
+    events.extend([
+        switch(at + 5, TID, SLEEPS, 9),
+        waking(from - 20),
+        switch(from - 10, 9, RUNNABLE, TID),
+        exit(from - 5, NANOSLEEP, -514),
+        switch(from, TID, STOPS, 9),
+        waking(to - 20),
+        switch(to - 10, 9, RUNNABLE, TID),
+        enter(to, NANOSLEEP),
+    ]);
+    events.extend(until(to + 1));
+    if stop.1 < 600 {
+        events.extend([
+            switch(to + 5, TID, SLEEPS, 9),
+            waking(at + 600),
+            switch(at + 610, 9, RUNNABLE, TID),
+        ]);
+    }
+    events.extend([exit(at.max(to) + 400, NANOSLEEP, 0)]);
+    events
+}
+
+/// The jobs of 400 ordinary cycles, and of a cycle with a stop at 500 ms.
+fn with_stop(stop: (u64, u64), due: bool) -> (Vec<Job>, JobSeen) {
+    let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
+    events.extend(stopped_turn(500_000, stop, due));
+    events.extend(turn(502_000));
+    jobs(&events)
+}
+
+#[test]
+fn stop_in_release_wait_delays_job() {
+    let (jobs, seen) = with_stop((300, 900), true);
+    let job = jobs[jobs.len() - 1];
+    let at = Nanos::from_micros;
+    assert_eq!((job.release, job.completion), (at(500_600), at(502_000)));
+    // The events of the signal are from before the release.
+    assert_eq!(job.events_from, at(500_280));
+    // It ran from 890 µs on.
+    assert_eq!(job.ran, at(1_110));
+    assert_eq!((seen.at_once, seen.while_stopped), (0, 0));
+    // The job was due after the stop.
+    let (jobs, seen) = with_stop((300, 500), true);
+    let job = jobs[jobs.len() - 1];
+    assert_eq!((job.release, job.events_from), (at(500_600), at(500_600)));
+    assert_eq!((seen.at_once, seen.while_stopped), (0, 0));
+}
+
+#[test]
+fn unknown_release_in_stop_is_counted() {
+    let (jobs, seen) = with_stop((300, 900), false);
+    let job = jobs[jobs.len() - 1];
+    assert_eq!(job.release, Nanos::from_micros(500_900));
+    assert_eq!((seen.at_once, seen.while_stopped), (1, 1));
+    assert_eq!(seen.longest_stop, Nanos::from_micros(600));
+}
+
+proptest::proptest! {
+    /// If events are missing, the release is the true one, the return to the wait, or unknown.
+    #[test]
+    fn missing_events_make_no_wrong_stop(
+        lost in proptest::collection::btree_set(0_usize..13, 0..6),
+        stop in (100_u64..500, 600_u64..2_000),
+        due: bool,
+    ) {
+        let mut events: Vec<TraceEvent> = (0..400).flat_map(|n| turn(n * 1_000)).collect();
+        let stopped = stopped_turn(500_000, stop, due).into_iter().enumerate();
+        let kept = stopped.filter(|(at, _)| !lost.contains(at));
+        events.extend(kept.map(|(_, event)| event));
+        events.extend(turn(503_000));
+        let (jobs, seen) = jobs(&events);
+        let to = 500_000 + stop.1;
+        for job in jobs.iter().filter(|job| job.release > Nanos::from_micros(499_999)) {
+            let release = job.release.0 / 1_000;
+            // If the switch to the sleep or the return value is missing, the calls look like one
+            // that returned, and if the wake-up for the stop is the only event, like a release.
+            let at_once = [500_000, to, to + 1].contains(&release);
+            let by_signal = release == 500_000 + stop.0 - 20 || release == to - 20;
+            proptest::prop_assert!(release == 500_600 && due || at_once || by_signal, "{job:?}");
+        }
+        let length = Nanos::from_micros(stop.1 - stop.0);
+        proptest::prop_assert!(seen.longest_stop <= length);
+    }
 }
 
 /// A read that waits for 9 ms.

@@ -7,8 +7,11 @@
 
 mod chain;
 mod cpu_span;
+mod faults;
 mod finder;
+mod pi_locks;
 mod release;
+mod seen;
 mod split;
 mod thread_activity;
 mod tracks;
@@ -19,8 +22,9 @@ use std::collections::BTreeSet;
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
-pub use finder::{CallNumbers, Job, JobFinder, JobSeen};
+pub use finder::{CallNumbers, JobFinder};
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
+pub use seen::{Job, JobSeen};
 pub use thread_activity::thread_activity;
 
 use crate::cause_span::CauseSpan;

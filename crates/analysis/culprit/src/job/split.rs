@@ -1,13 +1,14 @@
 //! Splits a job into segments, each with its cause.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::cause::{
-    Cause, Detail, Limit, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
+    Cause, Detail, Leaf, Limit, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
 };
 use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::chain;
+use super::pi_locks::FUTEX_OPERATION;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
 use crate::cause_span::CauseSpan;
@@ -18,8 +19,6 @@ use crate::judge::by_real_time_limit;
 /// another cause.
 const IDLE_EXIT: Nanos = Nanos::from_millis(1);
 
-/// Mask that selects the operation of futex(2), without flags (`include/uapi/linux/futex.h`).
-const FUTEX_OPERATION: u64 = 0x7f;
 /// FUTEX_WAIT, which glibc uses for mutexes but not for condition variables; FUTEX_LOCK_PI and
 /// FUTEX_LOCK_PI2.
 const LOCKS: [u64; 3] = [0, 6, 13];
@@ -52,6 +51,7 @@ impl<'a> Split<'a> {
                 Phase::Unknown => split.unknown(span),
             }
         }
+        unify_preempters(&mut split.spans);
         split
     }
 
@@ -107,31 +107,87 @@ impl<'a> Split<'a> {
             let mut at = part.from;
             let mut cuts = self.tracks.calls_between(tid, part.from, part.to);
             cuts.extend(fault.filter(|at| *at > part.from && *at < part.to));
+            cuts.extend(self.tracks.faults.edges(tid, part.from, part.to));
             cuts.push(part.to);
             cuts.sort_unstable();
             for cut in cuts {
-                let cause = if fault.is_some_and(|fault| at >= fault) {
-                    Cause::new(Source::PageFault)
+                let in_fault = self.tracks.in_fault(tid, at);
+                if fault.is_some_and(|fault| at >= fault) {
+                    self.push_span((at, cut), cpu, Cause::new(Source::PageFault), None);
+                } else if let Some(fault) = in_fault {
+                    let source = match fault.end {
+                        Some(_) => Source::PageFault,
+                        None => Source::FaultOrUserSpace,
+                    };
+                    self.push_span((at, cut), cpu, Cause::new(source), None);
                 } else {
-                    self.own(at, cut)
-                };
-                self.push_span((at, cut), cpu, cause, None);
+                    self.works((at, cut), cpu);
+                }
                 at = cut;
             }
         }
     }
 
-    fn own(&self, from: Nanos, to: Nanos) -> Cause {
+    /// The thread is running in user space or in a system call. In a call, it may spin for a lock
+    /// of another thread.
+    fn works(&mut self, (from, to): (Nanos, Nanos), cpu: u32) {
         let tid = self.window.victim.tid;
-        match self.tracks.call_at(tid, from) {
+        let call = self.tracks.call_at(tid, from).flatten();
+        let spin = self.tracks.spin(tid, from);
+        let spin = spin.filter(|_| is_futex(call.map(|(id, _)| self.name_of(id)).as_ref()));
+        let Some(spin) = spin.filter(|spin| spin.from < to && spin.to > from) else {
+            return self.push_span((from, to), cpu, self.own(from), None);
+        };
+        let (begins, ends) = (spin.from.max(from), spin.to.min(to));
+        self.push_span((from, begins), cpu, self.own(from), None);
+        let span = Span {
+            from: begins,
+            to: ends,
+            phase: Phase::Runs(cpu),
+        };
+        let object = self.object(from);
+        self.follow(spin.owner, span, Wait::Lock, &object);
+        self.push_span((ends, to), cpu, self.own(from), None);
+    }
+
+    fn own(&self, at: Nanos) -> Cause {
+        let tid = self.window.victim.tid;
+        match self.tracks.call_at(tid, at) {
             Some(Some((id, _))) => Cause::new(Source::SystemCall(self.name_of(id))),
             _ if !self.window.has(SYS_ENTER) => {
                 Cause::new(Source::OwnWork).with(Detail::UserOrKernel)
             }
-            _ => {
-                let faults = self.tracks.faults_between(tid, from, to);
-                Cause::new(Source::UserSpace).with((faults > 0).then_some(Detail::Faults))
-            }
+            _ => Cause::new(Source::UserSpace),
+        }
+    }
+
+    /// Returns the call and the object that the thread waits for at a given time.
+    fn object(&self, at: Nanos) -> Detail {
+        let tid = self.window.victim.tid;
+        let call = self.tracks.call_at(tid, at).flatten();
+        let stack = self.tracks.stack(tid, at);
+        Detail::WaitsIn {
+            call: call.map(|(id, _)| self.name_of(id)),
+            argument: call.map_or(0, |(_, [first, _])| first),
+            at: stack.and_then(|stack| self.blocked_at(stack)),
+        }
+    }
+
+    /// Splits a wait by the activity of the thread that the victim waits for.
+    fn follow(&mut self, waker: u32, span: Span, wait: Wait, object: &Detail) {
+        let tid = self.window.victim.tid;
+        let followed = chain::follow(self.tracks, (tid, waker), span, wait);
+        let cpu = self
+            .spans
+            .last()
+            .map_or(self.window.victim.cpu, |last| last.cpu);
+        for part in followed {
+            self.threads.extend(part.threads);
+            let cause = match part.cause.detail {
+                Some(_) => part.cause,
+                None => part.cause.with(object.clone()),
+            };
+            self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
         }
     }
 
@@ -199,13 +255,7 @@ impl<'a> Split<'a> {
         let call = self.tracks.call_at(tid, span.from).flatten();
         let in_fault = self.tracks.slept_in_fault(tid, span.from);
         let name = call.map(|(id, _)| self.name_of(id));
-        let stack = self.tracks.stack(tid, span.from);
-        let stack = stack.and_then(|stack| self.blocked_at(stack));
-        let object = || Detail::WaitsIn {
-            call: name.clone(),
-            argument: call.map_or(0, |(_, [first, _])| first),
-            at: stack.clone(),
-        };
+        let object = || self.object(span.from);
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };
@@ -228,19 +278,8 @@ impl<'a> Split<'a> {
                     None if is_lock(name.as_ref(), call) => Wait::Lock,
                     None => Wait::Thread,
                 };
-                let followed = chain::follow(self.tracks, (tid, waker), span, wait);
-                let cpu = self
-                    .spans
-                    .last()
-                    .map_or(self.window.victim.cpu, |last| last.cpu);
-                for part in followed {
-                    self.threads.extend(part.threads);
-                    let cause = match part.cause.detail {
-                        Some(_) => part.cause,
-                        None => part.cause.with(object()),
-                    };
-                    self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
-                }
+                let object = object();
+                self.follow(waker, span, wait, &object);
                 return;
             }
         };
@@ -256,12 +295,11 @@ impl<'a> Split<'a> {
 
     fn stopped(&mut self, span: Span) {
         let tid = self.window.victim.tid;
-        let signals = self.tracks.signals.get(&tid).into_iter().flatten();
-        let last = signals.rev().find(|(at, ..)| *at <= span.from);
-        let by = last.map(|(_, signal, sender)| {
-            let sender = self.tracks.names.task(*sender);
+        let by = self.tracks.stop_signal(tid, span.from);
+        let by = by.map(|(signal, sender)| {
+            let sender = self.tracks.names.task(sender);
             Signal {
-                signal: *signal,
+                signal,
                 sender: Name::from(&sender),
             }
         });
@@ -269,12 +307,36 @@ impl<'a> Split<'a> {
     }
 }
 
+/// Gives each thread that preempted an awaited one a single priority, the highest one that it had.
+/// Its priority changes if it inherits another one, and it would otherwise have several shares.
+fn unify_preempters(spans: &mut [CauseSpan]) {
+    let mut highest: BTreeMap<Option<u32>, KernelPriority> = BTreeMap::new();
+    for turn in 0..2 {
+        for span in spans.iter_mut() {
+            let Source::Awaited(awaited) = &mut span.cause.source else {
+                continue;
+            };
+            let Leaf::Preempted { by, prio } = &mut awaited.leaf else {
+                continue;
+            };
+            let known = highest.entry(by.pid).or_insert(*prio);
+            match turn {
+                0 if *known == KernelPriority::UNKNOWN || prio.is_above(*known) => *known = *prio,
+                0 => {}
+                _ => *prio = *known,
+            }
+        }
+    }
+}
+
 /// Returns whether a wait in a system call is for a lock.
 fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
-    let Some((name, (_, [_, operation]))) = name.zip(call) else {
-        return false;
-    };
-    name.0.starts_with("futex") && LOCKS.contains(&(operation & FUTEX_OPERATION))
+    is_futex(name)
+        && call.is_some_and(|(_, [_, operation])| LOCKS.contains(&(operation & FUTEX_OPERATION)))
+}
+
+fn is_futex(name: Option<&Text>) -> bool {
+    name.is_some_and(|name| name.0.starts_with("futex"))
 }
 
 /// Returns the cause for the time in which another thread is running on the CPU.

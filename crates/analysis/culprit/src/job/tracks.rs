@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Window};
 
 use super::cpu_span::CpuSpan;
+use super::faults::{Fault, Faults};
+use super::pi_locks::{PiLocks, Spin};
 use super::waker::{Wake, completed, waker};
 use crate::context::{Context, Threads};
 use crate::events::SYS_ENTER;
@@ -54,9 +56,8 @@ pub(crate) struct Tracks {
     pub(crate) wakes: Vec<Wake>,
     /// Entries (`Some`) and exits of system calls.
     calls: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
-    /// Page faults of each thread, and whether they came from user space. No event shows when a
-    /// fault ends.
-    faults: BTreeMap<u32, Vec<(Nanos, bool)>>,
+    pub(crate) faults: Faults,
+    locks: PiLocks,
     /// Whether system calls are recorded.
     knows_calls: bool,
     /// Stacks of threads at the moment they left their CPU.
@@ -67,7 +68,7 @@ pub(crate) struct Tracks {
     moves: BTreeMap<u32, Vec<(Nanos, u32)>>,
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
     /// Stop signals by receiver: time, signal, sender.
-    pub(crate) signals: BTreeMap<u32, Vec<(Nanos, u32, u32)>>,
+    signals: BTreeMap<u32, Vec<(Nanos, u32, u32)>>,
 }
 
 /// State while the tracks are built.
@@ -87,7 +88,8 @@ impl Tracks {
             threads: BTreeMap::new(),
             wakes: Vec::new(),
             calls: BTreeMap::new(),
-            faults: BTreeMap::new(),
+            faults: Faults::default(),
+            locks: PiLocks::default(),
             knows_calls: window.has(SYS_ENTER),
             stacks: BTreeMap::new(),
             queued: BTreeMap::new(),
@@ -163,6 +165,8 @@ impl Tracks {
     /// Records the data of an event that describe no phase.
     fn note(&mut self, event: &TraceEvent) {
         let (tid, at) = (event.pid, event.time);
+        self.faults.note(event);
+        self.locks.note(event);
         match &event.kind {
             EventKind::SysEnter { id, args } => {
                 self.calls
@@ -177,10 +181,6 @@ impl Tracks {
                     calls.push((Nanos::ZERO, Some((*id, [0; 2]))));
                 }
                 calls.push((at, None));
-            }
-            EventKind::PageFaultUser { .. } | EventKind::PageFaultKernel { .. } => {
-                let user = matches!(event.kind, EventKind::PageFaultUser { .. });
-                self.faults.entry(tid).or_default().push((at, user));
             }
             EventKind::KernelStack { frames } => {
                 let stacks = self.stacks.entry(tid).or_default();
@@ -414,21 +414,27 @@ impl Tracks {
 
     /// Returns whether the last event of a thread before its sleep was a page fault.
     pub(crate) fn slept_in_fault(&self, tid: u32, at: Nanos) -> bool {
-        let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
-        let after = faults.partition_point(|(time, _)| *time <= at);
-        let Some((fault, user)) = after.checked_sub(1).map(|before| faults[before]) else {
+        let Some(fault) = self.faults.last(tid, at) else {
             return false;
         };
+        if let Some(end) = fault.end {
+            return end > at;
+        }
         // In user space, only a system call or a fault leads to a sleep. If the thread is in a
         // call, or if calls are not recorded, any old fault is assumed to have ended.
-        if at > fault + FAULT_TIME && !(user && self.knows_calls) {
+        if at > fault.from + FAULT_TIME && !(fault.user && self.knows_calls) {
             return false;
         }
+        self.no_call_since(tid, fault.from, at)
+    }
+
+    /// Returns whether a thread neither enters nor leaves a system call between two times.
+    fn no_call_since(&self, tid: u32, from: Nanos, at: Nanos) -> bool {
         let calls = self.calls.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = calls.partition_point(|(time, _)| *time <= at);
         after
             .checked_sub(1)
-            .is_none_or(|before| calls[before].0 <= fault)
+            .is_none_or(|before| calls[before].0 <= from)
     }
 
     /// Returns the time of the page fault because of which a thread is asleep at a given time;
@@ -440,11 +446,57 @@ impl Tracks {
             return None;
         }
         let asleep = matches!(next.phase, Phase::Asleep(_));
-        let faults = self.faults.get(&tid)?;
-        let last = faults
-            .partition_point(|(fault, _)| *fault <= at)
-            .checked_sub(1)?;
-        (asleep && self.slept_in_fault(tid, at)).then(|| faults[last].0)
+        let last = self.faults.last(tid, at)?;
+        (asleep && self.slept_in_fault(tid, at)).then_some(last.from)
+    }
+
+    /// Returns the page fault in which a running thread is at a given time. If the fault has no
+    /// end, the thread may also have returned to user space.
+    pub(crate) fn in_fault(&self, tid: u32, at: Nanos) -> Option<Fault> {
+        let fault = self.faults.last(tid, at)?;
+        let is_inside = match fault.end {
+            Some(end) => at < end,
+            // A fault in a system call cannot be distinguished from the rest of the call.
+            None => fault.user && self.knows_calls && self.no_call_since(tid, fault.from, at),
+        };
+        is_inside.then_some(fault)
+    }
+
+    /// Returns the thread that a running thread spins for in the kernel, in the system call that
+    /// contains the given time.
+    pub(crate) fn spin(&self, tid: u32, at: Nanos) -> Option<Spin> {
+        let calls = self.calls.get(&tid)?;
+        let after = calls.partition_point(|(from, _)| *from <= at);
+        let (entered, call) = calls[after.checked_sub(1)?];
+        let (_, args) = call?;
+        let exit = calls.get(after).map_or(Nanos(u64::MAX), |(exit, _)| *exit);
+        self.locks
+            .spin(tid, (entered, exit), args, |owner, is_unlock| {
+                let calls = self.calls.get(&owner).into_iter().flatten();
+                let unlocks =
+                    calls.filter(|(_, call)| call.is_some_and(|(_, args)| is_unlock(args)));
+                unlocks.map(|(at, _)| *at).collect()
+            })
+    }
+
+    /// Returns the signal that stopped a thread at a given time, and its sender. The kernel sends
+    /// a signal for a process to one of its threads but stops all of them. So if the thread itself
+    /// received none, the only stop signal so far is the cause.
+    pub(crate) fn stop_signal(&self, tid: u32, at: Nanos) -> Option<(u32, u32)> {
+        let spans = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        let since = spans.get(spans.partition_point(|span| span.to <= at));
+        let at = since.map_or(at, |span| span.from.min(at));
+        let own = self.signals.get(&tid).into_iter().flatten();
+        let last = own.rev().find(|(time, ..)| *time <= at);
+        if let Some((_, signal, sender)) = last {
+            return Some((*signal, *sender));
+        }
+        let all = self.signals.values().flatten();
+        let mut before = all.filter(|(time, ..)| *time <= at);
+        let (_, signal, sender) = *before.next()?;
+        before
+            .all(|(_, other, by)| (*other, *by) == (signal, sender))
+            .then_some((signal, sender))
     }
 
     /// Returns the stack of a thread that left its CPU at a given time.
@@ -453,14 +505,6 @@ impl Tracks {
         let first = stacks.partition_point(|(from, _)| *from < at);
         let (from, frames) = stacks.get(first)?;
         (*from < at + STACK_AFTER).then_some(frames)
-    }
-
-    /// Returns the number of page faults of a thread between two times.
-    pub(crate) fn faults_between(&self, tid: u32, from: Nanos, to: Nanos) -> u64 {
-        let faults = self.faults.get(&tid).map_or(&[][..], Vec::as_slice);
-        let first = faults.partition_point(|(at, _)| *at < from);
-        let end = faults.partition_point(|(at, _)| *at < to);
-        end.saturating_sub(first) as u64
     }
 
     /// Returns the effective priority, as far as it is known.

@@ -99,9 +99,20 @@ fn threads() -> impl Strategy<Value = EventKind> {
             task,
             newprio: KernelPriority(prio),
         }),
-        any::<i64>().prop_map(|id| EventKind::SysEnter { id, args: [0; 2] }),
+        (any::<i64>(), 0u64..14).prop_map(|(id, operation)| EventKind::SysEnter {
+            id,
+            args: [0, operation]
+        }),
+        (0u64..3).prop_map(|address| EventKind::PageFaultEnd { address }),
+        any_time().prop_map(|until| EventKind::SleepUntil {
+            until: Nanos(until)
+        }),
+        any_task().prop_map(|task| EventKind::FutexOwner {
+            futex: 0,
+            owner: task.pid
+        }),
         any::<i64>().prop_map(|id| EventKind::SysExit { id, ret: 0 }),
-        any::<u64>().prop_map(|address| EventKind::PageFaultUser {
+        (0u64..3).prop_map(|address| EventKind::PageFaultUser {
             address,
             ip: 0,
             error_code: 0

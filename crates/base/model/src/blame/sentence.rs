@@ -2,7 +2,7 @@
 
 use super::{Blame, Move, Share};
 use crate::cause::{Detail, Source};
-use crate::{Delay, Nanos, ShareKind, grouped};
+use crate::{Delay, Nanos, ShareKind, counted, grouped};
 
 /// A share is not mentioned if it is smaller than the latency divided by this number.
 const WORTH_A_WORD: u64 = 20;
@@ -109,6 +109,9 @@ fn brief(share: &Share) -> String {
         ShareKind::TimerSlack => format!("{ns} of timer slack"),
         ShareKind::Silence => format!("{ns} untraced gap"),
         ShareKind::PageFault => format!("{ns} {who}"),
+        ShareKind::OwnWork if share.cause.source == Source::FaultOrUserSpace => {
+            format!("{ns} {who}")
+        }
         ShareKind::OwnWork => format!("{ns} its own work"),
         ShareKind::Nmi => format!("{ns} {who}"),
         ShareKind::LockHolder => format!("{ns} waiting for a lock held by {who}"),
@@ -214,6 +217,13 @@ fn clause_of_job(share: &Share) -> String {
     match share.kind() {
         ShareKind::OwnWork if share.cause.source == Source::UserSpace => {
             format!("it computed for {ns} in user space{inside}")
+        }
+        ShareKind::OwnWork if share.cause.source == Source::FaultOrUserSpace => {
+            format!("{who} took {ns}; no event shows when the page faults ended")
+        }
+        ShareKind::PageFault if share.cause.source == Source::PageFault && inside.is_empty() => {
+            let faults = counted(share.count.into(), "page fault", "page faults");
+            format!("{faults} took {ns}")
         }
         ShareKind::LockHolder => format!("it waited {ns} for a lock{inside} held by {who}"),
         ShareKind::Waiting => format!("it waited {ns}{inside} for {who}"),

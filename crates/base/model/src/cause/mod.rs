@@ -147,6 +147,9 @@ pub enum Source {
     Throttled(Limit),
     /// A page fault of the victim.
     PageFault,
+    /// The victim itself, in a page fault or afterwards in user space. No event shows when the
+    /// fault ended, so this time is an upper bound.
+    FaultOrUserSpace,
     /// The victim itself, in user space or in the kernel.
     OwnWork,
     /// The victim itself, in user space.
@@ -409,7 +412,7 @@ pub enum Detail {
     },
     /// User space and the kernel cannot be distinguished.
     UserOrKernel,
-    /// The victim had page faults that did not wait for I/O.
+    /// The victim had page faults that did not wait for I/O. Only in old recordings.
     Faults,
     /// The victim slept in a system call.
     WaitsIn {

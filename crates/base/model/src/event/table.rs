@@ -217,8 +217,7 @@ event_kinds! { names =>
         "run time of a kworker's work", ["work", "function"],
         |f, _| Some(EventKind::WorkqueueEnd { work: f.u64(0)?, function: f.u64(1)? });
 
-    /// `exceptions:page_fault_user`: the current thread accessed `address`. No event marks the end
-    /// of the fault.
+    /// `exceptions:page_fault_user`: the current thread accessed `address`.
     PageFaultUser { address: u64, ip: u64, error_code: u64 }
     says format!("page fault at {address:#x}");
     <- PageFaultUser = "exceptions" "page_fault_user" .watched("common_pid") .quiet(),
@@ -239,6 +238,11 @@ event_kinds! { names =>
             ip: f.u64(1)?,
             error_code: f.u64(2)?,
         });
+
+    /// The kernel counts the page fault at `address` of the current thread as resolved, shortly
+    /// before the fault returns.
+    PageFaultEnd { address: u64 }
+    says format!("end of page fault at {address:#x}");
 
     /// `ipi:ipi_send_cpu` and `ipi:ipi_send_cpumask`: the current thread interrupts other CPUs.
     /// `callback` is 0 if the target only has to reschedule.
@@ -339,6 +343,19 @@ event_kinds! { names =>
     <- SysExit = "raw_syscalls" "sys_exit" .jobs("common_pid") .quiet(),
         "ends of system calls", ["id", "ret"],
         |f, _| Some(EventKind::SysExit { id: f.i64(0)?, ret: f.i64(1)? });
+
+    /// The current thread calls clock_nanosleep(2) or nanosleep(2) until this time on
+    /// CLOCK_MONOTONIC.
+    SleepUntil {
+        #[serde(rename = "until_ns")]
+        until: Nanos,
+    }
+    says format!("sleeps until {until}");
+
+    /// The current thread calls futex(2) to lock a futex with priority inheritance, and the futex
+    /// names its owner.
+    FutexOwner { futex: u64, owner: u32 }
+    says format!("futex {futex:#x} belongs to thread {owner}");
 
     /// `block:block_rq_issue`: a request goes to the device `dev`, in the kernel's internal form
     /// (major << 20 | minor).

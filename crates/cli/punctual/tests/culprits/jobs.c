@@ -29,11 +29,12 @@ typedef unsigned long long ns;
 static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER, inherits;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int cpu, ready, tids[4], pipes[2], orders[2], stops[2];
+static int cpu, second, ready, tids[8], pipes[2], orders[2], stops[2];
 static pid_t producer, stopper;
 static ns mid_from, mid_to;
-enum { HOLDER, MID, SIGNALLER, OWNER };
-static struct { sem_t go; ns at; } task[4];
+enum { HOLDER, MID, SIGNALLER, OWNER, ELSEWHERE, TASKS };
+static struct { sem_t go; ns at; } task[TASKS];
+static struct { ns from, to; } stopped;
 
 static ns now(void) {
     struct timespec t;
@@ -53,29 +54,39 @@ static void sleep_until(ns at) {
 static void truth(const char *name, const char *kind, const char *who, ns from, ns to) {
     printf("%s\t%s\t%s\t%llu\t%llu\n", name, kind, who, from, to);
 }
-static void be(const char *name, int priority) {
+static void be_on(const char *name, int priority, int on) {
     struct sched_param p = { .sched_priority = priority };
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
+    CPU_SET(on, &set);
     prctl(PR_SET_NAME, name);
     if (sched_setaffinity(0, sizeof set, &set) || sched_setscheduler(0, SCHED_FIFO, &p))
         exit(3);
 }
+static void be(const char *name, int priority) { be_on(name, priority, cpu); }
+/* Another CPU, if the program may use one. */
+static int another(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) exit(3);
+    for (int n = 0; n < CPU_SETSIZE; n++)
+        if (n != cpu && CPU_ISSET(n, &set)) return n;
+    return cpu;
+}
 /* Threads that wait for an order: when the next job is released. */
 static void *thread(void *which) {
     long n = (long)which;
-    const char *names[] = { "holder", "mid", "signaller", "owner" };
-    int priorities[] = { 10, 20, 30, 10 };
-    be(names[n], priorities[n]);
+    const char *names[] = { "holder", "mid", "signaller", "owner", "elsewhere" };
+    int priorities[] = { 10, 20, 30, 10, 10 };
+    be_on(names[n], priorities[n], n == ELSEWHERE ? second : cpu);
     tids[n] = syscall(SYS_gettid);
     for (;;) {
         sem_wait(&task[n].go);
         ns at = task[n].at;
-        pthread_mutex_t *lock = n == OWNER ? &inherits : &plain;
+        pthread_mutex_t *lock = n == HOLDER ? &plain : &inherits;
         switch (n) {
         case HOLDER:
         case OWNER:
+        case ELSEWHERE:
             sleep_until(at - MS);
             pthread_mutex_lock(lock);
             spin(at + 4 * MS);
@@ -111,13 +122,12 @@ static void produce(void) {
     exit(0);
 }
 static void stop(void) {
-    ns at;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     be("stopper", 60);
-    while (read(stops[0], &at, sizeof at) == sizeof at) {
-        sleep_until(at + MS);
+    while (read(stops[0], &stopped, sizeof stopped) == sizeof stopped) {
+        sleep_until(stopped.from);
         kill(getppid(), SIGSTOP);
-        sleep_until(at + 4 * MS);
+        sleep_until(stopped.to);
         kill(getppid(), SIGCONT);
     }
     exit(0);
@@ -127,9 +137,16 @@ static void order(int n, ns at) {
     sem_post(&task[n].go);
 }
 
-static char *page, *block;
+static char *page, *block, *fresh;
 static int file, memory;
-enum { LOCK, PI, CONDITION, PIPE, FSYNC, FAULT, STOP, CALL, OVERRUN, SLEEP, WAYS };
+enum { LOCK, PI, CONDITION, PIPE, FSYNC, FAULT, STOP, CALL, OVERRUN, SLEEP, SPIN, LATE, TOUCH,
+       WAYS };
+enum { HUGE = 2 << 20, TOUCHED = 8 };
+static void stop_between(ns from, ns to) {
+    stopped.from = from;
+    stopped.to = to;
+    if (write(stops[1], &stopped, sizeof stopped) < 0) exit(3);
+}
 
 static void prepare(int way, ns at) {
     switch (way) {
@@ -137,7 +154,10 @@ static void prepare(int way, ns at) {
     case PI: order(OWNER, at); order(MID, at); break;
     case CONDITION: ready = 0; order(SIGNALLER, at); break;
     case PIPE: if (write(orders[1], &at, sizeof at) < 0) exit(3); break;
-    case STOP: if (write(stops[1], &at, sizeof at) < 0) exit(3); break;
+    case STOP: stop_between(at + MS, at + 4 * MS); break;
+    case LATE: stop_between(at - 2 * MS, at + 3 * MS); break;
+    case SPIN: order(ELSEWHERE, at); break;
+    case TOUCH: madvise(fresh, TOUCHED * HUGE, MADV_DONTNEED); break;
     case FAULT:
         fdatasync(file);
         madvise(page, 1 << 20, MADV_DONTNEED);
@@ -157,12 +177,29 @@ static void work(int way, ns at) {
         truth("lock", "lock_holder", who, mid_from, mid_to);
         return;
     case PI:
+    case SPIN:
         pthread_mutex_lock(&inherits);
         to = now();
         pthread_mutex_unlock(&inherits);
-        snprintf(who, sizeof who, "owner-%d", tids[OWNER]);
-        truth("pi", "lock_holder", who, from, to);
+        if (way == PI) snprintf(who, sizeof who, "owner-%d", tids[OWNER]);
+        else snprintf(who, sizeof who, "elsewhere-%d", tids[ELSEWHERE]);
+        truth(way == PI ? "pi" : "spin", "lock_holder", who, from, to);
         return;
+    case LATE:
+        snprintf(who, sizeof who, "signal 19 from stopper-%d", stopper);
+        truth("late", "stopped", who, at, from);
+        return;
+    case TOUCH: {
+        ns sum = 0;
+        for (int i = 0; i < TOUCHED; i++) {
+            ns before = now();
+            *(volatile char *)(fresh + i * HUGE) = 1;
+            sum += now() - before;
+            spin(now() + MS / 10);
+        }
+        truth("touch", "page_fault", "page faults", from, from + sum);
+        return;
+    }
     case CONDITION:
         pthread_mutex_lock(&guard);
         while (!ready) pthread_cond_wait(&condition, &guard);
@@ -234,6 +271,11 @@ int main(int count, char **arguments) {
     if (file < 0 || memory < 0 || pwrite(file, block, 1 << 20, 0) < 0) return 3;
     page = mmap(NULL, 1 << 20, PROT_READ, MAP_SHARED, file, 0);
     madvise(page, 1 << 20, MADV_RANDOM);
+    fresh = mmap(NULL, (TOUCHED + 1) * HUGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fresh += HUGE - (unsigned long)fresh % HUGE;
+    madvise(fresh, TOUCHED * HUGE, MADV_HUGEPAGE);
+    second = another();
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
     pthread_mutex_init(&inherits, &attributes);
@@ -242,7 +284,7 @@ int main(int count, char **arguments) {
     if (!(stopper = fork())) stop();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     be("victim", 50);
-    for (long n = 0; n < 4; n++) {
+    for (long n = 0; n < TASKS; n++) {
         pthread_t made;
         sem_init(&task[n].go, 0, 0);
         pthread_create(&made, NULL, thread, (void *)n);

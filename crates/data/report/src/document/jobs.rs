@@ -145,7 +145,11 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
 fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(jobs.windows.as_ref().map(|one| windows(recording, one)));
-    let at_once: u64 = jobs.threads.iter().map(|one| one.released_at_once).sum();
+    let in_stop = |one: &ThreadJobs| one.released_while_stopped;
+    let at_once = jobs.threads.iter();
+    let at_once: u64 = at_once
+        .map(|one| one.released_at_once.saturating_sub(in_stop(one)))
+        .sum();
     if at_once > 0 {
         let jobs = punctual_model::counted(at_once, "job", "jobs");
         notes.push(format!(
@@ -155,6 +159,11 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
         ));
     }
     let threads = jobs.threads.iter();
+    notes.extend(
+        (threads.clone())
+            .filter_map(|one| stopped(recording, one))
+            .take(NOTED),
+    );
     notes.extend(
         (threads.clone())
             .filter_map(|one| other_candidates(recording, one))
@@ -207,6 +216,21 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
         grouped(chosen.count),
         others.join("; ")
     ))
+}
+
+/// Returns how many jobs of a thread began late because it was stopped.
+fn stopped(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    let count = one.released_while_stopped;
+    (count > 0).then(|| {
+        let longest = one.longest_stop_ns;
+        format!(
+            "{}: a signal or a debugger stopped the thread in its release wait, so {} began late, by \
+             at most {longest}. The exact time of the release is unknown, so the response time is \
+             counted from the end of the stop",
+            title(recording, one),
+            punctual_model::counted(count, "job", "jobs"),
+        )
+    })
 }
 
 /// Returns the earlier release waits of a thread.
@@ -339,6 +363,9 @@ mod tests {
                 candidates: vec![wait(4, 900), wait(8, 300)],
                 earlier_releases: vec![release(6)],
                 not_counted_ns: Nanos::from_millis(1_700),
+                released_at_once: 3,
+                released_while_stopped: 3,
+                longest_stop_ns: Nanos::from_millis(12),
                 ..ThreadJobs::default()
             }],
             ..Jobs::default()
@@ -348,13 +375,16 @@ mod tests {
             "epoll_wait, descriptor 4 took 900 ms in 1,200 waits; epoll_wait, descriptor 8: 300 ms",
             "the release wait changed; earlier jobs began with epoll_wait, descriptor 6",
             "jobs in 1.70 s were not counted",
+            "so 3 jobs began late, by at most 12.0 ms",
         ] {
             assert!(noted.contains(part), "{part}: {noted}");
         }
         // A single wait, or one that the user requested, was not chosen automatically, so there is
         // no note.
+        assert!(!noted.contains("without a wait"), "{noted}");
         let thread = &mut jobs.threads[0];
         (thread.earlier_releases, thread.not_counted_ns) = (Vec::new(), Nanos::ZERO);
+        (thread.released_at_once, thread.released_while_stopped) = (0, 0);
         thread.release.as_mut().unwrap().choice = ReleaseChoice::Requested;
         assert_eq!(notes(&recording, &jobs), [""; 0]);
         let thread = &mut jobs.threads[0];

@@ -200,7 +200,7 @@ impl JobWatch {
             delay: Delay::Job,
             expected: job.release,
             actual: job.completion,
-            events_from: job.release,
+            events_from: job.events_from,
         };
         jobs.into_iter().map(span).collect()
     }
@@ -277,6 +277,8 @@ impl JobWatch {
         jobs.jobs += seen.jobs;
         jobs.over_budget += self.over.get(&tid).copied().unwrap_or(0);
         jobs.released_at_once += seen.at_once;
+        jobs.released_while_stopped += seen.while_stopped;
+        jobs.longest_stop_ns = jobs.longest_stop_ns.max(seen.longest_stop);
         jobs.incomplete += seen.incomplete;
         jobs.waits += seen.waits();
         jobs.execution.merge(&seen.execution);

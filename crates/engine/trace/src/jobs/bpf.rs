@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aya::include_bytes_aligned;
 use aya::maps::{Array, MapData};
+use aya::programs::perf_event::SoftwareEvent;
 
 use super::rings::Rings;
 use super::{Followed, JobAsk};
@@ -83,6 +84,11 @@ const PROGRAMS: &[Program] = &[
     ("switching", "sched_switch", "sched:sched_switch"),
 ];
 
+/// The program for the ends of page faults, and the events at which it runs. The kernel counts a
+/// fault shortly before it returns.
+const FAULT_ENDS: &str = "fault_ends";
+const COUNTED: [SoftwareEvent; 2] = [SoftwareEvent::PageFaultsMin, SoftwareEvent::PageFaultsMaj];
+
 const VECTORS: &str = "irq_vectors:*_entry";
 const VECTORS_END: &str = "irq_vectors:*_exit";
 
@@ -147,6 +153,8 @@ impl Programs {
                 }
             }
         }
+        // Without these events, only an upper bound for the length of a fault is known.
+        let _ = all.programs.run_at(FAULT_ENDS, &COUNTED);
         all.programs.forget_types();
         all.attached.insert(STACKS);
         Ok((all, rings, count))
@@ -199,8 +207,14 @@ impl Programs {
         Ok(map.set(SHUT, u32::from(shut), 0)?)
     }
 
-    /// Attaches the programs for system calls again, or detaches them.
+    /// Attaches the programs for system calls and for the ends of page faults again, or detaches
+    /// them.
     pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
+        if see {
+            let _ = self.programs.run_at(FAULT_ENDS, &COUNTED);
+        } else {
+            self.programs.stop_at(FAULT_ENDS)?;
+        }
         for name in ["calling", "returning"] {
             if see {
                 self.programs.resume(name)?

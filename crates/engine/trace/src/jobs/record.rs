@@ -27,6 +27,9 @@ const PROCESS_EXIT: u8 = 18;
 pub(super) const STACK: u8 = 19;
 pub(super) const FORK: u8 = 20;
 pub(super) const EXEC: u8 = 21;
+const FAULT_END: u8 = 22;
+const SLEEP_UNTIL: u8 = 23;
+const FUTEX_OWNER: u8 = 24;
 
 /// Number of words in a record.
 pub(super) const WORDS: usize = 8;
@@ -197,6 +200,12 @@ impl Translator {
                 ip: 0,
                 error_code: u64::from(number),
             },
+            FAULT_END => EventKind::PageFaultEnd { address: one },
+            SLEEP_UNTIL => EventKind::SleepUntil { until: Nanos(one) },
+            FUTEX_OWNER => EventKind::FutexOwner {
+                futex: one,
+                owner: number,
+            },
             MIGRATE => EventKind::Migrate {
                 task: record.task(),
                 orig_cpu: number,
@@ -301,7 +310,9 @@ mod tests {
                 bytes[12] = kind;
                 let record = words(&bytes);
                 let event = Translator::default().event(&record, 0);
-                assert_eq!(event.is_some(), (SWITCH..STACK).contains(&kind), "{kind}");
+                let is_event =
+                    (SWITCH..STACK).contains(&kind) || (FAULT_END..=FUTEX_OWNER).contains(&kind);
+                assert_eq!(event.is_some(), is_event, "{kind}");
                 assert!(record.frames().1.len() <= FRAMES);
             }
         }

@@ -1,0 +1,74 @@
+//! Jobs, and the statistics of the jobs of a thread.
+
+use punctual_model::{Comm, Histogram, KernelPriority, Nanos};
+
+use super::release::{FoundRelease, SeenWaits, Waits};
+
+/// A completed job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The thread.
+    pub tid: u32,
+    /// Name of the thread.
+    pub comm: Comm,
+    /// Priority of the thread at the last switch.
+    pub prio: KernelPriority,
+    /// The CPU on which it completed the job.
+    pub cpu: u32,
+    /// End of its release wait.
+    pub release: Nanos,
+    /// Time at which the thread returned to its release wait.
+    pub completion: Nanos,
+    /// CPU time from release to completion.
+    pub ran: Nanos,
+    /// Time of the first event that explains the job. It is before the release if the thread was
+    /// stopped by then.
+    pub events_from: Nanos,
+}
+
+impl Job {
+    /// Returns the time from release to completion.
+    pub const fn response(&self) -> Nanos {
+        self.completion.saturating_sub(self.release)
+    }
+}
+
+/// Statistics of the jobs of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct JobSeen {
+    /// Release wait of the thread; `None` if not found.
+    pub release: Option<FoundRelease>,
+    /// Places with comparable waits when the release wait was chosen, in descending order of
+    /// waiting time. The release wait is one of them.
+    pub candidates: Vec<SeenWaits>,
+    /// Release waits that the thread has stopped using, oldest first; at most four.
+    pub earlier: Vec<FoundRelease>,
+    /// Time during which jobs were not counted. Either events that the search for a release wait
+    /// needs were dropped, or the thread had stopped using its earlier release wait.
+    pub not_counted: Nanos,
+    /// Number of completed jobs.
+    pub jobs: u64,
+    /// Number of jobs that were released without waiting.
+    pub at_once: u64,
+    /// Number of these jobs that were released while the thread was stopped in its release wait.
+    pub while_stopped: u64,
+    /// Longest of these stops.
+    pub longest_stop: Nanos,
+    /// Number of jobs without an observed release or end.
+    pub incomplete: u64,
+    pub(super) waits: Waits,
+    /// CPU time of each job.
+    pub execution: Histogram,
+}
+
+impl JobSeen {
+    /// Returns the number of waits of any kind.
+    pub const fn waits(&self) -> u64 {
+        self.waits.count
+    }
+
+    /// Returns the places where the thread waited, in descending order of total time.
+    pub fn seen_waits(&self) -> Vec<SeenWaits> {
+        self.waits.seen_waits()
+    }
+}
