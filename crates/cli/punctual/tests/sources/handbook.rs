@@ -229,15 +229,64 @@ fn wrong_option_in_example_is_detected() {
 #[test]
 fn examples_parse() {
     let folder = repository().join("examples");
-    for file in files(&folder, &["yml", "yaml"]) {
+    let packaging = repository().join("packaging");
+    let mut manifests = files(&folder, &["yml", "yaml"]);
+    manifests.extend(files(&packaging, &["yml", "yaml"]));
+    for file in manifests {
         let text = fs::read_to_string(&file).unwrap();
         let parsed = yaml_rust2::YamlLoader::load_from_str(&text);
         assert_eq!(parsed.unwrap().len(), 1, "{}", file.display());
     }
-    let debian = repository().join("packaging/debian");
-    let debian = ["postinst", "prerm", "postrm"].map(|name| debian.join(name));
-    for script in files(&folder, &["sh"]).into_iter().chain(debian) {
+    let others = [
+        "debian/postinst",
+        "debian/prerm",
+        "debian/postrm",
+        "kubernetes/node-labels.sh",
+    ]
+    .map(|name| packaging.join(name));
+    for script in files(&folder, &["sh"]).into_iter().chain(others) {
         let status = Command::new("sh").arg("-n").arg(&script).status().unwrap();
         assert!(status.success(), "{}", script.display());
     }
+}
+
+#[test]
+fn python_package_reads_recordings() {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import matplotlib, pandas, pyarrow, pytest"]);
+    if !python.output().is_ok_and(|output| output.status.success()) {
+        punctual_testing::skip!(
+            Program,
+            "python3 has no pandas, pyarrow, matplotlib or pytest"
+        );
+        return;
+    }
+    let output = Command::new("python3")
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+        .current_dir(repository().join("packaging/python"))
+        .env("PUNCTUAL_PROGRAM", env!("CARGO_BIN_EXE_punctual"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}");
+}
+
+#[test]
+fn python_package_knows_the_newest_schema() {
+    let version = |path: &str, before: &str| -> String {
+        let text = fs::read_to_string(repository().join(path)).unwrap();
+        let (_, rest) = text.split_once(before).unwrap();
+        rest.chars().take_while(char::is_ascii_digit).collect()
+    };
+    let newest = version(
+        "crates/base/model/src/recording.rs",
+        "const SCHEMA_VERSION: u32 = ",
+    );
+    assert!(!newest.is_empty());
+    let known = version(
+        "packaging/python/src/punctual_pandas/_recording.py",
+        "\nSCHEMA_VERSION = ",
+    );
+    assert_eq!(known, newest);
 }
