@@ -102,6 +102,7 @@ fn prepared(place: &Sandbox) {
         ("hist.txt", imports.join("cyclictest-2.10-h200.txt")),
         ("run.json", imports.join("cyclictest-2.10-h200.json")),
         ("samples.raw", imports.join("jitterdebugger-samples.raw")),
+        ("service.hlog", imports.join("hdrhistogram.hlog")),
         ("trace.dat", traces.join("dat/v6.dat.xz")),
         ("trace.txt", traces.join("text/perf-script.txt")),
         ("mail.txt.xz", traces.join("dat/v6.txt.xz")),
