@@ -26,7 +26,7 @@ pub struct Checkup {
     pub program: String,
     /// The result in one word, which is the outcome of the worst condition.
     pub outcome: Outcome,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
     /// The requirements of the loop.
     pub asked: LoopRequirement,

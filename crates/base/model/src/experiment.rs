@@ -46,7 +46,7 @@ pub struct Experiment {
     pub blocks: Vec<ExperimentBlock>,
     /// Results of each arm except the first, compared with the first.
     pub results: Vec<ArmResult>,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
     /// Warnings for the reader.
     pub warnings: Vec<String>,
@@ -211,7 +211,7 @@ pub struct ArmResult {
     pub guards: Vec<Guard>,
     /// Reasons why neither a difference nor an equivalence may be claimed.
     pub refused: Vec<String>,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
 }
 

@@ -14,7 +14,7 @@ pub const IMPROVEMENT_SCHEMA: u32 = 1;
 pub struct Improvement {
     /// Version of this JSON form, [`IMPROVEMENT_SCHEMA`].
     pub schema: u32,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
     /// Whether the user stopped the search.
     pub stopped: bool,

@@ -15,7 +15,7 @@ pub struct Judgement {
     /// The result in one word. It is `no_requirement` if another recording of the same check-up
     /// contains the verdict, or if the result is a proven effect.
     pub outcome: Outcome,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
     /// The requirement of a check-up. Null for others.
     pub asked: Option<LoopRequirement>,

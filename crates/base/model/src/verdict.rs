@@ -19,9 +19,9 @@ use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 /// Whether the requirement was met, and the confidence of the figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The answer in one word.
+    /// The result in one word.
     pub outcome: Outcome,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
     /// Each limit, judged on the thread with the worst result.
     pub limits: Vec<LimitResult>,

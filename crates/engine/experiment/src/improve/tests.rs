@@ -161,7 +161,7 @@ fn planted_setting_is_kept_others_undone() {
                 kept.contains(&"setting2=on")
             );
         }
-        // 17.3 are expected, and three standard deviations less is 12.
+        // 17.3 are expected, and 12 is three standard deviations below this number.
         assert!(found >= 13, "{found} of 20 with {number} settings");
         assert!(others <= 3, "{others} of 20 with {number} settings");
     }
