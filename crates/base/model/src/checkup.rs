@@ -80,9 +80,9 @@ pub struct Condition {
     /// time, for the largest block length (upper 90% limit). Clustering widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
-    /// Upper bound of the episodes per day (95% confidence), if the whole day is like the measured
-    /// time. Null if nothing was measured, or if the rate changes more slowly than the measured
-    /// time can show.
+    /// Upper bound of the episodes per day (95% confidence), if the machine behaves all day as it
+    /// did during the measurement. Null if nothing was measured, or if the rate changes more slowly
+    /// than the measured time can show.
     pub per_day_at_most: Option<f64>,
     /// Lower bound of the episodes per day (95% confidence), under the same conditions.
     pub per_day_at_least: Option<f64>,

@@ -2,7 +2,8 @@
 //!
 //! The verdict answers two separate questions. *Was the requirement met in this run?* is a fact
 //! about the measurement, without statistics. *Will the machine meet it?* is a statement about the
-//! machine with a confidence, which is valid if the whole day is like the measured time.
+//! machine with a confidence, which is valid if the machine behaves all day as it did during the
+//! measurement.
 
 mod grounds;
 mod judge;
@@ -168,8 +169,8 @@ impl Bound {
     }
 
     /// Returns the bound as a sentence:
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the day is like these 60.0 s)`.
-    /// For less than a second, reports that the run is too short.
+    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the rest of the day is like these
+    /// 60.0 s)`. For less than a second, reports that the run is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
@@ -186,7 +187,7 @@ impl Bound {
             Some(phase) => format!(" of phase {phase}"),
         };
         format!(
-            "at most {} exceed {}{on} ({:.0}%, if the day is like these {}{like})",
+            "at most {} exceed {}{on} ({:.0}%, if the rest of the day is like these {}{like})",
             episodes(self.episodes_per_day),
             self.exceeded_ns,
             self.confidence * 100.0,

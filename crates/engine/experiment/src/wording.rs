@@ -34,7 +34,8 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
         Outcome::Broken => {
             let at_least = match condition.per_day_at_least {
                 Some(at_least) if at_least > checkup.asked.max_misses_per_day => format!(
-                    "at least {} a day (95% confidence, if the day is like these {measured})",
+                    "at least {} a day (95% confidence, if the rest of the day is like these \
+                     {measured})",
                     rate(at_least)
                 ),
                 _ => "more than the allowed number in a day".to_owned(),
@@ -46,16 +47,16 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
             )
         }
         Outcome::Held => format!(
-            "held: at most {} {misses} a day {under} (95% confidence, if the day is like these \
-             {measured}); allowed: {limit}",
+            "held: at most {} {misses} a day {under} (95% confidence, if the rest of the day is \
+             like these {measured}); allowed: {limit}",
             bound(condition.per_day_at_most)
         ),
         _ if condition.measured_ns == Nanos::ZERO => "not proven: nothing was measured".to_owned(),
         _ => {
             let at_most = match condition.per_day_at_most {
                 Some(at_most) => format!(
-                    "at most {} {misses} a day {under} (95% confidence, if the day is like these \
-                     {measured})",
+                    "at most {} {misses} a day {under} (95% confidence, if the rest of the day is \
+                     like these {measured})",
                     rate(at_most)
                 ),
                 None => format!(

@@ -77,8 +77,8 @@ impl Claim {
             None if at_least > allowed => Ok(false),
             None if at_most <= allowed => Ok(true),
             None => Err(format!(
-                "{:.0}%, if the day is like these {measured}: {} to {} of {} periods exceed the \
-                 limit, {} are allowed",
+                "{:.0}%, if the rest of the day is like these {measured}: {} to {} of {} periods \
+                 exceed the limit, {} are allowed",
                 100.0 * (1.0 - self.error),
                 grouped(at_least as u64),
                 grouped(at_most.min(periods).ceil() as u64),

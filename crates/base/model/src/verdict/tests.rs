@@ -287,7 +287,10 @@ fn clean_minute_proves_4314_daily_episodes() {
     let max = recording.all_latencies().max().unwrap();
     assert_eq!(
         bound.sentence(),
-        format!("at most 4,314 episodes a day exceed {max} (95%, if the day is like these 60.0 s)")
+        format!(
+            "at most 4,314 episodes a day exceed {max} (95%, if the rest of the day is like \
+             these 60.0 s)"
+        )
     );
     // Three days: one episode per day. The longer the run, the lower the bound.
     let of = |hours: u64| Bound::new(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();

@@ -221,7 +221,7 @@ fn bound_of_phase_uses_its_time() {
     assert_eq!(bound.phase.as_deref(), Some("loaded"));
     let sentence = bound.sentence();
     assert!(
-        sentence.ends_with("if the day is like these 60.0 s of phase loaded)"),
+        sentence.ends_with("if the rest of the day is like these 60.0 s of phase loaded)"),
         "{sentence}"
     );
 }

@@ -185,8 +185,8 @@ pub(crate) fn condition_name(condition: &Condition) -> String {
 }
 
 /// Returns a line such as `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412
-/// µs; at most 11,164 episodes a day (95% confidence, if the day is like these 60.0 s): not
-/// proven`.
+/// µs; at most 11,164 episodes a day (95% confidence, if the rest of the day is like these 60.0 s):
+/// not proven`.
 pub(crate) fn condition_line(condition: &Condition) -> String {
     if condition.measured_ns == Nanos::ZERO {
         return format!(
@@ -209,7 +209,8 @@ pub(crate) fn condition_line(condition: &Condition) -> String {
         figure("p99", condition.p99_ns),
         figure("max", condition.max_ns),
         at_most(condition).map_or_else(String::new, |number| format!(
-            "; at most {number} episodes a day (95% confidence, if the day is like these {})",
+            "; at most {number} episodes a day (95% confidence, if the rest of the day is like \
+             these {})",
             condition.measured_ns
         )),
         figures::outcome_word(condition.outcome),
