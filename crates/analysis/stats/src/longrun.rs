@@ -41,7 +41,7 @@ const INFLATION_MOST: f64 = 3.0;
 /// The variation of one figure over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LongRun {
-    /// Ratio of the variance of the figure to the variance of draws of blocks.
+    /// Ratio of the figure's variance over the whole run to its variance in resampled blocks.
     pub(crate) wider: f64,
     /// Degrees of freedom of that ratio.
     pub(crate) freedom: f64,
@@ -178,7 +178,7 @@ fn counted<'a>(scale: &Scale, blocks: impl Iterator<Item = &'a Segment>) -> Coun
     counts
 }
 
-/// Counts the samples from `place` on.
+/// Counts the samples at `place` and above.
 fn above(place: usize) -> impl Fn(&Segment) -> Part {
     move |block| Part {
         weight: block.from(place) as f64,
@@ -266,8 +266,8 @@ fn long_run(values: &[f64]) -> (f64, usize) {
     let waves: Vec<f64> = (1..=(values.len() / 2).clamp(1, WAVES)).map(wave).collect();
     let of_first = |few: usize| waves[..few].iter().sum::<f64>() / few as f64;
     let per_wave = all / (number - 1.0).max(1.0);
-    // Selects the number of waves that results in the widest interval. Fewer waves show slower
-    // variation with less certainty.
+    // Selects the number of waves that results in the widest interval. A smaller number covers only
+    // slower variation, and the estimate is less certain.
     let plain = (FEWEST_WAVES..=waves.len()).map(|few| (of_first(few), few));
     let drift = (waves.len() >= 2).then(|| {
         let slowest = of_first(2);

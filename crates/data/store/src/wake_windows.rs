@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Stores the windows of several deliveries in one transaction, like
-    /// [`add_wake_window`](Self::add_wake_window). Returns the number of new ones for each
+    /// [`add_wake_window`](Self::add_wake_window). Returns the number of new windows for each
     /// delivery.
     ///
     /// # Errors

@@ -241,8 +241,8 @@ impl Recorder {
         self.begin(start, own, Some(punctual_rt::current_tid()), None);
     }
 
-    /// Sets the start for samples taken by the kernel, of this thread or of none. The usage in the
-    /// outcome stays 0, and the caller must fill it in.
+    /// Sets the start of samples that the kernel takes. `tid` is the thread that they belong to, if
+    /// any. The usage in the outcome stays 0, and the caller must fill it in.
     pub fn start_for(&mut self, start: Nanos, tid: Option<Tid>) {
         self.foreign = true;
         self.begin(start, start, tid, None);
@@ -480,7 +480,7 @@ pub struct WorkerReader {
 }
 
 impl WorkerReader {
-    /// Passes on the events that have arrived since the last call.
+    /// Passes the events that have arrived since the last call to `take`.
     pub fn drain(&mut self, mut take: impl FnMut(Event)) {
         // Events that arrive during this call are left for the next one. Otherwise, a fast worker
         // could keep this call from ever returning.

@@ -160,7 +160,7 @@ impl LateStacks {
         Ok(())
     }
 
-    /// Returns the records from `time` on, in ascending order of time.
+    /// Returns the records at or after `time`, in ascending order of time.
     pub fn since(&self, time: Nanos) -> Vec<TraceEvent> {
         let records = (0..RECORDS).filter_map(|place| self.record(place, time));
         let mut found: Vec<TraceEvent> = records.filter_map(|record| record.event()).collect();

@@ -79,7 +79,7 @@ impl Tracefs {
                     });
                 }
                 Err(error) => {
-                    format!(", and tracefs cannot be mounted for punctual alone ({error})")
+                    format!(", and a private mount of tracefs failed ({error})")
                 }
             }
         } else {

@@ -19,7 +19,7 @@ pub trait Source {
     /// Returns an error if accessing the file fails.
     fn bytes(&self) -> io::Result<u64>;
 
-    /// Fills `buffer` with the bytes from `offset` on.
+    /// Fills `buffer` with the bytes that begin at `offset`.
     ///
     /// # Errors
     /// Returns an error if accessing the file fails or the file ends unexpectedly.

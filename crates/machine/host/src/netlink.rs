@@ -114,7 +114,7 @@ impl Netlink {
     }
 }
 
-/// The kernel's answer to a message.
+/// The kernel's response to a message.
 #[derive(Debug)]
 enum Answer {
     Attributes(Vec<u8>),

@@ -174,8 +174,8 @@ impl State {
                     return false;
                 };
                 // Some later changes of the same setting may still be pending, because undoing them
-                // failed. They now count as undone as well, because the setting has the value from
-                // before all of them.
+                // failed. These changes now count as undone, too, because the setting has the value
+                // from before all of them.
                 let (setting, instance) = (undone.setting.clone(), undone.instance.clone());
                 let same =
                     |change: &Pending| change.setting == setting && change.instance == instance;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
 
-/// Maximum number of timer functions that are followed. A kernel has a few hundred.
+/// Maximum number of timer functions that are followed. A kernel has a few hundred such functions.
 const FUNCTIONS: usize = 1_000;
 
 /// Number of recent calls that are kept per function. Quotas are refilled at most once per

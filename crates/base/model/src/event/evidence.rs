@@ -61,7 +61,7 @@ pub struct Evidence {
     /// The kernel's protection against real-time threads that never sleep. Null if unknown.
     #[serde(default)]
     pub real_time_limit: Option<RealTimeLimit>,
-    /// The usual lengths of the handlers in the window.
+    /// The usual durations of the handlers in the window.
     #[serde(default)]
     pub usual: Vec<UsualLength>,
     /// Exit latency of the deepest idle state in use (`cpuidle/state*/latency`). Null if the kernel

@@ -234,7 +234,7 @@ pub(crate) enum Malformed {
     RowTooWide(u64),
     #[error("row {0} has no count")]
     RowEmpty(u64),
-    #[error("row {row} has {columns} columns, but the rows before have {before}")]
+    #[error("row {row} has {columns} columns, but the previous rows have {before}")]
     RowColumns {
         row: u64,
         columns: usize,

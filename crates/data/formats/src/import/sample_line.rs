@@ -40,9 +40,9 @@ pub(crate) fn line(bytes: &[u8]) -> Option<Row> {
     })
 }
 
-/// Reads the number in the eight columns from `at` on, and checks that they contain one, which is
-/// spaces and then at least one digit, up to the last column. Processes all eight bytes at once, in
-/// a word whose lowest byte is the first column.
+/// Reads the number in the eight columns that begin at `at`, and checks that they contain one,
+/// which is spaces and then at least one digit, up to the last column. Processes all eight bytes at
+/// once, in a word whose lowest byte is the first column.
 #[inline(always)]
 fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -67,8 +67,8 @@ fn columns(line: &[u8; LINE], at: usize) -> (u64, bool) {
     (number, good)
 }
 
-/// Reads digits from `at` on, after spaces. Returns the number and its end. Rejects more than 18
-/// digits.
+/// Skips spaces, beginning at `at`, and reads the digits after them. Returns the number and its
+/// end. Rejects more than 18 digits.
 #[inline(always)]
 pub(crate) fn number(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
     while bytes.get(at) == Some(&b' ') {

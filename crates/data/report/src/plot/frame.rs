@@ -68,7 +68,7 @@ pub(super) const ENTRY: f64 = 18.0;
 pub(super) const SMALL_ENTRY: f64 = 13.0;
 /// Distance between two rows of names in the plot.
 const ROW: f64 = 15.0;
-/// Number of rows that are tried for a name.
+/// Maximum number of rows to try for the position of a name.
 const ROWS: usize = 12;
 
 impl Entry {

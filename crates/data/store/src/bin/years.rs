@@ -248,7 +248,8 @@ impl Shape {
         }
     }
 
-    /// Returns buckets with these counts from `first` on, using the encoding of a store.
+    /// Returns buckets with these counts, beginning at bucket `first`, using the encoding of a
+    /// store.
     fn decode(counts: &[u64], first: u64) -> Buckets {
         let mut bytes = vec![0];
         let mut push = |mut number: u64| {

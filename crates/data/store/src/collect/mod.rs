@@ -168,7 +168,7 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     }
 
     /// Stores the windows of several deliveries in one transaction, like
-    /// [`add_windows`](Self::add_windows). Returns the number of new ones for each delivery.
+    /// [`add_windows`](Self::add_windows). Returns the number of new windows for each delivery.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written. In that case, nothing is stored.

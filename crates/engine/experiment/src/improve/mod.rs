@@ -179,7 +179,7 @@ impl Work<'_, '_> {
             tried.why = if effect < 0.0 && chosen.len() < CONFIRMED {
                 "screened".to_owned()
             } else {
-                "not among the best settings of the screening".to_owned()
+                "not among the best settings in the screening".to_owned()
             };
             if effect < 0.0 && chosen.len() < CONFIRMED {
                 chosen.push(factor);

@@ -337,8 +337,8 @@ impl Run<'_> {
         let (pairs, complete) = agreement::pairs(cpus, budget, LEAST_CHECK);
         if !complete {
             self.warnings.push(format!(
-                "there is no time to hold each CPU's clock against each other's: they were held \
-                 against that of CPU {}",
+                "there was not enough time to compare the clocks of all pairs of CPUs: each was \
+                 compared with the clock of CPU {} only",
                 cpus[0]
             ));
         }

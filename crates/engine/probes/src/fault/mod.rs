@@ -130,8 +130,8 @@ impl Probe for Fault {
             && round > duration
         {
             return unfit(format!(
-                "{ways} ways with a pause of {} each take longer than the run of {duration}: \
-                 choose fewer with --memory and --after, or a shorter --interval",
+                "{ways} methods with a pause of {} after each take longer than the run of \
+                 {duration}: choose fewer with --memory and --after, or a shorter --interval",
                 self.interval
             ));
         }

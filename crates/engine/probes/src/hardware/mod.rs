@@ -279,7 +279,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the number of windows from `due` on in which, at `now`, it is too late to spin.
+    /// Returns the number of windows, starting at `due`, in which it is too late to spin at `now`.
     /// Windows that would end after the run are not part of the run.
     fn passed(&self, due: Nanos, now: Nanos) -> u64 {
         let Duty { window, width } = self.duty;

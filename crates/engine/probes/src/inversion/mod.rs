@@ -61,7 +61,7 @@ parameters! {
     ).short('i').or("20ms");
 }
 
-/// The lowest possible priority of the high thread. The two other threads need lower ones.
+/// The lowest possible priority of the high thread. The two other threads need lower priorities.
 const LOWEST: u8 = 3;
 
 #[derive(Debug)]

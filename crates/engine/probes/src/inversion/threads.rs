@@ -62,7 +62,7 @@ impl Cycles {
 #[derive(Debug)]
 pub(super) struct Shared {
     locks: Vec<Mutex<()>>,
-    /// Wakes the high thread, once the low one holds the lock.
+    /// Wakes the high thread when the low thread holds the lock.
     held: Semaphore,
     /// Wakes the middle thread.
     go: Semaphore,
@@ -115,7 +115,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The low thread, which takes the lock, wakes the high thread, and works.
+/// Runs the low thread, which takes the lock, wakes the high thread, and works.
 pub(super) fn low(shared: &Shared, times: &Times, member: &Member) -> Result<(), ProbeError> {
     let _ending = Ending(shared);
     if let Some(cycles) = times.begin(member) {

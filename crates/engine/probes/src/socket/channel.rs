@@ -34,7 +34,7 @@ pub(super) const WAYS: &[(&str, &str)] = &[
     ("nodelay", "15 writes of 2 bytes, with TCP_NODELAY"),
     (
         "cork",
-        "15 writes of 2 bytes, with TCP_CORK set before and cleared after",
+        "15 writes of 2 bytes, with TCP_CORK set before and cleared afterwards",
     ),
     ("writev", "TCP, one writev of 15 pieces"),
     ("more", "TCP, 15 sends, all except the last with MSG_MORE"),

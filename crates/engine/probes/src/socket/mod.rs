@@ -139,8 +139,9 @@ impl Probe for Socket {
         let warm_up = plan.warm_up_of(Some(turn));
         if warm_up >= turn {
             return unfit(format!(
-                "a warm-up of {warm_up} leaves nothing of the {turn} that each of {} ways has: \
-                 choose one with --via, a shorter --warm-up or a longer --duration",
+                "a warm-up of {warm_up} leaves no time to measure, because each of the {} \
+                 mechanisms runs for {turn}: choose one with --via, a shorter --warm-up or a \
+                 longer --duration",
                 ways.len()
             ));
         }

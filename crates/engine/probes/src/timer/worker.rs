@@ -223,7 +223,7 @@ fn drift(
     })
 }
 
-/// Counts the periods from `due` on that have passed by `now`, and returns the time they cover.
+/// Counts the periods, starting at `due`, that have passed by `now`, and returns their total time.
 /// Overruns are rare, so the division is kept out of the loop.
 #[cold]
 pub(super) fn overrun(

@@ -23,7 +23,7 @@ pub(super) struct ChildPlan {
     pub(super) numbers: Arc<SharedNumbers>,
     /// The descriptor of the mechanism, if it has one.
     pub(super) descriptor: Option<OwnedFd>,
-    /// The task, in which the numbers of the descriptors must still be filled in.
+    /// The task, without the numbers of the descriptors, which are added later.
     pub(super) task: PostingTask,
 }
 
@@ -111,7 +111,8 @@ impl Partner {
         }
     }
 
-    /// Reads until this line arrives. In the meantime, passes on a stop.
+    /// Reads until this line arrives. If the run is stopped while the process measures, forwards
+    /// the stop to it.
     fn read_until(&mut self, word: &str, control: &Control) -> Result<(), PartnerError> {
         let mut some = [0; 256];
         loop {

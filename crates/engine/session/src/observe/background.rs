@@ -191,7 +191,7 @@ mod tests {
         let begun = Instant::now();
         let background = Background::begin(TURN);
         if background.promoter.is_none() {
-            punctual_testing::skip!(Right, "SCHED_IDLE: no right to leave it");
+            punctual_testing::skip!(Right, "not permitted to leave SCHED_IDLE");
             return;
         }
         while policy_of(current_tid()).unwrap() == Policy::Idle {
@@ -211,7 +211,7 @@ mod tests {
         let pause = 40 * TURN;
         let background = Background::begin(TURN);
         if background.promoter.is_none() {
-            punctual_testing::skip!(Right, "SCHED_IDLE: no right to leave it");
+            punctual_testing::skip!(Right, "not permitted to leave SCHED_IDLE");
             return;
         }
         let paused = Instant::now();

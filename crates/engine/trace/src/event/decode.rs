@@ -65,7 +65,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the layout of the pages that this decodes.
+    /// Returns the layout of the pages that this decoder reads.
     pub const fn layout(&self) -> Layout {
         self.layout
     }

@@ -43,7 +43,7 @@ pub struct Drained {
 }
 
 impl Flight {
-    /// Removes and returns all pages with events from `from` on, without a memory limit. The
+    /// Removes and returns all pages with events at or after `from`, without a memory limit. The
     /// recorder continues.
     ///
     /// # Errors

@@ -49,8 +49,8 @@ pub(crate) fn restore(
     tracefs.remove_instance(folder)
 }
 
-/// Stops the spinning and restores the window, the width and the tracer's own threshold. Deselects
-/// the tracer if all of this succeeds.
+/// Stops the spinning and restores the window, the width and the tracer's own threshold. If all
+/// these steps succeed, deselects the tracer.
 fn end_tracer(
     tracefs: &Tracefs,
     folder: &Path,

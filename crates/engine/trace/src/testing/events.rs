@@ -34,7 +34,7 @@ const TIMERLAT_FIELDS: [(&str, usize); 3] = [
     ("u64 timer_latency", 8),
 ];
 
-/// Value of `common_type` of the first of the other events.
+/// Value of `common_type` of the first event in a folder; each following event has the next number.
 const FIRST: u16 = 100;
 
 /// The value of a field in a record.

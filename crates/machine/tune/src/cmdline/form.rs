@@ -21,8 +21,8 @@ pub(super) enum Form {
 /// A range of a text that contains parameters.
 struct Span {
     range: Range<usize>,
-    /// Whether the value has no quotation marks. They must be added if the value gets more than one
-    /// word.
+    /// Whether the value has no quotation marks. Quotation marks must be added if the new value has
+    /// more than one word.
     bare: bool,
 }
 
