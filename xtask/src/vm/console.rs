@@ -87,7 +87,7 @@ impl fmt::Display for Tally {
                 .sum::<usize>()
         )?;
         if !self.finished {
-            f.write_str("; it did not come to its end")?;
+            f.write_str("; it did not finish")?;
         }
         for name in &self.failed {
             write!(f, "\n  failed: {name}")?;

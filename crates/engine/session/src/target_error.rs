@@ -17,8 +17,7 @@ pub enum TargetError {
     /// The process is this program itself, whose jobs would consist of watching its own jobs.
     #[error("punctual cannot watch itself, because it would record its own actions")]
     OwnJobs,
-    /// The process is this program itself, whose system calls would be the ones it makes for
-    /// watching.
+    /// The process is this program itself, whose system calls would result from watching itself.
     #[error("punctual cannot watch itself")]
     OwnCalls,
     /// Kernel threads do not make system calls.

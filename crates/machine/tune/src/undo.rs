@@ -188,7 +188,7 @@ pub(crate) fn undo_all(book: &mut UndoJournal) -> Result<Vec<Restored>, TuneErro
     undo_after(book, 0)
 }
 
-/// Undoes all changes except the first `stay` ones.
+/// Undoes all changes except the first `stay` changes.
 pub(crate) fn undo_after(book: &mut UndoJournal, stay: usize) -> Result<Vec<Restored>, TuneError> {
     let mut restored = Vec::new();
     let mut failures = undo_round(book, stay, &mut restored);

@@ -76,7 +76,11 @@ pub(crate) fn not_locked(facts: &LintFacts) -> Found {
     each(processes(facts), |process| {
         let (locked, resident) = process.locked.clone().map_err(Unseen::Fact)?;
         let is_locked = locked > 0 && locked + UNLOCKED >= resident;
-        let what = format!("{} of {} resident are locked", kib(locked), kib(resident));
+        let what = format!(
+            "{} of {} resident memory is locked",
+            kib(locked),
+            kib(resident)
+        );
         Ok((!is_locked).then(|| violation(process.pid, &process.comm, what)))
     })
 }

@@ -29,7 +29,7 @@ pub(crate) fn account_text(account: &Accounting) -> String {
     let mut notes = Vec::new();
     if account.early > 0 {
         notes.push(format!(
-            "{} of the recorded were early",
+            "{} of the recorded periods were early",
             grouped(account.early)
         ));
     }
@@ -82,7 +82,8 @@ mod tests {
         };
         assert_eq!(
             account_text(&account),
-            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded were early)"
+            "1,013 expected = 1,000 recorded + 3 missed + 10 warm-up (2 of the recorded periods \
+             were early)"
         );
         account.missed = 4;
         assert!(account_text(&account).contains('≠'));

@@ -54,7 +54,7 @@ parameters! {
     ).or("256");
     HUGE_PAGES: u64 = Typed::count(
         "huge-pages",
-        "Pages of a batch of huge ones",
+        "Number of pages in a batch of huge pages",
         1..=32,
     ).or("4");
     INTERVAL: Nanos = Typed::duration(

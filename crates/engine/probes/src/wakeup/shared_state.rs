@@ -17,8 +17,8 @@ pub(super) const LEFT: u64 = 2;
 /// The numbers of a [`SharedState`], in one of two kinds of memory.
 #[derive(Debug)]
 pub(super) enum Numbers {
-    /// For two threads of this process. These do not use shared memory, because that costs a
-    /// descriptor, and with 256 pairs, few may be left.
+    /// For two threads of this process. Shared memory would need a descriptor, and with 256 pairs,
+    /// few descriptors may be left.
     Own(Box<Line>),
     /// For threads of two processes.
     Shared(Arc<SharedNumbers>),

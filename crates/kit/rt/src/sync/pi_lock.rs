@@ -1,6 +1,6 @@
 //! A lock with priority inheritance in one word (`futex(2)`: FUTEX_LOCK_PI). The kernel can move
-//! waiters from a condition to this lock. That is not possible with the C library's mutex, whose
-//! word is private.
+//! waiters from a condition to this lock. It cannot move them to the C library's mutex, whose word
+//! is private.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

@@ -13,7 +13,7 @@ use crate::{Clock, Error, Instant};
 /// lowest latency. Accepts any deadlines in any order.
 ///
 /// For a thread with a normal policy, the kernel adds the timer slack, 50 us by default
-/// (`PR_SET_TIMERSLACK`, `prctl(2)`). It does not do so for a real-time thread.
+/// (`PR_SET_TIMERSLACK`, `prctl(2)`). A real-time thread has no timer slack.
 #[derive(Debug)]
 pub struct Nanosleep {
     clock: Clock,
