@@ -6,7 +6,8 @@
 //! empty buckets.
 //!
 //! The crate `hdrhistogram` is not used: its decoder allocates the length that the header states,
-//! and overflows on the smallest run, so that a malicious file can end the program.
+//! and overflows on the longest run that can be encoded, so that a malicious file can crash the
+//! program.
 
 use std::io::{Read, Write};
 
@@ -142,7 +143,7 @@ fn counts(plain: &[u8]) -> Result<Vec<Bucket>, NotHdr> {
     let lowest = long()?;
     let _highest = long()?;
     let ratio = f64::from_bits(long()?);
-    // The smallest difference from 1 is a scaled histogram of floating-point values.
+    // A ratio other than exactly 1 belongs to a scaled histogram of floating-point values.
     if offset != 0 || ratio.to_bits() != 1_f64.to_bits() {
         return Err(NotHdr::Shifted);
     }
@@ -170,8 +171,8 @@ fn counts(plain: &[u8]) -> Result<Vec<Bucket>, NotHdr> {
 }
 
 /// Writes a histogram of values in ns. Each bucket is the lower edge, the width and the number of
-/// samples, in ascending order; `max` is the largest value. A bucket becomes its largest value that
-/// shares its bucket in the file with no larger one.
+/// samples, in ascending order; `max` is the largest value. Each bucket is written as the largest
+/// of its values whose bucket in the file contains no larger value than this bucket.
 pub(crate) fn encode(
     buckets: impl IntoIterator<Item = (u64, u64, u64)>,
     max: u64,
@@ -303,7 +304,7 @@ mod tests {
         assert_eq!(of(6, &[]), Err(NotHdr::Header));
         assert_eq!(of(0, &[]), Err(NotHdr::Header));
         assert_eq!(of(3, &[0x80]), Err(NotHdr::Compressed));
-        // The smallest run of empty buckets, and a bucket behind it.
+        // The longest run of empty buckets that can be encoded, and a bucket after it.
         let mut counts = vec![0xff; 9];
         counts.push(2);
         assert_eq!(of(3, &counts), Err(NotHdr::Buckets));

@@ -6,11 +6,11 @@ use super::Malformed;
 use super::head::shown;
 use super::text::count;
 
-/// A decimal number with at most 18 digits behind the point.
+/// A decimal number with at most 18 digits after the decimal point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
     whole: u64,
-    /// Digits behind the point, as a number, and their count.
+    /// The digits after the decimal point, as a number, and how many they are.
     part: u64,
     pub(crate) places: u32,
 }
@@ -41,7 +41,8 @@ impl Decimal {
         sum.map(Nanos).ok_or(Malformed::FiguresTooLarge)
     }
 
-    /// Returns the last digit of such numbers of `unit`s as a time, at least 1 ns.
+    /// Returns the value of one step of the last digit as a time, if the number is in `unit`s; at
+    /// least 1 ns.
     pub(crate) fn step(self, unit: Nanos) -> Nanos {
         let step = 10_u64
             .checked_pow(self.places)

@@ -52,7 +52,8 @@ const FOREIGN: [(&[u8], &str); 11] = [
 const TOOLS: [(&str, &str); 20] = [
     (
         "RTAI",
-        "is the output of RTAI, whose lines RTD| have other columns than those of Xenomai: it cannot be imported",
+        "is the output of RTAI, whose RTD| lines have different columns from Xenomai's: it cannot \
+         be imported",
     ),
     (
         "# libevl version:",

@@ -47,7 +47,7 @@ struct Text {
     stated: bool,
     /// Values, and the number of samples up to each.
     lines: Vec<(Decimal, u64)>,
-    /// Whether the last line is that of 100%.
+    /// Whether the last line is the line of 100%.
     ended: bool,
     mean: Option<Decimal>,
     max: Option<Decimal>,
@@ -195,8 +195,9 @@ impl Text {
         let warnings = &mut recording.warnings;
         if between {
             warnings.push(
-                "the file lists percentiles; a sample between two of them counts as the upper one"
-                    .to_owned(),
+                "the file lists percentiles; a sample between two percentiles counts as the upper \
+                 one"
+                .to_owned(),
             );
         }
         if !self.stated && unit.is_none() {

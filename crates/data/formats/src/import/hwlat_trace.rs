@@ -41,7 +41,7 @@ const MOST: usize = 1_000_000;
 #[derive(Default)]
 struct Trace {
     cpus: BTreeMap<u32, Counted>,
-    /// Number of the last sample, which the kernel counts from 1 on.
+    /// Number of the last sample; the kernel numbers samples from 1.
     last: u64,
     samples: u64,
     first_at: Option<Nanos>,

@@ -21,7 +21,7 @@ pub(crate) const IMPORT: Import = Import {
     summary: "the lines of LinuxCNC's latency-histogram --nox",
     documentation: "The last line of each thread (base, servo) is read. Its elapsed time is the \
         duration. If a line has less time, a larger minimum or a smaller maximum than before, it \
-        is of another run, and the file is refused.
+        belongs to another run, and the file is refused.
 
 LinuxCNC does not print the number of cycles or the period. The recording therefore contains only \
         two samples for each thread, the smallest and the largest, with a warning. The minimum is \
@@ -40,7 +40,7 @@ const MICROSECOND: Nanos = Nanos(1_000);
 /// The script rounds to this unit.
 const UNIT: Nanos = Nanos(100);
 
-/// A line. Times are ns.
+/// One line of output; times are in ns.
 #[derive(Clone, Copy)]
 struct Line {
     elapsed_s: u64,
@@ -183,7 +183,7 @@ mod tests {
     use super::super::testing::{read_recognised, refused};
     use super::*;
 
-    // Written by hand after the format in LinuxCNC's script.
+    // Written by hand, based on the format in LinuxCNC's script.
     const TEXT: &str = include_str!("../../tests/fixtures/linuxcnc-latency-histogram.txt");
 
     #[test]

@@ -217,7 +217,8 @@ pub(crate) enum Malformed {
     #[error("there are more than {0} cores")]
     TooManyCores(usize),
     #[error(
-        "the last table has other CPUs than the table before: it is truncated, or of another run"
+        "the last table has other CPUs than the previous table: it is truncated, or belongs to \
+         another run"
     )]
     OtherCpus,
     #[error("CPU {0} appears twice: was the file joined from two files?")]

@@ -8,8 +8,8 @@ use super::text::{is_other_line, plain};
 /// Parts to strip from a text before reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pasted {
-    /// Number of the first line that was written by a tool, from 1 on. Lines above it are dropped,
-    /// unless the tools write them in addition to their figures.
+    /// Number of the first line that was written by a tool, starting at 1. Lines above it are
+    /// dropped, unless the tools write them in addition to their figures.
     header: u64,
     markers: Markers,
 }

@@ -27,8 +27,8 @@ and the largest sample, so the latency of each sample is unknown. All columns be
 
 For live output, only the last table is read. Several tables without a cleared screen, as copied \
 from a terminal, are read in the same way, with a warning; a table with fewer periods or a smaller \
-maximum than before is of another run, and the file is refused. The file does not record the time \
-of the measurement, the load, or the machine.",
+maximum than before belongs to another run, and the file is refused. The file does not record the \
+time of the measurement, the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| has_title(head, &HARDWARE),
@@ -46,8 +46,8 @@ largest single noise and the number of interferences by kind.
 
 For live output, only the last table is read. Several tables without a cleared screen, as copied \
 from a terminal, are read in the same way, with a warning; a table with fewer periods or a smaller \
-maximum than before is of another run, and the file is refused. The file does not record the time \
-of the measurement, the load, or the machine.",
+maximum than before belongs to another run, and the file is refused. The file does not record the \
+time of the measurement, the load, or the machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| has_title(head, &SYSTEM),
@@ -121,7 +121,7 @@ fn has_title(head: &Head<'_>, kind: &Kind) -> bool {
 
 /// The warning for live output that was copied from a terminal.
 pub(super) const COPIED: &str =
-    "the file contains several tables, which seem to be of one run; only the last one is read";
+    "the file contains several tables, which seem to belong to one run; only the last one is read";
 
 /// Live output uses this to clear the screen before each table.
 pub(super) const CLEARED: &str = "\u{1b}c";
@@ -335,7 +335,7 @@ mod tests {
     use super::super::testing::{read_recognised, read_text, refused};
     use super::*;
 
-    // Written by hand after rtla's source, because a real run needs a kernel with the osnoise
+    // Written by hand, based on rtla's source, because a real run needs a kernel with the osnoise
     // tracer.
     const TEXT: &str = include_str!("../../tests/fixtures/rtla-6.18-hwnoise.txt");
 
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// Written by hand after rtla's source, as copied from a terminal with two refreshes.
+    /// Written by hand, based on rtla's source, as copied from a terminal with two refreshes.
     const LIVE: &str = include_str!("../../tests/fixtures/rtla-osnoise-top-live.txt");
 
     #[test]

@@ -29,11 +29,12 @@ pub(crate) const IMPORT: Import = Import {
         are unknown. rtla counts only the interrupts; their number is also used for the other \
         columns. The mean is read from the file, in which rtla rounds it down to its unit.
 
-For live output, only the last table is read. Several tables without a cleared screen, as copied from a terminal, are \
-        read in the same way, with a warning: the file is refused if a later table has fewer interrupts, a larger \
-        minimum or a smaller maximum, because it is then of another run. A table is also refused if its row ALL \
-        differs from the sum of its CPUs. The file does not record the time of the measurement, \
-        the load, or the machine.",
+For live output, only the last table is read. Several tables without a cleared screen, \
+        as copied from a terminal, are read in the same way, with a warning. The file is refused \
+        if a later table has fewer interrupts, a larger minimum or a smaller maximum, because it \
+        then belongs to another run. A table is also refused if its row ALL differs from the sum \
+        of its CPUs. The file does not record the time of the measurement, the load, or the \
+        machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| head.lines().any(|line| is_header(bare(&line))),

@@ -361,7 +361,7 @@ mod tests {
         assert!(recording.knows(Unknown::Missed));
     }
 
-    /// Written by hand after the formats in libevl's source.
+    /// Written by hand, based on the formats in libevl's source.
     #[test]
     fn latmus_states_its_cpu() {
         let text = TEXT.replace("== Test mode: periodic user-mode task\n", "");
