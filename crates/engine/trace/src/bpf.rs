@@ -176,7 +176,7 @@ impl Programs {
             match link {
                 Ok(link) => links.push(link),
                 Err(error) => {
-                    // Some CPUs without events would look like faults without an end.
+                    // On CPUs without these events, page faults would seem to have no end.
                     for link in links {
                         let _ = program.detach(link);
                     }

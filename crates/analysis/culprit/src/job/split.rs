@@ -307,7 +307,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Gives each thread that preempted an awaited one a single priority, the highest one that it had.
+/// Gives each thread that preempted an awaited thread a single priority, the highest that it had.
 /// Its priority changes if it inherits another one, and it would otherwise have several shares.
 fn unify_preempters(spans: &mut [CauseSpan]) {
     let mut highest: BTreeMap<Option<u32>, KernelPriority> = BTreeMap::new();

@@ -138,7 +138,7 @@ fn steps(lengths: &[(u64, u64, bool)]) -> (Vec<TraceEvent>, u64) {
 }
 
 proptest! {
-    /// No claim exceeds the truth if events are missing, and without missing events, it is exact.
+    /// If events are missing, no share exceeds the true time. Otherwise, the shares are exact.
     #[test]
     fn fault_time_never_exceeds_truth(
         lengths in proptest::collection::vec((1_u64..40, 1_u64..40, any::<bool>()), 1..12),

@@ -83,7 +83,7 @@ fn owners_interrupt_is_not_its_work() {
     assert_eq!(share(&found, ShareKind::Interrupt, "eth0"), 200.0);
 }
 
-/// The owner waits for another lock itself, so its own lock's owner inherits the priority next.
+/// The owner itself waits for another lock, so the owner of that lock inherits the priority, too.
 #[test]
 fn first_heir_is_the_owner() {
     let lent = [
@@ -118,7 +118,7 @@ fn look_alikes_are_no_lock() {
 }
 
 proptest! {
-    /// If events are missing, no other thread is named, and not for a longer time.
+    /// If events are missing, no wrong thread is named, and no share exceeds the true time.
     #[test]
     fn missing_events_name_no_wrong_owner(
         lost in proptest::collection::btree_set(0_usize..12, 0..6),

@@ -19,12 +19,13 @@ pub(crate) const IMPORT: Import = Import {
     summary: "a percentile distribution of HdrHistogram or wrk2 (.hgrm)",
     documentation: "The file lists percentiles, so a sample between two of them has a latency \
         between their values. It counts as the upper value, with a warning: percentiles that the \
-        file lists are exact, and others are at most too large. Mean, maximum and count are read \
-        from the end of the file.
+        file lists are exact, and others can be too large, but not too small. Mean, maximum and \
+        count are read from the end of the file.
 
-The file does not state the unit of its values: microseconds are assumed, with a warning; --unit \
-        states another unit. Files of punctual state their unit. The file does not record the time \
-        or kind of the measurement, its duration, the threads, the load, or the machine.",
+The file does not state the unit of its values: microseconds are assumed, with a \
+        warning; --unit states another unit. Files that punctual wrote state their unit. The \
+        file does not record the time or kind of the measurement, its duration, the threads, the \
+        load, or the machine.",
     has_samples: false,
     unit_known: false,
     recognise: |head| head.lines().any(|line| is_header(&line)),

@@ -22,13 +22,15 @@ use crate::hlog::VALUES_IN_NS;
 pub(crate) const IMPORT: Import = Import {
     name: "hlog",
     summary: "a log of HdrHistogram (.hlog)",
-    documentation: "Each tag becomes a thread of the recording, and each line an interval of its \
-        time series. Lines without a tag form one thread. A value counts as the largest value of its bucket, as in \
-        HdrHistogram's own tools. The mean is computed from the middle of each bucket.
+    documentation: "Each tag becomes a thread of the recording, and each line an interval of \
+        its time series. Lines without a tag form one thread. A value counts as the largest \
+        value of its bucket, as in HdrHistogram's own tools. The mean is computed from the \
+        middle of each bucket.
 
-The log does not state the unit of its values: nanoseconds are assumed, with a warning; --unit \
-        states another unit. Logs of punctual state their unit. Histograms in the encodings V0 and V1 are refused. The file does \
-        not record the kind of the measurement, the CPU, the load, or the machine.",
+The log does not state the unit of its values: nanoseconds are assumed, with a warning; \
+        --unit states another unit. Logs that punctual wrote state their unit. Histograms in the \
+        encodings V0 and V1 are refused. The file does not record the kind of the measurement, \
+        the CPU, the load, or the machine.",
     has_samples: false,
     unit_known: false,
     recognise,

@@ -19,13 +19,14 @@ use super::{Import, ImportError, Location, Malformed, SampleSink, Source};
 pub(crate) const IMPORT: Import = Import {
     name: "hwlat-trace",
     summary: "the trace of the kernel's hwlat tracer, as text",
-    documentation: "Each CPU with a line becomes a thread of the recording. The latency of a sample is the larger of \
-        its inner and outer values. The time stamp of the first line is the start of the recording.
+    documentation: "Each CPU with a line becomes a thread of the recording. The latency of a \
+        sample is the larger of its inner and outer values. The time stamp of the first line is \
+        the start of the recording.
 
-The trace contains only gaps above the threshold of the tracer, and does not state the threshold, \
-        the window, or the duration. CPUs without a gap do not appear. Several gaps in one window \
-        (count:) are one sample, because only the largest is known. Lost events become a warning. \
-        The file does not record the load or the machine.",
+The trace contains only gaps above the threshold of the tracer, and does not state the \
+        threshold, the window, or the duration. CPUs without a gap do not appear. Several gaps \
+        in one window (count:) are one sample, because only the largest is known. Lost events \
+        become a warning. The file does not record the load or the machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| head.lines().any(|line| line.contains(MARK)),
@@ -135,7 +136,7 @@ impl Trace {
             let thread = thread(place, Some(*cpu), counted.histogram()?);
             recording.threads.push(thread);
         }
-        // A machine without a clock begins in 1970.
+        // The time is close to 1970 on a machine whose clock has no battery.
         let started = self.first_at.filter(|at| at.0 >= 1_000_000_000_000_000_000);
         let started = started.and_then(|at| Timestamp::from_nanosecond(at.0.into()).ok());
         if let Some(started) = started {

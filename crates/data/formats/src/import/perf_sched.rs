@@ -20,9 +20,10 @@ pub(crate) const IMPORT: Import = Import {
         runnable to running. The file contains only the number of delays, their mean and the \
         largest, so the recording has no percentiles. The mean is rounded to 1 µs.
 
-The table is refused without its line TOTAL, or if the line is not the sum of the rows. Lost \
-        events and other problems that perf reports become warnings. The file does not record the time \
-        or duration of the measurement, the CPUs, the priorities, or the machine.",
+The table is refused without its line TOTAL, or if the line is not the sum of the rows. \
+        Lost events and other problems that perf reports become warnings. The file does not \
+        record the time or duration of the measurement, the CPUs, the priorities, or the \
+        machine.",
     has_samples: false,
     unit_known: true,
     recognise: |head| head.lines().any(|line| is_header(&line)),

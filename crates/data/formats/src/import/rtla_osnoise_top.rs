@@ -42,7 +42,7 @@ pub(crate) const OSNOISE: Import = Import {
 Each CPU becomes a thread of the recording; a sample is the noise of one period, that is, the time \
 for which the spinning thread did not run. The file contains only the number of periods, their sum \
 and the largest, so the noise of each period is unknown. All columns become a table, with the \
-largest single noise and the number of interferences by kind.
+longest single noise and the number of interferences of each kind.
 
 For live output, only the last table is read. Several tables without a cleared screen, as copied \
 from a terminal, are read in the same way, with a warning; a table with fewer periods or a smaller \
@@ -194,7 +194,7 @@ fn read(source: &mut Source<'_>, kind: &Kind) -> Result<Recording, ImportError> 
                         None => Ok(()),
                     }
                 }),
-            // These are rtla's notes on lost events and on a stop.
+            // These lines are rtla's notes about lost events and about a stop.
             _ => {
                 if text.contains("events missed") {
                     recording.warnings.push(format!("rtla: {text}"));
