@@ -1,4 +1,4 @@
-// What all pictures share: figures as people read them, axes, the state in the URL.
+// Shared by all plots: the format of figures, axes, and the state in the URL.
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const duration = (ns) => {
   if (ns === null || ns === undefined) return "-";
@@ -10,7 +10,7 @@ const when = (time) => new Date(time).toISOString().slice(0, 16).replace("T", " 
 const day = (time) => new Date(time).toISOString().slice(0, 10);
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
-// Levels as the server packs them: exact to 63, then 10% each.
+// Levels as encoded by the server: exact up to 63, then in steps of 10%.
 const EXACT = 63;
 const count_of = (level) => (level <= EXACT ? level : EXACT * 1.1 ** (level - EXACT));
 const shown_count = (level) => {
@@ -28,7 +28,7 @@ const inks = () => ({
   ink: colour("--ink"), faint: colour("--faint"), paper: colour("--paper"), rule: colour("--rule"),
   link: colour("--link"), bad: colour("--bad"), mark: "#d55e00", limit: colour("--bad"),
 });
-// Viridis: equal steps look equal, also in grey and to colour-blind eyes.
+// Viridis: equal steps look equal, even in grey and to colour-blind people.
 const VIRIDIS = [[68, 1, 84], [72, 40, 120], [62, 74, 137], [49, 104, 142], [38, 130, 142],
   [31, 158, 137], [53, 183, 121], [109, 205, 89], [180, 222, 44], [253, 231, 37]];
 const viridis = (share) => {
@@ -37,11 +37,11 @@ const viridis = (share) => {
   return VIRIDIS[low].map((part, i) => Math.round(part + (VIRIDIS[low + 1][i] - part) * (at - low)));
 };
 
-// The colour of a count, as a share of the largest on a log scale: in all pictures the
-// more, the farther from the paper.
+// The colour of a count, as a share of the largest count on a log scale. In all plots, a higher
+// count differs more from the background.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const ink_of = (share) => viridis(dark.matches ? share : 1 - share);
-// What the colours mean, below a picture: from one period to the most in one cell.
+// Draws the colour scale below a plot: from one period to the most periods in one cell.
 const legend = (place, most) => {
   const line = document.createElement("p");
   line.className = "colours";
@@ -56,7 +56,7 @@ const legend = (place, most) => {
   paint();
 };
 
-// Powers of ten, with 2 and 5 where there is room.
+// Returns powers of ten, and their multiples by 2 and 5 if the range is narrow.
 const log_ticks = (low, high) => {
   const ticks = [];
   const narrow = Math.log10(high / low) < 2.5;
@@ -75,7 +75,7 @@ const time_ticks = (from, to, most) => {
   return ticks.map((at) => [at, step >= 864e5 ? day(at) : when(at).slice(5)]);
 };
 
-// The state of a view in the URL, so that the URL shows the same again.
+// Stores the state of a view in the URL, so that the URL shows the same view again.
 const remember = (values) => {
   const url = new URL(location.href);
   for (const [name, value] of Object.entries(values)) {
@@ -87,7 +87,7 @@ const remember = (values) => {
 const recalled = (name) => new URL(location.href).searchParams.get(name);
 const open_recording = (run) => { location.href = `/recordings/${encodeURIComponent(run.recording)}`; };
 
-// A canvas that fills its figure, is sharp on each screen, and can be reached by keys.
+// Creates a canvas that fills its figure, is sharp on every screen, and can be focused by keyboard.
 const canvas_in = (figure, label, height) => {
   const place = document.createElement("div");
   place.className = "canvas";
@@ -119,7 +119,7 @@ const describe = (data, run, more) => {
   const several = run.together > 1 ? `, ${run.together} runs together` : "";
   return `${when(run.started)} UTC${several}: ${more}`;
 };
-// Draws again where the size or the colours change.
+// Redraws the plot if its size or the colours change.
 const redraw_when_needed = (place, draw) => {
   new ResizeObserver(draw).observe(place);
   dark.addEventListener("change", draw);

@@ -1,5 +1,5 @@
-// The heat map: time x latency, the log count as colour. Pointing at a cell shows its
-// count, a click opens the recording, dragging chooses a span of time.
+// The heat map: time x latency, with the logarithm of the count as colour. Pointing at a cell
+// shows its count, a click opens the recording, and dragging selects a time range.
 const heatmap = (figure, data) => {
   const rows = data.levels.map(unpack);
   const bins = data.edges.length - 1;
@@ -79,7 +79,7 @@ const heatmap = (figure, data) => {
       pen.globalAlpha = 1;
     }
   };
-  // All runs together as a histogram beside the map.
+  // Draws a histogram of all runs next to the map.
   const beside_it = (pen, colours) => {
     if (beside() < 20) return;
     const sums = data.edges.slice(1).map((_, bin) => rows.reduce((sum, row) => sum + count_of(row[bin]), 0));

@@ -1,4 +1,4 @@
-// A running measurement: figures that the server sends as they come.
+// A running measurement: shows figures as soon as the server sends them.
 const live = (place) => {
   const source = new EventSource(place.dataset.live);
   source.addEventListener("progress", (event) => {
@@ -13,7 +13,7 @@ const live = (place) => {
   source.addEventListener("end", () => { source.close(); location.reload(); });
 };
 
-// The largest latency of each of the last rows.
+// Draws the largest latency of each recent row.
 const draw_strip = (canvas, recent) => {
   const ratio = window.devicePixelRatio || 1;
   const width = Math.max(280, canvas.parentElement.clientWidth), height = 180;

@@ -1,4 +1,4 @@
-// Pictures are made when they come into sight; figures of one source are fetched once.
+// Plots are drawn when they become visible. The figures of each source are fetched only once.
 const VIEWS = { surface, heatmap, trend };
 const fetched = new Map();
 const data_of = (source) => {
@@ -14,7 +14,7 @@ const seen = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
     seen.unobserve(target);
-    // Without the figures the picture that the server drew stays.
+    // Without figures, the plot that the server drew remains.
     data_of(target.dataset.source).then((data) => {
       if (data.runs.length && data.edges.length > 1) VIEWS[target.dataset.view](target, data);
     }).catch(() => {});

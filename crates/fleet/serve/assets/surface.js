@@ -1,5 +1,5 @@
-// The surface: latency x run x log count. Drag or use the keys to turn it; a run is
-// chosen by pointing at it and opened by a click. WebGL2 where there is, else 2-D.
+// The surface: latency x run x logarithm of the count. Drag or use the keys to rotate it. Pointing
+// at a run selects it, and a click opens it. Uses WebGL2 if available, otherwise a 2D canvas.
 const VERTEX = `#version 300 es
 in vec3 at; uniform vec4 turn; uniform vec2 fit; out float high;
 void main() {
@@ -60,7 +60,7 @@ const surface = (figure, data) => {
     else drawn_by_hand(pen, colours);
     axes(pen, colours);
   };
-  // Without WebGL: one run after the other, the farthest first.
+  // Without WebGL, draws one run after another, the farthest first.
   const drawn_by_hand = (pen, colours) => {
     const order = rows.map((_, run) => run);
     const [cy] = turned();
@@ -137,7 +137,7 @@ const surface = (figure, data) => {
       line(pen, points);
     }
   };
-  // A maximum that stands alone would be one cell in the grass.
+  // Marks the largest maximum and the spikes, which would otherwise be hard to see.
   const marks = (pen, colours) => {
     let largest = -1;
     data.runs.forEach((run, i) => { if (run.max_ns !== null && (largest < 0 || run.max_ns > data.runs[largest].max_ns)) largest = i; });
@@ -160,7 +160,7 @@ const surface = (figure, data) => {
     says.textContent = it ? describe(data, it, `p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}${cell}`) : "";
     draw();
   };
-  // The nearest point of the surface under the pointer; of several the one in front.
+  // Returns the point of the surface that is nearest to the pointer, or the front one of several.
   const pick = (px, py) => {
     let best = null, nearest = 1e9;
     for (let run = 0; run < rows.length; run++) for (let bin = 0; bin < bins; bin++) {
@@ -215,7 +215,7 @@ const surface = (figure, data) => {
   draw();
 };
 
-// The mesh on the graphics card; returns what draws it.
+// Uploads the mesh to the graphics card, and returns the function that draws it.
 const prepare = (gl, rows, bins, place_x, place_y, high) => {
   const shader = (kind, source) => {
     const one = gl.createShader(kind);

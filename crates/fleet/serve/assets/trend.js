@@ -1,4 +1,4 @@
-// The trend: p50, p99 and maximum of each run; change points, notes, missed slots.
+// The trend: p50, p99 and maximum of each run, with change points, notes and missed slots.
 const trend = (figure, data) => {
   const times = data.runs.map((run) => Date.parse(run.started));
   const all = data.runs.flatMap((run) => [run.p50_ns, run.p99_ns, run.max_ns]).filter((ns) => ns > 0);

@@ -25,7 +25,7 @@ int main(int count, char **arguments) {
   punctual_channel_t channel_storage;
   punctual_channel_h channel;
   must(punctual_channel_new(&channel_storage, figures, &channel_spec, &channel), "channel");
-  // Other architectures have no guard of system calls; there the loop runs unguarded.
+  // Other architectures have no guard for system calls, so the loop runs without one.
   punctual_system_call_guard_h guard = NULL;
   if (punctual_system_call_guard_new(NULL, &guard) < 0)
     printf("%s\n", punctual_last_error());

@@ -1,5 +1,5 @@
-// C++17 over punctual.h: objects that end by themselves, and exceptions in place of
-// numbers. What each call does is documented there.
+// C++17 wrapper for punctual.h: objects that release their resources when they are destroyed, and
+// exceptions instead of error numbers. punctual.h documents each call.
 #ifndef PUNCTUAL_HPP
 #define PUNCTUAL_HPP
 
@@ -18,21 +18,21 @@ namespace punctual {
 
 using nanoseconds = std::chrono::nanoseconds;
 
-// A call that failed: code() is the errno, what() says which right is missing.
+// A failed call: code() is the errno, and what() names the cause, such as a missing privilege.
 class error : public std::system_error {
 public:
   explicit error(int number)
       : std::system_error(number, std::generic_category(), punctual_last_error()) {}
 };
 
-// Passes a result on, or throws.
+// Returns the result of a call, or throws an error if the call failed.
 inline int check(int result) {
   if (result < 0)
     throw error(-result);
   return result;
 }
 
-// An owning handle, which is dropped at its end.
+// An owned handle, which the destructor drops.
 template <typename Object, void (*Drop)(Object *)> class owned {
 public:
   owned() = default;
@@ -55,7 +55,7 @@ inline nanoseconds now() { return nanoseconds(punctual_now_ns()); }
 inline void lock_memory() { check(punctual_lock_memory()); }
 inline void prefault_stack(std::size_t bytes) { check(punctual_prefault_stack(bytes)); }
 
-// SCHED_FIFO or SCHED_RR with a priority, for the calling thread.
+// Sets the calling thread to SCHED_FIFO or SCHED_RR with a priority.
 inline void set_policy(int policy, int priority) {
   punctual_policy_t wanted{};
   wanted.size = sizeof wanted;
@@ -75,7 +75,7 @@ public:
     spec.catch_up = catch_up;
     check(punctual_periodic_new(nullptr, &spec, handle_.out()));
   }
-  // The next job; nothing where a signal handler ran first.
+  // Waits for the next job. Returns nothing if a signal handler interrupted the wait.
   std::optional<punctual_job_t> wait() {
     punctual_job_t job{};
     job.size = sizeof job;
@@ -89,7 +89,7 @@ public:
     check(punctual_periodic_account(handle_.get(), &account));
     return account;
   }
-  // The error of the phase that was seen.
+  // Follows an external phase. Returns the observed phase error.
   nanoseconds follow(nanoseconds edge, nanoseconds step) {
     std::int64_t seen = 0;
     check(punctual_periodic_follow(handle_.get(), edge.count(), step.count(), &seen));
@@ -119,7 +119,7 @@ public:
   figures(const std::string &name, std::size_t channels) {
     check(punctual_figures_new(nullptr, name.c_str(), channels, handle_.out()));
   }
-  // A channel of the calling thread's.
+  // Creates a channel for the calling thread.
   class channel channel(const std::string &name, std::uint32_t kind,
                   nanoseconds period = nanoseconds(0), nanoseconds budget = nanoseconds(0)) {
     punctual_channel_spec_t spec{};
@@ -137,18 +137,18 @@ private:
   owned<punctual_figures, punctual_figures_drop> handle_;
 };
 
-// A lock with its condition. Lockable: std::unique_lock<punctual::monitor>.
+// A lock and its condition. It can be used with std::unique_lock<punctual::monitor>.
 class monitor {
 public:
   monitor() { check(punctual_monitor_new(nullptr, handle_.out())); }
   void lock() { check(punctual_monitor_lock(handle_.get())); }
   void unlock() { check(punctual_monitor_unlock(handle_.get())); }
-  // The lock is held for these.
+  // Call this function and those below while holding the lock.
   template <typename Ready> void wait(Ready ready) {
     while (!ready())
       check(punctual_monitor_wait(handle_.get()));
   }
-  // Whether `ready` came true before the deadline.
+  // Returns whether `ready` became true before the deadline.
   template <typename Ready> bool wait_until(nanoseconds deadline, Ready ready) {
     while (!ready())
       if (check(punctual_monitor_wait_until(handle_.get(), deadline.count())) == 1)
@@ -162,7 +162,7 @@ private:
   owned<punctual_monitor, punctual_monitor_drop> handle_;
 };
 
-// SCHED_DEADLINE for the calling thread, until this ends.
+// Sets the calling thread to SCHED_DEADLINE until the object is destroyed.
 class deadline {
 public:
   deadline(nanoseconds runtime, nanoseconds deadline, nanoseconds period) {
@@ -180,7 +180,7 @@ private:
   owned<punctual_deadline, punctual_deadline_drop> handle_;
 };
 
-// Watches regions of the calling thread.
+// Counts violations in regions of the calling thread.
 template <typename Object, int (*New)(Object **), void (*Drop)(Object *), int (*Enter)(Object *),
           int (*Leave)(Object *), int (*Violations)(Object *, punctual_violations_t *)>
 class guard {
@@ -212,7 +212,7 @@ inline int on_heap(Object **handle) {
 }
 } // namespace detail
 
-// Sees system calls.
+// Counts system calls.
 using system_call_guard =
     guard<punctual_system_call_guard,
           detail::on_heap<punctual_system_call_guard_t, punctual_system_call_guard,
@@ -220,7 +220,7 @@ using system_call_guard =
           punctual_system_call_guard_drop, punctual_system_call_guard_enter,
           punctual_system_call_guard_leave, punctual_system_call_guard_violations>;
 
-// Sees page faults.
+// Counts page faults.
 using page_fault_guard =
     guard<punctual_page_fault_guard,
           detail::on_heap<punctual_page_fault_guard_t, punctual_page_fault_guard,
@@ -228,7 +228,7 @@ using page_fault_guard =
           punctual_page_fault_guard_drop, punctual_page_fault_guard_enter,
           punctual_page_fault_guard_leave, punctual_page_fault_guard_violations>;
 
-// Sees allocations, with punctual_malloc.c compiled into the program.
+// Counts allocations, if punctual_malloc.c is compiled into the program.
 using allocation_guard =
     guard<punctual_allocation_guard,
           detail::on_heap<punctual_allocation_guard_t, punctual_allocation_guard,
@@ -236,7 +236,7 @@ using allocation_guard =
           punctual_allocation_guard_drop, punctual_allocation_guard_enter,
           punctual_allocation_guard_leave, punctual_allocation_guard_violations>;
 
-// Holds the segments of a TCP socket back until its end.
+// Holds back the segments of a TCP socket until the object is destroyed.
 class tcp_cork {
 public:
   explicit tcp_cork(int fd) : fd_(fd) { check(punctual_tcp_cork(fd)); }

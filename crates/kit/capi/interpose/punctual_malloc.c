@@ -8,8 +8,8 @@
  *       -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=aligned_alloc
  *       -Wl,--wrap=posix_memalign -lpunctual_kit
  *
- * The second way does not see calls from shared libraries. Outside regions, a call costs one byte
- * read.
+ * The second method does not count calls from shared libraries. Outside regions, a call costs one
+ * read of a byte.
  */
 #include "punctual.h"
 
@@ -33,7 +33,7 @@ void *REAL(calloc)(size_t count, size_t size);
 void *REAL(realloc)(void *address, size_t size);
 void REAL(free)(void *address);
 
-/* In the program itself: no access to it allocates. */
+/* The program itself contains this variable, so accessing it never allocates memory. */
 static _Thread_local punctual_allocation_state_t state;
 
 static punctual_allocation_state_t *state_of_thread(void) { return &state; }
