@@ -1,5 +1,5 @@
 # Builds offline from a tarball that holds the sources and, in vendor/, all crates:
-# `cargo xtask dist-sources` makes it. Put it into the folder `files` beside this recipe.
+# `cargo xtask dist-sources` creates it. Put it into the folder `files` next to this recipe.
 # Needs the class cargo of openembedded-core (Rust 1.90 or later).
 SUMMARY = "Real-time latency measurement, diagnosis and tuning"
 DESCRIPTION = "Measures how late a machine reacts, names the causes, and audits and tunes its settings."
@@ -20,5 +20,5 @@ do_install() {
     install -D -m 0755 ${B}/target/${CARGO_TARGET_SUBDIR}/punctual ${D}${bindir}/punctual
 }
 
-# Nothing is enabled: on the board, `punctual tune enable PROFILE`.
+# Nothing is enabled by default. On the board, run `punctual tune enable PROFILE`.
 FILES:${PN} = "${bindir}/punctual"

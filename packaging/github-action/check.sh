@@ -34,7 +34,7 @@ fi
 
 code=0
 "${program[@]}" check "${options[@]}" >"$folder/check.txt" 2>"$folder/errors.txt" || code=$?
-# No text of the output, such as a label, is a command to the runner.
+# Prevents the runner from treating text in the output, such as a label, as a command.
 token=$(basename "$folder")
 echo "::stop-commands::$token"
 cat "$folder/check.txt" "$folder/errors.txt"
@@ -47,7 +47,7 @@ case $code in
 *) verdict=failed mark="❌ failed (exit code $code)" ;;
 esac
 
-# Four backquotes: a line of the output with three cannot end the block.
+# Uses four backquotes, so that an output line with three backquotes cannot end the block.
 quoted() {
   printf '````text\n'
   cat "$1"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Writes the latest result of a series as a feature file of Node Feature Discovery, again and
-# again. Needs only a POSIX shell, awk and date, such as those of busybox.
+# Repeatedly writes the latest result of a series to a feature file of Node Feature Discovery.
+# Needs only a POSIX shell, awk and date, such as those of busybox.
 #
 # SERIES   series of the plan (default: node)
-# MAX_AGE  an older result has no labels (default: 3h)
+# MAX_AGE  older results produce no labels (default: 3h)
 # CLASSES  limits of the classes in microseconds, ascending (default: 50 100 200 500 1000)
 # EVERY    seconds between two updates (default: 60); `once` updates once and exits
 # FILE     feature file
@@ -14,12 +14,12 @@ max_age=${MAX_AGE:-3h}
 classes=${CLASSES:-50 100 200 500 1000}
 every=${EVERY:-60}
 file=${FILE:-/etc/kubernetes/node-feature-discovery/features.d/punctual}
-# Node Feature Discovery skips hidden files, so it never reads half a file.
+# Node Feature Discovery skips hidden files, so it never reads an incomplete file.
 hidden=$(dirname "$file")/.$(basename "$file").new
 ns=feature.node.kubernetes.io
 
-# Prints the outcome and the maximum in ns of the latest finished run. A text in the JSON, such as
-# a label, cannot begin a line.
+# Prints the outcome and the maximum in ns of the latest finished run. No text in the JSON,
+# such as a label, can begin a line.
 latest() {
     found=$(punctual list --series "$series" --since "$max_age" --limit 5 --json) || return 1
     printf '%s\n' "$found" | awk '
@@ -45,7 +45,7 @@ update() {
         if [ -z "$class" ] && [ "$max_us" -le "$limit" ]; then class=${limit}us; fi
         last=$limit
     done
-    # If the pod is gone, the labels end.
+    # The labels expire if the pod no longer runs.
     until=$(date -u -d "@$(($(date +%s) + 600))" +%Y-%m-%dT%H:%M:%SZ)
     {
         echo "# +expiry-time=$until"

@@ -1,5 +1,5 @@
-# The program without its tests: these run real-time threads for an hour, and need programs and
-# privileges that a build does not have.
+# Builds the program without running its tests, which run real-time threads for an hour, and need
+# programs and privileges that a build does not have.
 { lib
 , rustPlatform
 , installShellFiles
@@ -17,7 +17,7 @@ rustPlatform.buildRustPackage {
   cargoBuildFlags = [ "--package" "punctual" ];
   doCheck = false;
 
-  # The program generates its pages, so it must run on the machine that builds.
+  # The program generates its pages, so it must be able to run on the build machine.
   postInstall = lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     mkdir man
     $out/bin/punctual man man
