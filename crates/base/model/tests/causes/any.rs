@@ -150,6 +150,7 @@ fn flat_source() -> impl Strategy<Value = Source> {
             Just(Source::PageFault),
             Just(Source::OwnWork),
             Just(Source::UserSpace),
+            Just(Source::FaultOrUserSpace),
             Just(Source::OwnSleep),
         ],
         prop_oneof![
