@@ -130,7 +130,8 @@ pub use job::{
 pub use judgement::{JudgedBy, Judgement};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
-    LintSource, LintThread, PlacedAct, RuleResult, RuleState, Violation, WaitedFile,
+    LintSource, LintThread, PlacedAct, Polled, RuleResult, RuleState, TIMER_SIGNAL, Violation,
+    WaitedFile, WaitedTimer,
 };
 pub use load_record::{Achieved, LoadRecord};
 pub use loop_requirement::LoopRequirement;

@@ -33,11 +33,13 @@ pub enum ActKind {
     Memory,
     /// It made a system call on a file. `other` of the act is the [`FileKind`], if known.
     File,
+    /// It was runnable, but another watched thread had its CPU.
+    Queue,
 }
 
 impl ActKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Fault,
         Self::Sleep,
         Self::WokenByThread,
@@ -48,6 +50,7 @@ impl ActKind {
         Self::Signal,
         Self::Memory,
         Self::File,
+        Self::Queue,
     ];
 }
 
@@ -112,6 +115,39 @@ pub enum InCall {
     Number(i64),
 }
 
+/// Flag of [`Act::other`]: a timer sent the signal (timer_create(2), setitimer(2)).
+pub const TIMER_SIGNAL: u32 = 256;
+
+/// The descriptors that a call polls, from the arguments of an [`Act`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polled {
+    /// The descriptors below 64, as a mask.
+    pub mask: u64,
+    /// Whether the mask lacks some of the descriptors.
+    pub is_partial: bool,
+    /// Whether the call waits for no descriptor at all.
+    pub is_empty: bool,
+    /// Whether the wait ends after some time.
+    pub has_timeout: bool,
+}
+
+impl Polled {
+    /// Reads the arguments of a call that polls.
+    pub const fn from_arguments([mask, flags]: [u64; 2]) -> Self {
+        Self {
+            mask,
+            is_partial: flags & 1 != 0,
+            is_empty: flags & 2 != 0,
+            has_timeout: flags & 4 != 0,
+        }
+    }
+
+    /// Returns the known descriptors.
+    pub fn descriptors(self) -> impl Iterator<Item = u64> {
+        (0..64).filter(move |descriptor| self.mask >> descriptor & 1 == 1)
+    }
+}
+
 /// Acts of one thread at one place in its code, counted together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Act {
@@ -123,13 +159,19 @@ pub struct Act {
     pub comm: String,
     /// The system call that the thread was in.
     pub call: InCall,
-    /// The first two arguments of the call if they matter, or else 0.
+    /// The first two arguments of the call if they matter, or else 0. If the call polls several
+    /// descriptors, the first is their mask, and the second has the flags of [`Polled`]. If it waits
+    /// on a futex, the first is 1 if the wait has a timeout. If it waits for signals, the first is
+    /// their set.
     pub arguments: [u64; 2],
-    /// Depends on the kind: the waker, the holder of the lock, the signal, the softirq, or the type
-    /// of the file.
+    /// Depends on the kind: the waker, the holder of the lock or the CPU, the signal (with
+    /// [`TIMER_SIGNAL`] if it is from a timer), the softirq, or the type of the file.
     pub other: u32,
     /// The comm of the other thread. Empty if there is none.
     pub other_comm: String,
+    /// The path of the last call on a file, or the path to which the peer of its socket is bound.
+    /// Empty if it is unknown or does not matter. The kernel cuts it off after 63 bytes.
+    pub name: String,
     /// Priorities of the thread and of the other thread, on the kernel's scale (smaller is more
     /// urgent).
     pub priorities: (i32, i32),
@@ -197,10 +239,22 @@ pub struct PlacedAct {
     pub call: Option<String>,
     /// The open file that the call waits for.
     pub file: Option<WaitedFile>,
+    /// The timers that end the wait: those among the files that the call polls, and those that send
+    /// the signals. Each has its clock.
+    pub timers: Vec<WaitedTimer>,
     /// The stack frames of the call site, the innermost first.
     pub frames: Vec<Frame>,
     /// Reason why frames are missing.
     pub frames_unknown: Option<String>,
+}
+
+/// A timer that a thread waits for, as a file or by its signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitedTimer {
+    /// The descriptor, or the number of the signal.
+    pub number: u64,
+    /// Its clock.
+    pub clock: u32,
 }
 
 /// An open file of a process.
@@ -343,6 +397,10 @@ pub struct RuleResult {
     pub count: u64,
     /// The longest violation, if it has a duration.
     pub max_ns: Option<Nanos>,
+    /// The time during which the violations were counted. Null if the rule judges a state, or if
+    /// that time is unknown.
+    #[serde(default)]
+    pub counted_ns: Option<Nanos>,
     /// The violations, the most frequent first.
     pub violations: Vec<Violation>,
     /// Reason why a violation costs latency.

@@ -7,7 +7,7 @@
  * adds to `sites`: the kind, the system call, the user-space stack. User space
  * decides what counts as a violation (crate lint).
  */
-#include "lint.h"
+#include "lint_calls.h"
 
 enum { POLICY_FIFO = 1, POLICY_RR = 2, POLICY_DEADLINE = 6 };
 enum { STATE_INTERRUPTIBLE = 1, STATE_UNINTERRUPTIBLE = 2 };
@@ -26,10 +26,32 @@ enum {
 	SIGNAL,
 	MEMORY,
 	FILE_CALL,
+	QUEUE,
 };
 
 /* Flags of `calls`: which arguments belong to a site, and the type of the call. */
-enum { KEEP_FIRST = 1, KEEP_SECOND = 2, IS_MEMORY = 4, IS_FUTEX = 8, IS_FILE = 16, OF_FILE = 32 };
+enum {
+	KEEP_FIRST = 1,
+	KEEP_SECOND = 2,
+	IS_MEMORY = 4,
+	IS_FUTEX = 8,
+	IS_FILE = 16,
+	OF_FILE = 32,
+	IS_POLL = 64,
+	IS_SELECT = 128,
+	PATH_FIRST = 256,
+	PATH_SECOND = 512,
+	OPENS = 1024,
+	ADDRESS_SECOND = 2048,
+	ADDRESS_FIFTH = 4096,
+	IS_SIGWAIT = 8192,
+};
+/* Second argument of a site that polls: what the mask of descriptors, the first one, lacks. */
+enum { MORE_DESCRIPTORS = 1, NO_DESCRIPTOR = 2, HAS_TIMEOUT = 4 };
+enum { POLLED = 16, DESCRIPTORS_IN_MASK = 64 };
+enum { NAME = 64 };
+/* Flag in the number of a signal. */
+enum { TIMER_SIGNAL = 256 };
 enum { CALLS = 512 };
 
 enum { FRAMES = 12 };
@@ -40,6 +62,8 @@ enum { NO_CALL = -1, UNKNOWN_CALL = -2 };
 /* The first waits of a thread, or this many ns, whichever ends first, are not judged. */
 const volatile u32 first_sleeps = 5;
 const volatile u64 first_ns = 500000000;
+/* A shorter wait for the CPU of another watched thread is not counted. */
+const volatile u64 queue_ns = 100000;
 
 struct site {
 	u32 kind;
@@ -58,6 +82,7 @@ struct tally {
 	int other_priority;
 	char comm[16];
 	char other_comm[16];
+	char name[NAME];	/* of the last call on a file: its path, or the address of a peer */
 	u64 words[WORDS];
 };
 
@@ -65,6 +90,9 @@ struct thread {
 	u64 since;
 	u64 sleeps;
 	u64 asleep_since;
+	u64 runnable_since;
+	u64 runs_since;		/* with this CPU time */
+	u64 used;
 	u64 lock_since;
 	u64 lock;
 	struct site asleep;
@@ -192,43 +220,118 @@ INLINE struct thread *judged(const struct task_struct *task)
 	return thread && is_judged(thread) ? thread : 0;
 }
 
-/* The system call that a thread is in. */
-INLINE void read_call(struct site *site, struct task_struct *task)
-{
-	void *regs = bpf_task_pt_regs(task);
-	u64 first = 0, second = 0;
-	u32 number, *flags;
-
-	site->call = UNKNOWN_CALL;
-	if (HAS(pt_regs___x86, orig_ax)) {
-		struct pt_regs___x86 *x86 = regs;
-
-		site->call = (long)x86->orig_ax;
-		first = x86->di;
-		second = x86->si;
-	} else if (HAS(pt_regs___arm64, syscallno)) {
-		struct pt_regs___arm64 *arm64 = regs;
-
-		site->call = arm64->syscallno;
-		first = arm64->orig_x0;
-		second = arm64->regs[1];
-	}
-	number = site->call;
-	flags = bpf_map_lookup_elem(&calls, &number);
-	if (!flags)
-		return;
-	if (*flags & KEEP_FIRST)
-		site->arguments[0] = first;
-	if (*flags & KEEP_SECOND)
-		site->arguments[1] = second;
-}
-
 INLINE void observing(u32 on)
 {
 	struct cpu *cpu = this_cpu();
 
 	if (cpu)
 		cpu->observing = on;
+}
+
+/* A system call and its arguments. */
+struct call {
+	int number;
+	u64 first, second, third, fourth, fifth;
+};
+
+INLINE void read_registers(struct call *call, void *regs)
+{
+	call->number = UNKNOWN_CALL;
+	if (HAS(pt_regs___x86_call, orig_ax)) {
+		struct pt_regs___x86_call *x86 = regs;
+
+		call->number = (long)x86->orig_ax;
+		call->first = x86->di;
+		call->second = x86->si;
+		call->third = x86->dx;
+		call->fourth = x86->r10;
+		call->fifth = x86->r8;
+	} else if (HAS(pt_regs___arm64, syscallno)) {
+		struct pt_regs___arm64 *arm64 = regs;
+
+		call->number = arm64->syscallno;
+		call->first = arm64->orig_x0;
+		call->second = arm64->regs[1];
+		call->third = arm64->regs[2];
+		call->fourth = arm64->regs[3];
+		call->fifth = arm64->regs[4];
+	}
+}
+
+/* Reads which descriptors the current thread polls, as a mask. */
+INLINE void read_polled(struct site *site, const struct call *call, u32 flags)
+{
+	u64 mask = 0, lacks = 0;
+	int i;
+
+	if (flags & IS_SELECT) {
+		if (call->fifth)
+			lacks = HAS_TIMEOUT;
+		if (!call->first)
+			lacks |= NO_DESCRIPTOR;
+		/* Write and exception sets have no timers. */
+		if (call->first && call->second &&
+		    bpf_probe_read_user(&mask, sizeof(mask), (void *)call->second))
+			lacks |= MORE_DESCRIPTORS;
+		if (call->first < DESCRIPTORS_IN_MASK)
+			mask &= (1ULL << (call->first & 63)) - 1;
+		else
+			lacks |= MORE_DESCRIPTORS;
+	} else {
+		if (flags & KEEP_SECOND ? call->third != 0 : (int)call->third >= 0)
+			lacks = HAS_TIMEOUT;
+		if (!call->second)
+			lacks |= NO_DESCRIPTOR;
+		if (call->second > POLLED)
+			lacks |= MORE_DESCRIPTORS;
+		for (i = 0; i < POLLED; i++) {
+			int polled = -1;
+
+			if (i >= call->second)
+				break;
+			if (bpf_probe_read_user(&polled, sizeof(polled), (void *)(call->first + POLLED_SIZE * i)) ||
+			    polled >= DESCRIPTORS_IN_MASK)
+				lacks |= MORE_DESCRIPTORS;
+			else if (polled >= 0)
+				mask |= 1ULL << (polled & 63);
+		}
+	}
+	site->arguments[0] = mask;
+	site->arguments[1] = lacks;
+}
+
+/* The system call that a thread is in. */
+INLINE void read_call(struct site *site, struct task_struct *task)
+{
+	struct call call = {};
+	u32 number, *flags;
+
+	read_registers(&call, bpf_task_pt_regs(task));
+	site->call = call.number;
+	number = call.number;
+	flags = bpf_map_lookup_elem(&calls, &number);
+	if (!flags)
+		return;
+	if (*flags & (IS_POLL | IS_SELECT)) {
+		if (task == bpf_get_current_task_btf()) {
+			observing(1);
+			read_polled(site, &call, *flags);
+			observing(0);
+		}
+		return;
+	}
+	if (*flags & IS_SIGWAIT && task == bpf_get_current_task_btf()) {
+		observing(1);
+		bpf_probe_read_user(&site->arguments[0], sizeof(u64), (void *)call.first);
+		observing(0);
+	}
+	if (*flags & KEEP_FIRST)
+		site->arguments[0] = call.first;
+	if (*flags & KEEP_SECOND)
+		site->arguments[1] = call.second;
+	/* A wait on a futex without a timeout has no clock. */
+	if (*flags & IS_FUTEX)
+		site->arguments[0] = call.fourth != 0;
 }
 
 INLINE void user_stack(void *context, struct site *site)
@@ -263,7 +366,7 @@ struct {
 	MAP_TYPE(value, struct tally);
 } blank_tally SEC(".maps");
 
-INLINE void add(const struct site *site, const struct task_struct *task,
+INLINE struct tally *add(const struct site *site, const struct task_struct *task,
 		const struct task_struct *other, u64 address)
 {
 	struct tally *known = bpf_map_lookup_elem(&sites, site);
@@ -273,17 +376,17 @@ INLINE void add(const struct site *site, const struct task_struct *task,
 	if (known) {
 		__sync_fetch_and_add(&known->count, 1);
 		known->address = address;
-		return;
+		return known;
 	}
 	fresh = bpf_map_lookup_elem(&blank_tally, &zero);
 	if (!fresh)
-		return;
+		return 0;
 	/* If it exists by now, another CPU was faster. */
 	bpf_map_update_elem(&sites, site, fresh, BPF_NOEXIST);
 	known = bpf_map_lookup_elem(&sites, site);
 	if (!known) {
 		count_lost();
-		return;
+		return 0;
 	}
 	__sync_fetch_and_add(&known->count, 1);
 	known->address = address;
@@ -299,6 +402,7 @@ INLINE void add(const struct site *site, const struct task_struct *task,
 		stack_words(known);
 		observing(0);
 	}
+	return known;
 }
 
 INLINE void ended(const struct site *site, u64 since)
@@ -317,10 +421,64 @@ INLINE u32 state_of(const struct task_struct *task)
 	return ((struct task_struct___old *)task)->state;
 }
 
+/* CPU time of a thread, without interrupts and stolen time if the kernel accounts for them. */
+INLINE u64 cpu_time(const struct task_struct *task)
+{
+	return ((struct task_struct___runtime *)task)->se.sum_exec_runtime;
+}
+
+/* The CPU changes from one watched thread to another. */
+INLINE void queued(const struct task_struct *task, struct thread *thread,
+		   const struct task_struct *holder)
+{
+	u32 tid = holder->pid;
+	struct thread *held = bpf_map_lookup_elem(&threads, &tid);
+	u64 now = bpf_ktime_get_ns(), since, had, used;
+	struct site site = {};
+	struct tally *tally;
+
+	if (!held || !held->runs_since || !thread->runnable_since || !is_judged(thread))
+		return;
+	since = held->runs_since;
+	had = now - since;
+	used = cpu_time(holder) - held->used;
+	if (thread->runnable_since > since)
+		since = thread->runnable_since;
+	/* While something else had the CPU, such as the hypervisor, the thread did not wait for
+	 * the holder. All of that may have been during the wait. */
+	since += had > used ? had - used : 0;
+	if ((long long)(now - since) < (long long)queue_ns)
+		return;
+	site.kind = QUEUE;
+	site.tid = task->pid;
+	site.call = NO_CALL;
+	site.other = holder->pid;
+	tally = add(&site, task, holder, 0);
+	if (tally && now - since > tally->worst)
+		tally->worst = now - since;
+}
+
+/* A watched thread gets the CPU. */
+INLINE void starts(struct task_struct *task, struct task_struct *from)
+{
+	struct thread *thread;
+
+	if (!is_watched(task))
+		return;
+	thread = thread_of(task);
+	if (!thread)
+		return;
+	if (is_watched(from))
+		queued(task, thread, from);
+	thread->runs_since = bpf_ktime_get_ns();
+	thread->used = cpu_time(task);
+}
+
 SEC("tp_btf/sched_switch")
 int switching(u64 *arguments)
 {
 	struct task_struct *prev = (struct task_struct *)arguments[1];
+	struct task_struct *next = (struct task_struct *)arguments[2];
 	struct cpu *cpu = this_cpu();
 	struct thread *thread;
 	struct site site = {};
@@ -330,15 +488,18 @@ int switching(u64 *arguments)
 	/* No interrupt is active here, even if its end was not seen. */
 	cpu->interrupts = 0;
 	cpu->timer = 0;
+	starts(next, prev);
 	if (!is_watched(prev))
 		return 0;
 	cpu->switches++;
 	thread = thread_of(prev);
 	if (!thread)
 		return 0;
+	thread->runnable_since = bpf_ktime_get_ns();
 	if (arguments[0] || !(state_of(prev) & (STATE_INTERRUPTIBLE | STATE_UNINTERRUPTIBLE)))
 		return 0;
 	thread->sleeps++;
+	thread->runnable_since = 0;
 	thread->asleep_since = 0;
 	site.kind = SLEEP;
 	site.tid = prev->pid;
@@ -376,7 +537,11 @@ int waking(u64 *arguments)
 	struct tally *slept, *woken;
 	struct site site = {};
 
-	if (!thread || !cpu || !thread->asleep_since)
+	if (!thread || !cpu)
+		return 0;
+	if (!thread->runnable_since)
+		thread->runnable_since = bpf_ktime_get_ns();
+	if (!thread->asleep_since)
 		return 0;
 	ended(&thread->asleep, thread->asleep_since);
 	thread->asleep_since = 0;
@@ -429,19 +594,19 @@ int inheriting(u64 *arguments)
 	return 0;
 }
 
-INLINE void of_current(void *context, u32 kind, u32 other, u64 address)
+INLINE struct tally *of_current(void *context, u32 kind, u32 other, u64 address)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct site site = {};
 
 	if (!judged(task))
-		return;
+		return 0;
 	site.kind = kind;
 	site.tid = task->pid;
 	site.other = other;
 	read_call(&site, task);
 	user_stack(context, &site);
-	add(&site, task, 0, address);
+	return add(&site, task, 0, address);
 }
 
 SEC("tp_btf/page_fault_user")
@@ -464,30 +629,40 @@ int faulting_in_call(u64 *arguments)
 SEC("tp_btf/signal_deliver")
 int signalled(u64 *arguments)
 {
-	of_current(arguments, SIGNAL, arguments[0], 0);
+	struct kernel_siginfo *info = (struct kernel_siginfo *)arguments[1];
+	u32 number = arguments[0];
+	int code = 0, of_timer;
+
+	bpf_probe_read_kernel(&code, sizeof(code), &info->si_code);
+	/* timer_create(2), and setitimer(2). */
+	of_timer = code == SI_TIMER ||
+		   (code == SI_KERNEL && (number == SIGNAL_ALARM || number == SIGNAL_VIRTUAL_ALARM ||
+					  number == SIGNAL_PROFILE));
+	of_current(arguments, SIGNAL, number | (of_timer ? TIMER_SIGNAL : 0), 0);
 	return 0;
 }
 
-/* Returns the type of a call's open file, as in i_mode, or ANONYMOUS; 0 if it is
- * unknown. */
-INLINE u32 type_of_file(const void *regs)
+/* Returns an open file of the current thread. */
+INLINE struct file *open_file(u64 descriptor)
 {
 	struct task_struct___files *task =
 		(struct task_struct___files *)bpf_get_current_task_btf();
 	struct fdtable *table = task->files->fdt;
-	u64 descriptor = ~0ULL, magic = 0;
+	struct file *file = 0;
+
+	if (descriptor < table->max_fds)
+		bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
+	return file;
+}
+
+/* Returns the type of an open file, as in i_mode, or ANONYMOUS; 0 if it is unknown. */
+INLINE u32 type_of_file(struct file *file)
+{
 	struct super_block *super = 0;
 	struct inode *inode = 0;
-	struct file *file = 0;
 	unsigned short mode = 0;
+	u64 magic = 0;
 
-	if (HAS(pt_regs___x86, di))
-		descriptor = ((struct pt_regs___x86 *)regs)->di;
-	else if (HAS(pt_regs___arm64, orig_x0))
-		descriptor = ((struct pt_regs___arm64 *)regs)->orig_x0;
-	if (descriptor >= table->max_fds)
-		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), table->fd + descriptor);
 	if (!file)
 		return 0;
 	bpf_probe_read_kernel(&inode, sizeof(inode), &file->f_inode);
@@ -500,22 +675,109 @@ INLINE u32 type_of_file(const void *regs)
 	return magic == ANON_INODE_FS_MAGIC ? ANONYMOUS : mode & S_IFMT;
 }
 
+/* Reads the path to which the peer of a Unix socket is bound. */
+INLINE void read_peer(struct tally *tally, struct file *file)
+{
+	struct unix_address *address = 0;
+	struct socket *socket = 0;
+	unsigned short family = 0;
+	struct sock *sock = 0;
+
+	if (!HAS(unix_sock, peer))
+		return;
+	bpf_probe_read_kernel(&socket, sizeof(socket), &((struct file___data *)file)->private_data);
+	if (!socket)
+		return;
+	bpf_probe_read_kernel(&sock, sizeof(sock), &socket->sk);
+	if (!sock)
+		return;
+	bpf_probe_read_kernel(&family, sizeof(family), &sock->__sk_common.skc_family);
+	if (family != UNIX_FAMILY)
+		return;
+	bpf_probe_read_kernel(&sock, sizeof(sock), &((struct unix_sock *)sock)->peer);
+	if (!sock)
+		return;
+	bpf_probe_read_kernel(&address, sizeof(address), &((struct unix_sock *)sock)->addr);
+	if (address)
+		bpf_probe_read_kernel_str(tally->name, sizeof(tally->name),
+					  (char *)&address->name + PATH_IN_ADDRESS);
+}
+
+/* Reads the path in a Unix address that the program passes. */
+INLINE void read_address(struct tally *tally, u64 address)
+{
+	unsigned short family = 0;
+
+	bpf_probe_read_user(&family, sizeof(family), (void *)address);
+	if (family == UNIX_FAMILY)
+		bpf_probe_read_user_str(tally->name, sizeof(tally->name),
+					(void *)(address + PATH_IN_ADDRESS));
+}
+
+INLINE void read_name(struct tally *tally, const struct call *call, u32 flags, u32 type,
+		      struct file *file)
+{
+	observing(1);
+	if (flags & PATH_FIRST)
+		bpf_probe_read_user_str(tally->name, sizeof(tally->name), (void *)call->first);
+	else if (flags & PATH_SECOND)
+		bpf_probe_read_user_str(tally->name, sizeof(tally->name), (void *)call->second);
+	else if (flags & ADDRESS_SECOND)
+		read_address(tally, call->second);
+	else if (flags & ADDRESS_FIFTH && call->fifth)
+		read_address(tally, call->fifth);
+	else if (file && type == S_IFSOCK)
+		read_peer(tally, file);
+	observing(0);
+}
+
 SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
 	u32 number = arguments[1];
 	u32 *flags = bpf_map_lookup_elem(&calls, &number);
+	struct file *file = 0;
+	struct tally *tally;
+	struct call call = {};
+	u32 type = 0;
 
 	if (!flags)
 		return 0;
 	if (*flags & IS_MEMORY)
 		of_current(arguments, MEMORY, 0, 0);
-	else if (*flags & IS_FILE && judged(bpf_get_current_task_btf()))
-		of_current(arguments, FILE_CALL,
-			   *flags & OF_FILE ?
-				   type_of_file(bpf_task_pt_regs(bpf_get_current_task_btf())) :
-				   0,
-			   0);
+	else if (*flags & IS_FILE && !(*flags & OPENS) && judged(bpf_get_current_task_btf())) {
+		read_registers(&call, bpf_task_pt_regs(bpf_get_current_task_btf()));
+		if (*flags & OF_FILE) {
+			file = open_file(call.first);
+			type = type_of_file(file);
+		}
+		tally = of_current(arguments, FILE_CALL, type, 0);
+		if (tally)
+			read_name(tally, &call, *flags, type, file);
+	}
+	return 0;
+}
+
+/* The file of a call that opens it is known at the end of the call. */
+SEC("tp_btf/sys_exit")
+int called(u64 *arguments)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	long result = arguments[1];
+	struct call call = {};
+	struct tally *tally;
+	u32 number, *flags;
+
+	if (!judged(task))
+		return 0;
+	read_registers(&call, bpf_task_pt_regs(task));
+	number = call.number;
+	flags = bpf_map_lookup_elem(&calls, &number);
+	if (!flags || !(*flags & OPENS))
+		return 0;
+	tally = of_current(arguments, FILE_CALL, result < 0 ? 0 : type_of_file(open_file(result)), 0);
+	if (tally)
+		read_name(tally, &call, *flags, 0, 0);
 	return 0;
 }
 

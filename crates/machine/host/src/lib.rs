@@ -47,7 +47,7 @@ use std::sync::OnceLock;
 
 use punctual_model::{
     CpuSet, HostFacts, InterruptRecord, LintProcess, Nanos, ProcessId, TaskRecord, Topology,
-    WaitedFile,
+    WaitedFile, WaitedTimer,
 };
 
 pub use cgroup::{QuotaCounts, Quotas};
@@ -423,6 +423,17 @@ impl Host {
     /// Returns an open file of a process, or `None` if the file is not open or is hidden.
     pub fn open_file(&self, pid: u32, descriptor: u64) -> Option<WaitedFile> {
         lint::open_file(&self.root, pid, descriptor)
+    }
+
+    /// Returns the timers (timerfd) among the files that an epoll file of a process waits for.
+    pub fn epoll_timers(&self, pid: u32, descriptor: u64) -> Vec<WaitedTimer> {
+        lint::epoll_timers(&self.root, pid, descriptor)
+    }
+
+    /// Returns the POSIX timers of a process that send signals. Empty if /proc hides them, or if
+    /// the kernel does not list them (CONFIG_POSIX_TIMERS, CONFIG_CHECKPOINT_RESTORE).
+    pub fn signal_timers(&self, pid: u32) -> Vec<WaitedTimer> {
+        lint::signal_timers(&self.root, pid)
     }
 
     /// Returns the PID of a thread's process (`Tgid` in /proc/TID/status).

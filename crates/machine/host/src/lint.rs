@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use punctual_model::{FileKind, LintProcess, WaitedFile};
+use punctual_model::{FileKind, LintProcess, WaitedFile, WaitedTimer};
 
 use crate::Unread;
 use crate::root::Root;
@@ -251,6 +251,46 @@ pub(crate) fn open_file(root: &Root, pid: u32, descriptor: u64) -> Option<Waited
     })
 }
 
+/// Returns the timers that an epoll file waits for, from lines such as `tfd: 5 events: 19`.
+pub(crate) fn epoll_timers(root: &Root, pid: u32, descriptor: u64) -> Vec<WaitedTimer> {
+    let info = root.raw_text(&format!("/proc/{pid}/fdinfo/{descriptor}"));
+    let info = info.unwrap_or_default();
+    let members = info.lines().filter_map(|line| {
+        let words = line.strip_prefix("tfd:")?;
+        words.split_whitespace().next()?.parse().ok()
+    });
+    members
+        .filter_map(|number: u64| {
+            let clock = open_file(root, pid, number)?.clock?;
+            Some(WaitedTimer { number, clock })
+        })
+        .collect()
+}
+
+/// Returns the timers of timer_create(2) that send signals, from /proc/PID/timers: `signal: 34/0`,
+/// `notify: signal/pid.7`, `ClockID: 1`.
+pub(crate) fn signal_timers(root: &Root, pid: u32) -> Vec<WaitedTimer> {
+    let text = root.raw_text(&format!("/proc/{pid}/timers"));
+    let text = text.unwrap_or_default();
+    let mut timers = Vec::new();
+    let (mut signal, mut notifies) = (None, false);
+    for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        let value = value.trim();
+        match key {
+            "signal" => signal = value.split('/').next().and_then(number),
+            "notify" => notifies = value.starts_with("signal/"),
+            "ClockID" => {
+                let clock = value.parse::<i32>().ok().map(i32::cast_unsigned);
+                if let (Some(number), Some(clock), true) = (signal.take(), clock, notifies) {
+                    timers.push(WaitedTimer { number, clock });
+                }
+            }
+            _ => {}
+        }
+    }
+    timers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +404,36 @@ mod tests {
         // A process that has ended does not count as hidden.
         let nothing = Root::new("/nowhere".into());
         assert_eq!(hidden(&nothing, 7), None);
+    }
+
+    #[test]
+    fn timers_of_waits_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().into());
+        write(
+            folder.path(),
+            "proc/7/timers",
+            "ID: 0\nsignal: 14/00007ffd\nnotify: signal/pid.7\nClockID: 0\n\
+             ID: 1\nsignal: 0/0\nnotify: none/pid.7\nClockID: 1\n\
+             ID: 2\nsignal: 34/0\nnotify: signal/tid.8\nClockID: 1\nID: 3\nsignal: x\nClockID: 1\n",
+        );
+        let timer = |number, clock| WaitedTimer { number, clock };
+        assert_eq!(signal_timers(&root, 7), [timer(14, 0), timer(34, 1)]);
+        assert!(signal_timers(&root, 8).is_empty());
+
+        write(
+            folder.path(),
+            "proc/7/fdinfo/3",
+            "pos:\t0\ntfd:        5 events:       19 data: 5\ntfd: 6 events: 19\ntfd: x\n",
+        );
+        for (number, info) in [(5, "clockid: 0\n"), (6, "eventfd-count: 0\n")] {
+            write(folder.path(), &format!("proc/7/fdinfo/{number}"), info);
+            let link = folder.path().join(format!("proc/7/fd/{number}"));
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink("anon_inode:[file]", link).unwrap();
+        }
+        assert_eq!(epoll_timers(&root, 7, 3), [timer(5, 0)]);
+        assert!(epoll_timers(&root, 7, 9).is_empty());
     }
 
     #[test]

@@ -1,27 +1,29 @@
 //! Judges observed acts by the rules.
 
 use punctual_model::{
-    ActKind, FileKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, RuleResult,
-    RuleState, Violation,
+    ActKind, FileKind, InCall, LINT_SCHEMA, LintFacts, LintReport, Nanos, PlacedAct, Polled,
+    RuleResult, RuleState, TIMER_SIGNAL, Violation, WaitedTimer,
 };
 
 use super::rules::{Finds, RULES, Rule};
 use super::unseen::Unseen;
-use super::waits::Releases;
+use super::waits::{self, Threads};
 
 /// Judges the facts. `program` is the name and version of the program.
 pub fn judge(facts: &LintFacts, program: &str) -> LintReport {
-    let releases = Releases::from_acts(&facts.acts);
+    let threads = Threads::from_facts(facts);
     let blind = blind(facts);
     let mut rules: Vec<RuleResult> = (RULES.iter())
         .map(|rule| match rule.finds {
             Finds::Acts(kinds, fits) => {
                 let fitting = |placed: &&PlacedAct| {
-                    kinds.contains(&placed.act.kind) && fits(placed, &releases)
+                    kinds.contains(&placed.act.kind) && fits(placed, &threads)
                 };
                 let acts = facts.acts.iter().filter(fitting);
                 let violations = acts.map(|placed| violation(placed, facts)).collect();
-                result(rule, violations, unknown(kinds, facts, blind.as_ref()))
+                let mut result = result(rule, violations, unknown(kinds, facts, blind.as_ref()));
+                result.counted_ns = Some(counted(kinds, facts));
+                result
             }
             Finds::State(find) => {
                 let found = find(facts);
@@ -82,6 +84,16 @@ fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Opti
     blind.cloned()
 }
 
+/// Returns the time during which acts of these kinds were counted.
+fn counted(kinds: &[ActKind], facts: &LintFacts) -> Nanos {
+    let of_calls = |kind: &ActKind| matches!(kind, ActKind::Memory | ActKind::File);
+    if kinds.iter().any(of_calls) {
+        facts.calls_traced
+    } else {
+        facts.duration
+    }
+}
+
 fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) -> RuleResult {
     violations.sort_by_key(|one| std::cmp::Reverse((one.count, one.max_ns)));
     let state = match (violations.is_empty(), &unknown) {
@@ -97,6 +109,7 @@ fn result(rule: &Rule, mut violations: Vec<Violation>, unknown: Option<Unseen>) 
         unknown: unknown.map(|why| why.to_string()),
         count: violations.iter().map(|violation| violation.count).sum(),
         max_ns: (violations.iter()).filter_map(|found| found.max_ns).max(),
+        counted_ns: None,
         violations,
         why: rule.why.to_owned(),
         source: rule.source.to_owned(),
@@ -148,9 +161,10 @@ fn what(placed: &PlacedAct) -> String {
         ActKind::Inherit => format!("lock of {}{within}", other()),
         ActKind::KernelLock => format!("kernel lock{within}"),
         ActKind::Migrate => "migration".to_owned(),
-        ActKind::Signal => format!("signal {}", act.other),
+        ActKind::Signal => signal_text(placed),
         ActKind::Memory => call,
         ActKind::File => file_text(placed),
+        ActKind::Queue => format!("waited for the CPU of {}", other()),
     }
 }
 
@@ -158,12 +172,71 @@ fn what(placed: &PlacedAct) -> String {
 /// since then has no path, and its number may belong to another file.
 fn file_text(placed: &PlacedAct) -> String {
     let name = placed.call.as_deref().unwrap_or("?");
+    let known = placed.act.name.as_str();
     let Some(kind) = FileKind::of_mode(placed.act.other) else {
-        return format!("{name}()");
+        return format!("{name}({known})");
     };
     let same = (placed.file.as_ref()).filter(|file| file.kind == Some(kind));
-    let path = same.map_or(String::new(), |file| format!(" {}", file.target));
+    let path = match (known, same) {
+        ("", None) => String::new(),
+        ("", Some(file)) => format!(" {}", file.target),
+        (known, _) => format!(" {known}"),
+    };
     format!("{name}({}{path})", kind.name())
+}
+
+/// Returns `SIGALRM of a timer`.
+fn signal_text(placed: &PlacedAct) -> String {
+    let name = signal(placed.act.other & !TIMER_SIGNAL);
+    if placed.act.other & TIMER_SIGNAL == 0 {
+        return name;
+    }
+    match placed.timers.first() {
+        Some(timer) => format!("{name} of a timer of {}", clock(timer.clock)),
+        None => format!("{name} of a timer"),
+    }
+}
+
+/// Returns the name of a signal (signal(7)), which is the same on all common architectures.
+fn signal(number: u32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        10 => "SIGUSR1",
+        12 => "SIGUSR2",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        17 => "SIGCHLD",
+        23 => "SIGURG",
+        26 => "SIGVTALRM",
+        27 => "SIGPROF",
+        29 => "SIGIO",
+        _ => return format!("signal {number}"),
+    };
+    name.to_owned()
+}
+
+/// Returns the descriptors that a call polls, and their timers.
+fn polled_text(placed: &PlacedAct) -> String {
+    let polled = Polled::from_arguments(placed.act.arguments);
+    if polled.is_empty {
+        return "no descriptor".to_owned();
+    }
+    let timer_of = |number: u64| placed.timers.iter().find(|timer| timer.number == number);
+    let mut names: Vec<String> = polled
+        .descriptors()
+        .map(|number| timer_of(number).map_or_else(|| number.to_string(), timer_text))
+        .collect();
+    if polled.is_partial {
+        names.push("...".to_owned());
+    }
+    names.join(", ")
+}
+
+fn timer_text(timer: &WaitedTimer) -> String {
+    format!("{}: timer of {}", timer.number, clock(timer.clock))
 }
 
 /// Formats a priority on the kernel's scale as users write it.
@@ -198,14 +271,25 @@ fn call_text(placed: &PlacedAct) -> String {
     let [first, second] = act.arguments;
     let argument = match name.as_str() {
         "clock_nanosleep" => {
-            let kind = if second & 1 == 1 {
-                "absolute"
-            } else {
+            let kind = if second & 1 == 0 {
                 "relative"
+            } else if waits::is_python_sleep(placed) {
+                "absolute, by time.sleep()"
+            } else {
+                "absolute"
             };
             format!("{}, {kind}", clock(first as u32))
         }
-        "futex" => futex(second & 0x7f),
+        "futex" => {
+            let clocks: Vec<String> = waits::clocks(placed).into_iter().map(clock).collect();
+            let until = clocks.first().map(|clock| format!(", timeout on {clock}"));
+            format!("{}{}", futex(second & 0x7f), until.unwrap_or_default())
+        }
+        name if waits::is_poll(name) => polled_text(placed),
+        _ if !placed.timers.is_empty() => {
+            let timers: Vec<String> = placed.timers.iter().map(timer_text).collect();
+            timers.join(", ")
+        }
         _ => match &placed.file {
             Some(file) => match file.clock {
                 Some(number) => format!("timer of {}", clock(number)),

@@ -11,6 +11,7 @@
 //! A rule whose facts were not observed is *unknown*, with the reason; it is never reported as
 //! clean.
 
+mod calls;
 mod judge;
 mod page;
 mod process;

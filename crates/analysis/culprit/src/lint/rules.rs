@@ -2,14 +2,15 @@
 
 use punctual_model::{ActKind, LintFacts, PlacedAct, Severity};
 
+use super::calls;
 use super::process::{self, Found};
-use super::waits::{self, Releases};
+use super::waits::{self, Threads};
 
 /// Source of a rule's violations.
 #[derive(Clone, Copy)]
 pub(crate) enum Finds {
     /// Acts of these kinds that match.
-    Acts(&'static [ActKind], fn(&PlacedAct, &Releases) -> bool),
+    Acts(&'static [ActKind], fn(&PlacedAct, &Threads) -> bool),
     /// The state of processes and threads.
     State(fn(&LintFacts) -> Found),
 }
@@ -78,8 +79,12 @@ pub const RULES: &[Rule] = &[
               thread then misses periods, or runs many periods at once.",
         source: "kernel: Documentation/trace/rv/monitor_rtapp.rst (sleep); clock_gettime(2)",
         remedy: "Use CLOCK_MONOTONIC or CLOCK_TAI for periods.",
-        hook: "sched:sched_switch with the system call of the thread",
-        finds: Finds::Acts(&[ActKind::Sleep], waits::is_clock_that_can_be_set),
+        hook: "sched:sched_switch with the system call of the thread, signal:signal_deliver, the \
+               files /proc/PID/fdinfo/FD and /proc/PID/timers",
+        finds: Finds::Acts(
+            &[ActKind::Sleep, ActKind::Signal],
+            waits::is_clock_that_can_be_set,
+        ),
     },
     Rule {
         id: "futex-no-inheritance",
@@ -88,11 +93,24 @@ pub const RULES: &[Rule] = &[
         why: "Any thread with a priority between those of the owner and the waiter can preempt the \
               owner, so the wait has no bound.",
         source: "kernel: Documentation/locking/rt-mutex.rst; pthread_mutexattr_setprotocol(3)",
-        remedy: "Use PTHREAD_PRIO_INHERIT mutexes. Replace pthread_cond_wait, whose internal lock \
-                 has no priority inheritance, with a condition variable based on \
-                 FUTEX_WAIT_REQUEUE_PI (librtpi or the crate rt).",
+        remedy: "Use PTHREAD_PRIO_INHERIT mutexes (pthread_mutexattr_setprotocol). The locks and \
+                 conditions of C++, Rust, Go and Java have no priority inheritance: keep them out \
+                 of the loop.",
         hook: "sched:sched_switch with the system call of the thread",
         finds: Finds::Acts(&[ActKind::Sleep], waits::is_futex_without_inheritance),
+    },
+    Rule {
+        id: "condition-variable",
+        title: "wait on a condition variable of the C library",
+        severity: Severity::High,
+        why: "The condition variable has an internal lock without priority inheritance, which the \
+              waking thread also takes. Any thread with a priority between those two can preempt \
+              its owner.",
+        source: "kernel: Documentation/locking/rt-mutex.rst; futex(2) (FUTEX_WAIT_REQUEUE_PI)",
+        remedy: "Use a condition variable based on FUTEX_WAIT_REQUEUE_PI (librtpi or the crate \
+                 rt), or wait for a timer, and poll for the data.",
+        hook: "sched:sched_switch with the system call of the thread and its callers",
+        finds: Finds::Acts(&[ActKind::Sleep], waits::is_wait_on_condition),
     },
     Rule {
         id: "blocking-call",
@@ -176,7 +194,30 @@ pub const RULES: &[Rule] = &[
         remedy: "Pass the data through memory to a thread of normal priority that reads and writes \
                  the files. Open all files before the loop.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
-        finds: Finds::Acts(&[ActKind::File], waits::is_file_io),
+        finds: Finds::Acts(&[ActKind::File], calls::is_file_io),
+    },
+    Rule {
+        id: "standard-output",
+        title: "output to a pipe, socket or terminal",
+        severity: Severity::Medium,
+        why: "If the reader falls behind until the buffer is full, the thread waits for it. The \
+              call also takes locks that the reader, of any priority, can hold.",
+        source: "pipe(7) (capacity), tty(4)",
+        remedy: "Pass messages through memory to a thread of normal priority that prints them.",
+        hook: "raw_syscalls:sys_enter, for a part of the time",
+        finds: Finds::Acts(&[ActKind::File], calls::is_standard_output),
+    },
+    Rule {
+        id: "system-log",
+        title: "message to the system log",
+        severity: Severity::High,
+        why: "The socket of the log has a short queue. If it is full, the thread waits until the \
+              log daemon, a process of normal priority, has read messages.",
+        source: "syslog(3), unix(7); kernel: Documentation/networking/ip-sysctl.rst \
+                 (net.unix.max_dgram_qlen)",
+        remedy: "Pass messages through memory to a thread of normal priority that logs them.",
+        hook: "raw_syscalls:sys_enter, for a part of the time",
+        finds: Finds::Acts(&[ActKind::File], calls::is_system_log),
     },
     Rule {
         id: "pipe-socket-device",
@@ -188,7 +229,7 @@ pub const RULES: &[Rule] = &[
         remedy: "Find out what the driver does during the call, and measure the call in the loop. \
                  Between threads, pass data through memory.",
         hook: "raw_syscalls:sys_enter, for a part of the time",
-        finds: Finds::Acts(&[ActKind::File], waits::is_other_io),
+        finds: Finds::Acts(&[ActKind::File], calls::is_other_io),
     },
     Rule {
         id: "migration",
@@ -199,7 +240,32 @@ pub const RULES: &[Rule] = &[
         source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
         remedy: "Pin the thread to one CPU with pthread_setaffinity_np(3) or taskset(1).",
         hook: "sched:sched_migrate_task",
-        finds: Finds::Acts(&[ActKind::Migrate], waits::any),
+        finds: Finds::Acts(&[ActKind::Migrate], waits::is_avoidable_migration),
+    },
+    Rule {
+        id: "deadline-migration",
+        title: "migration of a SCHED_DEADLINE thread",
+        severity: Severity::Info,
+        why: "Caches are cold on the other CPU. The migration itself is part of the policy: the \
+              scheduler runs the earliest deadlines on all CPUs of a root domain.",
+        source: "kernel: Documentation/scheduler/sched-deadline.rst (Tasks CPU affinity)",
+        remedy: "Do not call sched_setaffinity(2), which fails with EBUSY if the CPUs are fewer \
+                 than those of the root domain. If the migrations cost too much, run the thread \
+                 in a cpuset partition that has one CPU (cpuset.cpus.partition).",
+        hook: "sched:sched_migrate_task",
+        finds: Finds::Acts(&[ActKind::Migrate], waits::is_deadline_migration),
+    },
+    Rule {
+        id: "cpu-of-other",
+        title: "wait of at least 100 µs for the CPU of another real-time thread",
+        severity: Severity::Medium,
+        why: "More real-time threads of the target were runnable than CPUs that they may use, so \
+              the response time of the thread contains the run time of the others.",
+        source: "sched(7); kernel: Documentation/scheduler/sched-rt-group.rst",
+        remedy: "Allow more CPUs, distribute the threads over the CPUs, or start their periods at \
+                 different times. If the wait is intended, check that it fits into the period.",
+        hook: "sched:sched_switch, sched:sched_waking",
+        finds: Finds::Acts(&[ActKind::Queue], waits::any),
     },
     Rule {
         id: "signal",
@@ -211,7 +277,19 @@ pub const RULES: &[Rule] = &[
         remedy: "Block signals in real-time threads (pthread_sigmask) and accept them in another \
                  thread (sigwaitinfo).",
         hook: "signal:signal_deliver",
-        finds: Finds::Acts(&[ActKind::Signal], waits::any),
+        finds: Finds::Acts(&[ActKind::Signal], waits::is_other_signal),
+    },
+    Rule {
+        id: "signal-timer",
+        title: "signal as a timer",
+        severity: Severity::Medium,
+        why: "The kernel queues the signal under a lock of the process, and a handler can \
+              interrupt the thread at any point. Any thread of the process that does not block \
+              the signal can get it.",
+        source: "timer_create(2), signal(7), signal-safety(7)",
+        remedy: "Use clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME), or read a timerfd.",
+        hook: "signal:signal_deliver, sched:sched_switch, the file /proc/PID/timers",
+        finds: Finds::Acts(&[ActKind::Sleep, ActKind::Signal], waits::is_timer_signal),
     },
     Rule {
         id: "memory-not-locked",

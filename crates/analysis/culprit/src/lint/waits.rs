@@ -1,26 +1,35 @@
 //! Waits that are suitable for a real-time thread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Act, ActKind, FileKind, InCall, PlacedAct};
+use punctual_model::{
+    Act, ActKind, Frame, InCall, LintFacts, PlacedAct, Policy, Polled, TIMER_SIGNAL,
+};
 
 /// include/uapi/linux/time.h
+const CLOCK_REALTIME: u32 = 0;
 const CLOCK_MONOTONIC: u32 = 1;
 const CLOCK_TAI: u32 = 11;
 const TIMER_ABSTIME: u64 = 1;
 
 /// include/uapi/linux/futex.h: the operation without its flags (private, clock).
 const FUTEX_COMMAND: u64 = 0x7f;
+const FUTEX_CLOCK_REALTIME: u64 = 0x100;
 const INHERITING: [u64; 3] = [6, 11, 13];
 
-/// The most frequent wait of each thread. It is assumed to be the thread's release.
+/// Facts about threads that the rules about single acts need.
 #[derive(Debug, Default)]
-pub(crate) struct Releases(BTreeMap<u32, (InCall, [u64; 2])>);
+pub(crate) struct Threads {
+    /// The most frequent wait of each thread. It is assumed to be the thread's release.
+    releases: BTreeMap<u32, (InCall, [u64; 2])>,
+    /// Threads of SCHED_DEADLINE.
+    deadline: BTreeSet<u32>,
+}
 
-impl Releases {
-    pub(crate) fn from_acts(acts: &[PlacedAct]) -> Self {
+impl Threads {
+    pub(crate) fn from_facts(facts: &LintFacts) -> Self {
         let mut counts: BTreeMap<(u32, InCall, [u64; 2]), u64> = BTreeMap::new();
-        for PlacedAct { act, .. } in acts {
+        for PlacedAct { act, .. } in &facts.acts {
             if act.kind == ActKind::Sleep && matches!(act.call, InCall::Number(_)) {
                 *counts
                     .entry((act.tid, act.call, act.arguments))
@@ -35,70 +44,56 @@ impl Releases {
             }
         }
         let waits = most.into_iter();
-        Self(
-            waits
+        let of_deadline = |policy| policy == Policy::Deadline;
+        let deadline = (facts.threads.iter()).filter(|thread| of_deadline(thread.policy));
+        Self {
+            releases: waits
                 .map(|(tid, (_, call, args))| (tid, (call, args)))
                 .collect(),
-        )
+            deadline: deadline.map(|thread| thread.tid).collect(),
+        }
     }
 
     fn is_release(&self, act: &Act) -> bool {
-        self.0.get(&act.tid) == Some(&(act.call, act.arguments))
+        self.releases.get(&act.tid) == Some(&(act.call, act.arguments))
     }
 }
 
-pub(crate) fn any(_: &PlacedAct, _: &Releases) -> bool {
+pub(crate) fn any(_: &PlacedAct, _: &Threads) -> bool {
     true
 }
 
-pub(crate) fn is_fault(placed: &PlacedAct, _: &Releases) -> bool {
+pub(crate) fn is_fault(placed: &PlacedAct, _: &Threads) -> bool {
     placed.act.kind == ActKind::Fault || placed.act.call == InCall::None
 }
 
-/// Calls whose first argument is a file descriptor. Other calls take a path.
-const OF_FILE: [&str; 16] = [
-    "read",
-    "write",
-    "pread64",
-    "pwrite64",
-    "readv",
-    "writev",
-    "preadv",
-    "pwritev",
-    "fsync",
-    "fdatasync",
-    "flock",
-    "close",
-    "lseek",
-    "ftruncate",
-    "fallocate",
-    "getdents64",
-];
+/// Migrations of a SCHED_DEADLINE thread are judged by another rule, because the kernel does not
+/// let it be pinned.
+pub(crate) fn is_avoidable_migration(placed: &PlacedAct, threads: &Threads) -> bool {
+    !threads.deadline.contains(&placed.act.tid)
+}
 
-/// Returns whether the act is a call on a file or directory in a file system, or on a path.
-pub(crate) fn is_file_io(placed: &PlacedAct, _: &Releases) -> bool {
-    match FileKind::of_mode(placed.act.other) {
-        Some(kind) => {
-            matches!(
-                kind,
-                FileKind::Regular | FileKind::Directory | FileKind::Disk
-            )
-        }
-        None => !OF_FILE.contains(&call(placed)),
+pub(crate) fn is_deadline_migration(placed: &PlacedAct, threads: &Threads) -> bool {
+    threads.deadline.contains(&placed.act.tid)
+}
+
+/// Returns whether a timer sent the signal, or whether the thread waits for such a signal.
+pub(crate) fn is_timer_signal(placed: &PlacedAct, _: &Threads) -> bool {
+    match placed.act.kind {
+        ActKind::Signal => placed.act.other & TIMER_SIGNAL != 0,
+        _ => is_wait_for_timer_signal(placed),
     }
 }
 
-/// Returns whether the act is a call on another kind of file, except timers and counters that
-/// release the thread.
-pub(crate) fn is_other_io(placed: &PlacedAct, _: &Releases) -> bool {
-    let kind = FileKind::of_mode(placed.act.other);
-    matches!(
-        kind,
-        Some(FileKind::Pipe | FileKind::Socket | FileKind::Device)
-    )
+pub(crate) fn is_other_signal(placed: &PlacedAct, threads: &Threads) -> bool {
+    !is_timer_signal(placed, threads)
 }
 
-fn call(placed: &PlacedAct) -> &str {
+fn is_wait_for_timer_signal(placed: &PlacedAct) -> bool {
+    call(placed) == "rt_sigtimedwait" && !placed.timers.is_empty()
+}
+
+pub(super) fn call(placed: &PlacedAct) -> &str {
     match placed.act.call {
         InCall::Number(_) => placed.call.as_deref().unwrap_or("?"),
         _ => "",
@@ -113,28 +108,78 @@ fn is_steady(clock: u32) -> bool {
     matches!(clock, CLOCK_MONOTONIC | CLOCK_TAI)
 }
 
+/// Returns whether the call polls, and can wait for several descriptors.
+pub(super) fn is_poll(name: &str) -> bool {
+    matches!(name, "poll" | "ppoll" | "select" | "pselect6")
+}
+
+/// Returns the descriptors, if the call polls any. Some programs poll nothing to sleep.
+fn polled(placed: &PlacedAct) -> Option<Polled> {
+    is_poll(call(placed)).then(|| Polled::from_arguments(placed.act.arguments))
+}
+
+/// Returns whether the interpreter CPython sleeps: it makes an absolute deadline of the present time
+/// and the duration, so that the sleep is relative to the program.
+pub(super) fn is_python_sleep(placed: &PlacedAct) -> bool {
+    let functions = ["pysleep", "time_sleep"];
+    is_absolute(placed) && placed.frames.iter().any(|frame| is_in(frame, &functions))
+}
+
+/// Returns whether the frame belongs to one of these functions.
+fn is_in(frame: &Frame, functions: &[&str]) -> bool {
+    let symbol = frame.symbol.as_deref().unwrap_or_default();
+    let name = symbol.split(['+', '@']).next().unwrap_or_default();
+    // The compiler adds a suffix to a copy of a function: `pysleep.isra.0`.
+    functions.contains(&name.split('.').next().unwrap_or_default())
+}
+
+/// Returns whether the thread waits on a condition variable of the C library.
+pub(super) fn is_condition(placed: &PlacedAct) -> bool {
+    let functions = [
+        "pthread_cond_wait",
+        "pthread_cond_timedwait",
+        "pthread_cond_clockwait",
+        "__pthread_cond_wait",
+        "__pthread_cond_timedwait",
+        "__pthread_cond_clockwait",
+        "cnd_wait",
+        "cnd_timedwait",
+    ];
+    is_plain_futex(placed) && placed.frames.iter().any(|frame| is_in(frame, &functions))
+}
+
 fn clock_of_timer(placed: &PlacedAct) -> Option<u32> {
     placed.file.as_ref()?.clock
 }
 
-pub(crate) fn is_relative_sleep(placed: &PlacedAct, _: &Releases) -> bool {
+pub(crate) fn is_relative_sleep(placed: &PlacedAct, _: &Threads) -> bool {
     match call(placed) {
         "nanosleep" => true,
-        "clock_nanosleep" => !is_absolute(placed),
-        _ => false,
+        "clock_nanosleep" => !is_absolute(placed) || is_python_sleep(placed),
+        _ => polled(placed).is_some_and(|polled| polled.is_empty && polled.has_timeout),
     }
 }
 
-pub(crate) fn is_clock_that_can_be_set(placed: &PlacedAct, _: &Releases) -> bool {
-    let clock = if is_absolute(placed) {
-        Some(placed.act.arguments[0] as u32)
-    } else {
-        clock_of_timer(placed)
-    };
-    clock.is_some_and(|clock| !is_steady(clock))
+/// Returns the clocks that can end the wait, if they are known.
+pub(super) fn clocks(placed: &PlacedAct) -> Vec<u32> {
+    let [first, second] = placed.act.arguments;
+    match call(placed) {
+        "clock_nanosleep" if is_absolute(placed) => vec![first as u32],
+        // The flag has a meaning only if there is a timeout.
+        "futex" if second & FUTEX_CLOCK_REALTIME != 0 && first != 0 => vec![CLOCK_REALTIME],
+        "clock_nanosleep" | "futex" => Vec::new(),
+        _ => {
+            let timers = placed.timers.iter().map(|timer| timer.clock);
+            clock_of_timer(placed).into_iter().chain(timers).collect()
+        }
+    }
 }
 
-pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Releases) -> bool {
+pub(crate) fn is_clock_that_can_be_set(placed: &PlacedAct, _: &Threads) -> bool {
+    clocks(placed).into_iter().any(|clock| !is_steady(clock))
+}
+
+fn is_plain_futex(placed: &PlacedAct) -> bool {
     match call(placed) {
         "futex" => !INHERITING.contains(&(placed.act.arguments[1] & FUTEX_COMMAND)),
         "futex_wait" | "futex_waitv" => true,
@@ -142,17 +187,30 @@ pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Releases) -> 
     }
 }
 
+pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Threads) -> bool {
+    is_plain_futex(placed) && !is_condition(placed)
+}
+
+pub(crate) fn is_wait_on_condition(placed: &PlacedAct, _: &Threads) -> bool {
+    is_condition(placed)
+}
+
 /// Returns whether the act is a wait that no other rule judges and that is not a release.
-pub(crate) fn is_other_wait(placed: &PlacedAct, releases: &Releases) -> bool {
+pub(crate) fn is_other_wait(placed: &PlacedAct, threads: &Threads) -> bool {
     match call(placed) {
         // A sleep outside of any call is a page fault. The exit of a thread is not judged.
         "" => placed.act.call == InCall::Unknown,
         "exit" | "exit_group" => false,
         "nanosleep" | "clock_nanosleep" | "futex" | "futex_wait" | "futex_waitv" => false,
-        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !releases.is_release(&placed.act),
+        "epoll_wait" | "epoll_pwait" | "epoll_pwait2" => !threads.is_release(&placed.act),
+        name if is_poll(name) => {
+            let sleeps = polled(placed).is_some_and(|polled| polled.is_empty && polled.has_timeout);
+            !sleeps && !threads.is_release(&placed.act)
+        }
+        "rt_sigtimedwait" if is_wait_for_timer_signal(placed) => false,
         // A wait for a timer that was armed once is a release, because the timer's periods are as
         // absolute as those of a clock.
-        "read" if clock_of_timer(placed).is_some() => !releases.is_release(&placed.act),
+        "read" if clock_of_timer(placed).is_some() => !threads.is_release(&placed.act),
         _ => true,
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use punctual_host::{Host, ProgramCode, system_call_name};
-use punctual_model::{Act, ActKind, Acts, Frame, InCall, PlacedAct, WaitedFile};
+use punctual_model::{
+    Act, ActKind, Acts, Frame, InCall, PlacedAct, Polled, TIMER_SIGNAL, WaitedFile, WaitedTimer,
+};
 
 /// Key that identifies equal actions.
 type Key = (ActKind, u32, InCall, u32, [u64; 2], Vec<u64>);
@@ -13,6 +15,7 @@ type Key = (ActKind, u32, InCall, u32, [u64; 2], Vec<u64>);
 #[derive(Debug, Default)]
 struct Location {
     file: Option<WaitedFile>,
+    timers: Vec<WaitedTimer>,
     frames: Vec<Frame>,
     unknown: Option<String>,
 }
@@ -97,6 +100,7 @@ impl CallLocations {
             PlacedAct {
                 call,
                 file: place.file,
+                timers: place.timers,
                 frames: place.frames,
                 frames_unknown: place.unknown,
                 act,
@@ -120,6 +124,7 @@ impl CallLocations {
             _ => of_thread,
         };
         let file = of_thread.and_then(|pid| self.file(pid, act));
+        let timers = of_thread.map_or_else(Vec::new, |pid| self.timers(pid, act));
         let (frames, unknown) = match (act.kind, of_stack) {
             // A migration is an action of the scheduler, so it has no call site.
             (ActKind::Migrate, _) => (Vec::new(), None),
@@ -131,6 +136,7 @@ impl CallLocations {
         };
         Location {
             file,
+            timers,
             frames,
             unknown,
         }
@@ -150,8 +156,11 @@ impl CallLocations {
                 | "writev"
                 | "recvfrom"
                 | "recvmsg"
+                | "recvmmsg"
+                | "connect"
                 | "sendto"
                 | "sendmsg"
+                | "sendmmsg"
                 | "accept"
                 | "accept4"
                 | "ioctl"
@@ -167,11 +176,50 @@ impl CallLocations {
                 | "close"
                 | "epoll_wait"
                 | "epoll_pwait"
+                | "epoll_pwait2"
         );
         if by_descriptor {
             self.host.open_file(pid, act.arguments[0])
         } else {
             None
+        }
+    }
+
+    /// Returns the timers that end a wait for several files or for signals.
+    fn timers(&self, pid: u32, act: &Act) -> Vec<WaitedTimer> {
+        let by_signal = |is_awaited: &dyn Fn(u64) -> bool| {
+            let mut timers = self.host.signal_timers(pid);
+            timers.retain(|timer| is_awaited(timer.number));
+            timers
+        };
+        if act.kind == ActKind::Signal {
+            let number = u64::from(act.other & !TIMER_SIGNAL);
+            return if act.other & TIMER_SIGNAL == 0 {
+                Vec::new()
+            } else {
+                by_signal(&|signal| signal == number)
+            };
+        }
+        let InCall::Number(number) = act.call else {
+            return Vec::new();
+        };
+        match system_call_name(number) {
+            Some("epoll_wait" | "epoll_pwait" | "epoll_pwait2") => {
+                self.host.epoll_timers(pid, act.arguments[0])
+            }
+            Some("poll" | "ppoll" | "select" | "pselect6") => {
+                let polled = Polled::from_arguments(act.arguments);
+                let timers = polled.descriptors().filter_map(|number| {
+                    let clock = self.host.open_file(pid, number)?.clock?;
+                    Some(WaitedTimer { number, clock })
+                });
+                timers.collect()
+            }
+            Some("rt_sigtimedwait") => {
+                let set = act.arguments[0];
+                by_signal(&|signal| (1..=64).contains(&signal) && set >> (signal - 1) & 1 == 1)
+            }
+            _ => Vec::new(),
         }
     }
 

@@ -24,8 +24,8 @@ const WOKEN: &[ActKind] = &[ActKind::WokenByThread, ActKind::WokenBySoftirq];
 /// The program that is always required.
 const SWITCHING: &str = "switching";
 
-/// The program for system calls, which is attached only some of the time, and its tracepoint.
-const CALLING: (&str, &str) = ("calling", "sys_enter");
+/// The programs for system calls, which are attached only some of the time, and their tracepoints.
+const CALLS: [(&str, &str); 2] = [("calling", "sys_enter"), ("called", "sys_exit")];
 
 /// Programs, in the order in which they are attached.
 const PROGRAMS: &[Program] = &[
@@ -56,7 +56,15 @@ const PROGRAMS: &[Program] = &[
     ("ipi_ends", "ipi_exit", &[]),
     ("exiting", "sched_process_exit", &[]),
     ("executing", "sched_process_exec", &[]),
-    ("waking", "sched_waking", WOKEN),
+    (
+        "waking",
+        "sched_waking",
+        &[
+            ActKind::WokenByThread,
+            ActKind::WokenBySoftirq,
+            ActKind::Queue,
+        ],
+    ),
     ("inheriting", "sched_pi_setprio", &[ActKind::Inherit]),
     ("faulting", "page_fault_user", &[ActKind::Fault]),
     ("faulting_in_call", "page_fault_kernel", &[ActKind::Fault]),
@@ -64,7 +72,7 @@ const PROGRAMS: &[Program] = &[
     ("contending", "contention_begin", &[ActKind::KernelLock]),
     ("contended", "contention_end", &[]),
     ("migrating", "sched_migrate_task", &[ActKind::Migrate]),
-    (SWITCHING, "sched_switch", &[ActKind::Sleep]),
+    (SWITCHING, "sched_switch", &[ActKind::Sleep, ActKind::Queue]),
 ];
 
 /// The running programs. Dropping this value stops them.
@@ -126,17 +134,20 @@ impl BpfLint {
 
     /// Starts tracing system calls.
     pub(super) fn trace_calls(&mut self) {
-        let (name, tracepoint) = CALLING;
-        if let Err(error) = self.programs.attach(name, tracepoint) {
-            let why = format!("the event {tracepoint} cannot be watched: {error}");
-            self.unseen.insert(ActKind::Memory, why.clone());
-            self.unseen.insert(ActKind::File, why);
+        for (name, tracepoint) in CALLS {
+            if let Err(error) = self.programs.attach(name, tracepoint) {
+                let why = format!("the event {tracepoint} cannot be watched: {error}");
+                self.unseen.insert(ActKind::Memory, why.clone());
+                self.unseen.insert(ActKind::File, why);
+            }
         }
     }
 
     /// Stops tracing system calls.
     pub(super) fn stop_calls(&mut self) {
-        self.programs.detach(CALLING.0);
+        for (name, _) in CALLS {
+            self.programs.detach(name);
+        }
     }
 
     /// Starts watching these targets, and stops watching those in `no_longer`.

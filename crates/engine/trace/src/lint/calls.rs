@@ -11,6 +11,20 @@ const FUTEX: u32 = 8;
 const FILE: u32 = 16;
 /// The call operates on an open file, whose descriptor is its first argument.
 const OPEN: u32 = FILE | 32 | FIRST;
+/// The call waits for several descriptors, in an array (`poll`) or in sets (`select`). With
+/// `SECOND`, the timeout is a pointer.
+const POLL: u32 = 64;
+const SELECT: u32 = 128;
+/// The first or the second argument is a path.
+const PATH: u32 = FILE | 256;
+const PATH_AT: u32 = FILE | 512;
+/// The call returns a new descriptor of the file.
+const OPENS: u32 = 1_024;
+/// The second or the fifth argument is the address of a socket.
+const CONNECT: u32 = OPEN | 2_048;
+const SEND_TO: u32 = OPEN | 4_096;
+/// The call waits for signals, whose set the first argument points to.
+const SIGWAIT: u32 = 8_192;
 
 /// Returns the act that a call counts as, in addition to waiting.
 pub(super) fn act(number: i64) -> Option<ActKind> {
@@ -35,17 +49,24 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         (libc::SYS_pwrite64, OPEN),
         (libc::SYS_readv, OPEN),
         (libc::SYS_writev, OPEN),
-        (libc::SYS_recvfrom, FIRST),
-        (libc::SYS_recvmsg, FIRST),
-        (libc::SYS_sendto, FIRST),
-        (libc::SYS_sendmsg, FIRST),
+        (libc::SYS_recvfrom, OPEN),
+        (libc::SYS_recvmsg, OPEN),
+        (libc::SYS_recvmmsg, OPEN),
+        (libc::SYS_connect, CONNECT),
+        (libc::SYS_sendto, SEND_TO),
+        (libc::SYS_sendmsg, OPEN),
+        (libc::SYS_sendmmsg, OPEN),
         (libc::SYS_accept, FIRST),
         (libc::SYS_accept4, FIRST),
-        (libc::SYS_ioctl, FIRST),
+        (libc::SYS_ioctl, OPEN),
         (libc::SYS_fsync, OPEN),
         (libc::SYS_fdatasync, OPEN),
         (libc::SYS_flock, OPEN),
         (libc::SYS_epoll_pwait, FIRST),
+        (libc::SYS_epoll_pwait2, FIRST),
+        (libc::SYS_ppoll, POLL | SECOND),
+        (libc::SYS_pselect6, SELECT),
+        (libc::SYS_rt_sigtimedwait, SIGWAIT),
         (libc::SYS_preadv, OPEN),
         (libc::SYS_pwritev, OPEN),
         (libc::SYS_close, OPEN),
@@ -53,13 +74,13 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
         (libc::SYS_ftruncate, OPEN),
         (libc::SYS_fallocate, OPEN),
         (libc::SYS_getdents64, OPEN),
-        (libc::SYS_openat, FILE),
-        (libc::SYS_openat2, FILE),
-        (libc::SYS_statx, FILE),
-        (libc::SYS_unlinkat, FILE),
-        (libc::SYS_renameat2, FILE),
-        (libc::SYS_mkdirat, FILE),
-        (libc::SYS_faccessat, FILE),
+        (libc::SYS_openat, PATH_AT | OPENS),
+        (libc::SYS_openat2, PATH_AT | OPENS),
+        (libc::SYS_statx, PATH_AT),
+        (libc::SYS_unlinkat, PATH_AT),
+        (libc::SYS_renameat2, PATH_AT),
+        (libc::SYS_mkdirat, PATH_AT),
+        (libc::SYS_faccessat, PATH_AT),
         (libc::SYS_brk, MEMORY),
         (libc::SYS_munmap, MEMORY),
         (libc::SYS_mremap, MEMORY),
@@ -77,16 +98,18 @@ pub(super) fn calls() -> Vec<(i64, u32)> {
 #[cfg(target_arch = "x86_64")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),
+    (libc::SYS_poll, POLL),
+    (libc::SYS_select, SELECT),
     (libc::SYS_mmap, MEMORY),
-    (libc::SYS_open, FILE),
-    (libc::SYS_creat, FILE),
-    (libc::SYS_stat, FILE),
-    (libc::SYS_lstat, FILE),
-    (libc::SYS_newfstatat, FILE),
-    (libc::SYS_access, FILE),
-    (libc::SYS_unlink, FILE),
-    (libc::SYS_rename, FILE),
-    (libc::SYS_mkdir, FILE),
+    (libc::SYS_open, PATH | OPENS),
+    (libc::SYS_creat, PATH | OPENS),
+    (libc::SYS_stat, PATH),
+    (libc::SYS_lstat, PATH),
+    (libc::SYS_newfstatat, PATH_AT),
+    (libc::SYS_access, PATH),
+    (libc::SYS_unlink, PATH),
+    (libc::SYS_rename, PATH),
+    (libc::SYS_mkdir, PATH),
 ];
 
 /// System calls of 32-bit Arm. The last two take 64-bit times, and their numbers are the same on
@@ -94,11 +117,12 @@ const HERE: &[(libc::c_long, u32)] = &[
 #[cfg(target_arch = "arm")]
 const HERE: &[(libc::c_long, u32)] = &[
     (libc::SYS_epoll_wait, FIRST),
+    (libc::SYS_poll, POLL),
     (libc::SYS_mmap2, MEMORY),
-    (libc::SYS_open, FILE),
-    (libc::SYS_creat, FILE),
-    (libc::SYS_unlink, FILE),
-    (libc::SYS_rename, FILE),
+    (libc::SYS_open, PATH | OPENS),
+    (libc::SYS_creat, PATH | OPENS),
+    (libc::SYS_unlink, PATH),
+    (libc::SYS_rename, PATH),
     (407, FIRST | SECOND), // clock_nanosleep_time64
     (422, SECOND | FUTEX), // futex_time64
 ];

@@ -25,13 +25,15 @@ const EVENTS: [(&str, &str, Option<ActKind>); 7] = [
 ];
 
 /// Acts that are not shown by any event.
-const NEVER: [ActKind; 5] = [
+const NEVER: [ActKind; 6] = [
     ActKind::Sleep,
     ActKind::WokenByThread,
     ActKind::WokenBySoftirq,
     ActKind::KernelLock,
     // Events show the calls, but not the files that they use.
     ActKind::File,
+    // Events show one thread at a time, but not how long it had been runnable.
+    ActKind::Queue,
 ];
 
 /// Size of the ring buffer of each CPU: enough for a tenth of a second, even with many page faults.
@@ -219,6 +221,7 @@ impl EventLint {
             arguments: [0; 2],
             other,
             other_comm,
+            name: String::new(),
             priorities: (0, other_priority),
             stack: (at > 0).then_some(at).into_iter().collect(),
             words: Vec::new(),

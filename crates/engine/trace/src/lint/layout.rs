@@ -9,6 +9,7 @@ use crate::bpf::text;
 
 const FRAMES: usize = 12;
 const WORDS: usize = 64;
+const NAME: usize = 64;
 
 /// `struct site`.
 #[repr(C)]
@@ -33,6 +34,7 @@ pub(super) struct Tally {
     other_priority: i32,
     comm: [u8; 16],
     other_comm: [u8; 16],
+    name: [u8; NAME],
     words: [u64; WORDS],
 }
 
@@ -74,6 +76,7 @@ impl Site {
             arguments: self.arguments,
             other: self.other,
             other_comm: text(&tally.other_comm),
+            name: text(&tally.name),
             priorities: (tally.priority, tally.other_priority),
             stack: self.stack.into_iter().take_while(|at| *at > 0).collect(),
             words: tally.words.to_vec(),

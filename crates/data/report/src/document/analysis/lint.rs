@@ -117,11 +117,28 @@ fn violations(rule: &RuleResult, all: bool) -> Section {
         count => format!("{} times", grouped(count)),
     };
     let largest = rule.max_ns.map(|largest| format!(", longest {largest}"));
-    let title = format!("{}: {count}{}", rule.title, largest.unwrap_or_default());
+    let title = format!(
+        "{}: {count}{}{}",
+        rule.title,
+        rate(rule).unwrap_or_default(),
+        largest.unwrap_or_default()
+    );
     Section {
         state: Some(mark(rule)),
         aside: Some(rule.id.clone()),
         ..Section::titled(title, vec![Block::Fields(fields)])
+    }
+}
+
+/// Returns ` (500/s)`, or the time of counting if there was less than one violation a second. `None`
+/// if the time is unknown, or if a rate would not say more than the count.
+fn rate(rule: &RuleResult) -> Option<String> {
+    let time = rule.counted_ns.filter(|time| *time > Nanos::ZERO)?;
+    let second = Nanos::from_secs(1);
+    match u128::from(rule.count) * u128::from(second.0) / u128::from(time.0) {
+        _ if rule.count < 2 => None,
+        0 => Some(format!(" in {time}")),
+        rate => Some(format!(" ({}/s)", grouped(rate as u64))),
     }
 }
 
