@@ -46,7 +46,7 @@ fn cases() -> Vec<Case> {
 }
 
 /// Programs that are judged at the same time. Each of them uses little CPU time.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 const TIME: &str = "-D 1s --calls 500ms";
 

@@ -126,8 +126,8 @@ impl CallLocations {
         let file = of_thread.and_then(|pid| self.file(pid, act));
         let timers = of_thread.map_or_else(Vec::new, |pid| self.timers(pid, act));
         let (frames, unknown) = match (act.kind, of_stack) {
-            // A migration is an action of the scheduler, so it has no call site.
-            (ActKind::Migrate, _) => (Vec::new(), None),
+            // These are decisions of the scheduler, so they have no call site.
+            (ActKind::Migrate | ActKind::Queue, _) => (Vec::new(), None),
             (_, None) => (
                 Vec::new(),
                 Some("unknown: the process had ended".to_owned()),

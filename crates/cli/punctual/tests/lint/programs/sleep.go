@@ -2,8 +2,6 @@
 
 // Sleeps with time.Sleep: the thread waits on a futex until another thread of the runtime wakes it.
 // The clean program sleeps in the kernel.
-//
-//go:debug asyncpreemptoff=1
 package main
 
 import (
@@ -43,6 +41,11 @@ func touchStack() byte {
 }
 
 func main() {
+	// Otherwise, the runtime sends signals to a thread that waits in the kernel.
+	if os.Getenv("GODEBUG") == "" {
+		os.Setenv("GODEBUG", "asyncpreemptoff=1")
+		syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
 	hasFault := os.Args[1] == "fault"
 	cpu, _ := strconv.Atoi(os.Args[2])
 	set := uint64(1) << cpu
