@@ -61,8 +61,8 @@ pub(crate) fn is_file_io(placed: &PlacedAct, _: &Threads) -> bool {
     }
 }
 
-/// Returns whether the act is a call on a pipe, socket or device that no other rule judges. Timers
-/// and counters that release the thread are no devices.
+/// Returns whether the act is a call on a pipe, socket or device that no other rule judges. The
+/// timers and counters that release the thread do not count as devices.
 pub(crate) fn is_other_io(placed: &PlacedAct, threads: &Threads) -> bool {
     is_pipe_socket_or_device(placed)
         && !is_standard_output(placed, threads)

@@ -86,7 +86,7 @@ fn callers_tell_conditions_and_sleeps() {
         violated_by(wait("pthread_mutex_lock+0x10")),
         ["futex-no-inheritance"]
     );
-    // A wait with inheritance is correct, whatever calls it.
+    // A wait with inheritance is correct from any caller.
     let inheriting = in_function(sleep("futex", [0, 11], 9), "pthread_cond_wait");
     assert!(violated_by(inheriting).is_empty());
 
@@ -158,7 +158,7 @@ fn output_and_log_are_told_from_files() {
             call("sendto", 3, SOCKET, "/run/bus"),
             &["pipe-socket-device"],
         ),
-        // A regular file of this name is no log.
+        // A regular file can have the name of the log.
         (call("write", 3, REGULAR, "/dev/log"), &["file-io"]),
         (
             call("openat", 0, DEVICE, "/dev/ttyS0"),
@@ -182,7 +182,7 @@ fn output_and_log_are_told_from_files() {
     assert_eq!(said(&facts, "file-io"), "openat(regular file /tmp/log)");
 }
 
-/// A count has the time in which it was counted, so that it is also a rate.
+/// The report can show a rate, because a count comes with its time.
 #[test]
 fn counts_have_their_time() {
     let mut facts = facts();

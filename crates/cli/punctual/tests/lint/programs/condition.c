@@ -14,9 +14,10 @@ static void *producer(void *unused)
 {
 	struct timespec release;
 
+	pin(!cpu);
 	become_real_time(PRIORITY + 1);
 	touch_stack();
-	release = now();
+	release = first_release(0);
 	for (;;) {
 		next_period(&release);
 		pthread_mutex_lock(&lock);

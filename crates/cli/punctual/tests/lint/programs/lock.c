@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Takes a lock that a thread of higher priority holds. The lock of the clean program has priority
+ * Takes a lock that a thread of equal priority holds on another CPU. The lock of the clean program has priority
  * inheritance.
  */
 #define _GNU_SOURCE
@@ -12,9 +12,10 @@ static void *holder(void *unused)
 {
 	struct timespec release, end;
 
-	become_real_time(PRIORITY + 1);
+	pin(!cpu);
+	become_real_time(PRIORITY);
 	touch_stack();
-	release = now();
+	release = first_release(0);
 	for (;;) {
 		pthread_mutex_lock(&lock);
 		end = release;
@@ -43,5 +44,6 @@ int main(int argc, char **argv)
 	pthread_mutex_init(&lock, &attributes);
 	lock_memory();
 	start(holder, 0);
+	phase = PERIOD / 4;
 	loop(step);
 }

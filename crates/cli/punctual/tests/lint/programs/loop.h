@@ -24,6 +24,8 @@
 #define NO_RIGHT 77
 
 static int has_fault, cpu;
+/* The periods begin at this time after full milliseconds, so that threads have known phases. */
+static long phase;
 
 static inline void pin(int to)
 {
@@ -96,6 +98,15 @@ static inline void add(struct timespec *time, long ns)
 	}
 }
 
+static inline struct timespec first_release(long after)
+{
+	struct timespec time = now();
+
+	time.tv_nsec -= time.tv_nsec % PERIOD;
+	add(&time, after);
+	return time;
+}
+
 static inline void wait_until(struct timespec *release)
 {
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, release, 0))
@@ -116,10 +127,10 @@ static inline void loop(void (*step)(void))
 	lock_memory();
 	become_real_time(PRIORITY);
 	ready();
-	release = now();
+	release = first_release(phase);
 	for (;;) {
-		step();
 		next_period(&release);
+		step();
 	}
 }
 

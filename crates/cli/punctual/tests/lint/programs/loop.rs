@@ -40,21 +40,29 @@ fn touch_stack() {
     std::hint::black_box([1_u8; 256 << 10]);
 }
 
+/// Pins the calling thread to a CPU.
+pub fn pin(cpu: u32) {
+    let set = 1 << cpu;
+    assert_eq!(unsafe { sched_setaffinity(0, size_of_val(&set), &set) }, 0);
+}
+
+/// Returns the CPU of the program.
+pub fn cpu() -> u32 {
+    std::env::args().nth(2).unwrap().parse().unwrap()
+}
+
 /// Returns whether the program has its fault.
 pub fn begin() -> bool {
-    let arguments: Vec<String> = std::env::args().collect();
-    let cpu: u32 = arguments[2].parse().unwrap();
-    let set = 1 << cpu;
+    pin(cpu());
     unsafe {
         prctl(1, 9); // PR_SET_PDEATHSIG, SIGKILL
         alarm(60);
         assert_eq!(setrlimit(15, &[1_000_000; 2]), 0); // RLIMIT_RTTIME
-        assert_eq!(sched_setaffinity(0, size_of_val(&set), &set), 0);
         if mlockall(3) != 0 {
             std::process::exit(NO_RIGHT);
         }
     }
-    arguments[1] == "fault"
+    std::env::args().nth(1).unwrap() == "fault"
 }
 
 pub fn ready() {
@@ -65,6 +73,13 @@ pub fn now() -> Time {
     let mut time = Time { seconds: 0, ns: 0 };
     unsafe { clock_gettime(MONOTONIC, &mut time) };
     time
+}
+
+/// Returns a time after a full millisecond, so that threads have known phases.
+pub fn first_release(phase: c_long) -> Time {
+    let mut time = now();
+    time.ns -= time.ns % PERIOD;
+    time.after(phase)
 }
 
 impl Time {

@@ -9,9 +9,10 @@ static std::atomic<unsigned long> value;
 
 static void *holder(void *unused)
 {
+	pin(!cpu);
 	become_real_time(PRIORITY + 1);
 	touch_stack();
-	timespec release = now();
+	timespec release = first_release(0);
 	for (;;) {
 		{
 			std::unique_lock<std::mutex> held(lock, std::defer_lock);
@@ -42,5 +43,6 @@ int main(int argc, char **argv)
 	begin(argc, argv);
 	lock_memory();
 	start(holder, nullptr);
+	phase = PERIOD / 4;
 	loop(step);
 }

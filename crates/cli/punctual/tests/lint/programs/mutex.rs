@@ -9,7 +9,7 @@ mod real_time;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use real_time::{PERIOD, PRIORITY, become_real_time, begin, now, ready};
+use real_time::{PERIOD, PRIORITY, become_real_time, begin, cpu, first_release, pin, ready};
 
 static LOCK: Mutex<u64> = Mutex::new(0);
 static VALUE: AtomicU64 = AtomicU64::new(0);
@@ -19,8 +19,9 @@ fn main() {
     std::thread::Builder::new()
         .stack_size(512 << 10)
         .spawn(move || {
+            pin(1 - cpu());
             become_real_time(PRIORITY + 1);
-            let mut release = now();
+            let mut release = first_release(0);
             loop {
                 let held = has_fault.then(|| LOCK.lock().unwrap());
                 release.after(PERIOD / 2).wait();
@@ -33,7 +34,7 @@ fn main() {
         .unwrap();
     become_real_time(PRIORITY);
     ready();
-    let mut release = now();
+    let mut release = first_release(PERIOD / 4);
     let mut sum = 0;
     loop {
         if has_fault {

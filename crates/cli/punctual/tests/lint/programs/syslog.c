@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Logs in each period. A thread of the program is the log daemon, in a /dev of its own. The clean
- * program sends to a socket of this kind before the loop only.
+ * Logs in each period. A thread of the program replaces the log daemon, in a private /dev. The clean
+ * program logs only before the loop.
  */
 #define _GNU_SOURCE
 #include <sys/mount.h>
