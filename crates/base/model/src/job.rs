@@ -83,6 +83,44 @@ pub struct ThreadJobs {
     pub wait_calls: Vec<WaitCall>,
     /// CPU time of each job in nanoseconds, including interrupts on top of the thread.
     pub execution: Histogram,
+    /// The SCHED_DEADLINE reservation of the thread. Null for another policy, or if it could not be
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
+}
+
+/// What a thread has reserved with SCHED_DEADLINE, compared with what its jobs used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reservation {
+    /// CPU time that is reserved in each period.
+    pub runtime_ns: Nanos,
+    /// Time from the release to the deadline.
+    pub deadline_ns: Nanos,
+    /// Length of a period.
+    pub period_ns: Nanos,
+    /// Number of jobs under this reservation. Earlier jobs, before the thread changed it, are not
+    /// included.
+    pub jobs: u64,
+    /// Number of these jobs that were on the CPU for longer than `runtime_ns`, including interrupts.
+    pub over_runtime: u64,
+    /// Minimum number of these jobs that ended after their deadline. The kernel may have set an
+    /// earlier deadline than the observed release plus `deadline_ns`.
+    pub over_deadline: u64,
+}
+
+impl Reservation {
+    /// Counts a job with this execution time and response time.
+    pub fn count(&mut self, execution: Nanos, response: Nanos) {
+        self.jobs += 1;
+        self.over_runtime += u64::from(execution > self.runtime_ns);
+        self.over_deadline += u64::from(response > self.deadline_ns);
+    }
+
+    /// Returns whether both have reserved the same times.
+    pub fn has_same_times(&self, other: &Self) -> bool {
+        let times = |one: &Self| (one.runtime_ns, one.deadline_ns, one.period_ns);
+        times(self) == times(other)
+    }
 }
 
 /// A system call in which a thread waited.

@@ -124,8 +124,8 @@ pub use interruptions::{
     Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, tick_dependencies,
 };
 pub use job::{
-    ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, ThreadActivity, ThreadJobs,
-    ThreadState, WaitCall,
+    ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
+    ThreadJobs, ThreadState, WaitCall,
 };
 pub use judgement::{JudgedBy, Judgement};
 pub use lint::{

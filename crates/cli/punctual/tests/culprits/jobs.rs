@@ -310,6 +310,21 @@ fn deadline_thread_that_yields_has_jobs() {
         ("sched_yield", ReleaseChoice::Found)
     );
     assert!(jobs.jobs > 20 && jobs.released_at_once == 0, "{jobs:?}");
+    // Each tenth job uses more than is reserved, so it is throttled twice and misses its deadline.
+    // A busy host can delay further jobs.
+    let reservation = jobs.reservation.as_ref().unwrap();
+    assert_eq!(
+        (reservation.runtime_ns, reservation.period_ns),
+        (Nanos::from_millis(2), Nanos::from_millis(10))
+    );
+    assert_eq!(reservation.jobs, jobs.jobs);
+    let long = reservation.jobs / 10;
+    assert!(reservation.over_runtime >= long, "{reservation:?}");
+    assert!(reservation.over_deadline >= long, "{reservation:?}");
+    assert!(
+        reservation.over_runtime < reservation.jobs / 2,
+        "{reservation:?}"
+    );
 }
 
 /// In a program by other authors, a callback delays the events in the loop of an asyncio server.

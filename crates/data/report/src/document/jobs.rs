@@ -179,6 +179,12 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
             .filter_map(|one| not_counted(recording, one))
             .take(NOTED),
     );
+    let threads = jobs.threads.iter();
+    notes.extend(
+        threads
+            .filter_map(|one| reserved(recording, one))
+            .take(NOTED),
+    );
     if jobs.caused_by_observer > 0 {
         let outliers = punctual_model::counted(jobs.caused_by_observer, "outlier", "outliers");
         notes.push(format!(
@@ -255,6 +261,29 @@ fn not_counted(recording: &Recording, one: &ThreadJobs) -> Option<String> {
             one.not_counted_ns
         )
     })
+}
+
+/// Compares the jobs of a SCHED_DEADLINE thread with its reservation.
+fn reserved(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    let reservation = one.reservation.as_ref()?;
+    let number = |count: u64| match count {
+        0 => "none".to_owned(),
+        _ => grouped(count),
+    };
+    let deadline = match reservation.over_deadline {
+        0 => "none is known to have ended".to_owned(),
+        count => format!("at least {} ended", grouped(count)),
+    };
+    Some(format!(
+        "{}: SCHED_DEADLINE reserves {} in each {}. Of {}, {} ran for longer than that, and \
+         {deadline} after the deadline, {} after the release",
+        title(recording, one),
+        reservation.runtime_ns,
+        reservation.period_ns,
+        punctual_model::counted(reservation.jobs, "job", "jobs"),
+        number(reservation.over_runtime),
+        reservation.deadline_ns,
+    ))
 }
 
 fn windows(recording: &Recording, windows: &JobWindows) -> String {
@@ -338,7 +367,7 @@ fn waits(recording: &Recording, threads: &[&ThreadJobs]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{Explanation, testing};
+    use punctual_model::{Explanation, Reservation, testing};
 
     use super::*;
 
@@ -391,6 +420,40 @@ mod tests {
         thread.release = Some(release(4));
         thread.candidates.truncate(1);
         assert_eq!(notes(&recording, &jobs), [""; 0]);
+    }
+
+    #[test]
+    fn reservation_is_compared_with_its_use() {
+        let recording = testing::recording(1, 10);
+        let mut reservation = Reservation {
+            runtime_ns: Nanos::from_millis(2),
+            deadline_ns: Nanos::from_millis(8),
+            period_ns: Nanos::from_millis(10),
+            jobs: 1_500,
+            over_runtime: 12,
+            over_deadline: 3,
+        };
+        let mut note = |change: fn(&mut Reservation)| {
+            change(&mut reservation);
+            let one = ThreadJobs {
+                reservation: Some(reservation.clone()),
+                ..ThreadJobs::default()
+            };
+            let jobs = Jobs {
+                threads: vec![one],
+                ..Jobs::default()
+            };
+            notes(&recording, &jobs).join("\n")
+        };
+        let used = note(|_| {});
+        let expected = "SCHED_DEADLINE reserves 2.00 ms in each 10.0 ms. Of 1,500 jobs, 12 ran for \
+                        longer than that, and at least 3 ended after the deadline, 8.00 ms after \
+                        the release";
+        assert!(used.ends_with(expected), "{used}");
+        // The deadline that the kernel set may be earlier, so no miss is excluded.
+        let unused = note(|one| (one.over_runtime, one.over_deadline) = (0, 0));
+        let expected = "none ran for longer than that, and none is known to have ended after";
+        assert!(unused.contains(expected), "{unused}");
     }
 
     /// Returns a run of 10 s that watched jobs for 2 s.

@@ -13,6 +13,7 @@ use punctual_model::{
 use punctual_trace::Followed;
 
 use super::release::{DESCRIPTORS, Release, ReleaseKind};
+use super::reservations::{Reservations, reserved_by};
 use super::windows::Progress;
 
 /// Parameters of watching jobs.
@@ -152,6 +153,7 @@ pub(super) struct JobWatch {
     waits: Waits,
     budget: Nanos,
     over: BTreeMap<u32, u64>,
+    reservations: Reservations,
 }
 
 impl JobWatch {
@@ -170,6 +172,7 @@ impl JobWatch {
             },
             budget: request.budget,
             over: BTreeMap::new(),
+            reservations: Reservations::default(),
         }
     }
 
@@ -191,6 +194,7 @@ impl JobWatch {
             if job.response() > self.budget {
                 *self.over.entry(job.tid).or_default() += 1;
             }
+            self.reservations.count(job, reserved_by);
         }
         let span = |job: Job| Late {
             tid: job.tid,
@@ -282,6 +286,7 @@ impl JobWatch {
         jobs.incomplete += seen.incomplete;
         jobs.waits += seen.waits();
         jobs.execution.merge(&seen.execution);
+        self.reservations.add(&mut jobs.reservation, tid);
         let places = seen.seen_waits();
         jobs.wait_calls
             .extend(places.iter().map(|place| self.waits.wait_call(tid, place)));

@@ -8,6 +8,7 @@ mod background;
 mod finder;
 mod jobs;
 mod release;
+mod reservations;
 mod source;
 mod warnings;
 mod watched;
