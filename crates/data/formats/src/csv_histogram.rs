@@ -8,9 +8,10 @@
 //! | `width_ns` | width of the bucket: latencies below `lower_ns + width_ns` |
 //! | `count` | samples in the bucket |
 //!
-//! Two kinds of samples have no bucket and get a separate line, so that the counts of a thread add
-//! up to its recorded samples: early samples (`lower_ns` and `width_ns` are empty), and samples
-//! beyond the range (`lower_ns` is the end of the range, `width_ns` is empty).
+//! Samples without a bucket get separate lines, so that the counts of a thread add up to its
+//! recorded samples. For early samples, `lower_ns` and `width_ns` are empty. If only a lower limit of
+//! samples is known, `lower_ns` is this limit and `width_ns` is empty: samples beyond the range of
+//! the histogram, and samples that an imported file counted without a bucket.
 
 use std::io::Write;
 
@@ -41,6 +42,9 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
         for (lower, width, count) in histogram.buckets().iter() {
             line(Some(lower), Some(width), count)?;
         }
+        if let Some(from) = histogram.unplaced_from() {
+            line(Some(from.0), None, histogram.unplaced())?;
+        }
         if histogram.overflow() > 0 {
             line(Some(MAX_TRACKABLE_NS), None, histogram.overflow())?;
         }
@@ -51,7 +55,7 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{SignedNanos, testing};
+    use punctual_model::{Nanos, SignedNanos, testing};
 
     use crate::testing::written;
 
@@ -67,14 +71,17 @@ mod tests {
         for ns in [-5, -6, 2_000_000_000_000] {
             recording.threads[1].histogram.record(SignedNanos(ns));
         }
+        let first = &mut recording.threads[0].histogram;
+        first.add_unplaced(4, Nanos::from_millis(1));
         let text = written("csv-histogram", &recording);
         let mut sums = [0, 0];
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split(',').collect();
             sums[fields[0].parse::<usize>().unwrap()] += fields[4].parse::<u64>().unwrap();
         }
-        assert_eq!(sums, [3_000, 3_003]);
+        assert_eq!(sums, [3_004, 3_003]);
         assert!(text.contains("\n1,,,,2\n"), "{text}");
+        assert!(text.contains(",1000000,,4\n"), "{text}");
         assert!(text.contains("\n1,,1000000000000,,1\n"), "{text}");
     }
 }

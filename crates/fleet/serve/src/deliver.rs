@@ -410,7 +410,9 @@ impl Deliverer {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> String {
-        format!("cannot reach {}: {error}", self.target.url)
+        let error = error.to_string();
+        let advice = certificate_advice(&error);
+        format!("cannot reach {}: {error}{advice}", self.target.url)
     }
 
     /// Repeats `attempt` until it gets a final answer. Returns the reason if it was rejected.
@@ -457,6 +459,19 @@ impl Deliverer {
             }
             std::thread::sleep(left.min(STEP));
         }
+    }
+}
+
+/// Returns advice to append to an error about the collector's certificate. Such an error contains
+/// the names of rustls for the fault.
+fn certificate_advice(error: &str) -> &'static str {
+    if error.contains("CaUsedAsEndEntity") {
+        "; the certificate of the collector is marked as a CA, as self-signed certificates usually \
+         are: create a CA, sign a certificate with CA:FALSE, and pass the CA with --ca"
+    } else if error.contains("UnknownIssuer") {
+        "; this machine does not trust the CA of the collector: pass its certificate with --ca"
+    } else {
+        ""
     }
 }
 

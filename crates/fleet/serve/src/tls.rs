@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
@@ -21,8 +21,14 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
         CertificateDer::pem_slice_iter(&read(&files.certificate)?)
             .collect::<Result<_, _>>()
             .map_err(|error| cannot(&files.certificate, error.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
-        .map_err(|error| cannot(&files.key, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => {
+            let reason = "it contains no private key, or an encrypted one; `openssl pkey -in KEY \
+                          -out PLAIN` decrypts a key";
+            cannot(&files.key, reason.to_owned())
+        }
+        error => cannot(&files.key, error.to_string()),
+    })?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -1,27 +1,36 @@
 //! Tests of TLS on both ends.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_serve::TlsFiles;
 use punctual_serve::deliver::{DeliverError, Deliverer, Target};
-use punctual_store::{Collection, PostgresCollection, Store};
+use punctual_serve::{Config, TlsFiles};
+use punctual_store::{Collection, Outbox, PostgresCollection, Store};
 use punctual_testing::postgres::Cluster;
 
 use crate::place::{Sandbox, measured, recording};
 
 /// Returns a certificate for 127.0.0.1 and its key, or `None` to skip the test.
 fn certificate(place: &Sandbox) -> Option<(PathBuf, PathBuf)> {
+    self_signed(place, "CA:FALSE")
+}
+
+/// Returns a certificate with these basic constraints.
+fn self_signed(place: &Sandbox, constraints: &str) -> Option<(PathBuf, PathBuf)> {
     let [certificate, key] = ["cert.pem", "key.pem"].map(|name| place.file(name));
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec"])
         .args(["-pkeyopt", "ec_paramgen_curve:P-256"])
         .args(["-nodes", "-days", "2", "-subj", "/CN=collector"])
         .args(["-addext", "subjectAltName=IP:127.0.0.1"])
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([
+            "-addext",
+            &format!("basicConstraints=critical,{constraints}"),
+        ])
         .args([std::ffi::OsStr::new("-keyout"), key.as_os_str()])
         .args([std::ffi::OsStr::new("-out"), certificate.as_os_str()])
         .output();
@@ -30,6 +39,57 @@ fn certificate(place: &Sandbox) -> Option<(PathBuf, PathBuf)> {
         return None;
     }
     Some((certificate, key))
+}
+
+fn deliver(
+    machine: &Store,
+    address: SocketAddr,
+    roots: Option<PathBuf>,
+) -> Result<Outbox, DeliverError> {
+    let target = Target {
+        url: format!("https://{address}"),
+        token: None,
+        machine: "board".to_owned(),
+        identity: None,
+        roots,
+    };
+    let deliverer = Deliverer::new(target, || false)?;
+    deliverer.deliver(machine, Duration::ZERO, &mut |_| {})
+}
+
+/// By default, openssl creates such a certificate.
+#[test]
+fn certificate_of_ca_is_refused_with_advice() {
+    let place = Sandbox::new();
+    let Some((certificate, key)) = self_signed(&place, "CA:TRUE") else {
+        return;
+    };
+    let machine = Store::open(&place.file("machine.db")).unwrap();
+    measured(&machine, &[recording(1, "board")]);
+    let roots = certificate.clone();
+    let server = place.serve_as(|config| config.tls = Some(TlsFiles { certificate, key }));
+    let refused = deliver(&machine, server.address, Some(roots)).unwrap_err();
+    assert!(refused.to_string().contains("CA:FALSE"), "{refused}");
+    let other = Sandbox::new();
+    let (other, _) = self_signed(&other, "CA:FALSE").unwrap();
+    let refused = deliver(&machine, server.address, Some(other)).unwrap_err();
+    assert!(refused.to_string().contains("with --ca"), "{refused}");
+}
+
+#[test]
+fn file_without_private_key_is_refused() {
+    let place = Sandbox::new();
+    let Some((certificate, _)) = certificate(&place) else {
+        return;
+    };
+    let mut config = Config::new("127.0.0.1:0".parse().unwrap());
+    config.tls = Some(TlsFiles {
+        key: certificate.clone(),
+        certificate,
+    });
+    let refused = punctual_serve::start(config, Arc::new(place.collection()));
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("it contains no private key"), "{refused}");
 }
 
 #[test]
@@ -42,17 +102,7 @@ fn machine_delivers_only_to_trusted_collector() {
     measured(&machine, &[recording(1, "board")]);
     let roots = certificate.clone();
     let server = place.serve_as(|config| config.tls = Some(TlsFiles { certificate, key }));
-    let deliver = |roots| {
-        let target = Target {
-            url: format!("https://{}", server.address),
-            token: None,
-            machine: "board".to_owned(),
-            identity: None,
-            roots,
-        };
-        let deliverer = Deliverer::new(target, || false)?;
-        deliverer.deliver(&machine, Duration::ZERO, &mut |_| {})
-    };
+    let deliver = |roots| deliver(&machine, server.address, roots);
     // None of the system's trusted certificates, if there are any, has signed this one.
     let refused = deliver(None).unwrap_err();
     assert!(
