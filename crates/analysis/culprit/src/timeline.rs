@@ -94,7 +94,7 @@ pub(crate) struct Waking {
     /// Thread that was current there.
     pid: u32,
     pub(crate) by: WakeSource,
-    /// Thread whose call caused the wake-up, even if a softirq completed it.
+    /// Thread whose system call caused the wake-up, even if a softirq then woke the thread.
     pub(crate) caller: Option<Task>,
 }
 

@@ -187,15 +187,15 @@ fn other_kind(begin: &[u8]) -> Option<&'static str> {
         ),
         (
             b"\x1f\x8b",
-            "gzip data inside compressed data: decompress it first",
+            "gzip data inside compressed data: decompress the outer data first",
         ),
         (
             b"\xfd7zXZ\0",
-            "xz data inside compressed data: decompress it first",
+            "xz data inside compressed data: decompress the outer data first",
         ),
         (
             b"\x28\xb5\x2f\xfd",
-            "zstd data inside compressed data: decompress it first",
+            "zstd data inside compressed data: decompress the outer data first",
         ),
         (b"BZh", "bzip2 data: decompress it first"),
         (b"\x04\x22\x4d\x18", "lz4 data: decompress it first"),

@@ -158,8 +158,8 @@ macro_rules! event_kinds {
             /// threads.
             pub watched_for_jobs: Option<&'static str>,
             /// Whether to warn if the kernel lacks the event. False for events that exist only on
-            /// one architecture, in later kernels or in a tracer, because another event has the
-            /// same information or no information is lost.
+            /// one architecture, in later kernels or in a tracer: without them, no information is
+            /// lost, or another event has it.
             pub warns: bool,
             /// Whether this event is written by a trigger of another event. Such an event cannot be
             /// enabled on its own.

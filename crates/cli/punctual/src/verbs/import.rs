@@ -194,7 +194,7 @@ impl Job {
         };
         if self.unit.is_some() && import.unit_known {
             let text = format!(
-                "{name}: a file of {} states its unit: omit --unit",
+                "{name}: {} files state their unit: omit --unit",
                 import.name
             );
             return Err(UsageError(text).into());

@@ -21,7 +21,7 @@ pub(crate) const IMPORT: Import = Import {
     documentation: "\
 Reads file version 1, which rt-tests 2.4 to 2.10 write and punctual exports as cyclictest-json.
 
-cyclictest does not write the number of overflows. Therefore, cycles that are in no row of the \
+cyclictest does not report the number of overflows. Therefore, cycles that are in no row of the \
 histogram are recorded as samples of unknown latency above the last row. If the file has no \
 histogram, the latency of all samples is unknown. Minimum, maximum and mean are read from the \
 file. oslat counts longer samples in its last row. If its maximum shows that there were longer \

@@ -24,7 +24,7 @@ The file does not count samples: their number is calculated from the duration an
         with a warning. The recording has no percentiles, because the latencies of single samples \
         are unknown and histograms (-h) are not read. A negative minimum (samples before their \
         due time) is omitted, with a warning. The file does not record the time of the \
-        measurement, the CPU (except that of latmus), the load, or the machine.",
+        measurement, the load, or the machine. Only files of latmus record the CPU.",
     has_samples: false,
     unit_known: true,
     recognise,

@@ -48,8 +48,8 @@ fn fixtures() -> Vec<(String, Vec<u8>, &'static Import)> {
     found
 }
 
-/// Reads a file with one reader and with the one that recognises it, if any. The reason given in an
-/// error must be suitable for a terminal.
+/// Reads a file with the given reader. If a reader recognises the file, reads the file with that
+/// reader, too. The reason in an error must be suitable for a terminal.
 fn try_read(import: &Import, bytes: &[u8]) -> Option<Recording> {
     // Writing all formats takes longer than reading, so it is done only for one length in 16.
     let thoroughly = bytes.len().is_multiple_of(16);

@@ -91,7 +91,7 @@ pub(super) fn check(
             .spawn(move || bursts(reader, &highest, end, &control))
     };
     let first = spawn(pair.0)?;
-    // If the second thread could not start, the first ends when its time is over.
+    // If the second thread cannot be started, the first thread still ends after its duration.
     let second = spawn(pair.1);
     let first = first.join();
     let second = second?.join();

@@ -151,7 +151,7 @@ impl Probe for Wakeup {
         let partner = self.partner(places.len(), resources)?;
         if self.warm && !places.iter().all(Location::returns_at_once) {
             return Err(ProbeError::Unfit(format!(
-                "--warm requires that the waiting thread runs and waits again during the post: \
+                "--warm requires the waiting thread to run and wait again before the post returns: \
                  use --pairs same or --threads, and a real-time priority above 1 for each pair \
                  (requested: --pairs {}, {})",
                 self.pairs, plan.scheduling

@@ -43,7 +43,7 @@ pub(crate) struct LongTermJson {
     series: String,
     /// The load and class of CPUs.
     group: String,
-    /// The threshold for counting late due periods.
+    /// A due period with a latency above this counts as late.
     threshold_ns: Option<Nanos>,
     /// The largest latency that the requirement allows.
     limit_ns: Option<Nanos>,

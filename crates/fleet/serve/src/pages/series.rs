@@ -291,7 +291,7 @@ fn separators(asked: &PageQuery, found: &Separation, machines: usize) -> Markup 
         p .faint {
             "The column 'explains' shows the share of the variance of the machines' ranks that \
              lies between the values. The p value was calculated from "
-            (found.permutations) " permutations and adjusted for the number of facts (Holm)."
+            (found.permutations) " permutations and adjusted for the number of compared facts (Holm)."
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) const WITHOUT_RT: &[Stance] = &[
         roles: &[Role::Trading, Role::Network],
         severity: Severity::High,
         note: "a thread that owns its CPU and makes no system calls gains little from PREEMPT_RT; \
-               tuned's profile cpu-partitioning runs on ordinary kernels",
+               tuned's cpu-partitioning profile works with ordinary kernels",
     },
     Stance {
         roles: &[Role::Lab],

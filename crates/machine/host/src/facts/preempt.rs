@@ -87,7 +87,7 @@ pub(super) fn model(
         Fact::unknown(VERSION, format!("{says}; {DYNAMIC}: {why}; {config}"))
     };
     match (dynamic, says) {
-        (true, _) => unknown("PREEMPT_DYNAMIC: the model in force is unknown"),
+        (true, _) => unknown("PREEMPT_DYNAMIC: the active model is unknown"),
         (_, [_, true]) => Fact::known("lazy".to_owned(), VERSION),
         // A kernel with lazy preemption has the same version text as a fully preemptible one.
         (_, [true, _]) if may_be_lazy(root) => unknown("PREEMPT can be full or lazy"),
@@ -172,7 +172,7 @@ mod tests {
         let (model, reason) = model_of(&[RELEASE, dynamic]);
         assert_eq!(model, None);
         assert!(
-            reason.contains("model in force is unknown") && reason.contains("not there"),
+            reason.contains("active model is unknown") && reason.contains("not there"),
             "{reason}"
         );
     }

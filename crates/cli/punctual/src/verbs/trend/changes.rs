@@ -17,7 +17,7 @@ use crate::verbs::looking_back::{Series, Span, author, figure};
 // Which change points.
 #[derive(Args)]
 pub(super) struct List {
-    /// Series, or label of recordings [default: the only series]
+    /// Series, or label of recordings [default: the series, if there is only one]
     #[arg(value_name = "SERIES")]
     series: Option<String>,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub(super) struct Decide {
     /// Reason
     #[arg(value_name = "WHY")]
     why: String,
-    /// Series, or label of recordings [default: the only series]
+    /// Series, or label of recordings [default: the series, if there is only one]
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Name of the person who decides [default: the user]

@@ -55,7 +55,7 @@ enum Other {
 // Selection of the series, and format of the output.
 #[derive(Args)]
 struct Shown {
-    /// Series, or label of recordings [default: the only series]
+    /// Series, or label of recordings [default: the series, if there is only one]
     #[arg(value_name = "SERIES")]
     series: Option<String>,
     #[command(flatten)]
