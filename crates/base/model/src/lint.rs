@@ -169,7 +169,8 @@ pub struct Act {
     pub other: u32,
     /// The comm of the other thread. Empty if there is none.
     pub other_comm: String,
-    /// The path in the last call on a file, or the path of the peer of its socket. Empty if it is unknown or does not matter. The kernel cuts it off after 63 bytes.
+    /// The path in the last call on a file, or the path of the peer of its socket. Empty if it
+    /// is unknown or does not matter. The kernel cuts it off after 63 bytes.
     pub name: String,
     /// Priorities of the thread and of the other thread, on the kernel's scale (smaller is more
     /// urgent).
