@@ -12,6 +12,7 @@
 
 mod above;
 mod accounting;
+mod activities;
 mod advice;
 mod blame;
 mod boots;
@@ -80,6 +81,9 @@ mod window;
 
 pub use above::{Above, AboveLimit};
 pub use accounting::Accounting;
+pub use activities::{
+    Activities, ActivityAxis, ActivityGroup, ActivityKind, ActivityRow, ActivitySource, Occurrence,
+};
 pub use advice::Advice;
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};

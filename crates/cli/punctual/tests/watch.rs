@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Sandbox, eventually, instances_of, signal, text};
-use punctual_model::{Nanos, WakeupSource, Wakeups};
+use punctual_model::{Activities, ActivityKind, ActivityRow, Nanos, WakeupSource, Wakeups};
 use punctual_testing::Running;
 
 /// Returns whether wake-ups can be watched here with these options. Prints the reason if not.
@@ -392,4 +392,117 @@ fn waits_are_told_by_control_group() {
     }
     let told = place.refused("watch -D 1s --cgroup /no/such", 2);
     assert!(told.contains("no control group /no/such"), "{told}");
+}
+
+/// Runs `watch --of` with these options for a second. Returns `None` if the kernel does not permit
+/// it or has no such events. The reason is printed.
+fn activities(place: &Sandbox, options: &str) -> Option<Activities> {
+    let output = place.run(&format!("watch -q -D 1s --json --of {options}"));
+    let stderr = text(&output.stderr);
+    if output.status.success() {
+        return Some(serde_json::from_str(&text(&output.stdout)).unwrap());
+    }
+    assert!(stderr.contains("cannot be watched"), "{stderr}");
+    if stderr.contains("has no trace event") {
+        punctual_testing::skip!(Kernel, "watch --of {options}: {stderr}");
+    } else {
+        punctual_testing::skip_refused(format!("watch --of {options}"), &stderr);
+    }
+    None
+}
+
+#[test]
+fn each_kind_of_activity_is_counted() {
+    let place = Sandbox::new();
+    for kind in ActivityKind::ALL {
+        let Some(seen) = activities(&place, kind.name()) else {
+            continue;
+        };
+        assert_eq!(seen.of, kind);
+        for row in &seen.rows {
+            assert!(row.run.count <= row.count && row.delay.count <= row.count);
+            let in_buckets: u64 = row.run.buckets.iter().map(|bucket| bucket.1).sum();
+            assert_eq!(row.run.count, in_buckets);
+            assert!(row.run.sum_ns <= seen.elapsed_ns.0 || kind == ActivityKind::Work);
+        }
+        // The program itself sleeps with timers.
+        if kind == ActivityKind::Timer && seen.events_lost == 0 {
+            let known = |row: &ActivityRow| row.run.count > 0 && row.delay.count > 0;
+            assert!(seen.rows.iter().any(known), "{seen:?}");
+            assert!(!seen.longest.is_empty() && !seen.most_delayed.is_empty());
+        }
+    }
+}
+
+#[test]
+fn sent_packets_are_counted_as_softirqs() {
+    let place = Sandbox::new();
+    let stop = Arc::new(AtomicBool::new(false));
+    let sender = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            let own = socket.local_addr().unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                socket.send_to(b"packet", own).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let seen = activities(&place, "softirq --by source");
+    stop.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+    let Some(seen) = seen else { return };
+    if seen.events_lost > 0 {
+        punctual_testing::skip!(Quiet, "{} events were lost", seen.events_lost);
+        return;
+    }
+    let received = (seen.rows.iter()).filter(|row| row.source.name.as_deref() == Some("NET_RX"));
+    let (mut count, mut known, mut delays) = (0, 0, 0);
+    for row in received {
+        count += row.count;
+        known += row.run.count;
+        delays += row.delay.count;
+    }
+    assert!(count > 10 && known > 0 && delays > 0, "{seen:?}");
+    assert!(known <= count && delays <= count, "{seen:?}");
+}
+
+#[test]
+fn unfit_options_of_activities_are_refused() {
+    let place = Sandbox::new();
+    for (line, expected) in [
+        ("watch --of irq --cgroup /", "--cgroup"),
+        ("watch --of irq --real-time", "--real-time"),
+        ("watch --of irq --stalled 1ms", "--stalled"),
+        ("watch --of irq --by comm", "grouped by source and cpu"),
+        ("watch --of irq --by cpu,cgroup", "--by cgroup"),
+        ("watch --by source", "--by source needs --of"),
+        ("watch --of interrupts", "softirq"),
+    ] {
+        let error = place.refused(line, 2);
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn activities_are_shown_and_removed_afterwards() {
+    let place = Sandbox::new();
+    if activities(&place, "timer").is_none() {
+        return;
+    }
+    let table = place.done("watch -q -D 500ms --of timer --by cpu --rows 1 --longest 2");
+    assert!(table.contains("timers in") && table.contains("longest delays"));
+    assert!(!table.contains("function  CPU  count"), "{table}");
+    for name in ["INT", "KILL"] {
+        let mut child = place.spawn("watch -q --of timer");
+        let pid = child.id();
+        assert!(eventually(|| instances_of(pid).len() == 1), "{name}");
+        signal(&child, name);
+        child.wait().unwrap();
+        if name == "KILL" {
+            place.done("list");
+        }
+        assert!(eventually(|| instances_of(pid).is_empty()), "{name}");
+    }
 }

@@ -142,6 +142,9 @@ pub enum SessionError {
     /// The kernel cannot watch wake-ups.
     #[error(transparent)]
     Watch(#[from] punctual_trace::WatchError),
+    /// Activities of the kernel could not be counted from trace events.
+    #[error("activities of the kernel cannot be watched: {0}")]
+    Activities(#[source] punctual_trace::TraceError),
     /// Outliers of this probe cannot be explained.
     #[error("outliers of the {probe} probe cannot be explained. {why} --explain supports {able}")]
     NotExplained {

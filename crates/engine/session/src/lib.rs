@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod activities;
 mod audit;
 mod break_handler;
 mod collect;
@@ -53,6 +54,7 @@ mod tracer_handle;
 mod wakeups;
 mod watcher;
 
+pub use activities::ActivitySession;
 pub use collect::{Snapshot, WorkerView};
 pub use cpu_locks::CpuLocks;
 pub use error::SessionError;

@@ -90,6 +90,16 @@ pub enum TraceError {
         /// The mount point of tracefs.
         path: PathBuf,
     },
+    /// The kernel does not have the events of the requested activity.
+    #[error(
+        "this kernel has no trace event {}. The kernel may be too old, or built without this \
+         activity",
+        events.join(" and no ")
+    )]
+    NoActivity {
+        /// The names of the missing events.
+        events: Vec<&'static str>,
+    },
     /// A file could not be read.
     #[error("cannot read {}: {source}{}", shown(path), advice(source))]
     Read {

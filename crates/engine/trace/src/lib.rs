@@ -18,6 +18,7 @@
 //! instance before they are changed. If a program is killed, [`Tracefs::clear_left_behind`]
 //! restores them from this name.
 
+mod activity;
 mod bpf;
 mod clock;
 mod error;
@@ -47,6 +48,7 @@ mod tracefs;
 mod tracer;
 mod watch;
 
+pub use activity::{ActivityNames, ActivityWatch};
 pub use clock::ClockMap;
 pub use error::{TraceError, WatchError};
 pub use event::{Decoder, FieldPosition, Format};

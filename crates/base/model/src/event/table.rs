@@ -429,6 +429,26 @@ event_kinds! { names =>
         ["start", "duration"],
         |f, _| noise(f, NoiseSource::Nmi);
 
+    /// `workqueue:workqueue_queue_work`: the work became pending. Written by the thread that queued
+    /// it, or by the timer of a delayed work.
+    WorkqueueQueue { work: u64, function: u64 }
+    says format!("work {} queued", names.symbol(*function));
+    <- WorkqueueQueueWork = "workqueue" "workqueue_queue_work" .full() .quiet(),
+        "when work was queued", ["work", "function"],
+        |f, _| Some(EventKind::WorkqueueQueue { work: f.u64(0)?, function: f.u64(1)? });
+
+    /// `napi:napi_poll`: written at the end of a poll of a network device, which handled `work`
+    /// packets.
+    NapiPoll { dev_name: Text, work: i32, budget: i32 }
+    says format!("poll of {dev_name}: {work} of {budget} packets");
+    <- NapiPollEnd = "napi" "napi_poll" .full() .quiet(), "polls of network devices",
+        ["dev_name", "work", "budget"],
+        |f, _| Some(EventKind::NapiPoll {
+            dev_name: f.text(0)?,
+            work: f.i32(1)?,
+            budget: f.i32(2)?,
+        });
+
     /// A timer interrupt came `late`. Contains the kernel stack of the CPU, the innermost function
     /// first. It has no share in a blame.
     TimerLate {
@@ -526,6 +546,7 @@ impl EventKind {
             | Self::HrtimerExpireEntry { function, .. }
             | Self::TimerLate { function, .. }
             | Self::TimerExpireEntry { function, .. }
+            | Self::WorkqueueQueue { function, .. }
             | Self::WorkqueueStart { function, .. }
             | Self::WorkqueueEnd { function, .. } => [Some(function), None],
             Self::NmiHandler { handler, .. } => [Some(handler), None],

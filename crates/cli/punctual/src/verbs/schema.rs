@@ -4,8 +4,8 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement, Recording, Slot,
-    Topology, Wakeups, schema_of,
+    Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement,
+    Recording, Slot, Topology, Wakeups, schema_of,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -42,6 +42,7 @@ const FORMS: &[Form] = &[
     form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
     form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
     form::<Wakeups>("wakeups", "watch --json"),
+    form::<Activities>("activities", "watch --of KIND --json"),
     form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
     form::<Comparison>("comparison", "compare --json"),
     form::<Trend>("trend", "trend --json"),

@@ -8,6 +8,7 @@
 //! A terminal shows what fits on a screen, whereas a page (Markdown, HTML) shows everything that is
 //! known. Sections and columns can be limited to one [`Medium`].
 
+mod activities;
 mod analysis;
 mod audit;
 mod explanation;
@@ -27,6 +28,7 @@ mod table;
 mod topology;
 mod wakeups;
 
+pub use activities::activities;
 pub use analysis::*;
 pub use audit::{AuditDetail, audit};
 pub use explanation::outliers;

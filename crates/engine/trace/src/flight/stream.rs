@@ -1,20 +1,26 @@
-//! A stream of scheduler events, from a separate trace instance that is filtered by the kernel and
+//! A stream of events, from a separate trace instance that is filtered by the kernel and
 //! read periodically.
 
 use std::io;
-use std::path::PathBuf;
 
-use punctual_model::{EVENTS, Nanos, TraceEvent};
+use punctual_model::{EVENTS, EventLevel, Nanos, TraceEvent};
 
 use super::instance::Instance;
 use super::name::Owner;
-use super::recorder::{CpuPipe, MONO, choose_clock, pipes};
+use super::recorder::{CpuPipe, MONO, Plan, choose_clock, pipes};
 use crate::clock::{ClockMap, monotonic};
 use crate::event::Format;
 use crate::ring::Page;
 use crate::{Decoder, TraceError, Tracefs};
 
-/// A trace instance with some scheduler events. Dropping it or calling [`stop`](Self::stop) removes
+/// Total size of the ring buffers of all CPUs. At a hundred thousand wake-ups per second, a tenth
+/// of a second takes 1 MiB.
+const BUFFER_KIB: usize = 8 << 10;
+
+/// Minimum and maximum size of the ring buffer of one CPU.
+const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
+
+/// A trace instance with some events. Dropping it or calling [`stop`](Self::stop) removes
 /// the instance.
 pub(crate) struct Stream {
     // This field is dropped before the instance, because the instance cannot be removed while its
@@ -75,14 +81,15 @@ impl Stream {
         let mut decoder = Decoder::new(layout, None);
         for name in names {
             let spec = EVENTS.iter().find(|spec| spec.name == *name);
-            let folder = tracefs.path().join("events").join(system_of(name));
-            let path = folder.join(name).join("format");
-            let format = Format::parse(&tracefs.text(&path)?);
-            let learnt = match (spec, format) {
-                (Some(spec), Some(format)) => decoder.learn(spec, &format),
-                _ => Err("format"),
-            };
-            learnt.map_err(|field| TraceError::NoField { path, field })?;
+            for folder in folders(tracefs, name) {
+                let path = tracefs.path().join("events").join(folder).join("format");
+                let format = Format::parse(&tracefs.text(&path)?);
+                let learnt = match (spec, format) {
+                    (Some(spec), Some(format)) => decoder.learn(spec, &format),
+                    _ => Err("format"),
+                };
+                learnt.map_err(|field| TraceError::NoField { path, field })?;
+            }
         }
         let cpus = pipes(tracefs, &instance.folder)?;
         instance.write("tracing_on", "1")?;
@@ -98,6 +105,41 @@ impl Stream {
         })
     }
 
+    /// Creates a stream of these events, each with a filter, whose times are on CLOCK_MONOTONIC, and
+    /// enables them. Read it about ten times a second, so that no events are lost.
+    pub(crate) fn watch(
+        tracefs: &Tracefs,
+        owner: Owner,
+        wanted: &[(&str, Option<&str>)],
+    ) -> Result<Self, TraceError> {
+        let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
+        let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
+        let names: Vec<&str> = wanted.iter().map(|(name, _)| *name).collect();
+        // Use a recorder to measure the offset of the trace clock, because CLOCK_MONOTONIC of this
+        // process may differ from that of the kernel (time_namespaces(7)).
+        let small = Plan {
+            level: EventLevel::Default,
+            bytes_per_cpu: 64 << 10,
+        };
+        let recorder = tracefs.arm(small, owner, None)?;
+        let clock = recorder.clock();
+        recorder.stop()?;
+        let stream = Self::open(tracefs, owner, clock, kib, &names)?;
+        // A conversion between clocks would not be exact enough, because a delay is measured
+        // between events of two CPUs, and these times are reported.
+        if !stream.has_same_clock() {
+            return Err(TraceError::NoClock);
+        }
+        for (name, filter) in wanted {
+            // If the kernel rejects the filter, record all events, and let the counter filter them.
+            match stream.on(name, *filter) {
+                Err(_) if filter.is_some() => stream.on(name, None)?,
+                on => on?,
+            }
+        }
+        Ok(stream)
+    }
+
     /// Returns whether the trace clock is CLOCK_MONOTONIC.
     pub(crate) const fn has_same_clock(&self) -> bool {
         self.same_clock
@@ -110,28 +152,32 @@ impl Stream {
 
     /// Returns whether the kernel has this event from the model's table.
     pub(crate) fn has(tracefs: &Tracefs, event: &str) -> bool {
-        let folder = tracefs.path().join("events").join(system_of(event));
-        folder.join(event).join("format").exists()
-    }
-
-    fn folder(&self, event: &str) -> PathBuf {
-        let events = self.instance.folder.join("events");
-        events.join(system_of(event)).join(event)
+        let has_format = |folder: &String| {
+            let folder = tracefs.path().join("events").join(folder);
+            folder.join("format").exists()
+        };
+        folders(tracefs, event).iter().any(has_format)
     }
 
     /// Enables an event with a filter.
     pub(crate) fn on(&self, event: &str, filter: Option<&str>) -> Result<(), TraceError> {
-        let folder = self.folder(event);
-        if let Some(filter) = filter {
-            self.tracefs.write(&folder.join("filter"), filter)?;
+        for folder in folders(&self.tracefs, event) {
+            let folder = self.instance.folder.join("events").join(folder);
+            if let Some(filter) = filter {
+                self.tracefs.write(&folder.join("filter"), filter)?;
+            }
+            self.tracefs.write(&folder.join("enable"), "1")?;
         }
-        self.tracefs.write(&folder.join("enable"), "1")
+        Ok(())
     }
 
     /// Disables an event.
     pub(crate) fn off(&self, event: &str) -> Result<(), TraceError> {
-        let folder = self.folder(event);
-        self.tracefs.write(&folder.join("enable"), "0")
+        for folder in folders(&self.tracefs, event) {
+            let folder = self.instance.folder.join("events").join(folder);
+            self.tracefs.write(&folder.join("enable"), "0")?;
+        }
+        Ok(())
     }
 
     /// Returns the items since the last call, in ascending order of time. Gaps are sorted by their
@@ -192,10 +238,22 @@ impl Stream {
     }
 }
 
-/// Returns the folder of an event from the model's table, by its name.
-fn system_of(name: &str) -> &'static str {
+/// Returns the folders in `events` of an event from the model's table, by its name. If the name
+/// begins with `*`, these are the folders of all events with this ending.
+fn folders(tracefs: &Tracefs, name: &str) -> Vec<String> {
     let spec = EVENTS.iter().find(|spec| spec.name == name);
-    spec.map_or("sched", |spec| spec.system)
+    let system = spec.map_or("sched", |spec| spec.system);
+    let names = match name.strip_prefix('*') {
+        None => vec![name.to_owned()],
+        Some(ending) => {
+            let folder = tracefs.path().join("events").join(system);
+            let mut names = tracefs.files().names(&folder).unwrap_or_default();
+            names.retain(|name| name.ends_with(ending));
+            names
+        }
+    };
+    let path = |name| format!("{system}/{name}");
+    names.into_iter().map(path).collect()
 }
 
 impl std::fmt::Debug for Stream {

@@ -66,7 +66,7 @@ fn folders() -> Vec<(String, &'static [&'static str])> {
 }
 
 fn is_name(field: &str) -> bool {
-    field.ends_with("comm") || field == "name" || field == "desc"
+    field.ends_with("comm") || ["name", "desc", "dev_name"].contains(&field)
 }
 
 fn common() -> String {

@@ -8,9 +8,8 @@ use punctual_model::{Nanos, Wakeups};
 
 use super::counter::Counter;
 use super::{GroupFinder, Waiting, WatchAsk};
-use crate::Level;
 use crate::clock::monotonic;
-use crate::flight::{Owner, Plan, Stream, Streamed};
+use crate::flight::{Owner, Stream, Streamed};
 use crate::{TraceError, Tracefs};
 
 /// The events, each with a filter for real-time threads, so that the kernel discards the events of
@@ -20,13 +19,6 @@ const EVENTS: [(&str, &str); 3] = [
     ("sched_waking", "prio < 100"),
     ("sched_wakeup_new", "prio < 100"),
 ];
-
-/// Total size of the ring buffers of all CPUs. At a hundred thousand wake-ups per second, a tenth
-/// of a second takes 1 MiB.
-const BUFFER_KIB: usize = 8 << 10;
-
-/// Minimum and maximum size of the ring buffer of one CPU.
-const KIB_PER_CPU: std::ops::RangeInclusive<usize> = 256..=2_048;
 
 /// Counts wake-ups using the kernel's events.
 #[derive(Debug)]
@@ -50,33 +42,8 @@ impl EventWatch {
         why: String,
         groups: Option<GroupFinder>,
     ) -> Result<Self, TraceError> {
-        let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
-        let kib = (BUFFER_KIB / cpus).clamp(*KIB_PER_CPU.start(), *KIB_PER_CPU.end());
-        let names = EVENTS.map(|(name, _)| name);
-        // Use a recorder to measure the offset of the trace clock, because CLOCK_MONOTONIC of this
-        // process may differ from that of the kernel (time_namespaces(7)).
-        let small = Plan {
-            level: Level::Default,
-            bytes_per_cpu: 64 << 10,
-        };
-        let recorder = tracefs.arm(small, owner, None)?;
-        let clock = recorder.clock();
-        recorder.stop()?;
-        let stream = Stream::open(tracefs, owner, clock, kib, &names)?;
-        // A conversion between clocks would not be exact enough, because a wait is measured between
-        // events of two CPUs, and these times are reported.
-        if !stream.has_same_clock() {
-            return Err(TraceError::NoClock);
-        }
-        for (name, filter) in EVENTS {
-            let filter = ask.real_time_only.then_some(filter);
-            // If the kernel rejects the filter, record the events of all threads, and let the
-            // counter filter them.
-            match stream.on(name, filter) {
-                Err(_) if filter.is_some() => stream.on(name, None)?,
-                on => on?,
-            }
-        }
+        let wanted = EVENTS.map(|(name, filter)| (name, ask.real_time_only.then_some(filter)));
+        let stream = Stream::watch(tracefs, owner, &wanted)?;
         // Count only from now on, because earlier waits may have begun before the events were
         // enabled.
         let began = Instant::now();

@@ -1,0 +1,52 @@
+//! The view that is redrawn during a watch.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use punctual_report::document::Document;
+use punctual_report::text::{self, TextStyle};
+
+use crate::context::Context;
+use crate::{live, output};
+
+/// The text that is also printed at the end. On a terminal, it is redrawn during the watch.
+pub(super) struct View(Option<ProgressBar>);
+
+impl View {
+    pub(super) fn new(quiet: bool) -> Self {
+        if !live::is_shown(quiet) {
+            return Self(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        Self(Some(bar))
+    }
+
+    /// Draws the document that `of` returns for a maximum number of rows. `others` is the number of
+    /// its other lines.
+    pub(super) fn draw(
+        &self,
+        others: usize,
+        context: &Context,
+        of: impl FnOnce(usize) -> Document,
+    ) {
+        let Some(bar) = &self.0 else { return };
+        let height = live::terminal_height();
+        // If there were too many lines, they would scroll each time the view is drawn.
+        let rows = height.saturating_sub(others).max(1);
+        // The view is drawn on stderr, so its width does not depend on stdout.
+        let style = TextStyle {
+            width: live::terminal_width(),
+            ..context.style()
+        };
+        let text = text::render(&of(rows), &style);
+        let lines: Vec<&str> = text.lines().take(height.saturating_sub(1)).collect();
+        bar.set_message(output::safe(&lines.join("\n")).into_owned());
+        bar.tick();
+    }
+
+    pub(super) fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
