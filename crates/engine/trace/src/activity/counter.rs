@@ -29,8 +29,25 @@ struct Requested {
     at: Nanos,
     /// When a timer has to expire: earliest and latest time on its own clock.
     expires: Option<(i64, i64)>,
-    /// Whether another request may run first.
-    doubtful: bool,
+    doubt: Doubt,
+}
+
+/// Whether a work may start for another request.
+///
+/// A worker takes a request a moment before the event of the start. If the work is queued in
+/// between, two requests are open, and the first start belongs to the first request. Events do not
+/// distinguish this from a request that was cancelled. That this happens to a work twice in
+/// succession is ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// This is the only request.
+    No,
+    /// It was queued while another request was open.
+    Again,
+    /// It was queued after a start that left one of two requests open.
+    Last,
+    /// No request: the latest start left one of two requests open.
+    Left,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -152,8 +169,12 @@ impl Counter {
             }
             EventKind::SoftirqExit { vec } => self.end(event, &Id::Softirq(*vec)),
             EventKind::WorkqueueQueue { work, .. } => {
-                let doubtful = self.requests.contains_key(work);
-                self.request(event, *work, None, doubtful);
+                let doubt = match self.requests.get(work).map(|before| before.doubt) {
+                    None => Doubt::No,
+                    Some(Doubt::Left) => Doubt::Last,
+                    Some(_) => Doubt::Again,
+                };
+                self.request(event, *work, None, doubt);
             }
             EventKind::WorkqueueStart { work, function } => {
                 self.work_begins(event, *work, *function)
@@ -166,7 +187,7 @@ impl Counter {
                 ..
             } => {
                 let expires = Some((*softexpires_ns, *expires_ns));
-                self.request(event, *hrtimer, expires, false);
+                self.request(event, *hrtimer, expires, Doubt::No);
             }
             EventKind::HrtimerExpireEntry {
                 hrtimer,
@@ -303,7 +324,7 @@ impl Counter {
         event: &TraceEvent,
         object: u64,
         expires: Option<(i64, i64)>,
-        doubtful: bool,
+        doubt: Doubt,
     ) {
         if self.requests.len() >= MOST_REQUESTS {
             self.requests.clear();
@@ -311,7 +332,7 @@ impl Counter {
         let requested = Requested {
             at: event.time,
             expires,
-            doubtful,
+            doubt,
         };
         self.requests.insert(object, requested);
     }
@@ -320,7 +341,14 @@ impl Counter {
     /// lost events may contain another request.
     fn requested(&mut self, object: u64) -> Option<Requested> {
         let requested = self.requests.remove(&object)?;
-        (requested.at >= self.blind_until && !requested.doubtful).then_some(requested)
+        if requested.doubt == Doubt::Again {
+            let left = Requested {
+                doubt: Doubt::Left,
+                ..requested
+            };
+            self.requests.insert(object, left);
+        }
+        (requested.at >= self.blind_until && requested.doubt == Doubt::No).then_some(requested)
     }
 
     /// Returns how much later than its latest expiry time a timer expires. Returns `None` if it is

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use punctual_model::Vector;
 
 use super::*;
 use crate::activity::source::ActivityNames;
@@ -104,21 +105,14 @@ fn own(name: &str, figures: (u32, u64, u64, u64)) -> (String, u32, u64, u64, u64
 
 #[test]
 fn nested_interrupts_have_own_run_times() {
-    let timer = |entry| match entry {
-        true => EventKind::VectorEntry {
-            vector: Vector::LocalTimer,
-        },
-        false => EventKind::VectorExit {
-            vector: Vector::LocalTimer,
-        },
-    };
+    let vector = || Vector::LocalTimer;
     let seen = seen(
         ActivityKind::Irq,
         &[
             event(100, 0, irq(5)),
             event(110, 1, irq(5)),
-            event(120, 0, timer(true)),
-            event(130, 0, timer(false)),
+            event(120, 0, EventKind::VectorEntry { vector: vector() }),
+            event(130, 0, EventKind::VectorExit { vector: vector() }),
             event(150, 0, irq_end(5)),
             event(160, 1, irq_end(5)),
         ],

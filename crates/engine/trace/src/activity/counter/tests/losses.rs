@@ -1,6 +1,6 @@
 //! No matter which events are lost, no run time and no delay is invented.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -37,6 +37,8 @@ struct Machine {
     /// Requests of works that no worker has taken.
     queued: BTreeMap<u64, u64>,
     workers: [Option<Taken>; CPUS],
+    /// Works that were queued again between being taken and being started.
+    raced: BTreeSet<u64>,
 }
 
 impl Machine {
@@ -89,7 +91,10 @@ impl Machine {
     fn work(&mut self, what: u8, cpu: usize, number: u32, at_once: bool) {
         let number = u64::from(number);
         if what == 0 {
-            if !self.queued.contains_key(&number) {
+            let is_taken = |it: &Taken| it.0 == number && it.2.is_none();
+            let races = self.workers.iter().flatten().any(is_taken);
+            // This happens at most once to each work.
+            if !self.queued.contains_key(&number) && (!races || self.raced.insert(number)) {
                 self.queued.insert(number, self.time);
                 self.emit(cpu, queue(number));
             }
