@@ -135,7 +135,7 @@ fn losses(seen: &Activities) -> Vec<Block> {
         let lost = counted(seen.events_lost, "event was", "events were");
         notes.push(Block::Text(
             Tone::Warning,
-            format!("{lost} overwritten before they were read; the counts are too low"),
+            format!("at least {lost} overwritten before they were read; the counts are too low"),
         ));
     }
     notes
