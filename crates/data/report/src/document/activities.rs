@@ -167,7 +167,7 @@ fn table_of(seen: &Activities, groups: &[ActivityGroup], axes: &[ActivityAxis]) 
                 Column::left("function").cut_to(12).most(40),
             ]),
             (ActivityAxis::Source, _) => {
-                columns.push(Column::left(source_title(kind)).cut_to(14).most(48));
+                columns.push(Column::left(source_title(kind)).cut_to(17).most(48));
             }
             (ActivityAxis::Cpu, ActivityKind::Ipi) => columns.push(Column::right("to CPU")),
             (ActivityAxis::Cpu, _) => columns.push(Column::right("CPU")),
