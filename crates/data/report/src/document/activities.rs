@@ -189,7 +189,7 @@ fn table_of(seen: &Activities, groups: &[ActivityGroup], axes: &[ActivityAxis]) 
     if kind.has_delay() {
         columns.extend([
             Column::right("delay p50").drop(8),
-            Column::right("p99").drop(4),
+            Column::right("delay p99").drop(4),
             Column::right("delay max"),
         ]);
     }

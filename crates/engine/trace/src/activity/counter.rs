@@ -138,7 +138,7 @@ impl Counter {
         }
     }
 
-    /// Forgets the state of CPUs that are offline. What was in progress there has no known end.
+    /// Forgets the state of CPUs that are offline. Activities in progress there have no known end.
     pub(super) fn keep_cpus(&mut self, is_online: impl Fn(u32) -> bool) {
         for (_, cpu) in self.cpus.iter_mut().filter(|(cpu, _)| !is_online(**cpu)) {
             cpu.forget();
@@ -426,7 +426,7 @@ impl Counter {
         let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
         let thread = (!in_handler).then_some(event.pid);
         if let Some(tid) = thread.filter(|tid| !self.senders.contains_key(tid)) {
-            // Beyond this number, senders have no rows of their own either.
+            // Further senders are shown without a name.
             if self.senders.len() < MOST_ROWS {
                 let name = self.names.label(tid);
                 self.senders.insert(tid, name);

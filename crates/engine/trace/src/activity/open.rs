@@ -10,7 +10,7 @@ use super::source::Source;
 /// Maximum number of activities in progress on one CPU. More can only result from lost events.
 const MOST_OPEN: usize = 16;
 
-/// What the event at the end of an activity has in common with the event at its start.
+/// A value that is equal in the events at the start and at the end of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     Irq(u32),
@@ -46,7 +46,7 @@ pub(super) struct Cpu {
 }
 
 impl Cpu {
-    /// Adds an activity. The same activity does not nest in itself, so if it is in progress, its
+    /// Adds an activity. An activity does not nest in itself, so if it is in progress, its
     /// end is missing, and so are the ends of those that interrupted it.
     pub(super) fn begin(&mut self, open: Open) {
         if let Some(place) = self.open.iter().position(|other| other.id == open.id) {

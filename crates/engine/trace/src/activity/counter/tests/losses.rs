@@ -7,7 +7,7 @@ use super::*;
 const CPUS: usize = 2;
 const KINDS: u32 = 4;
 
-/// What happened, by the time of the start, which is different for each activity.
+/// The true times, by the time of the start, which is different for each activity.
 #[derive(Debug, Default)]
 struct Truth {
     runs: BTreeMap<u64, u64>,
