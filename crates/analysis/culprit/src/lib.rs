@@ -46,6 +46,7 @@ mod context;
 mod events;
 mod finder;
 mod gap;
+mod host;
 mod job;
 mod judge;
 pub mod lint;
@@ -67,5 +68,7 @@ pub use job::{
     thread_activity,
 };
 pub use period::find_period;
-pub use stream::{LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, Wanted};
+pub use stream::{
+    HostView, LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, VirtualCpus, Wanted,
+};
 pub use tally::{Tally, complete};

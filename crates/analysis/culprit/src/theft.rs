@@ -14,6 +14,7 @@ use punctual_model::cause::{
 use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
 
 use crate::cause_span::CauseSpan;
+use crate::host;
 
 /// Segments of running code without an event are checked if they are longer than this.
 const QUIET: Nanos = Nanos::from_micros(10);
@@ -86,6 +87,9 @@ fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec
     let first = times.partition_point(|time| *time <= from);
     let inside = times[first..].iter().copied();
     let inside = inside.take_while(|time| *time < to);
+    if host::ran(window, stretch.cpu, (from, to)) {
+        return judged.push(in_guest_mode(stretch));
+    }
     let anomaly = anomaly(window, stretch);
     let mut at = from;
     for cut in inside.chain([to]) {
@@ -94,6 +98,15 @@ fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec
             at = cut;
         }
     }
+}
+
+/// Returns a stretch without the hypothesis of a hypervisor, because the host's trace rules it out.
+fn in_guest_mode(stretch: &CauseSpan) -> CauseSpan {
+    let mut stretch = stretch.clone();
+    if let Some(Detail::Hypotheses { ran, .. }) = stretch.cause.detail {
+        stretch.cause.detail = Some(Detail::While(ran));
+    }
+    stretch
 }
 
 fn put_piece(

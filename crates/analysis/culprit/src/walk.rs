@@ -5,6 +5,7 @@ use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
 use crate::cause_span::{CauseSpan, merged};
 use crate::context::Context;
+use crate::host::{self, OnHost};
 use crate::job;
 use crate::judge::{Judged, cause};
 use crate::noise::spell_out;
@@ -68,13 +69,26 @@ fn push(
     let middle = over.clamp(time.start, time.end.max(time.start));
     for (from, to) in [(time.start, middle), (middle, time.end)] {
         if from < to {
-            stretches.push(span(scene, from, to, next));
+            let cpu = scene.victim_cpu(from);
+            for (from, to, on_host) in host::pieces(scene.window, cpu, (from, to)) {
+                let mut span = span(scene, cpu, (from, to), next);
+                if let OnHost::Away(cause) = on_host
+                    && host::explains(&span.cause)
+                {
+                    (span.cause, span.rival) = (cause.clone(), None);
+                }
+                stretches.push(span);
+            }
         }
     }
 }
 
-fn span(scene: &Scene<'_>, from: Nanos, to: Nanos, next: Option<&TimelineEvent<'_>>) -> CauseSpan {
-    let cpu = scene.victim_cpu(from);
+fn span(
+    scene: &Scene<'_>,
+    cpu: u32,
+    (from, to): (Nanos, Nanos),
+    next: Option<&TimelineEvent<'_>>,
+) -> CauseSpan {
     let unseen = Context::default();
     let moment = Moment {
         scene,

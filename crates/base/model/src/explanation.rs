@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Source;
 use crate::schema::JsonSchema;
-use crate::{Blame, CauseWords, Jobs, Nanos, TraceSummary};
+use crate::{Blame, CauseWords, Fact, Jobs, Nanos, TickReasons, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and a summary of their causes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +45,10 @@ pub struct Explanation {
     /// The jobs of watched threads. Null if jobs were not followed.
     #[serde(default)]
     pub jobs: Option<Jobs>,
+    /// Reasons why measured CPUs in `nohz_full` had a tick during the run. Absent if no measured CPU
+    /// is in `nohz_full`, or if an earlier version measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticks: Option<Fact<TickReasons>>,
     /// The trace file, if another tool recorded the events. Absent if punctual recorded them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,

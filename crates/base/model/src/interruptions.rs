@@ -45,10 +45,23 @@ pub struct KeptTicks {
     pub cpu: u32,
     /// The reasons, as bits of [`TICK_DEPENDENCIES`].
     pub dependency: u32,
-    /// The threads that ran on this CPU meanwhile, as `name-TID`, in ascending order. At most 8.
+    /// The threads that were running at these times, as `name-TID`, in ascending order. At most 8.
     pub threads: Vec<String>,
     /// Number of times.
     pub count: u64,
+}
+
+/// Reasons why the tick of some CPUs kept running, counted over some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TickReasons {
+    /// Length of this time.
+    pub duration_ns: Nanos,
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// The reasons, the most frequent ones first.
+    pub ticks: Vec<KeptTicks>,
+    /// Minimum number of events that were lost. If it is not 0, all counts are lower bounds.
+    pub lost: u64,
 }
 
 /// Reasons why the tick of a CPU keeps running, by their bit (`enum tick_dep_bits` in

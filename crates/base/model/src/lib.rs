@@ -95,7 +95,7 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
-    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
+    Evidence, GapReason, HandlerOf, HostSpan, KernelEvent, KernelPriority, NoiseSource, NotShown,
     RealTimeLimit, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, Task, TaskState, Text,
     Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, disk_name,
     event_names, interrupted_functions, softirq_name, stack_of,
@@ -125,7 +125,7 @@ pub use improvement::{
 pub use interference::{CounterDelta, CpuInterference, GroupThrottle, Interference};
 pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use interruptions::{
-    Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, tick_dependencies,
+    Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, TickReasons, tick_dependencies,
 };
 pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
@@ -182,7 +182,7 @@ pub use text_limits::{
 pub use thread::{Policy, PolicyError, Scheduling, ThreadRecord, ThreadUsage, thread_title};
 pub use top_samples::{TopSample, TopSamples};
 pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};
-pub use trace_summary::{StatedLatency, TraceSummary};
+pub use trace_summary::{HostTrace, StatedLatency, TraceSummary};
 pub use varint::{push_varint, take_varint};
 pub use verdict::{Bound, LimitResult, Outcome, Verdict};
 pub use wakeups::{

@@ -49,6 +49,27 @@ pub struct TraceSummary {
     /// Texts in the trace that state the latency of an outlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<StatedLatency>,
+    /// The trace of the host, if this is the trace of a virtual machine and both were joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostTrace>,
+}
+
+/// The trace of a host, and the time in the outliers that it explains. The time is that of the CPU
+/// on which each outlier ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostTrace {
+    /// The file, as the user named it. `-` for standard input.
+    pub file: String,
+    /// Name of the virtual machine in this file.
+    pub guest: String,
+    /// Time of the virtual CPU outside guest mode.
+    pub away_ns: Nanos,
+    /// Time without a known state, because the host's trace does not show whether the virtual CPU
+    /// ran.
+    pub unknown_ns: Nanos,
+    /// Warnings about the host's trace: data that could not be read, events that are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A text in the trace that states the latency of an outlier.

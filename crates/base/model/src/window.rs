@@ -63,10 +63,12 @@ impl Window {
     pub const KEPT_EVENTS: usize = 4_000;
 
     /// Returns the window with at most [`KEPT_EVENTS`](Self::KEPT_EVENTS) events. Events in the
-    /// middle are dropped and counted. Segments and each thread's activity have the same limit.
+    /// middle are dropped and counted. Segments, the host's spans and each thread's activity have the
+    /// same limit.
     pub fn shortened(mut self) -> Self {
         self.left_out += drop_middle(&mut self.events) as u64;
         drop_middle(&mut self.segments);
+        drop_middle(&mut self.evidence.host);
         drop_middle(&mut self.activity);
         for thread in &mut self.activity {
             drop_middle(&mut thread.spans);

@@ -2,16 +2,21 @@
 //! running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{
-    CpuSet, EventKind, Fact, Interruptions, KeptTicks, Nanos, SentInterrupts, TraceEvent,
+    CpuSet, EventKind, Fact, Interruptions, KeptTicks, Nanos, SentInterrupts, TickReasons,
+    TraceEvent,
 };
 use punctual_trace::{InterruptionRecorder, TraceError, Tracefs};
 
 /// Source of the facts.
 const SOURCE: &str = "ipi:ipi_send_cpu, ipi:ipi_send_cpumask, timer:tick_stop in tracefs";
+/// Source of the reasons for ticks.
+const TICKS: &str = "timer:tick_stop in tracefs";
+/// Time between two readings of the events. The buffers hold the events of a longer time.
+const BETWEEN: Duration = Duration::from_millis(100);
 /// Maximum number of threads that are named for the ticks of a CPU.
 const NAMED_THREADS: usize = 8;
 /// Maximum number of senders that are kept.
@@ -24,6 +29,7 @@ pub struct InterruptionCounter {
     /// The error makes the counts unknown.
     recorder: Result<InterruptionRecorder, TraceError>,
     begun: Instant,
+    read: Instant,
     counts: Counts,
 }
 
@@ -38,20 +44,55 @@ impl InterruptionCounter {
         };
         let recorder = Tracefs::find(host.root())
             .and_then(|it| it.record_interruptions(host.own_process(), measured, &ticking));
+        let counts = Counts {
+            measured: measured.clone(),
+            ticking,
+            ..Counts::default()
+        };
+        Self::counting(host, recorder, counts)
+    }
+
+    /// Starts counting the reasons for ticks of the measured CPUs in `nohz_full`. Returns `None` if
+    /// there are none.
+    pub(crate) fn of_ticks(host: &Host, measured: &CpuSet, nohz_full: &CpuSet) -> Option<Self> {
+        let ticking = measured.intersection(nohz_full);
+        if ticking.is_empty() {
+            return None;
+        }
+        let recorder =
+            Tracefs::find(host.root()).and_then(|it| it.record_ticks(host.own_process()));
+        let counts = Counts {
+            ticking,
+            ..Counts::default()
+        };
+        Some(Self::counting(host, recorder, counts))
+    }
+
+    fn counting(
+        host: &Host,
+        recorder: Result<InterruptionRecorder, TraceError>,
+        counts: Counts,
+    ) -> Self {
+        let begun = Instant::now();
         Self {
             host: host.clone(),
             recorder,
-            begun: Instant::now(),
-            counts: Counts {
-                measured: measured.clone(),
-                ticking,
-                ..Counts::default()
-            },
+            begun,
+            read: begun,
+            counts,
+        }
+    }
+
+    /// Reads the new events if the last reading is long enough ago.
+    pub(crate) fn poll_if_due(&mut self) {
+        if self.read.elapsed() >= BETWEEN {
+            self.poll();
         }
     }
 
     /// Reads the new events. Call it about ten times a second, so that none are lost.
     pub fn poll(&mut self) {
+        self.read = Instant::now();
         let Ok(recorder) = &mut self.recorder else {
             return;
         };
@@ -71,6 +112,32 @@ impl InterruptionCounter {
             // Dropping the recorder removes its trace instance.
             Err(error) => self.recorder = Err(error),
         }
+    }
+
+    /// Ends the count of the reasons for ticks. It is unknown if the events could not be recorded.
+    pub(crate) fn finish_ticks(self) -> Fact<TickReasons> {
+        let cpus = self.counts.ticking.clone();
+        let found = self.finish();
+        let why = match found.value {
+            Some(found) if found.missing.is_empty() => {
+                let Interruptions {
+                    duration,
+                    ticks,
+                    lost,
+                    ..
+                } = found;
+                let reasons = TickReasons {
+                    duration_ns: duration,
+                    cpus,
+                    ticks,
+                    lost,
+                };
+                return Fact::known(reasons, TICKS);
+            }
+            Some(_) => "this kernel has no event timer:tick_stop".to_owned(),
+            None => found.unknown.unwrap_or_default(),
+        };
+        Fact::unknown(TICKS, why)
     }
 
     /// Ends the count. The counts are unknown if the events could not be recorded.
@@ -109,8 +176,8 @@ struct Counts {
     sent: BTreeMap<Sender, u64>,
     /// By CPU and reasons.
     ticks: BTreeMap<(u32, u32), u64>,
-    /// Threads that ran on each CPU in `ticking`.
-    ran: BTreeMap<u32, BTreeSet<String>>,
+    /// Threads that were running at these ticks.
+    ran: BTreeMap<(u32, u32), BTreeSet<u32>>,
     names: BTreeMap<u32, String>,
     lost: u64,
 }
@@ -132,12 +199,12 @@ impl Counts {
             EventKind::TickStop { dependency, .. }
                 if *dependency != 0 && self.ticking.contains(event.cpu) =>
             {
-                *self.ticks.entry((event.cpu, *dependency)).or_default() += 1;
-            }
-            EventKind::Switch { prev, next, .. } if self.ticking.contains(event.cpu) => {
-                let ran = self.ran.entry(event.cpu).or_default();
-                let threads = [prev, next].into_iter().filter(|task| !task.is_idle());
-                ran.extend(threads.map(|task| task.label()));
+                let reasons = (event.cpu, *dependency);
+                *self.ticks.entry(reasons).or_default() += 1;
+                let ran = self.ran.entry(reasons).or_default();
+                if event.pid != 0 && ran.len() < NAMED_THREADS {
+                    ran.insert(event.pid);
+                }
             }
             _ => {}
         }
@@ -145,7 +212,8 @@ impl Counts {
 
     /// Looks up the names of new threads.
     fn name_threads(&mut self, name: impl Fn(u32) -> Option<String>) {
-        for tid in self.sent.keys().filter_map(|(_, _, thread, _)| *thread) {
+        let senders = self.sent.keys().filter_map(|(_, _, thread, _)| *thread);
+        for tid in senders.chain(self.ran.values().flatten().copied()) {
             self.names.entry(tid).or_insert_with(|| match tid {
                 0 => "idle".to_owned(),
                 tid => match name(tid) {
@@ -180,17 +248,18 @@ impl Counts {
             .collect();
         sent.sort_by_key(|sent| std::cmp::Reverse(sent.count));
         sent.truncate(KEPT_SENDERS);
-        let threads = |cpu| -> Vec<String> {
-            let ran = self.ran.get(&cpu).into_iter().flatten();
-            ran.take(NAMED_THREADS).cloned().collect()
+        let threads = |reasons| -> Vec<String> {
+            let ran = self.ran.get(reasons).into_iter().flatten();
+            let names = ran.filter_map(|tid| self.names.get(tid).cloned());
+            names.collect::<BTreeSet<String>>().into_iter().collect()
         };
         let mut ticks: Vec<KeptTicks> = self
             .ticks
             .iter()
-            .map(|((cpu, dependency), count)| KeptTicks {
-                cpu: *cpu,
-                dependency: *dependency,
-                threads: threads(*cpu),
+            .map(|(reasons, count)| KeptTicks {
+                cpu: reasons.0,
+                dependency: reasons.1,
+                threads: threads(reasons),
                 count: *count,
             })
             .collect();
@@ -207,8 +276,6 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{Comm, KernelPriority, Task, TaskState};
-
     use super::*;
 
     fn event(cpu: u32, pid: u32, flags: u8, kind: EventKind) -> TraceEvent {
@@ -263,11 +330,6 @@ mod tests {
 
     #[test]
     fn ticks_name_reasons_and_threads() {
-        let task = |name: &str, pid| Task {
-            comm: Comm::new(name.as_bytes()),
-            pid,
-            prio: KernelPriority(120),
-        };
         let mut counts = Counts {
             ticking: "1".parse().unwrap(),
             ..Counts::default()
@@ -276,23 +338,25 @@ mod tests {
             success: dependency == 0,
             dependency,
         };
-        for (cpu, dependency) in [(1, 4), (1, 4), (1, 2), (1, 0), (0, 4)] {
-            counts.add(&event(cpu, 7, 0, tick(dependency)));
+        for (cpu, pid, dependency) in [
+            (1, 7, 4),
+            (1, 8, 4),
+            (1, 0, 4),
+            (1, 9, 2),
+            (1, 7, 0),
+            (0, 10, 4),
+        ] {
+            counts.add(&event(cpu, pid, 0, tick(dependency)));
         }
-        let switch = EventKind::Switch {
-            prev: task("a", 7),
-            prev_state: TaskState(0),
-            next: task("b", 8),
-        };
-        counts.add(&event(1, 7, 0, switch.clone()));
-        counts.add(&event(0, 7, 0, switch));
+        counts.name_threads(|tid| (tid != 9).then(|| "job".to_owned()));
         let found = counts.finish(|_| None);
         let ticks: Vec<_> = found
             .ticks
             .iter()
             .map(|tick| (tick.cpu, tick.dependency, tick.count))
             .collect();
-        assert_eq!(ticks, [(1, 4, 2), (1, 2, 1)]);
-        assert_eq!(found.ticks[0].threads, ["a-7", "b-8"]);
+        assert_eq!(ticks, [(1, 4, 3), (1, 2, 1)]);
+        assert_eq!(found.ticks[0].threads, ["job-7", "job-8"]);
+        assert_eq!(found.ticks[1].threads, ["thread 9, which has ended"]);
     }
 }

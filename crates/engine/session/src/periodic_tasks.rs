@@ -5,6 +5,7 @@ use punctual_store::Batch;
 
 use crate::collect::{Collector, RawOutlier, Snapshot, largest_of_all};
 use crate::explain::Explainer;
+use crate::interruptions::InterruptionCounter;
 use crate::lifecycle::{RowLog, StoreWriter};
 use crate::outlier_command::{OutlierCommand, OutlierEvent};
 use crate::suspension::SuspensionWatch;
@@ -21,6 +22,8 @@ pub(crate) struct PeriodicTasks {
     pub(crate) rows: RowLog,
     /// Explains outliers, if requested.
     pub(crate) explainer: Option<Explainer>,
+    /// Counts the reasons for ticks of measured CPUs in `nohz_full`, if outliers are explained.
+    pub(crate) ticks: Option<InterruptionCounter>,
     /// Runs the user's command at an outlier, if requested.
     pub(crate) command: Option<OutlierCommand>,
     /// Detects when the user stopped the process.
@@ -42,6 +45,7 @@ impl PeriodicTasks {
             duration,
             rows: RowLog::default(),
             explainer: None,
+            ticks: None,
             command: None,
             suspensions: SuspensionWatch::new(),
         }
@@ -58,6 +62,9 @@ impl PeriodicTasks {
         let waits = self.collectors.iter().filter_map(Collector::longest);
         self.suspensions.short_stop(&self.start, waits);
         self.explain(store);
+        if let Some(ticks) = &mut self.ticks {
+            ticks.poll_if_due();
+        }
         self.write_samples(store);
     }
 

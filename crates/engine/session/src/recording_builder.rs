@@ -4,6 +4,7 @@ use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
 use crate::collect::{largest_of_all, top_samples_of};
+use crate::interruptions::InterruptionCounter;
 use crate::periodic_tasks::PeriodicTasks;
 use crate::phase::Phase;
 use crate::{Request, Session};
@@ -133,7 +134,10 @@ impl Session {
             return;
         };
         explainer.blame(&mut recording.top_samples);
-        recording.explanation = Some(explainer.finish(&mut self.warnings));
+        let mut explanation = explainer.finish(&mut self.warnings);
+        let ticks = housekeeping.ticks.take();
+        explanation.ticks = ticks.map(InterruptionCounter::finish_ticks);
+        recording.explanation = Some(explanation);
     }
 }
 

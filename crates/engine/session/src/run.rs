@@ -16,6 +16,7 @@ use crate::break_handler::BreakHandler;
 use crate::collect::Collector;
 use crate::explain::Explainer;
 use crate::guards::Guards;
+use crate::interruptions::InterruptionCounter;
 use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
 use crate::outcome::Outcome;
 use crate::outlier_command::OutlierCommand;
@@ -190,6 +191,9 @@ impl ProbeThreads {
         }
         if let Some(mut explainer) = housekeeping.explainer.take() {
             explainer.begin(&session.host, &session.facts, cpus.iter());
+            let nohz_full = session.facts.processor.nohz_full.get();
+            housekeeping.ticks = nohz_full
+                .and_then(|full| InterruptionCounter::of_ticks(&session.host, &cpus, full));
             housekeeping.explain_with(explainer);
         }
         if let Some(asked) = session.request.on_outlier.clone() {

@@ -93,6 +93,15 @@ pub fn explain_trace(
     reader: &mut dyn TraceReader,
     request: TraceRequest,
 ) -> Result<ExplainedTrace, TraceFileError> {
+    let found = find(reader, &request)?;
+    Ok(recording_of(found, reader.head(), request))
+}
+
+/// Finds the late reactions in a trace.
+pub(crate) fn find(
+    reader: &mut dyn TraceReader,
+    request: &TraceRequest,
+) -> Result<LateFound, TraceFileError> {
     let mut finder = LateReactions::new(request.wanted.clone());
     while let Some(item) = reader.next_item()? {
         match item {
@@ -103,7 +112,7 @@ pub fn explain_trace(
     }
     let head = reader.head();
     let kernel = head.kernel.as_deref().unwrap_or_default();
-    let found = finder.finish(&TraceFacts {
+    Ok(finder.finish(&TraceFacts {
         recorded: &head.recorded,
         clocks_differ: head.clocks_differ.unwrap_or(true),
         resolution: head.resolution,
@@ -112,11 +121,14 @@ pub fn explain_trace(
         // System call numbers in the trace are those of the traced machine, so names of this
         // machine are not used.
         calls: &BTreeMap::new(),
-    });
-    Ok(recording_of(found, head, request))
+    }))
 }
 
-fn recording_of(mut found: LateFound, head: &TraceHead, request: TraceRequest) -> ExplainedTrace {
+pub(crate) fn recording_of(
+    mut found: LateFound,
+    head: &TraceHead,
+    request: TraceRequest,
+) -> ExplainedTrace {
     let threads = threads_of(&mut found);
     let mut recording = blank(head, &request, threads);
     let (from, to) = found.span.unwrap_or_default();
@@ -260,5 +272,6 @@ fn summary(found: &LateFound, head: &TraceHead, request: &TraceRequest) -> Trace
         ordinary_max_ns: found.ordinary.1.map(|late| late.latency()),
         not_shown: found.not_shown.clone(),
         stated: Vec::new(),
+        host: None,
     }
 }

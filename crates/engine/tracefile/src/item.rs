@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventNames, Nanos, TraceEvent};
 
-use crate::TraceFileError;
+use crate::{TraceFileError, TraceSession};
 
 /// One item of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct TraceHead {
     pub lists_events: bool,
     /// Function names of the kernel addresses in the events, if known.
     pub symbols: BTreeMap<u64, String>,
+    /// The recording session that the trace belongs to. Only a `trace.dat` states it.
+    pub session: TraceSession,
     /// Warnings about data that could not be read: one sentence for each, with the offset or the
     /// line number.
     pub warnings: Vec<String>,

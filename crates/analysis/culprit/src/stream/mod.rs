@@ -9,10 +9,16 @@
 //! ([`punctual_model::EventGap`]), and its cause is unknown. There is also a gap if an event
 //! belongs to a different thread than the one that the last switch named. If a gap may have
 //! interrupted a wait, the length of the wait is unknown, so the wait is only counted.
+//!
+//! # Virtual machines
+//! [`VirtualCpus`] follows the CPUs of a virtual machine in the trace of its host. Their time outside
+//! guest mode is evidence for the late reactions in the virtual machine.
 
 mod clocks;
 mod finish;
 mod history;
+mod host;
+mod host_view;
 mod longest;
 mod missing;
 mod osnoise;
@@ -29,6 +35,8 @@ use punctual_model::{
     TraceEvent, Vector, Victim, Window,
 };
 
+pub use host::VirtualCpus;
+pub use host_view::HostView;
 pub use waits::ThreadWaits;
 pub use wanted::Wanted;
 

@@ -71,7 +71,7 @@ impl Source {
             },
             Self::Scheduling => ShareKind::Scheduling,
             Self::ReturnToUser => ShareKind::ReturnToUser,
-            Self::Stolen => ShareKind::Stolen,
+            Self::Stolen | Self::Host(_) => ShareKind::Stolen,
             Self::Undecided { .. } => ShareKind::Undecided,
             Self::Unexplained(_) => ShareKind::Unexplained,
         }
@@ -108,6 +108,7 @@ impl Source {
             Self::Scheduling => "the scheduler".to_owned(),
             Self::ReturnToUser => "switch to user space".to_owned(),
             Self::Stolen => "the hypervisor".to_owned(),
+            Self::Host(source) => format!("the host: {}", source.on_host()),
             Self::Undecided { source, thief } => format!("{}, or {thief}", source.what_runs()),
             Self::Unexplained(unknown) => unknown.to_string(),
             Self::Others(_) => "others".to_owned(),
@@ -121,6 +122,31 @@ impl Source {
             self.kind().name().to_owned()
         } else {
             format!("{}: {who}", self.kind().name())
+        }
+    }
+
+    /// Returns what a host does instead of running a virtual CPU. `self` describes the host's
+    /// thread that is this virtual CPU.
+    fn on_host(&self) -> String {
+        let who = self.who();
+        match self {
+            Self::OwnWork | Self::UserSpace | Self::ReturnToUser => {
+                "the vCPU's thread outside guest mode".to_owned()
+            }
+            Self::SystemCall(call) => format!("the vCPU's thread outside guest mode, in {call}"),
+            Self::PageFault => "page faults of the vCPU's thread".to_owned(),
+            Self::OwnSleep | Self::AwaitedInterrupt => {
+                "the vCPU's thread asleep until a timer expired".to_owned()
+            }
+            Self::Device(_) | Self::Awaited(_) | Self::TimerSignal(_) => {
+                format!("the vCPU's thread waiting for {who}")
+            }
+            Self::Stopped(_) => format!("the vCPU's thread stopped by {who}"),
+            Self::Throttled(_) => format!("the vCPU's thread throttled, {who}"),
+            Self::Migration { .. } => format!("the vCPU's thread moved {who}"),
+            Self::Unexplained(_) | Self::Gap => format!("unknown, {who}"),
+            Self::Scheduling => who,
+            _ => self.what_runs(),
         }
     }
 

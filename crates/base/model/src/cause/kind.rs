@@ -91,7 +91,7 @@ pub enum ShareKind {
     Scheduling,
     /// The time from the switch to the first instruction in user space.
     ReturnToUser,
-    /// A hypervisor had the CPU, as its steal-time counter shows.
+    /// A hypervisor had the CPU, as its steal-time counter or the trace of the host shows.
     Stolen,
     /// Another task, a hypervisor or the firmware had the CPU. The counters cannot show which of
     /// them it was.

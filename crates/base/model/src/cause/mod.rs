@@ -170,6 +170,9 @@ pub enum Source {
     ReturnToUser,
     /// A hypervisor had the CPU.
     Stolen,
+    /// The virtual CPU did not run. A trace of the host shows this source instead. The source
+    /// describes the host, and the thread in it that is the virtual CPU.
+    Host(Box<Self>),
     /// Either this source ran, or a hypervisor or the firmware had the CPU. The events cannot
     /// distinguish the two.
     Undecided {

@@ -16,6 +16,7 @@ impl Source {
                 sender: by.sender.without_id(),
             })),
             Self::Awaited(awaited) => Self::Awaited(awaited.without_ids()),
+            Self::Host(source) => Self::Host(Box::new(source.without_ids())),
             Self::Undecided { source, thief } => Self::Undecided {
                 source: Box::new(source.without_ids()),
                 thief: *thief,

@@ -307,6 +307,19 @@ event_kinds! { names =>
         "where preemption was enabled", CODE,
         |f, _| Some(EventKind::PreemptEnable { caller: f.in_text(0)?, parent: f.in_text(1)? });
 
+    // The fields differ between architectures, and none of them is needed.
+    /// `kvm:kvm_entry`: the current thread begins to run the code of a virtual machine.
+    KvmEntry {}
+    says "enters guest mode";
+    <- KvmEntry = "kvm" "kvm_entry" .full() .quiet(), "when a virtual CPU runs", [],
+        |_, _| Some(EventKind::KvmEntry {});
+
+    /// `kvm:kvm_exit`: the current thread returns from the code of a virtual machine.
+    KvmExit {}
+    says "leaves guest mode";
+    <- KvmExit = "kvm" "kvm_exit" .full() .quiet(), "when a virtual CPU does not run", [],
+        |_, _| Some(EventKind::KvmExit {});
+
     // Since Linux 5.19.
     /// `lock:contention_begin`: the current thread waits for a lock. Bits of `flags`: 0 spinlock, 1
     /// read, 2 write, 4 rt, 5 per CPU (`include/trace/events/lock.h`).

@@ -18,12 +18,15 @@ mod documents;
 mod every_probe;
 mod everyday;
 mod experimenting;
+mod explain_guest;
 mod explain_trace;
 mod fleet;
 mod hostile;
 mod importing;
 mod live_page;
 mod looking_back;
+#[path = "../../../../engine/tracefile/tests/it/made.rs"]
+mod made;
 mod measuring;
 mod monitoring;
 mod on_outlier;

@@ -1,6 +1,9 @@
 //! The tables of a probe's own results, prepared for display.
 
-use punctual_model::{Cell, Explanation, Nanos, Recording, Table};
+use punctual_model::{
+    Cell, Explanation, Fact, KeptTicks, Nanos, Recording, Table, TickReasons, counted, grouped,
+    tick_dependencies,
+};
 
 use super::table::{self, Column, Row};
 use super::{Block, Section};
@@ -69,8 +72,62 @@ pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
         }
         shown.push(show(&table));
     }
+    shown.extend(explanation.ticks.as_ref().map(ticks));
     shown
 }
+
+/// Returns the reasons why measured CPUs in `nohz_full` had a tick.
+fn ticks(fact: &Fact<TickReasons>) -> Section {
+    let blocks = match &fact.value {
+        None => {
+            let why = fact.unknown.as_deref().unwrap_or("not recorded");
+            vec![Block::text(format!("unknown: {why}"))]
+        }
+        Some(found) if found.ticks.is_empty() && found.lost == 0 => {
+            let (cpus, duration) = (&found.cpus, found.duration_ns);
+            vec![Block::text(format!(
+                "none on CPUs {cpus} in {duration}: nothing kept the kernel from stopping the tick"
+            ))]
+        }
+        Some(found) => {
+            let mut lines: Vec<Block> = (found.ticks.iter().take(TICKS))
+                .map(|tick| Block::text(kept(tick, found)))
+                .collect();
+            if found.lost > 0 {
+                lines.push(Block::Warnings(vec![format!(
+                    "{} lost, so the counts are lower bounds",
+                    counted(found.lost, "event", "events")
+                )]));
+            }
+            lines
+        }
+    };
+    Section::titled("Ticks on nohz_full CPUs", blocks)
+}
+
+/// Formats as `CPU 2: the tick continued 10,000 times in 10.0 s, 1,000 a second: SCHED (more than
+/// one thread is runnable); running at these times: a-7, b-8`.
+fn kept(tick: &KeptTicks, found: &TickReasons) -> String {
+    let rate = u128::from(tick.count) * 1_000_000_000 / u128::from(found.duration_ns.0.max(1));
+    let rate = match u64::try_from(rate).unwrap_or(u64::MAX) {
+        0 => String::new(),
+        rate => format!(", {} a second", grouped(rate)),
+    };
+    let threads = match tick.threads.as_slice() {
+        [] => String::new(),
+        threads => format!("; running at these times: {}", threads.join(", ")),
+    };
+    format!(
+        "CPU {}: the tick continued {} in {}{rate}: {}{threads}",
+        tick.cpu,
+        counted(tick.count, "time", "times"),
+        found.duration_ns,
+        tick_dependencies(tick.dependency),
+    )
+}
+
+/// Maximum number of reasons for ticks to show.
+const TICKS: usize = 20;
 
 /// Maximum number of causes to show. Those with the most time come first.
 const CAUSES: usize = 20;
@@ -177,5 +234,42 @@ mod tests {
         assert_eq!(numbers, [false, true, false]);
         let empty = show(&recording.tables[1]);
         assert!(matches!(&empty.blocks[..], [Block::Text(_, none)] if none == "none"));
+    }
+
+    #[test]
+    fn ticks_have_reasons_or_are_unknown() {
+        let text = |fact: Fact<TickReasons>| {
+            let section = ticks(&fact);
+            let texts = section.blocks.iter().map(|block| match block {
+                Block::Text(_, text) => text.clone(),
+                Block::Warnings(warnings) => warnings.join(" "),
+                other => format!("{other:?}"),
+            });
+            texts.collect::<Vec<_>>().join(" | ")
+        };
+        let mut found = TickReasons {
+            duration_ns: Nanos::from_secs(10),
+            cpus: "2-3".parse().unwrap(),
+            ticks: vec![KeptTicks {
+                cpu: 2,
+                dependency: 4,
+                threads: vec!["a-7".to_owned(), "b-8".to_owned()],
+                count: 10_000,
+            }],
+            lost: 3,
+        };
+        assert_eq!(
+            text(Fact::known(found.clone(), "tracefs")),
+            "CPU 2: the tick continued 10,000 times in 10.0 s, 1,000 a second: SCHED (more than one \
+             thread is runnable); running at these times: a-7, b-8 | 3 events lost, so the counts \
+             are lower bounds"
+        );
+        (found.ticks, found.lost) = (Vec::new(), 0);
+        let none = text(Fact::known(found, "tracefs"));
+        assert!(none.starts_with("none on CPUs 2-3 in 10.0 s"), "{none}");
+        assert_eq!(
+            text(Fact::unknown("tracefs", "no such event")),
+            "unknown: no such event"
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! The section about a trace of another tool: its content, missing events and how to record them.
 
-use punctual_model::{EVENTS, EventLevel, Explanation, NotShown, Recording, TraceSummary, counted};
+use punctual_model::{
+    EVENTS, EventLevel, Explanation, HostTrace, Nanos, NotShown, Recording, TraceSummary, counted,
+};
 
 use super::{Block, Section};
 use crate::figures;
@@ -14,9 +16,11 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
     let explanation = recording.explanation.as_ref()?;
     let trace = explanation.trace.as_ref()?;
     let mut blocks = vec![Block::text(file(trace))];
+    blocks.extend(trace.host.as_ref().map(|host| Block::text(joined(host))));
     let mut warnings = gaps(trace);
     warnings.extend(clocks(trace));
     warnings.extend(missing(recording, explanation, trace));
+    warnings.extend(trace.host.iter().flat_map(of_host));
     if !warnings.is_empty() {
         blocks.push(Block::Warnings(warnings));
     }
@@ -50,6 +54,28 @@ fn file(trace: &TraceSummary) -> String {
         text.push_str(&format!(", Linux {kernel}"));
     }
     text
+}
+
+/// Returns the trace of the host, and the time that it explains.
+fn joined(host: &HostTrace) -> String {
+    format!(
+        "joined with {}, the trace of the host of {}: during the outliers, the virtual CPUs did \
+         not run for {}",
+        host.file, host.guest, host.away_ns
+    )
+}
+
+fn of_host(host: &HostTrace) -> Vec<String> {
+    let mut warnings: Vec<String> = (host.warnings.iter())
+        .map(|warning| format!("{}: {warning}", host.file))
+        .collect();
+    if host.unknown_ns > Nanos::ZERO {
+        warnings.push(format!(
+            "{}: for {} of the outliers, the events do not show whether the virtual CPU ran",
+            host.file, host.unknown_ns
+        ));
+    }
+    warnings
 }
 
 fn gaps(trace: &TraceSummary) -> Vec<String> {

@@ -21,8 +21,8 @@ pub struct InterruptionRecorder {
 }
 
 impl Tracefs {
-    /// Starts recording interrupts to the CPUs in `targets` (all if it is empty), and the ticks and
-    /// switches of the CPUs in `ticking`. Events of other CPUs may be recorded too.
+    /// Starts recording interrupts to the CPUs in `targets` (all if it is empty), and the reasons for
+    /// ticks unless `ticking` is empty. Events of other CPUs may be recorded too.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
@@ -36,10 +36,23 @@ impl Tracefs {
             ("ipi_send_cpu", one_of("cpu", targets)),
             ("ipi_send_cpumask", None),
         ];
-        if !ticking.is_empty() {
-            wanted.push(("tick_stop", Some("dependency != 0".to_owned())));
-            wanted.push(("sched_switch", one_of("CPU", ticking)));
-        }
+        wanted.extend((!ticking.is_empty()).then(of_ticks));
+        self.record_some(owner, wanted)
+    }
+
+    /// Starts recording the reasons for ticks.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
+    pub fn record_ticks(&self, owner: Owner) -> Result<InterruptionRecorder, TraceError> {
+        self.record_some(owner, vec![of_ticks()])
+    }
+
+    fn record_some(
+        &self,
+        owner: Owner,
+        wanted: Vec<(&'static str, Option<String>)>,
+    ) -> Result<InterruptionRecorder, TraceError> {
         let (there, missing): (Vec<_>, Vec<_>) = wanted
             .into_iter()
             .partition(|(name, _)| Stream::has(self, name));
@@ -87,6 +100,12 @@ impl InterruptionRecorder {
     pub fn stop(self) -> Result<(), TraceError> {
         self.stream.stop()
     }
+}
+
+/// Returns the event that contains the reasons for a tick, with its filter. Its thread is the one
+/// that the tick interrupted.
+fn of_ticks() -> (&'static str, Option<String>) {
+    ("tick_stop", Some("dependency != 0".to_owned()))
 }
 
 /// Returns a filter for events in which this field is one of these CPUs.

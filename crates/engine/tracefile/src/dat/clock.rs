@@ -19,6 +19,11 @@ impl Tsc {
         Ok((multiplier != 0 && shift < 64).then_some(Self { multiplier, shift }))
     }
 
+    /// Returns the multiplier and the shift.
+    pub(super) const fn calibration(self) -> (u32, u32) {
+        (self.multiplier, self.shift)
+    }
+
     fn nanos(self, cycles: u64) -> u64 {
         let wide = (u128::from(cycles) * u128::from(self.multiplier)) >> self.shift;
         wide as u64
@@ -39,6 +44,8 @@ struct Sample {
 /// option TIME_SHIFT). Empty if the file was not recorded in a guest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
+    /// ID of the host's trace.
+    peer: Option<u64>,
     interpolates: bool,
     cpus: Vec<Vec<Sample>>,
 }
@@ -49,7 +56,7 @@ const INTERPOLATE: u32 = 1;
 impl Shift {
     /// Reads the option TIME_SHIFT.
     pub(super) fn read(parser: &mut Parser<'_>) -> Result<Self, TraceFileError> {
-        let _host = parser.u64()?;
+        let peer = Some(parser.u64()?);
         let interpolates = parser.u32()? & INTERPOLATE != 0;
         let mut cpus = Vec::new();
         for _ in 0..parser.u32()? {
@@ -82,7 +89,23 @@ impl Shift {
             samples.sort_by_key(|sample| sample.time);
             samples.dedup_by_key(|sample| sample.time);
         }
-        Ok(Self { interpolates, cpus })
+        Ok(Self {
+            peer,
+            interpolates,
+            cpus,
+        })
+    }
+
+    /// Returns the ID of the host's trace.
+    pub(super) const fn peer(&self) -> Option<u64> {
+        self.peer
+    }
+
+    /// Returns the CPUs of the guest with at least one measurement.
+    pub(super) fn measured(&self) -> impl Iterator<Item = u32> {
+        let cpus = (0..).zip(&self.cpus);
+        cpus.filter(|(_, samples)| !samples.is_empty())
+            .map(|(cpu, _)| cpu)
     }
 
     const fn is_none(&self) -> bool {
@@ -196,6 +219,7 @@ mod tests {
             fraction: 0,
         };
         let mut shift = Shift {
+            peer: Some(77),
             interpolates: true,
             cpus: vec![vec![
                 sample(100, 1_000),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::clock::{Shift, Tsc};
 use super::parser::{Endian, Parser, text};
-use crate::TraceFileError;
+use crate::{Guest, TraceFileError, TraceSession};
 
 /// Numbers of the options that are read. The other options are of no use for examining latency:
-/// procmaps, hooks, the identities of the session and of its guests, and the version of trace-cmd.
+/// procmaps, hooks, and the version of trace-cmd.
 pub(super) mod id {
     pub(in super::super) const DONE: u16 = 0;
     pub(super) const DATE: u16 = 1;
@@ -17,7 +17,9 @@ pub(super) mod id {
     pub(super) const UNAME: u16 = 5;
     pub(super) const OFFSET: u16 = 7;
     pub(super) const CPUCOUNT: u16 = 8;
+    pub(super) const TRACEID: u16 = 11;
     pub(super) const TIME_SHIFT: u16 = 12;
+    pub(super) const GUEST: u16 = 13;
     pub(super) const TSC2NSEC: u16 = 14;
     pub(in super::super) const HEADER_INFO: u16 = 16;
     pub(in super::super) const FTRACE_EVENTS: u16 = 17;
@@ -65,12 +67,28 @@ pub(super) struct Options {
     pub(super) buffers: Vec<Buffer>,
     pub(super) tsc: Option<Tsc>,
     pub(super) shift: Shift,
+    /// ID of the trace.
+    pub(super) id: Option<u64>,
+    /// The guests that were recorded together with this trace.
+    pub(super) guests: Vec<Guest>,
     /// File offsets of the sections, by their numbers (only in version 7).
     pub(super) sections: BTreeMap<u16, u64>,
     pub(super) warnings: Vec<String>,
 }
 
 impl Options {
+    /// Returns the recording session of the trace.
+    pub(super) fn session(&self) -> TraceSession {
+        TraceSession {
+            id: self.id,
+            host: self.shift.peer(),
+            shifted: self.shift.measured().collect(),
+            guests: self.guests.clone(),
+            calibration: self.tsc.map(Tsc::calibration),
+            offset_ns: self.offset_ns,
+        }
+    }
+
     /// Reads options up to the end of this part. In version 7, returns the offset of the next
     /// options.
     pub(super) fn read(
@@ -128,6 +146,8 @@ impl Options {
                 let mut parser = Parser::option(data, endian, offset);
                 match option {
                     id::CPUCOUNT => self.cpus = Some(parser.u32()?),
+                    id::TRACEID => self.id = Some(parser.u64()?),
+                    id::GUEST => self.guests.push(guest(&mut parser)?),
                     id::TIME_SHIFT => self.shift = Shift::read(&mut parser)?,
                     id::TSC2NSEC => self.tsc = Tsc::read(&mut parser)?,
                     id::BUFFER | id::BUFFER_TEXT => {
@@ -144,6 +164,20 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Reads the option GUEST.
+fn guest(parser: &mut Parser<'_>) -> Result<Guest, TraceFileError> {
+    let mut guest = Guest {
+        name: parser.name()?,
+        id: parser.u64()?,
+        vcpus: BTreeMap::new(),
+    };
+    for _ in 0..parser.u32()? {
+        let cpu = parser.u32()?;
+        guest.vcpus.insert(cpu, parser.u32()?);
+    }
+    Ok(guest)
 }
 
 impl Buffer {

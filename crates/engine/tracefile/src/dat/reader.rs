@@ -57,6 +57,7 @@ impl DatReader {
             resolution: clock::resolution(clock.as_deref()),
             kernel: file.options.kernel.take(),
             cpus: cpus(&file, &buffers),
+            session: file.options.session(),
             warnings,
             ..TraceHead::default()
         };

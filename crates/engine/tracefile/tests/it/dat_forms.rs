@@ -17,6 +17,7 @@ fn forms() -> Vec<Form> {
                 long_bytes,
                 version,
                 packing,
+                has_kvm: false,
             }));
         }
     }

@@ -68,6 +68,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
                 long_bytes,
                 version,
                 packing,
+                has_kvm: false,
             };
             let page =
                 |time| form.page(time, 0, &[(5, form.switch(1, 2)), (9, form.print(2, "x"))]);

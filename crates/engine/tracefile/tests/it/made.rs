@@ -13,7 +13,12 @@ pub struct Form {
     pub long_bytes: usize,
     pub version: u8,
     pub packing: &'static str,
+    /// Whether the file has the formats of the events of KVM and of interrupts.
+    pub has_kvm: bool,
 }
+
+/// Name, ID and priority of a thread.
+pub type Thread<'a> = (&'a str, u64, u64);
 
 /// The usual form: version 6, little-endian, 64 bits.
 pub const USUAL: Form = Form {
@@ -21,6 +26,7 @@ pub const USUAL: Form = Form {
     long_bytes: 8,
     version: 6,
     packing: "none",
+    has_kvm: false,
 };
 
 /// The type numbers of the records.
@@ -33,6 +39,10 @@ pub const SWITCH: u64 = 300;
 pub const WAKING: u64 = 301;
 pub const WORK_END: u64 = 302;
 pub const EXPIRE: u64 = 303;
+pub const IRQ_ENTRY: u64 = 304;
+pub const IRQ_EXIT: u64 = 305;
+pub const KVM_ENTRY: u64 = 306;
+pub const KVM_EXIT: u64 = 307;
 
 /// The table of kernel functions. The first is at 0x81000000, and each of the others is 0x100 after
 /// the one before it.
@@ -69,16 +79,60 @@ impl Form {
 
     /// Returns a record of sched_switch.
     pub fn switch(&self, prev: u64, next: u64) -> Vec<u8> {
-        let mut fields = vec![comm("before"), self.numbers(&[(prev, 4), (120, 4)])];
-        fields.push(self.long(1));
-        fields.extend([comm("after"), self.numbers(&[(next, 4), (19, 4)])]);
-        self.record(SWITCH, prev, &fields)
+        self.switch_of(("before", prev, 120), 1, ("after", next, 19))
+    }
+
+    /// Returns a record of sched_switch between these threads: name, ID and priority. `state`: the
+    /// state of the first one.
+    pub fn switch_of(&self, prev: Thread<'_>, state: u64, next: Thread<'_>) -> Vec<u8> {
+        let mut fields = vec![comm(prev.0), self.numbers(&[(prev.1, 4), (prev.2, 4)])];
+        fields.push(self.long(state));
+        fields.extend([comm(next.0), self.numbers(&[(next.1, 4), (next.2, 4)])]);
+        self.record(SWITCH, prev.1, &fields)
     }
 
     /// Returns a record of sched_waking.
     pub fn waking(&self, pid: u64, task: u64, cpu: u64) -> Vec<u8> {
-        let numbers = self.numbers(&[(task, 4), (19, 4), (cpu, 4)]);
-        self.record(WAKING, pid, &[comm("after"), numbers])
+        self.waking_of(pid, ("after", task, 19), cpu)
+    }
+
+    /// Returns a record of sched_waking of this thread: name, ID and priority.
+    pub fn waking_of(&self, pid: u64, task: Thread<'_>, cpu: u64) -> Vec<u8> {
+        let numbers = self.numbers(&[(task.1, 4), (task.2, 4), (cpu, 4)]);
+        self.record(WAKING, pid, &[comm(task.0), numbers])
+    }
+
+    /// Returns the option with the ID of the trace.
+    pub fn trace_id(&self, id: u64) -> (u64, Vec<u8>) {
+        (11, self.number(id, 8))
+    }
+
+    /// Returns the option that names a guest: the ID of its trace, and the thread of each CPU.
+    pub fn guest(&self, name: &str, id: u64, threads: &[u64]) -> (u64, Vec<u8>) {
+        let mut option = name.as_bytes().to_vec();
+        option.push(0);
+        option.extend(self.numbers(&[(id, 8), (threads.len() as u64, 4)]));
+        for (cpu, thread) in (0..).zip(threads) {
+            option.extend(self.numbers(&[(cpu, 4), (*thread, 4)]));
+        }
+        (13, option)
+    }
+
+    /// Returns the option with the differences to the clock of the host: for each CPU, times and
+    /// offsets in ns.
+    pub fn time_shift(&self, host: u64, cpus: &[&[(u64, i64)]]) -> (u64, Vec<u8>) {
+        let mut option = self.numbers(&[(host, 8), (0, 4), (cpus.len() as u64, 4)]);
+        for samples in cpus {
+            option.extend(self.number(samples.len() as u64, 4));
+            option.extend(samples.iter().flat_map(|(time, _)| self.number(*time, 8)));
+            let offsets = samples.iter().map(|(_, offset)| *offset as u64);
+            option.extend(offsets.flat_map(|offset| self.number(offset, 8)));
+            option.extend(samples.iter().flat_map(|_| self.number(1, 8)));
+        }
+        for samples in cpus {
+            option.extend(samples.iter().flat_map(|_| self.number(0, 8)));
+        }
+        (12, option)
     }
 
     /// Returns a record of a kernel stack.
@@ -240,12 +294,26 @@ impl Form {
         let work = [format("workqueue_execute_end", WORK_END, &[("work", long)])];
         let expire = [("hrtimer", long), ("function", long), ("now", 8)];
         let timer = [format("hrtimer_expire_entry", EXPIRE, &expire)];
-        let mut bytes = self.number(3, 4);
-        for (system, formats) in [
+        let irq = [
+            format(
+                "irq_handler_entry",
+                IRQ_ENTRY,
+                &[("irq", 4), ("name[16]", 16)],
+            ),
+            format("irq_handler_exit", IRQ_EXIT, &[("irq", 4), ("ret", 4)]),
+        ];
+        let kvm = [
+            format("kvm_entry", KVM_ENTRY, &[("vcpu_id", 4)]),
+            format("kvm_exit", KVM_EXIT, &[("exit_reason", 4)]),
+        ];
+        let more = [("irq\0", &irq[..]), ("kvm\0", &kvm)];
+        let more = if self.has_kvm { &more[..] } else { &[] };
+        let mut bytes = self.number(3 + more.len() as u64, 4);
+        for (system, formats) in more.iter().copied().chain([
             ("sched\0", &sched[..]),
             ("workqueue\0", &work),
             ("timer\0", &timer),
-        ] {
+        ]) {
             bytes.extend(system.as_bytes());
             bytes.extend(self.formats(formats));
         }

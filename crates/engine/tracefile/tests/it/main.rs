@@ -3,6 +3,7 @@
 mod dat;
 mod dat_forms;
 mod dat_hostile;
+mod join;
 mod made;
 mod same;
 #[path = "../sound/mod.rs"]

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use punctual_culprit::Wanted;
 use punctual_model::{Comm, Explanation, Nanos};
-use punctual_session::{ExplainedTrace, TraceRequest, explain_trace};
+use punctual_session::{ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace};
 use punctual_tracefile::{Input, TraceReader, open};
 
 use super::threads::Selection;
@@ -24,6 +24,9 @@ pub(super) struct Foreign {
         "label", "quiet",
     ])]
     trace: Option<PathBuf>,
+    /// Explain this guest's trace, with --trace of its KVM host
+    #[arg(long, value_name = "FILE", requires = "trace")]
+    guest: Option<PathBuf>,
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
     cpu: Option<u32>,
@@ -74,9 +77,45 @@ impl Foreign {
 
     /// Reads the trace, and explains its late reactions.
     pub(super) fn explain(&self, path: &Path, of: &Selection<'_>) -> Result<ExplainedTrace> {
-        let request = self.request(path, of)?;
-        let mut reader = Self::open(path)?;
-        explain_trace(reader.as_mut(), request).with_context(|| path.display().to_string())
+        let mut reader = Self::open(self.explained(path)?)?;
+        self.explain_with(reader.as_mut(), path, of)
+    }
+
+    /// Returns the file whose late reactions are explained: that of the guest, if there is one.
+    pub(super) fn explained<'a>(&'a self, path: &'a Path) -> Result<&'a Path, UsageError> {
+        match self.guest.as_deref() {
+            Some(guest) if guest == Path::new("-") => Err(UsageError(
+                "--guest -: the trace of the guest is read twice, so it must be a file. The trace \
+                 of the host can come from stdin: --trace -"
+                    .to_owned(),
+            )),
+            Some(guest) => Ok(guest),
+            None => Ok(path),
+        }
+    }
+
+    /// Reads the trace that `reader` opened, and explains its late reactions. `path`: the value of
+    /// `--trace`.
+    pub(super) fn explain_with(
+        &self,
+        reader: &mut dyn TraceReader,
+        path: &Path,
+        of: &Selection<'_>,
+    ) -> Result<ExplainedTrace> {
+        let file = self.explained(path)?;
+        let request = self.request(file, of)?;
+        if self.guest.is_none() {
+            let explained = explain_trace(reader, request);
+            return explained.with_context(|| path.display().to_string());
+        }
+        let (mut host, mut again) = (Self::open(path)?, Self::open(file)?);
+        let traces = GuestTraces {
+            host_file: path.display().to_string(),
+            host: host.as_mut(),
+            guest: reader,
+            again: again.as_mut(),
+        };
+        Ok(explain_guest(traces, request)?)
     }
 
     /// Opens a trace.

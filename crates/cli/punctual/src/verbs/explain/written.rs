@@ -81,15 +81,17 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
 fn convert(options: &Explain, trace: &Path, path: &Path) -> Result<()> {
     let mut output = Output::open(path)?;
     let mut buffered = BufWriter::new(&mut output);
-    let mut reader = foreign::Foreign::open(trace)?;
-    let request = (options.foreign).request(trace, &options.application.selection())?;
+    let file = options.foreign.explained(trace)?;
+    let mut reader = foreign::Foreign::open(file)?;
+    let selection = options.application.selection();
+    let request = (options.foreign).request(file, &selection)?;
     let between = request.wanted.between;
     let mut reader = perfetto::Converting::new(reader.as_mut(), &mut buffered, between);
-    let explained = punctual_session::explain_trace(&mut reader, request);
+    let explained = (options.foreign).explain_with(&mut reader, trace, &selection);
     if let Some(error) = reader.failed() {
         return Err(error).with_context(|| format!("cannot write {}", path.display()));
     }
-    let explained = explained.with_context(|| trace.display().to_string())?;
+    let explained = explained?;
     let explanation = explained.recording.explanation.clone().unwrap_or_default();
     reader.finish(&explained.recording, &explanation, |number| {
         explained.windows.get(&number).cloned()

@@ -1,0 +1,112 @@
+//! Time of a virtual CPU outside guest mode, according to a trace of its host.
+//!
+//! Events of the guest do not show this time: the code that was current before and after it seems
+//! to have run for longer.
+
+use punctual_model::cause::{Activity, Cause, Detail, Leaf, Rank, Source, Unknown};
+use punctual_model::{Nanos, Window};
+
+/// State of a virtual CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OnHost<'a> {
+    /// It ran the guest's code.
+    Ran,
+    /// It did not run, for this reason.
+    Away(&'a Cause),
+    /// The host's trace does not show whether it ran.
+    Unknown,
+}
+
+/// Splits a span of time on a CPU of the guest by the state of this CPU. The pieces have no gaps
+/// between them, and none is empty.
+pub(crate) fn pieces(
+    window: &Window,
+    cpu: u32,
+    (from, to): (Nanos, Nanos),
+) -> Vec<(Nanos, Nanos, OnHost<'_>)> {
+    let mut pieces = Vec::new();
+    let mut at = from;
+    let mut put = |from: Nanos, to: Nanos, state| {
+        if from < to {
+            pieces.push((from, to, state));
+        }
+    };
+    let spans = &window.evidence.host;
+    let first = spans.partition_point(|span| (span.cpu, span.to) <= (cpu, from));
+    let inside = spans.iter().skip(first);
+    for span in inside.take_while(|span| span.cpu == cpu && span.from < to) {
+        let (begin, end) = (span.from.max(at), span.to.min(to));
+        put(at, begin, OnHost::Unknown);
+        let state = span.away.as_ref().map_or(OnHost::Ran, OnHost::Away);
+        put(begin, end.max(begin), state);
+        at = end.max(begin);
+    }
+    put(at, to, OnHost::Unknown);
+    pieces
+}
+
+/// Returns whether the virtual CPU ran during the whole span.
+pub(crate) fn ran(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> bool {
+    let pieces = pieces(window, cpu, time);
+    !pieces.is_empty()
+        && pieces
+            .iter()
+            .all(|(.., state)| matches!(state, OnHost::Ran))
+}
+
+/// Returns whether a virtual CPU that did not run explains the time that the guest's events
+/// attribute to `cause`. It does not explain a sleep that the guest itself requested, or a limit
+/// that the guest itself imposed.
+pub(crate) fn explains(cause: &Cause) -> bool {
+    match &cause.source {
+        Source::TimerLate
+        | Source::IdleExit(_)
+        | Source::IrqsOff(_)
+        | Source::Gap
+        | Source::Vector(_)
+        | Source::Irq { .. }
+        | Source::Softirq(_)
+        | Source::Nmi
+        | Source::Migration { .. }
+        | Source::OwnWork
+        | Source::UserSpace
+        | Source::SystemCall(_)
+        | Source::Scheduling
+        | Source::ReturnToUser
+        | Source::Stolen
+        | Source::Undecided { .. } => true,
+        Source::Thread { .. } => !matches!(
+            cause.detail,
+            Some(Detail::Rank(Rank {
+                activity: Some(Activity::Asleep),
+                ..
+            }))
+        ),
+        Source::PageFault => !matches!(
+            cause.detail,
+            Some(Detail::WaitingForPage | Detail::PageFrom(_))
+        ),
+        Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted { .. }),
+        Source::Unexplained(unknown) => matches!(
+            unknown,
+            Unknown::NotRecorded { .. }
+                | Unknown::NoEventOfCpu(_)
+                | Unknown::NoSwitchIn(_)
+                | Unknown::WakeupPending
+                | Unknown::IdleInstead(_)
+                | Unknown::PassedOver
+                | Unknown::PriorityOf(_)
+                | Unknown::EventsLost
+                | Unknown::Gap { .. }
+        ),
+        Source::TimerSlack
+        | Source::AwaitedInterrupt
+        | Source::Stopped(_)
+        | Source::Throttled(_)
+        | Source::OwnSleep
+        | Source::TimerSignal(_)
+        | Source::Device(_)
+        | Source::Host(_)
+        | Source::Others(_) => false,
+    }
+}
