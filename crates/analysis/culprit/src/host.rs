@@ -31,7 +31,7 @@ pub(crate) fn pieces(
             pieces.push((from, to, state));
         }
     };
-    let spans = &window.evidence.host;
+    let spans = &window.host;
     let first = spans.partition_point(|span| (span.cpu, span.to) <= (cpu, from));
     let inside = spans.iter().skip(first);
     for span in inside.take_while(|span| span.cpu == cpu && span.from < to) {

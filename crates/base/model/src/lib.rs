@@ -32,6 +32,7 @@ mod facts;
 mod finding;
 mod grouped;
 mod histogram;
+mod host_span;
 mod improvement;
 mod interference;
 mod interrupt;
@@ -95,7 +96,7 @@ pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
-    Evidence, GapReason, HandlerOf, HostSpan, KernelEvent, KernelPriority, NoiseSource, NotShown,
+    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
     RealTimeLimit, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, Task, TaskState, Text,
     Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, disk_name,
     event_names, interrupted_functions, softirq_name, stack_of,
@@ -119,6 +120,7 @@ pub use finding::{
 };
 pub use grouped::{counted, grouped};
 pub use histogram::{CountedBeside, Histogram, is_supported};
+pub use host_span::HostSpan;
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };

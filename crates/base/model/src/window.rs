@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::JsonSchema;
-use crate::{Delay, EventNames, Evidence, Nanos, Segment, ThreadActivity, TraceEvent, Victim};
+use crate::{
+    Delay, EventNames, Evidence, HostSpan, Nanos, Segment, ThreadActivity, TraceEvent, Victim,
+};
 
 /// The data of one late reaction: the thread, the expected and actual times, and the kernel events
 /// in between.
@@ -48,6 +50,10 @@ pub struct Window {
     /// Evidence from counters rather than events.
     #[serde(default)]
     pub evidence: Evidence,
+    /// Activity of the virtual CPUs, according to a trace of their host. Empty if there is none. For
+    /// time without a span, the trace does not show whether the CPU ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<HostSpan>,
     /// The causes that the analysis found, each with its span of time, in chronological order.
     /// Empty before the analysis.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,7 +74,7 @@ impl Window {
     pub fn shortened(mut self) -> Self {
         self.left_out += drop_middle(&mut self.events) as u64;
         drop_middle(&mut self.segments);
-        drop_middle(&mut self.evidence.host);
+        drop_middle(&mut self.host);
         drop_middle(&mut self.activity);
         for thread in &mut self.activity {
             drop_middle(&mut thread.spans);

@@ -413,6 +413,7 @@ impl Explainer {
                 observer: self.observer.clone(),
                 ..counted.unwrap_or_default()
             },
+            host: Vec::new(),
             segments: Vec::new(),
             activity: Vec::new(),
         }

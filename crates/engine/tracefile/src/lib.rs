@@ -17,11 +17,13 @@ mod item;
 mod join;
 mod listed;
 mod open;
+mod session;
 mod text;
 
 pub use error::TraceFileError;
 pub use input::Input;
 pub use item::{Annotation, Item, TraceHead, TraceReader};
-pub use join::{Guest, JoinError, TraceSession, join};
+pub use join::{JoinError, join};
 pub use open::open;
+pub use session::{Guest, TraceSession};
 pub use text::open as open_text;

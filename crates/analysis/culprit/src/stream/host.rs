@@ -440,6 +440,7 @@ impl VirtualCpus {
                 virtual_machine: Some(false),
                 ..Evidence::default()
             },
+            host: Vec::new(),
             segments: Vec::new(),
             activity: Vec::new(),
         };

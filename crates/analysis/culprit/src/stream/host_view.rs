@@ -49,7 +49,7 @@ impl HostView {
             let first = spans.partition_point(|span| span.to <= from);
             let inside = spans.iter().skip(first);
             let inside = inside.take_while(|span| span.from < to);
-            window.evidence.host.extend(inside.cloned());
+            window.host.extend(inside.cloned());
         }
         window.evidence.virtual_machine = Some(true);
         window.clock_error = window.clock_error.max(self.error);

@@ -519,6 +519,7 @@ impl LateReactions {
                 gaps,
                 ..Evidence::default()
             },
+            host: Vec::new(),
             segments: Vec::new(),
             activity: Vec::new(),
         };

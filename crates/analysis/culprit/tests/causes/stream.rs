@@ -89,6 +89,7 @@ impl Stream {
                 .into(),
                 calls: [(1, "write".to_owned()), (230, "clock_nanosleep".to_owned())].into(),
                 evidence: Default::default(),
+                host: Vec::new(),
                 segments: Vec::new(),
                 activity: Vec::new(),
             },

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::Comm;
-use crate::cause::Cause;
 use crate::schema::JsonSchema;
 use crate::{Nanos, Scheduling};
 
@@ -96,25 +95,6 @@ pub struct Evidence {
     /// Other information that a trace of another tool lacks. Empty if nothing is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,
-    /// Activity of the virtual CPUs, according to a trace of their host. Empty if there is none. For
-    /// time without a span, the trace does not show whether the CPU ran.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub host: Vec<HostSpan>,
-}
-
-/// A span of time of a virtual CPU, according to a trace of its host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HostSpan {
-    /// The virtual CPU.
-    pub cpu: u32,
-    /// Start of the span, on the clock of the events.
-    #[serde(rename = "from_ns")]
-    pub from: Nanos,
-    /// End of the span.
-    #[serde(rename = "to_ns")]
-    pub to: Nanos,
-    /// Activity of the host while the virtual CPU did not run. Null if the virtual CPU ran.
-    pub away: Option<Cause>,
 }
 
 /// A span of time in which events of a CPU may be missing.

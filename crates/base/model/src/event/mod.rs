@@ -12,8 +12,8 @@ mod task;
 use serde::{Deserialize, Serialize};
 
 pub use evidence::{
-    Delay, EventGap, Evidence, GapReason, HandlerOf, HostSpan, NotShown, RealTimeLimit, SmiCount,
-    StealCount, StealRise, Throttle, Usual, UsualLength, Victim,
+    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, SmiCount, StealCount,
+    StealRise, Throttle, Usual, UsualLength, Victim,
 };
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};

@@ -119,6 +119,7 @@ impl Stage {
             symbols: Default::default(),
             calls: Default::default(),
             evidence: Default::default(),
+            host: Vec::new(),
             segments: Vec::new(),
             activity: Vec::new(),
         };

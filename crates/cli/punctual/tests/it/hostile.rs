@@ -198,6 +198,7 @@ fn window() -> Window {
         symbols: [(u64::MAX, HOSTILE.to_owned())].into(),
         calls: [(-1, HOSTILE.to_owned())].into(),
         evidence: Default::default(),
+        host: Vec::new(),
         segments: Vec::new(),
         activity: Vec::new(),
     }

@@ -76,6 +76,7 @@ fn window(expected: u64, actual: u64, events: Vec<TraceEvent>) -> Window {
         symbols: BTreeMap::from([(0xffff_0010, "hrtimer_wakeup".to_owned())]),
         calls: BTreeMap::new(),
         evidence: Evidence::default(),
+        host: Vec::new(),
         segments: Vec::new(),
         activity: Vec::new(),
     }

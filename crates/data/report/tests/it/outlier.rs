@@ -113,6 +113,7 @@ fn told() -> (Recording, OutlierTimeline) {
         symbols: Default::default(),
         calls: Default::default(),
         evidence: Default::default(),
+        host: Vec::new(),
         segments: Vec::new(),
         activity: Vec::new(),
     };

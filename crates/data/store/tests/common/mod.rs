@@ -158,6 +158,7 @@ pub(crate) fn window(events: u64) -> Window {
         symbols: [(u64::MAX, "last".to_owned())].into(),
         calls: [(-1, "none".to_owned())].into(),
         evidence: Default::default(),
+        host: Vec::new(),
         segments: Vec::new(),
         activity: Vec::new(),
     }

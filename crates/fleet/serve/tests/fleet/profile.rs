@@ -182,6 +182,7 @@ fn window(outlier: &Outlier) -> Window {
         symbols: Default::default(),
         calls: Default::default(),
         evidence: Default::default(),
+        host: Vec::new(),
         segments: Vec::new(),
         activity: Vec::new(),
     }
