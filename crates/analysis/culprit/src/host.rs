@@ -70,6 +70,7 @@ pub(crate) fn explains(cause: &Cause) -> bool {
         | Source::Migration { .. }
         | Source::OwnWork
         | Source::UserSpace
+        | Source::FaultOrUserSpace
         | Source::SystemCall(_)
         | Source::Scheduling
         | Source::ReturnToUser

@@ -130,7 +130,7 @@ impl Source {
     fn on_host(&self) -> String {
         let who = self.who();
         match self {
-            Self::OwnWork | Self::UserSpace | Self::ReturnToUser => {
+            Self::OwnWork | Self::UserSpace | Self::FaultOrUserSpace | Self::ReturnToUser => {
                 "the vCPU's thread outside guest mode".to_owned()
             }
             Self::SystemCall(call) => format!("the vCPU's thread outside guest mode, in {call}"),
