@@ -53,6 +53,9 @@ pub enum Metric {
     Percentile(f64),
     /// Periods without a sample: `missed`.
     Missed,
+    /// The latency from which a run deserves a warning: `warn`. It is judged for the run, but never
+    /// changes the outcome.
+    Warn,
     /// The latency that ends the run: `break`. This limit is set by the run's break threshold.
     Break,
 }
@@ -61,7 +64,7 @@ impl Metric {
     /// Formats a value of this metric for people.
     pub fn show(self, value: u64) -> String {
         match self {
-            Self::Max | Self::Percentile(_) | Self::Break => Nanos(value).to_string(),
+            Self::Max | Self::Percentile(_) | Self::Warn | Self::Break => Nanos(value).to_string(),
             Self::Missed => value.to_string(),
         }
     }
@@ -86,6 +89,7 @@ impl fmt::Display for Metric {
             Self::Max => f.pad("max"),
             Self::Percentile(percent) => f.pad(&format!("p{percent}")),
             Self::Missed => f.pad("missed"),
+            Self::Warn => f.pad("warn"),
             Self::Break => f.pad("break"),
         }
     }
@@ -93,7 +97,7 @@ impl fmt::Display for Metric {
 
 /// An unknown metric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' cannot be limited: use max, missed, break, or a percentile such as p99.9")]
+#[error("'{0}' cannot be limited: use max, missed, warn, break, or a percentile such as p99.9")]
 pub struct MetricError(String);
 
 impl FromStr for Metric {
@@ -104,6 +108,7 @@ impl FromStr for Metric {
         match text {
             "max" => Ok(Self::Max),
             "missed" => Ok(Self::Missed),
+            "warn" => Ok(Self::Warn),
             "break" => Ok(Self::Break),
             _ => {
                 let percent: f64 = text
@@ -137,7 +142,7 @@ mod tests {
 
     #[test]
     fn metrics_are_read_as_they_are_written() {
-        for metric in ["max", "missed", "break", "p50", "p99.9999"] {
+        for metric in ["max", "missed", "warn", "break", "p50", "p99.9999"] {
             assert_eq!(metric.parse::<Metric>().unwrap().to_string(), metric);
         }
         for metric in ["p100", "p0", "p", "mean", "pNaN"] {

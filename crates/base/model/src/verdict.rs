@@ -89,8 +89,9 @@ impl Outcome {
 
     /// Combines the results of all limits into one outcome.
     fn new(limits: &[LimitResult], is_of_machine: bool) -> Self {
-        let any = |held: Option<bool>| limits.iter().any(|result| result.held == held);
-        match (limits.is_empty(), is_of_machine) {
+        let hard = limits.iter().filter(|result| !result.is_warn_level());
+        let any = |held: Option<bool>| hard.clone().any(|result| result.held == held);
+        match (hard.clone().count() == 0, is_of_machine) {
             (true, _) => Self::NoRequirement,
             // A limit that is known to be exceeded remains exceeded, even if other facts are
             // unknown.
@@ -212,6 +213,16 @@ fn episodes(per_day: f64) -> String {
 }
 
 impl LimitResult {
+    /// Returns whether this is a warn level, which never changes the outcome.
+    pub fn is_warn_level(&self) -> bool {
+        self.limit.metric == Metric::Warn
+    }
+
+    /// Returns whether a latency is known to be above the warn level.
+    pub fn is_reached_warn_level(&self) -> bool {
+        self.is_warn_level() && self.held == Some(false)
+    }
+
     /// Returns the result in words: `max is 100 µs on CPU 1, limit 99 µs`.
     pub fn sentence(&self, threads: &[ThreadRecord]) -> String {
         let Self {
@@ -234,6 +245,7 @@ impl LimitResult {
                 return format!("{value}{place} exceeds the break value {at_most}");
             }
             (Metric::Break, _, Some(true)) => return format!("break value {at_most} not exceeded"),
+            (Metric::Warn, Some(_), _) => format!("max is {value}{place}, warn level {at_most}"),
             (metric, Some(measured), _) => {
                 let least = thread.is_some_and(|thread| is_at_least(metric, *measured, thread));
                 let is = if least { "is at least" } else { "is" };
@@ -256,7 +268,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
     }
     let due = thread.due();
     match metric {
-        Metric::Max => due.open_at_least() >= Some(Nanos(value)),
+        Metric::Max | Metric::Warn => due.open_at_least() >= Some(Nanos(value)),
         Metric::Percentile(percent) => (due.quantile(percent / 100.0))
             .is_some_and(|bounds| bounds.at_most != Some(bounds.at_least)),
         Metric::Missed | Metric::Break => false,

@@ -28,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let markdown = markdown_of(&recording);
         std::fs::write(folder.join(format!("{cpus}.md")), markdown)?;
-        let junit = punctual_report::junit::render(&[&recording])?;
+        let junit =
+            punctual_report::junit::render(&[&recording], punctual_report::junit::CiForm::Junit)?;
         std::fs::write(folder.join(format!("{cpus}.xml")), junit)?;
         let html = punctual_report::html::render(
             std::slice::from_ref(&recording),

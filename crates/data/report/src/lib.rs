@@ -2,8 +2,8 @@
 //!
 //! **For:** building a [`document`] of each result as plain data, and rendering it as text for a
 //! terminal ([`text`]), Markdown ([`markdown`]), or one self-contained HTML page ([`html`]). Also
-//! plots as SVG and PNG ([`plot`]), JUnit XML for continuous integration ([`junit`]), and audits as
-//! SARIF and JUnit XML ([`audit`]).
+//! plots as SVG and PNG ([`plot`]), test results for continuous integration ([`junit`]), and audits
+//! as SARIF and JUnit XML ([`audit`]).
 //!
 //! **Knows:** the domain model and the syntax of each output format. The content is chosen once, in
 //! a document, so the formats cannot disagree.

@@ -27,6 +27,12 @@ pub(crate) fn shorten(text: &str, columns: usize) -> String {
     short
 }
 
+/// Returns `text` as one line without control characters.
+pub(crate) fn plain_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(['\n', '\r', '\t']).collect();
+    sanitize(&words.join(" ")).trim().to_owned()
+}
+
 /// Appends `text` to an XML document, escaped for element content and double-quoted attributes.
 pub(crate) fn push_xml(out: &mut String, text: &str) {
     for c in sanitize(text).chars() {

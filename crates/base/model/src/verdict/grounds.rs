@@ -42,7 +42,10 @@ impl Grounds<'_> {
         };
         let broken = result.held == Some(false);
         if broken
-            && matches!(result.limit.metric, Metric::Max | Metric::Break)
+            && matches!(
+                result.limit.metric,
+                Metric::Max | Metric::Warn | Metric::Break
+            )
             && let Some(sample) = self.above_outside(Nanos(result.limit.at_most))
         {
             result.measured = Some(sample.latency_ns.0);

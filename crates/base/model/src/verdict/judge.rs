@@ -41,6 +41,8 @@ impl Requirement {
 
 impl Limit {
     fn judge(self, claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> LimitResult {
+        // A warn level is a question about the run, whatever is asked about the machine.
+        let claim = claim.filter(|_| self.metric != Metric::Warn);
         let judge = |place: usize| {
             let fact = self.judge_run(grounds, place, &due[place]);
             match claim {
@@ -72,7 +74,7 @@ impl Limit {
             return Single::nothing();
         }
         match self.metric {
-            Metric::Max => self.judge_max(due),
+            Metric::Max | Metric::Warn => self.judge_max(due),
             Metric::Percentile(percent) => self.judge_percentile(percent, grounds, place, due),
             Metric::Missed => {
                 let missed = grounds.threads[place].accounting.missed;
@@ -232,12 +234,18 @@ fn sentence(outcome: Outcome, limits: &[LimitResult], threads: &[ThreadRecord]) 
     let list = |held: Option<bool>| {
         limits
             .iter()
-            .filter(|result| result.held == held)
+            .filter(|result| result.held == held && !result.is_warn_level())
             .map(|result| result.sentence(threads))
             .collect::<Vec<_>>()
             .join("; ")
     };
-    match outcome {
+    let warned = limits
+        .iter()
+        .filter(|result| result.is_reached_warn_level());
+    let warned: String = warned
+        .map(|result| format!("; warning: {}", result.sentence(threads)))
+        .collect();
+    let answer = match outcome {
         Outcome::NoRequirement => "measured; no requirement was given".to_owned(),
         Outcome::Met => format!("requirement met in this run: {}", list(Some(true))),
         Outcome::Exceeded => format!("requirement exceeded in this run: {}", list(Some(false))),
@@ -245,5 +253,6 @@ fn sentence(outcome: Outcome, limits: &[LimitResult], threads: &[ThreadRecord]) 
         Outcome::Held => format!("requirement held: {}", list(Some(true))),
         Outcome::Broken => format!("requirement broken: {}", list(Some(false))),
         Outcome::NotProven => format!("requirement not proven: {}", list(None)),
-    }
+    };
+    answer + &warned
 }

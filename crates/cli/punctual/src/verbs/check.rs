@@ -9,6 +9,7 @@ use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
 use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos};
 use punctual_report::html::HtmlOptions;
+use punctual_report::junit::CiForm;
 use punctual_report::{document, html, junit, text};
 use punctual_session::{RecordingSink, SessionError};
 use punctual_store::Store;
@@ -88,6 +89,15 @@ struct CheckUp {
     /// Write JUnit XML for continuous integration
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write TAP (Test Anything Protocol)
+    #[arg(long, value_name = "FILE")]
+    tap: Option<PathBuf>,
+    /// Write the signals of LAVA
+    #[arg(long, value_name = "FILE")]
+    lava: Option<PathBuf>,
+    /// Write a report for KCIDB
+    #[arg(long, value_name = "FILE")]
+    kcidb: Option<PathBuf>,
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
@@ -116,11 +126,20 @@ impl Run for CheckUp {
         }
         // Open the files now, so that an unwritable file is reported before the measurement.
         let page = self.output.as_deref().map(Output::open).transpose()?;
-        let junit_file = self.junit.as_deref().map(Output::open).transpose()?;
-        let to_stdout = [&page, &junit_file]
-            .into_iter()
-            .flatten()
-            .filter(|one| one.is_stdout());
+        let forms = [
+            (CiForm::Junit, &self.junit),
+            (CiForm::Tap, &self.tap),
+            (CiForm::Lava, &self.lava),
+            (CiForm::Kcidb, &self.kcidb),
+        ];
+        let mut results = Vec::new();
+        for (form, path) in forms {
+            if let Some(path) = path {
+                results.push((form, Output::open(path)?));
+            }
+        }
+        let to_stdout =
+            (page.iter().chain(results.iter().map(|(_, file)| file))).filter(|one| one.is_stdout());
         let on_stdout = usize::from(json) + to_stdout.count();
         if on_stdout > 1 {
             return Err(UsageError(
@@ -154,8 +173,8 @@ impl Run for CheckUp {
         if let Some(store) = &store {
             keep_verdict(store, &checked)?;
         }
-        if let Some(file) = junit_file {
-            file.put(junit::checkup(&checked.checkup).as_bytes())?;
+        for (form, file) in results {
+            file.put(junit::checkup(&checked.checkup, form).as_bytes())?;
         }
         if json {
             output::print(&output::json(&checked.checkup)?)?;

@@ -8,6 +8,7 @@ use clap::Parser;
 use punctual_model::Recording;
 use punctual_report::document::{Causes, Document};
 use punctual_report::html::HtmlOptions;
+use punctual_report::junit::CiForm;
 use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
 
@@ -34,7 +35,7 @@ struct Form {
 }
 
 /// All formats. To add one, add an entry here.
-static FORMS: [Form; 4] = [
+static FORMS: [Form; 7] = [
     Form {
         name: "html",
         ending: "html",
@@ -70,7 +71,25 @@ static FORMS: [Form; 4] = [
     Form {
         name: "junit",
         ending: "xml",
-        render: |recordings, _, _| Ok(junit::render(&recordings.iter().collect::<Vec<_>>())?),
+        render: |recordings, _, _| ci(recordings, CiForm::Junit),
+        page: None,
+    },
+    Form {
+        name: "tap",
+        ending: "tap",
+        render: |recordings, _, _| ci(recordings, CiForm::Tap),
+        page: None,
+    },
+    Form {
+        name: "lava",
+        ending: "lava",
+        render: |recordings, _, _| ci(recordings, CiForm::Lava),
+        page: None,
+    },
+    Form {
+        name: "kcidb",
+        ending: "kcidb.json",
+        render: |recordings, _, _| ci(recordings, CiForm::Kcidb),
         page: None,
     },
     Form {
@@ -93,7 +112,11 @@ static FORMS: [Form; 4] = [
     },
 ];
 
-/// Write a report: HTML, Markdown, JUnit XML or text
+fn ci(recordings: &[Recording], form: CiForm) -> Result<String> {
+    Ok(junit::render(&recordings.iter().collect::<Vec<_>>(), form)?)
+}
+
+/// Write a report: HTML, Markdown, text, or for CI JUnit XML, TAP, LAVA or KCIDB
 #[derive(Parser)]
 struct Report {
     #[command(flatten)]
@@ -103,7 +126,7 @@ struct Report {
     series: Option<String>,
     #[command(flatten)]
     span: Span,
-    /// File (.html, .md, .xml, .txt), - for stdout [default: report-ID.html]
+    /// File (.html, .md, .xml, .tap, .lava, .kcidb.json, .txt), - for stdout [default: report-ID.html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Format [default: by the file extension, else html]
@@ -178,10 +201,10 @@ fn of_extension(path: Option<&Path>) -> Result<&'static Form> {
     let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         return Ok(&FORMS[0]);
     };
-    let ending = path.extension().unwrap_or_default();
+    let name = path.to_string_lossy().to_ascii_lowercase();
     FORMS
         .iter()
-        .find(|form| ending.eq_ignore_ascii_case(form.ending))
+        .find(|form| name.ends_with(&format!(".{}", form.ending)))
         .ok_or_else(|| {
             let endings: Vec<&str> = FORMS.iter().map(|form| form.ending).collect();
             UsageError(format!(

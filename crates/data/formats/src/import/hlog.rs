@@ -48,10 +48,12 @@ fn recognise(head: &Head<'_>) -> bool {
         VALUES_IN_NS,
         LEGEND,
     ];
-    head.lines().any(|line| {
-        let begins = BEGINNINGS.iter().any(|begin| line.starts_with(begin));
-        begins || is_data(&line)
-    })
+    // HistogramLogProcessor copies the comments of the log above its percentiles.
+    !head.contains("1/(1-Percentile)")
+        && head.lines().any(|line| {
+            let begins = BEGINNINGS.iter().any(|begin| line.starts_with(begin));
+            begins || is_data(&line)
+        })
 }
 
 /// Returns whether a line ends with a histogram.
@@ -392,6 +394,15 @@ mod tests {
             }
             assert_eq!(written("hlog", &back), text);
         }
+    }
+
+    #[test]
+    fn percentiles_of_a_log_are_no_log() {
+        let percentiles = include_str!("../../tests/fixtures/hdrhistogram.hgrm");
+        let text =
+            format!("#[StartTime: 1441812279.474 (seconds since epoch), Wed]\n{percentiles}");
+        let recording = read_recognised(text.as_bytes()).unwrap();
+        assert_eq!(recording.origin.unwrap().format, "hgrm");
     }
 
     #[test]

@@ -51,6 +51,7 @@ fn case(finding: &Finding) -> Case {
         class: format!("punctual.doctor.{}", finding.topic),
         time: None,
         state,
+        measured: None,
         output,
     }
 }

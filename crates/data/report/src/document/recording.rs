@@ -169,7 +169,11 @@ fn limits(recording: &Recording) -> Vec<Block> {
             (Some(false), Some(_)) => Outcome::Broken,
             (None, Some(_)) => Outcome::NotProven,
         };
-        let mut text = outcome_badge(outcome);
+        let (mut text, tone) = if result.is_reached_warn_level() {
+            ("warning".to_owned(), Tone::Warning)
+        } else {
+            (outcome_badge(outcome), outcome_tone(outcome))
+        };
         if let (None, Some(why)) = (result.held, &result.lacking) {
             text.push_str(&format!(": {why}"));
         }
@@ -180,7 +184,7 @@ fn limits(recording: &Recording) -> Vec<Block> {
             thread
                 .map_or_else(String::new, |thread| thread.title())
                 .into(),
-            Cell::from(text).tone(outcome_tone(outcome)),
+            Cell::from(text).tone(tone),
         ])
     };
     vec![Block::Table(Table::new(

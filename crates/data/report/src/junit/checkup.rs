@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use punctual_model::{Checkup, Nanos, Outcome};
 
-use super::xml::{self, Case, State, Suite};
+use super::CiForm;
+use super::xml::{Case, State, Suite};
 use crate::document::{condition_line, condition_name, lacking};
 
 /// Returns one test suite, with a test case for the verdict and one for each condition. A broken
 /// requirement is a failure and an unproven one an error, as for recordings.
-pub fn checkup(checkup: &Checkup) -> String {
+pub fn checkup(checkup: &Checkup, form: CiForm) -> String {
     let mut properties = vec![("host_fingerprint", checkup.host.fingerprint.clone())];
+    let host = &checkup.host;
+    properties.extend(host.hostname.clone().map(|name| ("host", name)));
+    properties.extend(host.kernel.clone().map(|release| ("kernel", release)));
     properties.extend(checkup.measured_on.iter().map(|on| ("machine", on.line())));
     properties.extend(
         lacking(checkup)
@@ -34,7 +38,7 @@ pub fn checkup(checkup: &Checkup) -> String {
         cases: std::iter::once(verdict).chain(conditions).collect(),
         ..Suite::default()
     };
-    xml::write("punctual check", &[suite])
+    form.write("punctual check", &[suite])
 }
 
 fn case(name: &str, outcome: Outcome, message: &str, time: Nanos) -> Case {
@@ -48,6 +52,7 @@ fn case(name: &str, outcome: Outcome, message: &str, time: Nanos) -> Case {
         class: "punctual.check".to_owned(),
         time: Some(Duration::from(time)),
         state,
+        measured: None,
         output: Some(message.to_owned()),
     }
 }

@@ -1,23 +1,53 @@
-//! Recordings and check-ups as JUnit XML, for reports in continuous integration.
+//! Recordings and check-ups as test results for continuous integration: JUnit XML, TAP, LAVA's
+//! signals, and KCIDB's JSON.
 
 mod checkup;
+mod kcidb;
+mod lava;
+mod tap;
+#[cfg(test)]
+mod tests;
 pub(crate) mod xml;
 
 pub use checkup::checkup;
 
 use std::time::Duration;
 
-use punctual_model::{Judgement, LimitResult, Recording, Unknown};
+use punctual_model::{Judgement, LimitResult, Metric, Nanos, Recording, Unknown};
 
-use self::xml::{Case, State, Suite};
+use self::xml::{Case, Measured, State, Suite};
 use crate::ReportError;
 use crate::document;
 use crate::figures;
 use crate::text::{self, TextStyle};
 
+/// A form of test results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CiForm {
+    /// JUnit XML.
+    Junit,
+    /// TAP 13 (Test Anything Protocol).
+    Tap,
+    /// Signals of LAVA.
+    Lava,
+    /// A report for KCIDB, schema 5.3.
+    Kcidb,
+}
+
+impl CiForm {
+    fn write(self, name: &str, suites: &[Suite]) -> String {
+        match self {
+            Self::Junit => xml::write(name, suites),
+            Self::Tap => tap::write(suites),
+            Self::Lava => lava::write(suites),
+            Self::Kcidb => kcidb::write(suites),
+        }
+    }
+}
+
 /// Returns one test suite per recording, with one test case per limit: a broken limit is a failure,
 /// and an unproven limit is an error. Without limits, there is a single test case, `measured`,
-/// which is an error if nothing was recorded. A probe that records only tables passes without
+/// which is an error if nothing was recorded. A reached warn level is neither. A probe that records only tables passes without
 /// samples.
 ///
 /// Each suite has the ID, the host's fingerprint and the kernel as properties, and the text summary
@@ -25,12 +55,12 @@ use crate::text::{self, TextStyle};
 ///
 /// # Errors
 /// Returns an error if `recordings` is empty.
-pub fn render(recordings: &[&Recording]) -> Result<String, ReportError> {
+pub fn render(recordings: &[&Recording], form: CiForm) -> Result<String, ReportError> {
     if recordings.is_empty() {
         return Err(ReportError::NoRecording);
     }
     let suites: Vec<Suite> = recordings.iter().map(|one| suite(one)).collect();
-    Ok(xml::write("punctual", &suites))
+    Ok(form.write("punctual", &suites))
 }
 
 fn suite(recording: &Recording) -> Suite {
@@ -41,6 +71,12 @@ fn suite(recording: &Recording) -> Suite {
     match recording.verdict.limits.as_slice() {
         [] if recording.judgement.is_some() => {}
         [] => cases.push(measured(recording)),
+        limits
+            if limits.iter().all(LimitResult::is_warn_level) && recording.judgement.is_none() =>
+        {
+            cases.push(measured(recording));
+            cases.extend(limits.iter().map(|result| limit(recording, result)));
+        }
         limits => cases.extend(limits.iter().map(|result| limit(recording, result))),
     }
     let style = TextStyle {
@@ -88,6 +124,7 @@ fn case(recording: &Recording, name: &str, state: State) -> Case {
         class: format!("punctual.{}", recording.probe.name),
         time: Some(Duration::from(recording.duration_ns)),
         state,
+        measured: None,
         output: None,
     }
 }
@@ -127,13 +164,22 @@ fn limit(recording: &Recording, result: &LimitResult) -> Case {
         Some(_) => ("requirement broken", "requirement not proven"),
     };
     let status = match result.held {
+        Some(false) if result.is_warn_level() => State::Warning(message),
         Some(true) => State::Success,
         Some(false) => State::Failure(exceeded.to_owned(), message),
         None => State::Error(open.to_owned(), message),
     };
-    case(
-        recording,
-        &format!("{} at most {at_most}", limit.metric),
-        status,
-    )
+    let name = if result.is_warn_level() {
+        format!("max below warn level {at_most}")
+    } else {
+        format!("{} at most {at_most}", limit.metric)
+    };
+    let measured = result.measured.map(|value| match limit.metric {
+        Metric::Missed => Measured::Count(value),
+        _ => Measured::Time(Nanos(value)),
+    });
+    Case {
+        measured,
+        ..case(recording, &name, status)
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use punctual_model::{Nanos, counted};
+
 use crate::sanitize::push_xml;
 
 /// One group of test cases.
@@ -22,7 +24,34 @@ pub(crate) struct Case {
     pub(crate) class: String,
     pub(crate) time: Option<Duration>,
     pub(crate) state: State,
+    /// The value that was judged, if known. JUnit XML has no place for it.
+    pub(crate) measured: Option<Measured>,
     pub(crate) output: Option<String>,
+}
+
+/// A measured value.
+#[derive(Clone, Copy)]
+pub(crate) enum Measured {
+    Time(Nanos),
+    Count(u64),
+}
+
+impl Measured {
+    /// Returns the value as a decimal number and its unit, for programs.
+    pub(crate) fn number(self) -> (String, &'static str) {
+        match self {
+            Self::Time(Nanos(ns)) => (format!("{}.{:03}", ns / 1_000, ns % 1_000), "us"),
+            Self::Count(count) => (count.to_string(), "periods"),
+        }
+    }
+
+    /// Returns the value with its unit, for people.
+    pub(crate) fn words(self) -> String {
+        match self {
+            Self::Time(time) => time.to_string(),
+            Self::Count(count) => counted(count, "period", "periods"),
+        }
+    }
 }
 
 /// How a test case ended. A problem has its kind and its message.
@@ -31,6 +60,8 @@ pub(crate) enum State {
     Failure(String, String),
     Error(String, String),
     Skipped(String),
+    /// A warn level was reached: neither a failure nor an error.
+    Warning(String),
 }
 
 impl State {
@@ -41,6 +72,7 @@ impl State {
             Self::Failure(..) => "failure",
             Self::Error(..) => "error",
             Self::Skipped(..) => "skipped",
+            Self::Warning(..) => "system-out",
         }
     }
 }
@@ -129,6 +161,8 @@ impl Xml {
                     xml.empty(element, &[("message", message), ("type", kind)]);
                 }
                 State::Skipped(message) => xml.empty(element, &[("message", message)]),
+                // JUnit has no warnings, so the test passes with a text.
+                State::Warning(message) => xml.output(&format!("warning: {message}\n")),
             }
             if let Some(output) = &case.output {
                 xml.output(output);
@@ -147,7 +181,7 @@ fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> [(&'static str, Stri
     for case in cases {
         counts[0].1 += 1;
         match case.state {
-            State::Success => {}
+            State::Success | State::Warning(..) => {}
             State::Skipped(..) => counts[1].1 += 1,
             State::Error(..) => counts[2].1 += 1,
             State::Failure(..) => counts[3].1 += 1,

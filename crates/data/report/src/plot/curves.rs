@@ -217,6 +217,7 @@ pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
         let name = match metric {
             Metric::Max => format!("limit {}", Nanos(*at_most)),
             Metric::Percentile(_) => format!("{metric} limit {}", Nanos(*at_most)),
+            Metric::Warn => format!("warn level {}", Nanos(*at_most)),
             Metric::Break => format!("break value {}", Nanos(*at_most)),
             Metric::Missed => continue,
         };

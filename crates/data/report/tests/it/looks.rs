@@ -8,7 +8,7 @@ use punctual_model::{
 };
 use punctual_report::document::ListRow;
 use punctual_report::html::{self, HtmlOptions};
-use punctual_report::junit;
+use punctual_report::junit::{self, CiForm};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_report::text::TextStyle;
 
@@ -193,7 +193,7 @@ fn junit_of_two_runs() {
     free.verdict = free.judge();
     let mut empty = testing::recording(1, 3);
     common::measure(&mut empty, 0, &[]);
-    let xml = junit::render(&[&good, &troubled(), &free, &empty]).unwrap();
+    let xml = junit::render(&[&good, &troubled(), &free, &empty], CiForm::Junit).unwrap();
     common::parse_xml(&xml);
     let held = r#"<testsuite name="timer, interval 1.00 ms, fifo 95, CPU 0 (56789abc)" tests="1" skipped="0" errors="0" failures="0""#;
     assert_eq!(xml.matches(held).count(), 2);

@@ -442,7 +442,7 @@ fn what_cannot_be_drawn_is_refused() {
         Err(ReportError::NoRecording)
     ));
     assert!(matches!(
-        punctual_report::junit::render(&[]),
+        punctual_report::junit::render(&[], punctual_report::junit::CiForm::Junit),
         Err(ReportError::NoRecording)
     ));
 }

@@ -209,9 +209,15 @@ fn requirement(judging: &Judging) -> Requirement {
         metric: Metric::Missed,
         at_most: missed,
     });
+    let warn = judging.warn_latency.map(|latency| Limit {
+        metric: Metric::Warn,
+        at_most: latency.0,
+    });
     let percentiles = judging.max_percentile.iter().copied();
     Requirement {
-        limits: max.into_iter().chain(percentiles).chain(missed).collect(),
+        limits: (max.into_iter().chain(percentiles).chain(missed))
+            .chain(warn)
+            .collect(),
         confidence: judging.confidence,
     }
 }

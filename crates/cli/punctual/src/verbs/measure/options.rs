@@ -242,6 +242,9 @@ pub(super) struct Judging {
     /// Require that no latency is above this; exit code 3 if broken
     #[arg(long, value_name = "TIME")]
     pub(super) max_latency: Option<Nanos>,
+    /// Warn if a latency is above this; the exit code stays the same
+    #[arg(long, value_name = "TIME")]
+    pub(super) warn_latency: Option<Nanos>,
     /// Require that a percentile of the due periods is at most this: 99.9=50us
     #[arg(long, value_name = "P=TIME", value_parser = percentile_limit)]
     pub(super) max_percentile: Vec<Limit>,

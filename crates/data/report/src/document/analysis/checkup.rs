@@ -311,6 +311,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::junit::CiForm;
     use crate::text::{self, TextStyle};
 
     fn condition(name: &str, outcome: Outcome) -> Condition {
@@ -443,7 +444,7 @@ mod tests {
         let html = crate::html::page("check", std::slice::from_ref(&document));
         assert!(html.contains("kworker/1:2 &lt;b&gt;</td>"), "{html}");
         assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
-        let xml = crate::junit::checkup(&checkup);
+        let xml = crate::junit::checkup(&checkup, CiForm::Junit);
         assert_eq!(xml.matches("<testcase").count(), 3, "{xml}");
         // The verdict and the loaded condition fail; the idle condition is not proven.
         assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
@@ -485,7 +486,7 @@ mod tests {
             );
             assert!(form.contains("1970-01-01 00:00 UTC"), "{form}");
         }
-        let xml = crate::junit::checkup(&checkup);
+        let xml = crate::junit::checkup(&checkup, CiForm::Junit);
         assert!(xml.contains("bench3, kernel 6.12.8-rt"), "{xml}");
     }
 
@@ -506,7 +507,7 @@ mod tests {
                 sentence: "3 episodes of misses of 100 µs".to_owned(),
                 asked: None,
             });
-            let xml = crate::junit::render(&[&one]).unwrap();
+            let xml = crate::junit::render(&[&one], CiForm::Junit).unwrap();
             assert!(
                 xml.contains("name=\"check\"") && xml.contains(sign),
                 "{xml}"

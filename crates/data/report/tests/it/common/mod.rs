@@ -6,6 +6,7 @@ pub(crate) mod samples;
 use punctual_model::{Histogram, Recording, SignedNanos};
 use punctual_report::document::{self, ListRow};
 use punctual_report::html::{self, HtmlOptions};
+use punctual_report::junit::CiForm;
 use punctual_report::plot::{self, CellFigure, Kind, Plot, PlotOptions};
 use punctual_report::text::{self, TextStyle};
 use punctual_report::{ReportError, junit, markdown};
@@ -38,7 +39,10 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
         ("text 0", summary(recording, &plain(0))),
         ("list", list(&[ListRow::from(recording)], &plain(80))),
         ("markdown", markdown_of(recording)),
-        ("junit", junit::render(&[recording]).unwrap()),
+        ("junit", junit::render(&[recording], CiForm::Junit).unwrap()),
+        ("tap", junit::render(&[recording], CiForm::Tap).unwrap()),
+        ("lava", junit::render(&[recording], CiForm::Lava).unwrap()),
+        ("kcidb", junit::render(&[recording], CiForm::Kcidb).unwrap()),
         ("html", page(recording)),
     ];
     list.extend(plots(recording).into_iter().map(|p| ("svg", p.svg())));
