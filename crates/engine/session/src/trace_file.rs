@@ -150,6 +150,7 @@ fn recording_of(mut found: LateFound, head: &TraceHead, request: TraceRequest) -
         }
         let thread = place.get(&window.victim.tid).copied().unwrap_or(last);
         outliers.push(Outlier {
+            light_stage: false,
             number,
             time: start.wall_at(window.expected),
             monotonic_ns: window.expected,
