@@ -150,7 +150,11 @@ impl Windows {
                 before,
                 wanted,
             } => {
-                let wanted = wanted.saturating_sub(in_full);
+                let wanted = match in_light {
+                    0 => wanted.saturating_sub(in_full),
+                    // This job began before the window.
+                    _ => OUTLIERS,
+                };
                 let least = if wanted > 0 { LONGEST } else { WINDOW };
                 self.state = if now.saturating_sub(since) < least {
                     State::Open {
@@ -169,6 +173,7 @@ impl Windows {
             }
             State::Closing { since, before, end } => {
                 let waits = progress.oldest_open.is_some_and(|begun| begun < end);
+                self.in_light = in_light;
                 if waits && now < end + LAST_JOBS {
                     return None;
                 }
