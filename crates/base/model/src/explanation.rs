@@ -97,6 +97,10 @@ pub struct Outlier {
     pub latency_ns: Nanos,
     /// The causes of the latency.
     pub blame: Blame,
+    /// Whether it is a job that was seen in the light stage of `explain --pid`, in which system
+    /// calls, page faults and interrupts are not recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub light_stage: bool,
 }
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.

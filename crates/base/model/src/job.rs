@@ -14,15 +14,15 @@ pub struct Jobs {
     /// Number of explained jobs whose largest share was caused by punctual itself and not by the
     /// application or the machine.
     pub caused_by_observer: u64,
-    /// The time windows in which jobs were watched. Null if they were watched during the whole run.
+    /// The time windows of the full stage. Null if the whole run was in the full stage.
     #[serde(default)]
     pub windows: Option<JobWindows>,
     /// The jobs of each thread, indexed as `threads`.
     pub threads: Vec<ThreadJobs>,
 }
 
-/// The time windows in which jobs were watched, if the overhead was limited. Only jobs that began
-/// within a window are counted.
+/// The time windows of the full stage, which also records system calls, page faults and interrupts.
+/// Between the windows, the light stage counts all jobs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobWindows {
     /// Limit on the CPU time spent on watching, divided by the run time: 0.02 is 2% of one CPU.
@@ -38,6 +38,10 @@ pub struct JobWindows {
     pub call_ns: Nanos,
     /// Cost added to one system call of any other thread.
     pub other_call_ns: Nanos,
+    /// Whether jobs were also watched between the windows, in the light stage. Older versions of
+    /// punctual recorded nothing between the windows.
+    #[serde(default)]
+    pub light_between: bool,
 }
 
 /// The jobs of one thread. Their response times are its `histogram` in the recording.
@@ -76,6 +80,13 @@ pub struct ThreadJobs {
     /// Number of jobs that were left out because the event of their release is missing, because
     /// trace events were lost, or because the thread or the run ended before their completion.
     pub incomplete: u64,
+    /// Longest time without a sleep in the release wait, in which the thread returned from it
+    /// several times at once. Known only from windows of the full stage. 0 if there was none.
+    #[serde(default)]
+    pub busy_ns: Nanos,
+    /// Beginning of this time, since the start of the run.
+    #[serde(default)]
+    pub busy_since_ns: Nanos,
     /// Number of observed waits of the thread, of any kind.
     pub waits: u64,
     /// System calls in which the thread waited, the longest total time first. Includes only known

@@ -36,6 +36,11 @@ pub struct Window {
     /// Names ([`crate::event_names`]) of events that were not recorded, because the kernel lacks
     /// them or the user did not request them. The information they provide is unknown.
     pub missing_events: Vec<String>,
+    /// For a job in the light stage of `explain --pid`: the watched threads in the events. The
+    /// switches, sleeps and wake-ups of these threads are complete. System calls, page faults,
+    /// interrupts and the activity of other threads were not recorded. Null in the full stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub light_stage: Option<Vec<u32>>,
     /// Largest possible difference between the clocks of events and of the probe.
     #[serde(rename = "clock_error_ns")]
     pub clock_error: Nanos,

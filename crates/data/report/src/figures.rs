@@ -458,6 +458,7 @@ mod tests {
         };
         let text = |unseen: &[Option<UnseenTheft>]| {
             let outlier = |one: &Option<UnseenTheft>| punctual_model::Outlier {
+                light_stage: false,
                 number: 1,
                 time: jiff::Timestamp::UNIX_EPOCH,
                 monotonic_ns: Nanos(1),

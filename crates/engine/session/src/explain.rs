@@ -20,7 +20,7 @@ use punctual_model::{
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, JobRecorder, LateStacks, Level, Plan, StealRecorder, StopHandle, TraceError,
+    ClockMap, JobRecorder, LateStacks, Level, Plan, Stage, StealRecorder, StopHandle, TraceError,
     TraceSlice, Tracefs,
 };
 
@@ -135,7 +135,7 @@ impl Explainer {
     ) -> Result<Self, TraceError> {
         Ok(Self {
             buffer: OutlierBuffer::new(flight.describe()?),
-            missing: flight.missing(),
+            missing: flight.missing(Stage::Full),
             flight,
             requested: None,
             stacks: None,
@@ -325,8 +325,9 @@ impl Explainer {
         let from = sighting.story_from.saturating_sub(BEFORE);
         let RawOutlier { tid, cpu, .. } = *sighting;
         let delay = sighting.delay.unwrap_or(self.delay);
+        let stage = self.flight.stage_of(sighting.expected, actual);
         let cut = match delay {
-            Delay::Job => self.flight.cut_all(from, actual + AFTER),
+            Delay::Job => self.flight.cut_all(from, actual + AFTER, stage),
             _ => self.flight.slice_for(tid, cpu, from, actual + AFTER),
         };
         if !cut.events.iter().any(|event| event.time <= actual) {
@@ -338,6 +339,10 @@ impl Explainer {
             pages,
         } = cut;
         let mut window = self.window_of(sighting, delay, events, lost);
+        if delay == Delay::Job && stage == Stage::Light {
+            window.missing_events = self.flight.missing(stage);
+            window.light_stage = Some(self.flight.watched_of(&window.events));
+        }
         self.names.fill(&mut window);
         if delay == Delay::Job {
             punctual_culprit::keep_concerned(&mut window);
@@ -357,6 +362,7 @@ impl Explainer {
             window.events.sort_by_key(|event| event.time);
         }
         let outlier = Outlier {
+            light_stage: window.light_stage.is_some(),
             number,
             time: start.wall_at(sighting.expected),
             monotonic_ns: sighting.expected,
@@ -404,6 +410,7 @@ impl Explainer {
             lost,
             left_out: 0,
             missing_events: self.missing.clone(),
+            light_stage: None,
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),

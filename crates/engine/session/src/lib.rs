@@ -66,7 +66,9 @@ pub use interruptions::InterruptionCounter;
 pub use lease::{lease, may_live};
 pub use lint::{LintRequest, lint};
 pub use membership::Membership;
-pub use observe::{JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe};
+pub use observe::{
+    JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe,
+};
 pub use outcome::Outcome;
 pub use outlier_command::OnOutlier;
 pub use punctual_trace::{EventChoice, Level};

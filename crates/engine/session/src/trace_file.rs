@@ -162,6 +162,7 @@ pub(crate) fn recording_of(
         }
         let thread = place.get(&window.victim.tid).copied().unwrap_or(last);
         outliers.push(Outlier {
+            light_stage: false,
             number,
             time: start.wall_at(window.expected),
             monotonic_ns: window.expected,

@@ -9,6 +9,10 @@
  * their wakers and the wakers of these ran on, waited for or were woken from in the last
  * second. Of other CPUs only the last switch is kept; it is written once the CPU matters.
  * System calls, page faults, signals and kernel stacks are only those of watched threads.
+ *
+ * In the light stage, only the programs for the scheduler's events are attached. They record the
+ * switches and wake-ups of watched threads, with the system call in which a thread sleeps, and all
+ * switches of a CPU for which a watched thread waits.
  */
 #include "jobs.h"
 
@@ -38,6 +42,7 @@ enum {
 	FAULT_END,
 	SLEEP_UNTIL,
 	FUTEX_OWNER,
+	SLEEP,
 };
 
 /* Indexes in Vector::NAMED; larger ones are `ipi`. */
@@ -52,9 +57,10 @@ const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
-/* An entry for a system call that does not exist: set while only forks, execs and exits
- * are recorded. */
-enum { SHUT = CALLS - 1 };
+/* An entry for a system call that does not exist: set in the light stage. */
+enum { LIGHT = CALLS - 1 };
+/* The smallest size of a kernel stack on the known processors. */
+enum { STACK_BYTES = 16 << 10 };
 
 struct task {
 	char comm[16];
@@ -141,7 +147,7 @@ struct {
 	MAP_TYPE(value, u64);
 } learning SEC(".maps");
 
-/* System calls that are release waits, at which no stack is recorded; and SHUT. */
+/* System calls that are release waits, at which no stack is recorded; and LIGHT. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, CALLS);
@@ -168,6 +174,7 @@ struct {
 struct place {
 	u64 until;		/* events are recorded until then */
 	u64 kept;		/* `last` is not written yet */
+	u64 full;		/* the state of the CPU is that of a full stage */
 	struct record last;	/* a switch */
 };
 
@@ -184,6 +191,7 @@ const volatile u64 matters_ns = 1000000000;
 struct cpu {
 	u32 interrupts;
 	u32 softirq_task;	/* pid + 1 */
+	u64 here;		/* a place on the current stack */
 	u64 stack[FRAMES];
 };
 
@@ -310,9 +318,9 @@ INLINE void list(u32 sequence)
 		*(volatile u64 *)entry = (number + 1) << 32 | sequence;
 }
 
-INLINE int shut(void)
+INLINE int is_light(void)
 {
-	u32 place = SHUT, *is = bpf_map_lookup_elem(&release_calls, &place);
+	u32 place = LIGHT, *is = bpf_map_lookup_elem(&release_calls, &place);
 
 	return is && *is;
 }
@@ -321,7 +329,7 @@ INLINE int is_release(u32 number)
 {
 	u32 *is = bpf_map_lookup_elem(&release_calls, &number);
 
-	return is && *is && number != SHUT;
+	return is && *is && number != LIGHT;
 }
 
 /* Writes the switch that was kept while the CPU did not matter. */
@@ -443,6 +451,19 @@ INLINE u32 call_of(struct task_struct *task)
 	return ~0;
 }
 
+/* Reads the first two arguments of a system call. */
+INLINE void read_arguments(void *regs, u64 *one, u64 *two)
+{
+	*one = *two = 0;
+	if (HAS(pt_regs___x86, orig_ax)) {
+		*one = ((struct pt_regs___x86 *)regs)->di;
+		*two = ((struct pt_regs___x86 *)regs)->si;
+	} else if (HAS(pt_regs___arm64, syscallno)) {
+		*one = ((struct pt_regs___arm64 *)regs)->orig_x0;
+		*two = ((struct pt_regs___arm64 *)regs)->regs[1];
+	}
+}
+
 /* Writes where a watched thread blocks in the kernel, in several records. */
 static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
 {
@@ -472,6 +493,91 @@ static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
 	return 0;
 }
 
+INLINE void fill_switch(struct record *record, const struct task_struct *prev,
+			const struct task_struct *next, u32 state)
+{
+	record->of_switch.prev_pid = prev->pid;
+	record->of_switch.prev_prio = prev->prio;
+	record->of_switch.prev_state = state;
+	record->of_switch.next_pid = next->pid;
+	record->of_switch.next_prio = next->prio;
+	bpf_probe_read_kernel(record->of_switch.prev_comm, 16, prev->comm);
+	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
+}
+
+/* Lists the system call, with its arguments, in which a watched thread begins to sleep. The
+ * number is ~0 if it sleeps outside of system calls, in a page fault. */
+INLINE void put_sleeping(struct task_struct *prev, u64 now)
+{
+	u32 sequence, call = call_of(prev);
+	void *regs = bpf_task_pt_regs(prev);
+	struct record *record = begin(SLEEP, &sequence);
+
+	if (!record)
+		return;
+	record->time = now;
+	record->other.pid = prev->pid;
+	record->other.number = call;
+	read_arguments(regs, &record->other.one, &record->other.two);
+	end(record, sequence);
+	list(sequence);
+}
+
+/* Returns whether a watched thread ends a part of its work: by a sleep, or by giving up the rest
+ * of its SCHED_DEADLINE runtime in sched_yield(2). */
+INLINE int ends_work(struct task_struct *prev, u32 state)
+{
+	u32 yield = HAS(pt_regs___x86, orig_ax) ? 24 : 124;
+
+	return state & 3 || (!state && prev->prio < 0 && call_of(prev) == yield);
+}
+
+INLINE int switching_light(u64 *arguments)
+{
+	struct task_struct *prev = (struct task_struct *)arguments[1];
+	struct task_struct *next = (struct task_struct *)arguments[2];
+	u32 own = bpf_get_smp_processor_id(), sequence, state;
+	struct place *place = bpf_map_lookup_elem(&places, &own);
+	int left = is_watched(prev->pid), came = is_watched(next->pid);
+	struct record *record;
+	u64 now;
+
+	if (!place)
+		return 0;
+	if (UNLIKELY(place->full)) {
+		struct cpu *cpu = this_cpu();
+
+		/* The state of the CPU is unknown from here on. */
+		place->full = place->kept = place->until = 0;
+		if (cpu)
+			cpu->interrupts = cpu->softirq_task = 0;
+	}
+	if (!left && !came && !place->until)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!left && !came && place->until < now) {
+		place->until = 0;
+		return 0;
+	}
+	state = state_of(prev, arguments[0]);
+	if (left && ends_work(prev, state))
+		put_sleeping(prev, now);
+	record = reserve(SWITCH, &sequence);
+	if (!record)
+		return 0;
+	record->time = now;
+	fill_switch(record, prev, next, state);
+	end(record, sequence);
+	if (left || came)
+		list(sequence);
+	/* An idle CPU has no thread that waits for it. */
+	if (!next->pid)
+		place->until = 0;
+	else if (left && !state)
+		place->until = now + matters_ns;
+	return 0;
+}
+
 SEC("tp_btf/sched_switch")
 int switching(u64 *arguments)
 {
@@ -480,44 +586,38 @@ int switching(u64 *arguments)
 	u32 state, prev_pid = prev->pid, next_pid = next->pid;
 	u32 sequence = 0;
 	u32 own = bpf_get_smp_processor_id();
-	struct place *place = bpf_map_lookup_elem(&places, &own);
-	struct cpu *cpu = this_cpu();
+	struct place *place;
+	struct cpu *cpu;
 	struct record *record;
-	u64 now = bpf_ktime_get_ns();
 	int kept = 0;
+	u64 now;
 
+	if (is_light())
+		return switching_light(arguments);
+	place = bpf_map_lookup_elem(&places, &own);
+	cpu = this_cpu();
+	now = bpf_ktime_get_ns();
 	/* No interrupt is active here, even if its end was not seen. */
 	if (cpu)
 		cpu->interrupts = 0;
-	if (shut()) {
-		/* The state of the CPU is unknown from here on. */
-		if (cpu)
-			cpu->softirq_task = 0;
-		if (place && place->until)
-			place->until = place->kept = 0;
-		return 0;
-	}
 	state = state_of(prev, arguments[0]);
 	if (is_concerned(prev_pid) || is_concerned(next_pid))
 		touch(own, now);
 	if (!place)
 		return 0;
+	place->full = 1;
+	if (is_watched(prev_pid) && ends_work(prev, state))
+		put_sleeping(prev, now);
 	if (place->until > now) {
 		record = begin(SWITCH, &sequence);
 	} else {
 		record = &place->last;
-		record->time = now;
 		kept = 1;
 	}
 	if (!record)
 		return 0;
-	record->of_switch.prev_pid = prev_pid;
-	record->of_switch.prev_prio = prev->prio;
-	record->of_switch.prev_state = state;
-	record->of_switch.next_pid = next_pid;
-	record->of_switch.next_prio = next->prio;
-	bpf_probe_read_kernel(record->of_switch.prev_comm, 16, prev->comm);
-	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
+	record->time = now;
+	fill_switch(record, prev, next, state);
 	if (kept) {
 		place->kept = 1;
 		return 0;
@@ -536,17 +636,57 @@ int switching(u64 *arguments)
 	return 0;
 }
 
+/* Returns whether the current thread itself does this, and not an interrupt or softirq on top of
+ * it. These have stacks of their own. `context` lies on the current stack. */
+INLINE int is_on_task_stack(u64 *context)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	/* The verifier allows arithmetic only with a copy. An interrupt in between makes the result
+	 * false, which claims nothing. */
+	*(volatile u64 *)&cpu->here = (u64)context;
+	return *(volatile u64 *)&cpu->here - (u64)((struct task_struct___stack *)task)->stack <
+	       STACK_BYTES;
+}
+
+INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread)
+{
+	u32 sequence, pid = bpf_get_current_pid_tgid();
+	struct record *record = reserve(WAKING, &sequence);
+
+	if (!record)
+		return 0;
+	/* Which of the two is unknown. */
+	record->flags = by_thread ? 0 : FLAG_HARDIRQ | FLAG_SOFTIRQ;
+	record->other.pid = pid;
+	record->other.number = on;
+	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
+	record->other.two = 0;
+	bpf_probe_read_kernel(record->other.text, 16, task->comm);
+	end(record, sequence);
+	return sequence;
+}
+
 SEC("tp_btf/sched_waking")
 int waking(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
-	u64 now = bpf_ktime_get_ns();
 	int watched_one = is_watched(pid);
 	u32 sequence;
+	u64 now;
 
-	if (shut())
+	if (is_light()) {
+		if (!watched_one)
+			return 0;
+		touch(on, bpf_ktime_get_ns());
+		list(put_light_waking(task, on, is_on_task_stack(arguments)));
 		return 0;
+	}
+	now = bpf_ktime_get_ns();
 	note_waker(pid, by);
 	if (is_concerned(pid)) {
 		touch(bpf_get_smp_processor_id(), now);
@@ -589,7 +729,7 @@ int exiting(u64 *arguments)
 
 	if (is_watched(task->pid))
 		list(put_task(PROCESS_EXIT, task, 0, 0));
-	else if (matters() || is_concerned(task->pid))
+	else if (!is_light() && (matters() || is_concerned(task->pid)))
 		put_task(PROCESS_EXIT, task, 0, 0);
 	return 0;
 }
@@ -599,8 +739,13 @@ int migrating(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	if (shut())
+	if (is_light()) {
+		if (!is_watched(task->pid))
+			return 0;
+		touch(arguments[1], bpf_ktime_get_ns());
+		put_task(MIGRATE, task, cpu_of(task), arguments[1]);
 		return 0;
+	}
 	if (is_concerned(task->pid)) {
 		touch(bpf_get_smp_processor_id(), bpf_ktime_get_ns());
 		touch(arguments[1], bpf_ktime_get_ns());
@@ -617,7 +762,7 @@ int inheriting(u64 *arguments)
 	struct task_struct *donor = (struct task_struct *)arguments[1];
 	int priority = ((struct task_struct___exit *)task)->normal_prio;
 
-	if (shut() || (!matters() && !is_concerned(task->pid)))
+	if (is_light() ? !is_watched(task->pid) : !matters() && !is_concerned(task->pid))
 		return 0;
 	if (donor && donor->prio < priority)
 		priority = donor->prio;
@@ -628,7 +773,7 @@ int inheriting(u64 *arguments)
 /* Lists a record of a system call if it may begin or end a job. */
 INLINE void list_call(u32 pid, u32 number, u32 sequence)
 {
-	if (!shut() && (is_release(number) || has_bit(&learning, pid)))
+	if (is_release(number) || has_bit(&learning, pid))
 		list(sequence);
 }
 
@@ -680,7 +825,7 @@ int calling(u64 *arguments)
 	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
 	u32 pid = bpf_get_current_pid_tgid();
 	u32 nanosleep = ~0, clock_nanosleep = ~0, futex = ~0, number = arguments[1];
-	u64 one = 0, two = 0, three = 0;
+	u64 one, two, three = 0;
 
 	if (head)
 		head->calls++;
@@ -688,14 +833,11 @@ int calling(u64 *arguments)
 		return 0;
 	if (head)
 		head->watched_calls++;
+	read_arguments(regs, &one, &two);
 	if (HAS(pt_regs___x86, orig_ax)) {
-		one = ((struct pt_regs___x86 *)regs)->di;
-		two = ((struct pt_regs___x86 *)regs)->si;
 		three = ((struct pt_regs___third *)regs)->dx;
 		nanosleep = 35, futex = 202, clock_nanosleep = 230;
 	} else if (HAS(pt_regs___arm64, syscallno)) {
-		one = ((struct pt_regs___arm64 *)regs)->orig_x0;
-		two = ((struct pt_regs___arm64 *)regs)->regs[1];
 		three = ((struct pt_regs___arm64 *)regs)->regs[2];
 		nanosleep = 101, futex = 98, clock_nanosleep = 115;
 	}
@@ -746,7 +888,7 @@ int faulting_in_call(u64 *arguments)
 SEC("perf_event")
 int fault_ends(struct bpf_perf_event_data *context)
 {
-	if (is_watched(bpf_get_current_pid_tgid()) && !shut())
+	if (is_watched(bpf_get_current_pid_tgid()))
 		put(FAULT_END, 0, context->addr, 0);
 	return 0;
 }
@@ -769,8 +911,6 @@ int irq_handler_begins(u64 *arguments)
 	struct cpu *cpu = this_cpu();
 	struct record *record;
 
-	if (shut())
-		return 0;
 	if (cpu)
 		cpu->interrupts++;
 	if (!matters())
@@ -792,8 +932,6 @@ int irq_handler_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (shut())
-		return 0;
 	if (matters())
 		put(IRQ_EXIT, arguments[0], arguments[2], 0);
 	if (cpu && cpu->interrupts)
@@ -806,8 +944,6 @@ int softirq_begins(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (shut())
-		return 0;
 	if (cpu)
 		cpu->softirq_task = (u32)bpf_get_current_pid_tgid() + 1;
 	if (matters())
@@ -820,8 +956,6 @@ int softirq_ends(u64 *arguments)
 {
 	struct cpu *cpu = this_cpu();
 
-	if (shut())
-		return 0;
 	if (matters())
 		put(SOFTIRQ_EXIT, arguments[0], 0, 0);
 	/* On PREEMPT_RT another thread's softirq may have begun meanwhile. */
@@ -836,8 +970,6 @@ int softirq_ends(u64 *arguments)
 	{                                                                                    \
 		struct cpu *cpu = this_cpu();                                                \
 											     \
-		if (shut())                                                                  \
-			return 0;                                                            \
 		if (cpu)                                                                     \
 			cpu->interrupts++;                                                   \
 		if (matters())                                                               \
@@ -850,8 +982,6 @@ int softirq_ends(u64 *arguments)
 	{                                                                                    \
 		struct cpu *cpu = this_cpu();                                                \
 											     \
-		if (shut())                                                                  \
-			return 0;                                                            \
 		if (matters())                                                               \
 			put(VECTOR_EXIT, number, 0, 0);                                      \
 		if (cpu && cpu->interrupts)                                                  \

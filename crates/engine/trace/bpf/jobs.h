@@ -47,6 +47,10 @@ enum { CLOCK_MONOTONIC = 1, TIMER_ABSTIME = 1 };
 enum { FUTEX_LOCK_PI = 6, FUTEX_LOCK_PI2 = 13, FUTEX_OPERATION = 0x7f };
 enum { FUTEX_TID_MASK = 0x3fffffff };
 
+struct task_struct___stack {
+	void *stack;
+} __attribute__((preserve_access_index));
+
 /* include/linux/interrupt.h */
 struct irqaction {
 	const char *name;

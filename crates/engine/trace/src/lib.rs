@@ -60,7 +60,7 @@ pub use flight::{
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
-pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
+pub use jobs::{CallCost, Descent, JobAsk, JobRecorder, Stage};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
 use punctual_trace::{
-    CallCost, Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks, ScoutEvent,
+    CallCost, Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks, ScoutEvent, Stage,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -45,7 +45,7 @@ fn events(recorder: &mut JobRecorder) -> Vec<TraceEvent> {
     read.into_iter()
         .filter_map(|one| match one {
             ScoutEvent::Event(event) => Some(event),
-            ScoutEvent::Gap { .. } => None,
+            ScoutEvent::Gap { .. } | ScoutEvent::Stage { .. } => None,
         })
         .collect()
 }
@@ -83,7 +83,7 @@ fn watched_threads_waits_have_stacks() {
             .all(|event| event.pid == tid || event.kind.is_about(tid))
     );
     // The other thread of this process makes system calls that must not be recorded.
-    let cut = recorder.slice(from, to);
+    let cut = recorder.slice(from, to, Stage::Full);
     assert_eq!(cut.lost, 0);
     let stacks = cut.events.iter().filter(|event| event.pid == tid);
     let stacks = stacks.filter(
@@ -130,7 +130,7 @@ fn release_wait_takes_no_stack() {
     let seen = events(&mut recorder);
     let other = |event: &&TraceEvent| matches!(event.kind, EventKind::SysEnter { id, .. } if id != libc_nanosleep());
     assert_eq!(seen.iter().find(other), None);
-    let cut = recorder.slice(from, to);
+    let cut = recorder.slice(from, to, Stage::Full);
     // The records used to analyse a job contain these calls.
     assert!(cut.events.iter().any(|event| other(&event)));
     let stack = |event: &&TraceEvent| matches!(event.kind, EventKind::KernelStack { .. });
@@ -154,7 +154,7 @@ fn ends_of_sleeps_and_faults_are_recorded() {
     let addresses = block.as_ptr_range();
     let is_inside =
         |address: u64| (addresses.start as u64..addresses.end as u64).contains(&address);
-    let cut = recorder.slice(from, now());
+    let cut = recorder.slice(from, now(), Stage::Full);
     let own: Vec<&TraceEvent> = (cut.events.iter())
         .filter(|event| event.pid == tid)
         .collect();
@@ -188,7 +188,7 @@ fn ends_of_sleeps_and_faults_are_recorded() {
 }
 
 #[test]
-fn only_forks_and_ends_recorded_between_windows() {
+fn light_stage_records_sleeps_not_calls() {
     let Some(mut recorder) = recorder() else {
         return;
     };
@@ -205,28 +205,96 @@ fn only_forks_and_ends_recorded_between_windows() {
         }
     };
     sleeps();
-    recorder.open(false).unwrap();
+    recorder.enter(Stage::Light).unwrap();
     let taken = recorder.taken(cost);
     assert!(taken > Nanos::ZERO);
     assert!(!events(&mut recorder).is_empty());
-    let shut = now();
+    let light = now();
     sleeps();
     Command::new("true").status().unwrap();
     assert_eq!(recorder.taken(cost), taken, "a system call is counted");
     let seen = events(&mut recorder);
-    let end = |event: &TraceEvent| matches!(event.kind, EventKind::ProcessExit { .. });
-    assert!(seen.iter().all(end), "{seen:?}");
+    let asleep = |event: &&TraceEvent| {
+        event.pid == tid
+            && matches!(event.kind, EventKind::SleepsIn { id, .. } if id == libc_nanosleep())
+    };
+    assert!(seen.iter().filter(asleep).count() >= SLEEPS, "{seen:?}");
+    // The sleep is listed just before its switch.
+    for (sleep, switch) in seen.iter().zip(&seen[1..]).filter(|(one, _)| asleep(one)) {
+        assert!(
+            matches!(switch.kind, EventKind::Switch { .. }),
+            "{switch:?}"
+        );
+        assert_eq!((sleep.time, sleep.pid), (switch.time, switch.pid));
+    }
+    let woken = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid);
+    assert!(seen.iter().filter(woken).count() >= SLEEPS, "{seen:?}");
     assert!(!recorder.descents().is_empty());
+    let cut = recorder.slice(light, now(), Stage::Light);
+    let only_full = |event: &&TraceEvent| {
+        event.time > light
+            && matches!(
+                event.kind,
+                EventKind::SysEnter { .. }
+                    | EventKind::SysExit { .. }
+                    | EventKind::SoftirqEntry { .. }
+                    | EventKind::VectorEntry { .. }
+            )
+    };
+    assert_eq!(cut.events.iter().find(only_full), None);
     let opened = now();
-    recorder.open(true).unwrap();
+    recorder.enter(Stage::Full).unwrap();
     sleeps();
+    let to = now();
+    assert_eq!(recorder.stage_of(opened, to), Stage::Light);
+    assert_eq!(recorder.stage_of(to, to), Stage::Full);
     let again = events(&mut recorder);
     let returns = |event: &&TraceEvent| matches!(event.kind, EventKind::SysExit { .. });
     assert!(again.iter().filter(returns).count() >= SLEEPS, "{again:?}");
-    // The state of a CPU while recording is off must not be derived from earlier events.
-    let cut = recorder.slice(shut, now());
+    // The state of a CPU in the light stage must not be derived from its events.
+    let cut = recorder.slice(light, now(), Stage::Full);
     assert_eq!(cut.lost, 0);
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
+}
+
+/// A pipe's reader is woken by another thread, and a sleeper by its timer's interrupt.
+#[test]
+fn light_stage_distinguishes_threads_and_interrupts() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    recorder.enter(Stage::Light).unwrap();
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let waker = std::thread::spawn(move || {
+        for turn in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(2));
+            send.send(turn).unwrap();
+        }
+        own_tid()
+    });
+    while receive.recv().is_ok() {}
+    let waker = waker.join().unwrap();
+    let by_threads = events(&mut recorder);
+    for _ in 0..SLEEPS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let by_timer = events(&mut recorder);
+    let interrupt = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ;
+    let woken = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid);
+    let of_waker = by_threads
+        .iter()
+        .filter(woken)
+        .filter(|event| event.pid == waker);
+    let (from_thread, others): (Vec<_>, Vec<_>) =
+        of_waker.partition(|event| event.flags & interrupt == 0);
+    assert!(from_thread.len() > SLEEPS / 2, "{by_threads:?}");
+    assert!(others.len() < SLEEPS / 4, "{others:?}");
+    let timers: Vec<_> = by_timer.iter().filter(woken).collect();
+    // With PREEMPT_RT, ordinary threads are woken from a thread that handles softirqs.
+    let from_interrupt = timers.iter().filter(|event| event.flags & interrupt != 0);
+    assert!(from_interrupt.count() > 0, "{timers:?}");
 }
 
 #[test]
@@ -355,7 +423,7 @@ fn irrelevant_cpus_are_not_recorded() {
         for _ in 0..100 {
             std::thread::sleep(Duration::from_micros(500));
         }
-        let cut = recorder.slice(from, now()).events;
+        let cut = recorder.slice(from, now(), Stage::Full).events;
         let quiet = (count(&cut, own), count(&cut, other));
         // The watched thread now runs on this CPU, so its switches are recorded again.
         on(other);
@@ -364,7 +432,10 @@ fn irrelevant_cpus_are_not_recorded() {
             std::thread::sleep(Duration::from_micros(500));
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        (quiet, count(&recorder.slice(from, now()).events, other))
+        (
+            quiet,
+            count(&recorder.slice(from, now(), Stage::Full).events, other),
+        )
     });
     sched_setaffinity(None, &all).unwrap();
     assert!(quiet.0 >= 100 && last >= 100, "{quiet:?} {last}");

@@ -88,6 +88,8 @@ impl Follower<'_> {
                 let time = (part.from, part.to);
                 let (leaf, rival) = match part.current {
                     None => (Leaf::Unknown, None),
+                    // An interrupt may have used the CPU.
+                    Some(task) if task.is_idle() && self.tracks.is_light() => (Leaf::Unknown, None),
                     Some(task) if task.is_idle() || task.pid == last => (Leaf::NotScheduled, None),
                     Some(task) => {
                         let prio = self.tracks.priority(task.pid, part.from);
@@ -117,7 +119,7 @@ impl Follower<'_> {
                 self.go((span.from, span.to), path);
                 path.pop();
             }
-            Some(By::Thread(_)) | None => self.push_leaf(span, path, Leaf::Asleep),
+            Some(By::Thread(_) | By::Unrecorded) | None => self.push_leaf(span, path, Leaf::Asleep),
         }
     }
 

@@ -2,25 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use punctual_model::{Comm, EventKind, KernelPriority, Nanos, SignedNanos, TraceEvent};
+use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
 use super::release::{Call, CallKind, Waits};
 use super::seen::{Job, JobSeen};
+use super::thread_state::{CallNumbers, Stages, State, Step};
 
 /// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
 pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
-
-/// Numbers of some system calls on the recorded machine. On 32-bit architectures, some calls have
-/// two numbers.
-#[derive(Clone, Debug, Default)]
-pub struct CallNumbers {
-    /// Numbers of restart_syscall(2).
-    pub restart: Vec<i64>,
-    /// Numbers of futex(2).
-    pub futex: Vec<i64>,
-    /// Numbers of sched_yield(2), which ends a job of SCHED_DEADLINE.
-    pub sched_yield: Vec<i64>,
-}
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
 /// waits. The events must be in ascending order of time.
@@ -29,6 +18,7 @@ pub struct JobFinder {
     numbers: CallNumbers,
     /// Events before this time are incomplete.
     blind: Nanos,
+    stages: Stages,
     threads: BTreeMap<u32, Thread>,
 }
 
@@ -43,6 +33,10 @@ struct Thread {
     last_release: Option<Nanos>,
     /// Number of waits elsewhere since then.
     elsewhere: u64,
+    /// Whether a whole full stage has passed since then.
+    seen_in_full: bool,
+    /// End of the last sleep in the release wait.
+    busy_since: Option<Nanos>,
 }
 
 /// Search for the release wait.
@@ -73,72 +67,16 @@ const UNTIL_ACCEPTED: u64 = 5;
 /// Maximum number of earlier release waits that are kept.
 const EARLIER: usize = 4;
 
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    comm: Comm,
-    prio: KernelPriority,
-    /// The current system call, and its entry time.
-    call: Option<(Call, Nanos)>,
-    last_call: Option<Call>,
-    running: Option<Nanos>,
-    ran: Nanos,
-    asleep: Option<Nanos>,
-    /// Time at which the thread gave up the rest of its SCHED_DEADLINE runtime, until the next
-    /// period.
-    yielded: Option<Nanos>,
-    /// Whether the thread has slept in the current call without an event that shows its wake-up.
-    wakeup_missing: bool,
-    open: Option<Open>,
-    /// Time until which the thread wants to sleep in the current call, if known.
-    until: Option<Nanos>,
-    /// Last wake-up of the thread.
-    woken: Option<Nanos>,
-    /// Whether a signal or a debugger has interrupted the release wait, which will continue.
-    interrupted: bool,
-    /// The stop in the release wait.
-    stop: Option<Stop>,
-}
-
-/// A stop by a signal or a debugger. Until then, the thread was in its release wait.
-#[derive(Clone, Copy, Debug)]
-struct Stop {
-    from: Nanos,
-    ran_before: Nanos,
-    /// Time of the wake-up for the stop.
-    events_from: Nanos,
-}
-
-/// A job in progress.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    release: Nanos,
-    ran_before: Nanos,
-    events_from: Nanos,
-    /// Whether the thread has not left its release wait yet.
-    fresh: bool,
-}
-
-/// Result of an event for a thread.
-enum Step {
-    Waited(Option<Call>, Nanos, Nanos),
-    Completed(Open),
-    AtOnce,
-    /// The job was released at an unknown time during a stop of this length.
-    InStop(Nanos),
-    /// The release wait has ended, but no event shows when.
-    ReleaseUnknown,
-}
-
-/// Return values of an interrupted system call that continues later: ERESTARTSYS to
-/// ERESTART_RESTARTBLOCK (`include/linux/errno.h`).
-const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
-
 impl JobFinder {
     /// Creates a finder without any threads.
     pub const fn new(numbers: CallNumbers) -> Self {
         Self {
             numbers,
             blind: Nanos::ZERO,
+            stages: Stages {
+                light: false,
+                both: false,
+            },
             threads: BTreeMap::new(),
         }
     }
@@ -156,7 +94,15 @@ impl JobFinder {
             EventKind::Waking { task, .. } | EventKind::ProcessExit { task } => (task.pid, None),
             EventKind::SysEnter { .. }
             | EventKind::SysExit { .. }
-            | EventKind::SleepUntil { .. } => (event.pid, None),
+            | EventKind::SleepUntil { .. }
+                if self.stages.light =>
+            {
+                return Vec::new();
+            }
+            EventKind::SysEnter { .. }
+            | EventKind::SysExit { .. }
+            | EventKind::SleepUntil { .. }
+            | EventKind::SleepsIn { .. } => (event.pid, None),
             _ => return Vec::new(),
         };
         // Wake-ups up to this time may be missing, so the sleep before a missing wake-up would look
@@ -174,41 +120,59 @@ impl JobFinder {
     }
 
     fn take_of(&mut self, tid: u32, event: &TraceEvent, kind: KindOf<'_>) -> Vec<Job> {
-        let numbers = &self.numbers;
+        let (numbers, stages) = (&self.numbers, self.stages);
         let thread = self
             .threads
             .entry(tid)
             .or_insert_with(|| Thread::new(event.time));
         let waits = thread.seen.waits.count;
-        let mut jobs: Vec<Job> = thread.step(tid, event, numbers).into_iter().collect();
+        let mut jobs: Vec<Job> = thread
+            .step(tid, event, numbers, stages)
+            .into_iter()
+            .collect();
         if let Some(learning) = &mut thread.learning {
             learning.keep(event);
         }
-        if thread.seen.waits.count > waits && thread.search_ends(event.time) {
-            jobs.extend(thread.learnt(tid, numbers, kind));
+        if thread.seen.waits.count > waits && thread.search_ends(event.time, stages) {
+            jobs.extend(thread.learnt(tid, numbers, stages, kind));
         }
         jobs
+    }
+
+    /// Changes the stage at this time. In the light stage, the sleeps show the system calls.
+    pub fn enter(&mut self, light: bool, at: Nanos) {
+        if light == self.stages.light {
+            return;
+        }
+        self.stages = Stages { light, both: true };
+        for thread in self.threads.values_mut() {
+            thread.change_stage(light, at);
+        }
+    }
+
+    /// In the light stage, returns whether the current job of a thread began before this time, or
+    /// whether a thread seems to have stopped using its release wait. The full stage shows which it
+    /// is.
+    pub fn needs_full_stage(&self, before: Nanos) -> bool {
+        self.threads.values().any(|thread| {
+            let is_long = (thread.state.open).is_some_and(|open| open.release < before);
+            let searches = thread.seen.release.is_some() && thread.learning.is_some();
+            (is_long || searches) && !thread.seen_in_full
+        })
     }
 
     /// Marks events up to this time as lost. Waits and jobs that began earlier have no length, and
     /// the remaining events up to this time are ignored.
     pub fn blind_until(&mut self, time: Nanos) {
         self.blind = self.blind.max(time);
-        self.interrupt(|_| true);
+        self.interrupt();
     }
 
-    /// Records that the analysis has been paused since `end`. Jobs that began before the pause are
-    /// incomplete; jobs that began during it are not counted.
-    pub fn pause_since(&mut self, end: Nanos) {
-        self.interrupt(|release| release < end);
-    }
-
-    /// Ends all jobs in progress. `counts` returns whether a job with this release time counts as
-    /// incomplete.
-    fn interrupt(&mut self, counts: impl Fn(Nanos) -> bool) {
+    /// Ends all jobs in progress.
+    fn interrupt(&mut self) {
         for thread in self.threads.values_mut() {
-            let open = thread.state.open;
-            thread.seen.incomplete += u64::from(open.is_some_and(|open| counts(open.release)));
+            thread.seen.incomplete += u64::from(thread.state.open.is_some());
+            thread.busy_since = None;
             thread.seen.waits.interrupt();
             let State {
                 comm, prio, ran, ..
@@ -248,10 +212,10 @@ impl JobFinder {
 
     /// Chooses the release wait of the remaining threads. Returns the jobs of these threads.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
-        let numbers = &self.numbers;
+        let (numbers, stages) = (&self.numbers, self.stages);
         let threads = self.threads.iter_mut();
         let learning = threads.filter(|(_, thread)| thread.seen.release.is_none());
-        let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, kind));
+        let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, stages, kind));
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
             thread.seen.incomplete += u64::from(thread.state.open.take().is_some());
@@ -296,7 +260,7 @@ impl Thread {
     /// Begins a search for another release wait if the thread seems to have stopped using its
     /// current one, as in a program that sleeps during its start and then waits for a timer.
     /// Returns whether a search has enough waits.
-    fn search_ends(&mut self, now: Nanos) -> bool {
+    fn search_ends(&mut self, now: Nanos, stages: Stages) -> bool {
         let is_over = |learning: &Learning| learning.is_over(now);
         let (Some(release), Some(since)) = (self.seen.release, self.last_release) else {
             return self.learning.as_ref().is_some_and(is_over);
@@ -309,9 +273,14 @@ impl Thread {
         let long = UNUSED.0.max(periods);
         let unused = now.saturating_sub(since).0;
         match &self.learning {
-            Some(learning) => unused / UNTIL_ACCEPTED >= long && is_over(learning),
+            Some(learning) => {
+                // In the light stage, a release wait without a sleep is not seen.
+                let is_sure = !stages.both || self.seen_in_full;
+                unused / UNTIL_ACCEPTED >= long && is_sure && is_over(learning)
+            }
             None => {
                 if unused >= long && self.elsewhere >= ELSEWHERE {
+                    self.seen_in_full = false;
                     self.learning = Some(Learning {
                         dropped_since: Some(since),
                         ..Learning::new(now)
@@ -324,7 +293,13 @@ impl Thread {
 
     /// Chooses the release wait and replays the kept events. If no wait qualifies, the search
     /// continues.
-    fn learnt(&mut self, tid: u32, numbers: &CallNumbers, kind: KindOf<'_>) -> Vec<Job> {
+    fn learnt(
+        &mut self,
+        tid: u32,
+        numbers: &CallNumbers,
+        stages: Stages,
+        kind: KindOf<'_>,
+    ) -> Vec<Job> {
         let Some(learning) = self.learning.take() else {
             return Vec::new();
         };
@@ -345,28 +320,80 @@ impl Thread {
         self.state = State::default();
         let events = learning.events.iter();
         let jobs = events
-            .filter_map(|event| self.step(tid, event, numbers))
+            .filter_map(|event| self.step(tid, event, numbers, stages))
             .collect();
         self.seen.waits = waits;
         jobs
     }
 
-    fn step(&mut self, tid: u32, event: &TraceEvent, numbers: &CallNumbers) -> Option<Job> {
+    /// Changes the stage. A job in progress may then be several jobs.
+    fn change_stage(&mut self, light: bool, at: Nanos) {
+        let state = &mut self.state;
+        if light {
+            self.seen_in_full = true;
+            // The thread does not wait for its jobs, so the light stage cannot show their ends.
+            if let Some(open) = state.open.take_if(|open| open.at_once) {
+                self.note_busy(open.release, at);
+            }
+        } else if state.asleep.is_none() {
+            (state.call, state.entry_missing) = (None, true);
+        }
+        let state = &mut self.state;
+        state.wakeup_missing = false;
+        if let Some(open) = &mut state.open {
+            open.light = true;
+            open.fresh &= state.asleep.is_some() || light;
+        }
+        // The kept events would be replayed in a single stage.
+        if let Some(learning) = &mut self.learning
+            && let Some(first) = learning.events.front().map(|first| first.time)
+        {
+            learning.dropped_since.get_or_insert(first);
+            learning.events.clear();
+        }
+    }
+
+    /// Notes that the thread was busy with several jobs from its last wait until now.
+    fn note_busy(&mut self, release: Nanos, now: Nanos) {
+        self.seen.incomplete += 1;
+        let since = self.busy_since.unwrap_or(release);
+        let length = now.saturating_sub(since);
+        if self.seen.busy.is_none_or(|(_, longest)| length > longest) {
+            self.seen.busy = Some((since, length));
+        }
+    }
+
+    fn step(
+        &mut self,
+        tid: u32,
+        event: &TraceEvent,
+        numbers: &CallNumbers,
+        stages: Stages,
+    ) -> Option<Job> {
         let release = self.seen.release.map(|found| found.call);
         if let EventKind::ProcessExit { .. } = event.kind {
             self.seen.incomplete += u64::from(self.state.open.take().is_some());
             return None;
         }
-        let step = self.state.step(tid, event, release, numbers);
+        let before = self.state.open;
+        let step = self.state.step(tid, event, release, (numbers, stages));
         self.last_release.get_or_insert(event.time);
-        if matches!(event.kind, EventKind::SysEnter { .. }) && self.state.is_in(release) {
+        let enters = matches!(
+            event.kind,
+            EventKind::SysEnter { .. } | EventKind::SleepsIn { .. }
+        );
+        if enters && self.state.is_in(release) {
             (self.last_release, self.elsewhere) = (Some(event.time), 0);
+            self.seen_in_full = false;
             self.learning = None;
         }
         match step? {
             Step::Waited(call, from, to) => {
                 self.seen.waits.add(call, from, to);
                 self.elsewhere += u64::from(call != release);
+                if call == release {
+                    (self.busy_since, self.seen_in_full) = (Some(to), false);
+                }
                 if let Some(learning) = &mut self.learning {
                     learning.waits.add(call, from, to);
                 }
@@ -376,6 +403,11 @@ impl Thread {
                 self.seen.at_once += 1;
                 self.seen.while_stopped += 1;
                 self.seen.longest_stop = self.seen.longest_stop.max(length);
+            }
+            Step::Several => {
+                self.seen.at_once += 1;
+                let release = before.map_or(event.time, |open| open.release);
+                self.note_busy(release, event.time);
             }
             Step::ReleaseUnknown => self.seen.incomplete += 1,
             Step::Completed(open) => {
@@ -430,166 +462,10 @@ impl Learning {
     }
 }
 
-impl State {
-    fn ran_until(&self, now: Nanos) -> Nanos {
-        let open = self
-            .running
-            .map_or(Nanos::ZERO, |since| now.saturating_sub(since));
-        self.ran + open
-    }
-
-    fn is_in(&self, release: Option<Call>) -> bool {
-        release.is_some() && self.call.map(|(call, _)| call) == release
-    }
-
-    /// Handles the end of a wait. If it was the release wait, a job begins.
-    fn wakes(&mut self, since: Nanos, now: Nanos, release: Option<Call>) -> Step {
-        if self.is_in(release) {
-            self.open = Some(Open {
-                release: now,
-                ran_before: self.ran,
-                events_from: now,
-                fresh: true,
-            });
-        }
-        Step::Waited(self.call.map(|(call, _)| call), since, now)
-    }
-
-    /// Begins a job that was released without a wait at `since`. If the thread was stopped in its
-    /// release wait until then, the job may have been due during the stop.
-    fn begins_at_once(&mut self, since: Nanos, stop: Option<Stop>) -> Option<Step> {
-        let due = stop.zip(self.until);
-        if let Some((stop, due)) =
-            due.filter(|(stop, due)| (stop.events_from..=since).contains(due))
-        {
-            self.open = Some(Open {
-                release: due,
-                ran_before: stop.ran_before,
-                events_from: stop.events_from,
-                fresh: false,
-            });
-            return None;
-        }
-        self.open = Some(Open {
-            release: since,
-            ran_before: self.ran_until(since),
-            events_from: since,
-            fresh: false,
-        });
-        Some(stop.map_or(Step::AtOnce, |stop| {
-            Step::InStop(since.saturating_sub(stop.from))
-        }))
-    }
-
-    fn step(
-        &mut self,
-        tid: u32,
-        event: &TraceEvent,
-        release: Option<Call>,
-        numbers: &CallNumbers,
-    ) -> Option<Step> {
-        let now = event.time;
-        match &event.kind {
-            EventKind::SysEnter { id, args } => {
-                let mask = if numbers.futex.contains(id) { !7 } else { !0 };
-                let again = numbers.restart.contains(id);
-                let call = if again {
-                    self.last_call?
-                } else {
-                    Call {
-                        id: *id,
-                        argument: args[0] & mask,
-                    }
-                };
-                self.call = Some((call, now));
-                self.last_call = Some(call);
-                self.wakeup_missing = false;
-                if !again {
-                    self.until = None;
-                }
-                if !self.is_in(release) {
-                    (self.interrupted, self.stop) = (false, None);
-                }
-                (!again && self.is_in(release)).then(|| self.open.take().map(Step::Completed))?
-            }
-            EventKind::SysExit { ret, .. } => {
-                let here = self.is_in(release);
-                let entered = self.call.take();
-                if RESTARTS.contains(ret) {
-                    // A signal is not a release.
-                    self.open.take_if(|open| here && open.fresh);
-                    self.interrupted = here && self.open.is_none();
-                    return None;
-                }
-                self.interrupted = false;
-                let stop = self.stop.take().filter(|_| here);
-                // The switch back to the thread may be missing as well.
-                let wakeup_missing = std::mem::take(&mut self.wakeup_missing)
-                    | self.asleep.take().is_some()
-                    | self.yielded.take().is_some();
-                if let Some(open) = &mut self.open {
-                    open.fresh = false;
-                } else if here && wakeup_missing {
-                    return Some(Step::ReleaseUnknown);
-                } else if let Some((_, since)) = entered.filter(|_| here) {
-                    return self.begins_at_once(since, stop);
-                }
-                None
-            }
-            EventKind::SleepUntil { until } => {
-                if self.call.is_some() {
-                    self.until = Some(*until);
-                }
-                None
-            }
-            EventKind::Switch {
-                prev, prev_state, ..
-            } if prev.pid == tid => {
-                (self.comm, self.prio) = (prev.comm, prev.prio);
-                self.ran = self.ran_until(now);
-                self.running = None;
-                let yields = self
-                    .call
-                    .is_some_and(|(call, _)| numbers.sched_yield.contains(&call.id));
-                if yields && prev_state.is_runnable() && prev.prio.0 < 0 {
-                    self.yielded = Some(now);
-                }
-                if prev_state.is_stopped() || prev_state.is_traced() {
-                    if self.interrupted && self.stop.is_none() {
-                        self.stop = Some(Stop {
-                            from: now,
-                            ran_before: self.ran,
-                            events_from: self.woken.unwrap_or(now),
-                        });
-                    }
-                } else if !prev_state.is_runnable() {
-                    self.asleep = Some(now);
-                    // The job was not due at the end of the stop.
-                    self.stop = None;
-                    // The thread checked its condition and continued to wait.
-                    let here = self.is_in(release);
-                    self.open.take_if(|open| here && open.fresh);
-                }
-                None
-            }
-            EventKind::Switch { next, .. } => {
-                (self.comm, self.prio) = (next.comm, next.prio);
-                self.running = Some(now);
-                self.wakeup_missing |= self.asleep.take().is_some();
-                // No event shows when the next period began, so the job begins here.
-                let since = self.yielded.take()?;
-                Some(self.wakes(since, now, release))
-            }
-            EventKind::Waking { .. } => {
-                let since = self.asleep.take()?;
-                self.woken = Some(now);
-                Some(self.wakes(since, now, release))
-            }
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 #[path = "finder_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "stage_tests.rs"]
+mod stage_tests;

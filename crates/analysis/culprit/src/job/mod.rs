@@ -14,6 +14,7 @@ mod release;
 mod seen;
 mod split;
 mod thread_activity;
+mod thread_state;
 mod tracks;
 mod waker;
 
@@ -22,10 +23,11 @@ use std::collections::BTreeSet;
 
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
-pub use finder::{CallNumbers, JobFinder};
+pub use finder::JobFinder;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 pub use seen::{Job, JobSeen};
 pub use thread_activity::thread_activity;
+pub use thread_state::CallNumbers;
 
 use crate::cause_span::CauseSpan;
 use split::Split;

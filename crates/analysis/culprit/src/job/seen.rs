@@ -56,6 +56,9 @@ pub struct JobSeen {
     pub longest_stop: Nanos,
     /// Number of jobs without an observed release or end.
     pub incomplete: u64,
+    /// Longest time in which the thread was busy with several jobs that the light stage could not
+    /// tell apart, with its beginning.
+    pub busy: Option<(Nanos, Nanos)>,
     pub(super) waits: Waits,
     /// CPU time of each job.
     pub execution: Histogram,

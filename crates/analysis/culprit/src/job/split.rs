@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_model::cause::{
     Cause, Detail, Leaf, Limit, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
 };
-use punctual_model::{KernelPriority, Nanos, Task, Text, Window, stack_of};
+use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::chain;
 use super::pi_locks::FUTEX_OPERATION;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
 use crate::cause_span::CauseSpan;
-use crate::events::{SWITCH, SYS_ENTER};
+use crate::events::{FAULT, IRQ, SOFTIRQ, SWITCH, SYS_ENTER, VECTORS};
 use crate::judge::by_real_time_limit;
 
 /// Maximum duration of an idle exit. If an idle CPU takes longer to run a waiting thread, there is
@@ -152,6 +152,9 @@ impl<'a> Split<'a> {
 
     fn own(&self, at: Nanos) -> Cause {
         let tid = self.window.victim.tid;
+        if self.is_light() {
+            return Cause::not_recorded(Missing::OnCpu, &[SYS_ENTER, FAULT, IRQ]);
+        }
         match self.tracks.call_at(tid, at) {
             Some(Some((id, _))) => Cause::new(Source::SystemCall(self.name_of(id))),
             _ if !self.window.has(SYS_ENTER) => {
@@ -164,7 +167,9 @@ impl<'a> Split<'a> {
     /// Returns the call and the object that the thread waits for at a given time.
     fn object(&self, at: Nanos) -> Detail {
         let tid = self.window.victim.tid;
-        let call = self.tracks.call_at(tid, at).flatten();
+        let shown = self.tracks.call_of_sleep(tid, at);
+        let shown = shown.filter(|_| self.is_light());
+        let call = shown.unwrap_or_else(|| self.tracks.call_at(tid, at).flatten());
         let stack = self.tracks.stack(tid, at);
         Detail::WaitsIn {
             call: call.map(|(id, _)| self.name_of(id)),
@@ -189,6 +194,10 @@ impl<'a> Split<'a> {
             };
             self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
         }
+    }
+
+    const fn is_light(&self) -> bool {
+        self.window.light_stage.is_some()
     }
 
     fn name_of(&self, id: i64) -> Text {
@@ -236,6 +245,17 @@ impl<'a> Split<'a> {
         (from, length): (Nanos, Nanos),
         own: KernelPriority,
     ) -> (Cause, Option<u32>) {
+        // An interrupt may have used the CPU.
+        if self.is_light() {
+            let idle = Name {
+                pid: None,
+                comm: Comm::new(b"idle CPU"),
+            };
+            return (
+                Cause::not_recorded(Missing::HandlerOn(idle), &[IRQ, VECTORS, SOFTIRQ]),
+                None,
+            );
+        }
         if length <= IDLE_EXIT {
             return (Cause::new(Source::IdleExit(cpu)), None);
         }
@@ -252,8 +272,14 @@ impl<'a> Split<'a> {
 
     fn asleep(&mut self, span: Span, wake: Option<usize>) {
         let tid = self.window.victim.tid;
-        let call = self.tracks.call_at(tid, span.from).flatten();
-        let in_fault = self.tracks.slept_in_fault(tid, span.from);
+        let shown = self.tracks.call_of_sleep(tid, span.from);
+        let (call, in_fault) = match shown.filter(|_| self.is_light()) {
+            Some(call) => (call, call.is_none()),
+            None => (
+                self.tracks.call_at(tid, span.from).flatten(),
+                self.tracks.slept_in_fault(tid, span.from),
+            ),
+        };
         let name = call.map(|(id, _)| self.name_of(id));
         let object = || self.object(span.from);
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
@@ -263,6 +289,10 @@ impl<'a> Split<'a> {
             By::Timer => {
                 let timer = wake.signal.map_or(Source::OwnSleep, Source::TimerSignal);
                 Cause::new(timer).with(object())
+            }
+            By::Unrecorded => {
+                let events = [IRQ, VECTORS, SOFTIRQ];
+                Cause::not_recorded(Missing::WokenBy, &events).with(object())
             }
             By::Device(device) if in_fault => {
                 Cause::new(Source::PageFault).with(Detail::PageFrom(device))

@@ -1,13 +1,13 @@
 //! Activity of threads and CPUs in a window, as spans of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Window};
 
 use super::cpu_span::CpuSpan;
 use super::faults::{Fault, Faults};
 use super::pi_locks::{PiLocks, Spin};
-use super::waker::{Wake, completed, waker};
+use super::waker::{Wake, completed, waker, waker_in_light_stage};
 use crate::context::{Context, Threads};
 use crate::events::SYS_ENTER;
 use crate::victim::FAULT_TIME;
@@ -69,6 +69,10 @@ pub(crate) struct Tracks {
     priorities: BTreeMap<u32, Vec<(Nanos, KernelPriority)>>,
     /// Stop signals by receiver: time, signal, sender.
     signals: BTreeMap<u32, Vec<(Nanos, u32, u32)>>,
+    /// In the light stage: the threads whose events are complete.
+    watched: Option<BTreeSet<u32>>,
+    /// Sleeps of each thread, with the system calls.
+    sleeps: BTreeMap<u32, Vec<(Nanos, Option<InCall>)>>,
 }
 
 /// State while the tracks are built.
@@ -78,6 +82,9 @@ struct Open {
     completed: BTreeMap<u32, (Nanos, u32)>,
     /// The thread and the number of a wake-up that was the last event of its CPU.
     just_woken: BTreeMap<u32, (u32, usize)>,
+    /// In the light stage: time since which all switches of a CPU are recorded, because a watched
+    /// thread waits for it.
+    awaited: BTreeMap<u32, Nanos>,
 }
 
 impl Tracks {
@@ -96,6 +103,8 @@ impl Tracks {
             moves: BTreeMap::new(),
             priorities: BTreeMap::new(),
             signals: BTreeMap::new(),
+            watched: (window.light_stage.as_ref()).map(|tids| tids.iter().copied().collect()),
+            sleeps: BTreeMap::new(),
         };
         if let Some(priority) = window.victim.scheduling.map(kernel_priority) {
             tracks.set_priority(window.victim.tid, Nanos::ZERO, priority);
@@ -105,6 +114,7 @@ impl Tracks {
             contexts: BTreeMap::new(),
             completed: BTreeMap::new(),
             just_woken: BTreeMap::new(),
+            awaited: BTreeMap::new(),
         };
         for event in events {
             tracks.on_cpu(event, &mut open);
@@ -133,11 +143,28 @@ impl Tracks {
             .contexts
             .entry(event.cpu)
             .or_insert_with(|| (Nanos::ZERO, Context::before(event, &self.names)));
+        let spans = self.cpus.entry(event.cpu).or_default();
+        // In the light stage, a CPU may have switched unseen until a watched thread waited for it.
+        if self.watched.is_some() && context.current.is_none_or(|task| task.pid != event.pid) {
+            let known = open.awaited.get(&event.cpu).copied().unwrap_or(event.time);
+            let known = known.clamp(*since, event.time);
+            context.current = None;
+            if known > *since {
+                spans.push(CpuSpan::new(*since, known, context));
+            }
+            *since = known;
+            context.current = Some(self.names.task(event.pid));
+        }
         if event.time > *since {
-            let span = CpuSpan::new(*since, event.time, context);
-            self.cpus.entry(event.cpu).or_default().push(span);
+            spans.push(CpuSpan::new(*since, event.time, context));
         }
         *since = event.time;
+        match &event.kind {
+            EventKind::Waking { target_cpu: on, .. } | EventKind::Migrate { dest_cpu: on, .. } => {
+                open.awaited.insert(*on, event.time);
+            }
+            _ => {}
+        }
         // The completion of a disk request wakes threads only in the handler that processes it.
         let begins = match event.kind {
             EventKind::IrqEntry { .. } | EventKind::VectorEntry { .. } => {
@@ -173,6 +200,10 @@ impl Tracks {
                     .entry(tid)
                     .or_default()
                     .push((at, Some((*id, *args))));
+            }
+            EventKind::SleepsIn { id, args } => {
+                let call = (*id >= 0).then_some((*id, *args));
+                self.sleeps.entry(tid).or_default().push((at, call));
             }
             EventKind::SysExit { id, .. } => {
                 let calls = self.calls.entry(tid).or_default();
@@ -268,7 +299,10 @@ impl Tracks {
         let Some((_, context)) = open.contexts.get(&event.cpu) else {
             return;
         };
-        let by = waker(event, context, open.completed.get(&event.cpu).copied());
+        let by = match &self.watched {
+            Some(_) => waker_in_light_stage(event),
+            None => waker(event, context, open.completed.get(&event.cpu).copied()),
+        };
         let number = self.wakes.len();
         self.wakes.push(Wake {
             at: event.time,
@@ -305,7 +339,8 @@ impl Tracks {
 
     /// Ends the current phase of a thread and begins another.
     fn change(&mut self, open: &mut Open, tid: u32, at: Nanos, phase: Phase) {
-        if tid == 0 {
+        let is_known = |all: &BTreeSet<u32>| all.contains(&tid);
+        if tid == 0 || !self.watched.as_ref().is_none_or(is_known) {
             return;
         }
         let (from, before) = open
@@ -320,6 +355,11 @@ impl Tracks {
             };
             self.threads.entry(tid).or_default().push(span);
         }
+    }
+
+    /// Returns whether the events are those of the light stage.
+    pub(crate) const fn is_light(&self) -> bool {
+        self.watched.is_some()
     }
 
     /// Returns the spans of a thread between two times, without gaps.
@@ -386,6 +426,15 @@ impl Tracks {
             // Before the first entry, the thread is in user space.
             None => Some(None),
         }
+    }
+
+    /// Returns the system call in which a thread went to sleep at a given time: `Some(None)` if it
+    /// was in no call, and the outer `None` if no event shows it.
+    pub(crate) fn call_of_sleep(&self, tid: u32, at: Nanos) -> Option<Option<InCall>> {
+        let sleeps = self.sleeps.get(&tid)?;
+        let first = sleeps.partition_point(|(from, _)| *from < at);
+        let (from, call) = sleeps.get(first)?;
+        (*from == at).then_some(*call)
     }
 
     /// Returns when a thread enters and leaves system calls between two times.

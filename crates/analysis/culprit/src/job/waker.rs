@@ -24,6 +24,8 @@ pub(crate) enum By {
     Thread(u32),
     Timer,
     Device(Device),
+    /// An interrupt or softirq in the light stage, which does not record them.
+    Unrecorded,
 }
 
 /// Returns the source of a `sched_waking` event, based on the state of its CPU. `completed`: the
@@ -73,6 +75,16 @@ fn in_handler(handler: &Handler) -> By {
             irq: *irq,
             name: name.clone(),
         }),
+    }
+}
+
+/// Returns the source of a `sched_waking` event in the light stage. Its flags distinguish threads
+/// from interrupts.
+pub(crate) const fn waker_in_light_stage(event: &TraceEvent) -> By {
+    if event.pid == 0 || event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ) {
+        By::Unrecorded
+    } else {
+        By::Thread(event.pid)
     }
 }
 

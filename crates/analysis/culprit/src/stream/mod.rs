@@ -512,6 +512,7 @@ impl LateReactions {
             lost: 0,
             left_out: 0,
             missing_events: Vec::new(),
+            light_stage: None,
             clock_error: Nanos::ZERO,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),

@@ -80,6 +80,7 @@ impl Stream {
                 lost: 0,
                 left_out: 0,
                 missing_events: vec!["preemptirq:irq_disable".to_owned()],
+                light_stage: None,
                 clock_error: Nanos(50),
                 symbols: [
                     (0xa1, "hrtimer_wakeup".to_owned()),

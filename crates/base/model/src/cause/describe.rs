@@ -252,6 +252,10 @@ impl fmt::Display for Missing {
             Self::WakeUp => f.write_str("the wake-up"),
             Self::Own => f.write_str("the thread itself, a page fault or an untraced gap"),
             Self::InterruptOrGap => f.write_str("an interrupt, or an untraced gap"),
+            Self::WokenBy => f.write_str("a timer, a device or a peer on this machine"),
+            Self::OnCpu => f.write_str(
+                "the thread on its CPU: its own code, system calls, page faults or interrupts",
+            ),
             Self::HandlerOn(thread) => write!(f, "{thread}, or a handler that interrupted it"),
         }
     }

@@ -345,6 +345,10 @@ pub enum Missing {
     InterruptOrGap,
     /// Whether this thread ran or a handler that interrupted it.
     HandlerOn(Name),
+    /// The interrupt or softirq that ended a wait.
+    WokenBy,
+    /// Activity of the thread on its CPU, in the light stage of `explain --pid`.
+    OnCpu,
 }
 
 /// Details of how the source took the time.

@@ -370,6 +370,15 @@ event_kinds! { names =>
     FutexOwner { futex: u64, owner: u32 }
     says format!("futex {futex:#x} belongs to thread {owner}");
 
+    /// A thread begins to sleep in this system call, as its registers show. Written by BPF programs
+    /// just before the switch from the thread. `id` is -1 if it sleeps outside of system calls, in a
+    /// page fault.
+    SleepsIn { id: i64, args: [u64; 2] }
+    says match *id {
+        -1 => "sleeps outside of system calls".to_owned(),
+        id => format!("sleeps in {}", names.call(id)),
+    };
+
     /// `block:block_rq_issue`: a request goes to the device `dev`, in the kernel's internal form
     /// (major << 20 | minor).
     BlockIssue { dev: u32, sector: u64 }

@@ -94,7 +94,10 @@ fn fork_of_redis_is_named() {
         return;
     };
     let _load = Running(load);
-    let line = format!("explain --pid {} -q --budget 300us -D 30s", redis.pid);
+    let line = format!(
+        "explain --pid {} -q --detail full --budget 300us -D 30s",
+        redis.pid
+    );
     let watching = place.spawn(&line);
     wait_for_the_watch(&place);
     std::thread::sleep(Duration::from_millis(500));

@@ -101,7 +101,7 @@ fn requested_event_is_shown_for_jobs() {
     for how in ["", "--no-bpf"] {
         let event = format!("raw_syscalls:sys_enter/common_pid == {pid}/");
         let mut command = place.command(&format!(
-            "explain --pid {pid} -q --budget 1us --release wait4 -D 700ms {how}"
+            "explain --pid {pid} -q --detail full --budget 1us --release wait4 -D 700ms {how}"
         ));
         let output = command.args(["--event", &event]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));

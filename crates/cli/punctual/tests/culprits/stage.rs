@@ -115,6 +115,7 @@ impl Stage {
             lost: cut.lost,
             left_out: 0,
             missing_events: self.flight.missing(),
+            light_stage: None,
             clock_error: self.flight.clock().error,
             symbols: Default::default(),
             calls: Default::default(),

@@ -150,6 +150,7 @@ fn distort(value: &mut Value, dice: &mut Dice) {
 
 fn outlier(number: u64) -> Outlier {
     Outlier {
+        light_stage: false,
         number,
         time: jiff::Timestamp::UNIX_EPOCH,
         monotonic_ns: Nanos(86_400_000_005_000),
@@ -194,6 +195,7 @@ fn window() -> Window {
         lost: 3,
         left_out: 0,
         missing_events: vec![HOSTILE.to_owned()],
+        light_stage: None,
         clock_error: Nanos(40),
         symbols: [(u64::MAX, HOSTILE.to_owned())].into(),
         calls: [(-1, HOSTILE.to_owned())].into(),

@@ -72,6 +72,7 @@ fn window(expected: u64, actual: u64, events: Vec<TraceEvent>) -> Window {
         lost: 0,
         left_out: 0,
         missing_events: Vec::new(),
+        light_stage: None,
         clock_error: Nanos::ZERO,
         symbols: BTreeMap::from([(0xffff_0010, "hrtimer_wakeup".to_owned())]),
         calls: BTreeMap::new(),
@@ -339,6 +340,7 @@ fn outlier(number: u64, window: &mut Window) -> Outlier {
     let mut blame = testing::blame(shares.collect());
     blame.victim = window.victim.clone();
     Outlier {
+        light_stage: false,
         number,
         time: jiff::Timestamp::UNIX_EPOCH,
         monotonic_ns: window.expected,

@@ -52,7 +52,11 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             },
             figures::thread_label(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
-            outlier.blame.culprit(),
+            if outlier.light_stage {
+                format!("{} (light stage)", outlier.blame.culprit())
+            } else {
+                outlier.blame.culprit()
+            },
         ])
     });
     let table = Table::new(columns, rows.collect()).at_most(WORST);

@@ -12,6 +12,9 @@ use crate::figures;
 /// Maximum number of threads with a note of each kind.
 const NOTED: usize = 3;
 
+/// A thread that does not sleep in its release wait for this time is saturated.
+const SATURATED: Nanos = Nanos::from_secs(1);
+
 /// Maximum number of threads on a terminal.
 const THREADS: usize = 40;
 
@@ -51,10 +54,20 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         .outliers
         .iter()
         .max_by_key(|outlier| outlier.latency_ns);
-    let why = largest.map_or_else(
+    let mut why = largest.map_or_else(
         || "The cause is unknown: none of these jobs was explained.".to_owned(),
         |largest| format!("The longest: {}", largest.blame.sentence()),
     );
+    let in_full = (explanation.outliers.iter()).filter(|outlier| !outlier.light_stage);
+    if largest.is_some_and(|largest| largest.light_stage) {
+        why.push_str(" It was seen in the light stage.");
+        if let Some(full) = in_full.max_by_key(|outlier| outlier.latency_ns) {
+            why = format!(
+                "{why} The longest in the full stage: {}",
+                full.blame.sentence()
+            );
+        }
+    }
     Some(format!(
         "{} of {all} took longer than {budget}. {why}",
         grouped(over)
@@ -64,7 +77,8 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
 /// Returns for how much of the run jobs were watched, or `None` if they were watched for the whole
 /// run.
 fn part_of_time(recording: &Recording, jobs: &Jobs) -> Option<String> {
-    let part = watched(recording, jobs.windows.as_ref()?);
+    let windows = jobs.windows.as_ref().filter(|one| !one.light_between)?;
+    let part = watched(recording, windows);
     (part < ALL).then(|| percent(part))
 }
 
@@ -179,6 +193,11 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
             .filter_map(|one| not_counted(recording, one))
             .take(NOTED),
     );
+    notes.extend(
+        (jobs.threads.iter())
+            .filter_map(|one| busy(recording, one))
+            .take(NOTED),
+    );
     let threads = jobs.threads.iter();
     notes.extend(
         threads
@@ -286,6 +305,19 @@ fn reserved(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     ))
 }
 
+/// Returns the longest time in which a thread did not wait for a job.
+fn busy(recording: &Recording, one: &ThreadJobs) -> Option<String> {
+    (one.busy_ns >= SATURATED).then(|| {
+        format!(
+            "{}: busy without pause since {}: {}; saturated. Its release wait returned without a \
+             sleep, so its jobs in this time are not counted. --detail full counts them",
+            title(recording, one),
+            one.busy_since_ns,
+            one.busy_ns
+        )
+    })
+}
+
 fn windows(recording: &Recording, windows: &JobWindows) -> String {
     let (taken, limit) = (percent(windows.taken), percent(windows.limit));
     let calls = format!(
@@ -293,6 +325,16 @@ fn windows(recording: &Recording, windows: &JobWindows) -> String {
         windows.call_ns, windows.other_call_ns
     );
     let part = watched(recording, windows);
+    if windows.light_between {
+        return format!(
+            "all jobs were counted. System calls, page faults and interrupts were recorded only in \
+             {}, {} of the time, which used {taken} of a CPU (limit: {limit}; {calls}); the causes of \
+             other jobs are partly unknown, and several jobs without a wait between them count as \
+             one. --detail full records everything, at a higher cost",
+            punctual_model::counted(windows.count, "window", "windows"),
+            percent(part),
+        );
+    }
     if part >= ALL {
         return format!(
             "jobs were watched for the whole time, which used {taken} of a CPU (limit: {limit}; \
@@ -470,6 +512,7 @@ mod tests {
                     watched_ns: Nanos::from_secs(2),
                     call_ns: Nanos(280),
                     other_call_ns: Nanos(150),
+                    light_between: false,
                 }),
                 threads: vec![ThreadJobs {
                     jobs: 5_000,
@@ -480,6 +523,34 @@ mod tests {
             ..Explanation::default()
         });
         recording
+    }
+
+    #[test]
+    fn light_stage_counts_all_jobs() {
+        let mut recording = watched_in_part();
+        let jobs = recording
+            .explanation
+            .as_mut()
+            .unwrap()
+            .jobs
+            .as_mut()
+            .unwrap();
+        jobs.windows.as_mut().unwrap().light_between = true;
+        let thread = &mut jobs.threads[0];
+        thread.busy_since_ns = Nanos::from_secs(2);
+        thread.busy_ns = Nanos::from_secs(7);
+        let jobs = jobs.clone();
+        let answer = sentence(&recording).unwrap();
+        let start = "None of 5,000 jobs took longer than 1.00 ms";
+        assert!(answer.starts_with(start), "{answer}");
+        let notes = notes(&recording, &jobs).join("\n");
+        for part in [
+            "all jobs were counted",
+            "in 12 windows, 20.0% of the time",
+            "busy without pause since 2.00 s: 7.00 s; saturated",
+        ] {
+            assert!(notes.contains(part), "{part}: {notes}");
+        }
     }
 
     #[test]

@@ -49,10 +49,18 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             "{count} in the middle were not stored"
         )));
     }
+    let mut answer = vec![Block::text(outlier.blame.sentence())];
+    if outlier.light_stage {
+        answer.push(Block::faint(
+            "seen in the light stage: system calls, page faults and interrupts were not recorded. The \
+             time of interrupts is part of the time of the threads that they interrupted. This may be \
+             several jobs without a wait between them",
+        ));
+    }
     Document {
         sections: vec![
             Section::titled(title, vec![Block::text(thread)]),
-            Section::new(vec![Block::text(outlier.blame.sentence())]),
+            Section::new(answer),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(activity(timeline)),
             Section::new(stacks_of(timeline)),

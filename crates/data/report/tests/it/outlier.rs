@@ -84,6 +84,7 @@ fn told() -> (Recording, OutlierTimeline) {
         .map(|one| Share::new(one.cause.clone(), one.length(), 1));
     let mut recording = testing::recording(2, 5);
     let outlier = Outlier {
+        light_stage: false,
         number: 3,
         time: recording.started,
         monotonic_ns: Nanos(DUE),
@@ -109,6 +110,7 @@ fn told() -> (Recording, OutlierTimeline) {
         lost: 0,
         left_out: 0,
         missing_events: Vec::new(),
+        light_stage: None,
         clock_error: Nanos(50),
         symbols: Default::default(),
         calls: Default::default(),

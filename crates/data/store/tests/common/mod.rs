@@ -113,6 +113,7 @@ pub(crate) fn samples(count: u64) -> Vec<Sample> {
 /// Returns an explained outlier.
 pub(crate) fn outlier(number: u64) -> Outlier {
     Outlier {
+        light_stage: false,
         number,
         time: jiff::Timestamp::UNIX_EPOCH,
         monotonic_ns: Nanos(5_000),
@@ -154,6 +155,7 @@ pub(crate) fn window(events: u64) -> Window {
         lost: 3,
         left_out: 0,
         missing_events: vec!["nmi:nmi_handler".to_owned()],
+        light_stage: None,
         clock_error: Nanos(40),
         symbols: [(u64::MAX, "last".to_owned())].into(),
         calls: [(-1, "none".to_owned())].into(),

@@ -40,7 +40,9 @@ impl Names {
                     }
                 }
             }
-            if let EventKind::SysEnter { id, .. } | EventKind::SysExit { id, .. } = event.kind
+            if let EventKind::SysEnter { id, .. }
+            | EventKind::SysExit { id, .. }
+            | EventKind::SleepsIn { id, .. } = event.kind
                 && let Some(name) = system_call_name(id)
             {
                 calls.entry(id).or_insert_with(|| name.to_owned());

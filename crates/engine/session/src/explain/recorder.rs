@@ -1,11 +1,12 @@
 //! The recorder of events: the kernel's tracer, or our BPF programs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_model::Nanos;
+use punctual_model::{Nanos, TraceEvent};
 use punctual_trace::{
-    ClockMap, Description, Flight, Followed, JobRecorder, StopHandle, TraceError, TraceSlice,
-    WatchError,
+    ClockMap, Description, Flight, Followed, JobRecorder, Stage, StopHandle, TraceError,
+    TraceSlice, WatchError,
 };
 
 /// The recorder of events.
@@ -68,15 +69,35 @@ impl Recorder {
     ) -> TraceSlice {
         match self {
             Self::Tracer(flight) => flight.slice_for(tid, cpu, from, to),
-            Self::Programs(programs) => programs.slice(from, to),
+            Self::Programs(programs) => programs.slice(from, to, programs.stage_of(from, to)),
         }
     }
 
-    pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
+    /// Returns the events of all CPUs. `stage` is that of the job.
+    pub(super) fn cut_all(&mut self, from: Nanos, to: Nanos, stage: Stage) -> TraceSlice {
         match self {
             Self::Tracer(flight) => flight.slice_all(from, to),
-            Self::Programs(programs) => programs.slice(from, to),
+            Self::Programs(programs) => programs.slice(from, to, stage),
         }
+    }
+
+    /// Returns the stage of an interval. The tracer records everything all the time.
+    pub(super) fn stage_of(&self, from: Nanos, to: Nanos) -> Stage {
+        match self {
+            Self::Tracer(_) => Stage::Full,
+            Self::Programs(programs) => programs.stage_of(from, to),
+        }
+    }
+
+    /// Returns the watched threads among these; BPF programs only.
+    pub(super) fn watched_of(&self, events: &[TraceEvent]) -> Vec<u32> {
+        let Self::Programs(programs) = self else {
+            return Vec::new();
+        };
+        let tasks = events.iter().flat_map(|event| event.kind.tasks());
+        let tids: BTreeSet<u32> = tasks.flatten().map(|task| task.pid).collect();
+        let watched = programs.watched().iter().copied();
+        watched.filter(|tid| tids.contains(tid)).collect()
     }
 
     pub(super) fn recorded(&self) -> Vec<String> {
@@ -86,10 +107,10 @@ impl Recorder {
         }
     }
 
-    pub(super) fn missing(&self) -> Vec<String> {
+    pub(super) fn missing(&self, stage: Stage) -> Vec<String> {
         match self {
             Self::Tracer(flight) => flight.missing(),
-            Self::Programs(programs) => programs.missing(),
+            Self::Programs(programs) => programs.missing(stage),
         }
     }
 

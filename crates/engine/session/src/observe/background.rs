@@ -49,20 +49,6 @@ impl Background {
             promoter.turn();
         }
     }
-
-    /// Sleeps for this long, during which no poll is expected. Must be called by the thread that
-    /// created this.
-    pub(crate) fn pause(&self, pause: Duration) {
-        if let Some(Promoter {
-            thread: Some((pauses, _)),
-            ..
-        }) = &self.promoter
-        {
-            // The thread has not ended yet, so the message can be sent.
-            let _ = pauses.send(pause);
-        }
-        std::thread::sleep(pause);
-    }
 }
 
 impl Drop for Background {
@@ -87,9 +73,8 @@ struct Shared {
 /// Thread that checks whether the observing thread runs, until dropped.
 struct Promoter {
     shared: Arc<Shared>,
-    /// The thread that checks, and the channel that tells it about pauses. The thread ends when the
-    /// sender is dropped.
-    thread: Option<(Sender<Duration>, JoinHandle<()>)>,
+    /// The thread that checks. It ends when the sender is dropped.
+    thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Promoter {
@@ -97,7 +82,7 @@ impl Promoter {
     fn begin(of: Tid, to: Policy, patience: Duration) -> Option<Self> {
         let shared = Arc::new(Shared::default());
         let (tell, told) = channel();
-        let (pauses, paused) = channel();
+        let (lives, ends) = channel();
         let theirs = Arc::clone(&shared);
         let thread = ThreadBuilder::new("promoter").spawn(move || {
             // Tested on this thread, where remaining at SCHED_IDLE does no harm.
@@ -105,12 +90,12 @@ impl Promoter {
                 && set_policy(current_tid(), &to).is_ok();
             let _ = tell.send(may);
             if may {
-                theirs.look_after(of, to, patience, &paused);
+                theirs.look_after(of, to, patience, &ends);
             }
         });
         let promoter = Self {
             shared,
-            thread: Some((pauses, thread.ok()?)),
+            thread: Some((lives, thread.ok()?)),
         };
         told.recv().unwrap_or(false).then_some(promoter)
     }
@@ -127,27 +112,18 @@ impl Promoter {
 
 impl Drop for Promoter {
     fn drop(&mut self) {
-        if let Some((pauses, thread)) = self.thread.take() {
-            drop(pauses);
+        if let Some((lives, thread)) = self.thread.take() {
+            drop(lives);
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, paused: &Receiver<Duration>) {
+    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, ends: &Receiver<()>) {
         let mut before = self.turns.load(Ordering::Relaxed);
         let mut steps = [LEAST, to].into_iter();
-        let mut wait = patience;
-        loop {
-            wait = match paused.recv_timeout(wait) {
-                Ok(pause) => {
-                    wait = pause + patience;
-                    continue;
-                }
-                Err(RecvTimeoutError::Timeout) => patience,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
+        while ends.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             let turns = self.turns.load(Ordering::Relaxed);
             if turns != before {
                 steps = [LEAST, to].into_iter();
@@ -203,29 +179,6 @@ mod tests {
         while policy_of(current_tid()).unwrap() != Policy::Idle {
             assert!(begun.elapsed() < Duration::from_secs(20), "not put back");
             background.turn();
-        }
-    }
-
-    #[test]
-    fn a_thread_that_pauses_is_not_promoted() {
-        let pause = 40 * TURN;
-        let background = Background::begin(TURN);
-        if background.promoter.is_none() {
-            punctual_testing::skip!(Right, "not permitted to leave SCHED_IDLE");
-            return;
-        }
-        let paused = Instant::now();
-        // If the thread was promoted before the pause, it is demoted again.
-        background.turn();
-        background.pause(pause);
-        // The pause may have taken longer than requested.
-        let policy = policy_of(current_tid()).unwrap();
-        if paused.elapsed() < pause + TURN {
-            assert_eq!(policy, Policy::Idle);
-        }
-        while policy_of(current_tid()).unwrap() == Policy::Idle {
-            assert!(paused.elapsed() < Duration::from_secs(20), "not promoted");
-            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -10,7 +10,7 @@ use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
     Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitCall,
 };
-use punctual_trace::Followed;
+use punctual_trace::{Followed, Stage};
 
 use super::release::{DESCRIPTORS, Release, ReleaseKind};
 use super::reservations::{Reservations, reserved_by};
@@ -23,9 +23,23 @@ pub struct JobRequest {
     pub budget: Nanos,
     /// Wait that releases the jobs.
     pub release: Release,
-    /// Limits the watched share of time so that watching takes at most this share of one CPU;
-    /// `None` to watch all the time.
-    pub cost: Option<f64>,
+    /// How much of the jobs is recorded.
+    pub detail: JobDetail,
+}
+
+/// How much of the jobs is recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum JobDetail {
+    /// The light stage, and windows of the full stage, which use at most this share of one CPU; by
+    /// default, [`JobDetail::COST`]. Without BPF programs, the full stage, unless a share is given.
+    Windows(Option<f64>),
+    /// The full stage, all the time.
+    Full,
+}
+
+impl JobDetail {
+    /// Default share of one CPU for windows of the full stage.
+    pub const COST: f64 = 0.02;
 }
 
 /// System calls that wait for one of many events.
@@ -45,6 +59,9 @@ const TIMERFD: &str = "anon_inode:[timerfd]";
 
 /// The call that ends a job of SCHED_DEADLINE (sched(7)).
 const YIELD: &str = "sched_yield";
+
+/// A job in progress that takes longer than this and than its budget opens a window.
+const LONG: Nanos = Nanos::from_secs(1);
 
 /// Maximum number of wait calls that are reported.
 const PLACES: usize = 8;
@@ -213,14 +230,17 @@ impl JobWatch {
         self.finder.blind_until(time);
     }
 
-    pub(super) fn pause_since(&mut self, end: Nanos) {
-        self.finder.pause_since(end);
+    pub(super) fn enter(&mut self, stage: Stage, at: Nanos) {
+        self.finder.enter(stage == Stage::Light, at);
     }
 
-    pub(super) fn progress(&self) -> Progress {
+    /// Returns the state of the jobs.
+    pub(super) fn progress(&self, now: Nanos) -> Progress {
+        let long = self.budget.max(LONG);
         Progress {
             learning: self.finder.calls().is_empty(),
             oldest_open: self.finder.oldest_open(),
+            long_job: self.finder.needs_full_stage(now.saturating_sub(long)),
         }
     }
 
@@ -242,7 +262,11 @@ impl JobWatch {
     }
 
     /// Returns the results. `place`: index of a thread in the recording.
-    pub(super) fn jobs(&self, by_observer: u64, place: impl Fn(u32) -> u32) -> Jobs {
+    pub(super) fn jobs(
+        &self,
+        (by_observer, start): (u64, Nanos),
+        place: impl Fn(u32) -> u32,
+    ) -> Jobs {
         let mut threads: BTreeMap<u32, ThreadJobs> = BTreeMap::new();
         for (tid, seen) in self.finder.seen() {
             let thread = place(tid);
@@ -250,7 +274,7 @@ impl JobWatch {
                 thread,
                 ..ThreadJobs::default()
             });
-            self.add(jobs, tid, seen);
+            self.add(jobs, (tid, seen), start);
         }
         Jobs {
             budget_ns: self.budget,
@@ -262,7 +286,7 @@ impl JobWatch {
 
     /// Threads that were created later share an index. The release wait of the first one is used
     /// for all of them.
-    fn add(&self, jobs: &mut ThreadJobs, tid: u32, seen: &JobSeen) {
+    fn add(&self, jobs: &mut ThreadJobs, (tid, seen): (u32, &JobSeen), start: Nanos) {
         let release = seen.release.as_ref();
         if jobs.release.is_none() {
             jobs.release = release.map(|found| self.waits.release(tid, found));
@@ -284,6 +308,11 @@ impl JobWatch {
         jobs.released_while_stopped += seen.while_stopped;
         jobs.longest_stop_ns = jobs.longest_stop_ns.max(seen.longest_stop);
         jobs.incomplete += seen.incomplete;
+        if let Some((since, length)) = seen.busy
+            && length > jobs.busy_ns
+        {
+            (jobs.busy_since_ns, jobs.busy_ns) = (since.saturating_sub(start), length);
+        }
         jobs.waits += seen.waits();
         jobs.execution.merge(&seen.execution);
         self.reservations.add(&mut jobs.reservation, tid);

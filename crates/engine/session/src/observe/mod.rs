@@ -28,7 +28,7 @@ use punctual_model::{
 use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
 use punctual_trace::{
-    CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, TraceError,
+    CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
 };
 
 use crate::collect::{RawOutlier, Snapshot};
@@ -40,20 +40,17 @@ use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use finder::Finder;
-pub use jobs::JobRequest;
+pub use jobs::{JobDetail, JobRequest};
 pub use release::{Release, ReleaseError, ReleaseKind};
 use source::EventSource;
 use warnings::{by_tracer, lost_warnings};
 use watched::Watched;
 use watched_tracks::WatchedTracks;
-use windows::{Step, Taken, Windows};
+use windows::{Taken, Windows};
 
 /// Interval at which the scout is read. It is so short that the events of an outlier still exist
 /// when the outlier is explained.
 const TURN: Duration = Duration::from_millis(20);
-
-/// Maximum pause while nothing is recorded, so that a request to stop takes effect soon.
-const LONG_TURN: Duration = Duration::from_millis(250);
 
 /// Describes the time span of each latency. The last scheduler event in it shows that the thread
 /// begins to run.
@@ -123,18 +120,21 @@ impl ObserveRequest {
     }
 }
 
-/// Returns the windows for watching jobs, if the cost is limited.
+/// Returns the windows of the full stage, unless all the time is in the full stage. Enters the light
+/// stage.
 fn windows_of(
     request: &ObserveRequest,
     explainer: &mut Explainer,
 ) -> Result<Option<Windows>, SessionError> {
-    let limit = request.jobs.as_ref().and_then(|jobs| jobs.cost);
-    let (Some(limit), Some(programs)) = (limit, explainer.programs()) else {
+    let detail = request.jobs.as_ref().map(|jobs| jobs.detail);
+    let (Some(JobDetail::Windows(limit)), Some(programs)) = (detail, explainer.programs()) else {
         return Ok(None);
     };
     let cost = programs.measure_cost()?;
-    let taken = taken(programs, cost);
-    Ok(Some(Windows::new(limit, cost, monotonic(), taken)))
+    programs.enter(Stage::Light)?;
+    explainer.shut_stacks(true);
+    let limit = limit.unwrap_or(JobDetail::COST);
+    Ok(Some(Windows::new(limit, cost, monotonic())))
 }
 
 fn taken(programs: &JobRecorder, cost: CallCost) -> Taken {
@@ -224,6 +224,12 @@ impl<'a> Observation<'a> {
                     self.finder.blind_until(until);
                     continue;
                 }
+                ScoutEvent::Stage { at, stage } => {
+                    if let Some(jobs) = self.finder.jobs() {
+                        jobs.enter(stage, at);
+                    }
+                    continue;
+                }
             };
             let watched = &self.watched;
             let found = self.finder.take(&event, &|tid| watched.has(tid));
@@ -234,12 +240,17 @@ impl<'a> Observation<'a> {
         }
         // Waits without an end have no length, but they are not missed periods.
         self.without_end += self.finder.without_end();
+        if let (Some(windows), Some(programs)) = (&mut self.windows, self.explainer.programs()) {
+            for one in &late {
+                windows.saw(programs.stage_of(one.expected, one.actual));
+            }
+        }
         self.explain(&late, store);
         Ok(())
     }
 
-    /// Opens and closes windows for watching jobs.
-    fn open_or_shut(&mut self) -> Result<(), SessionError> {
+    /// Opens and closes windows of the full stage.
+    fn change_stage(&mut self) -> Result<(), SessionError> {
         let Self {
             windows,
             finder,
@@ -251,28 +262,13 @@ impl<'a> Observation<'a> {
         else {
             return Ok(());
         };
-        let cost = windows.cost();
-        match windows.step(monotonic(), jobs.progress(), || taken(programs, cost)) {
-            Step::Stay => {}
-            Step::Shut => {
-                programs.open(false)?;
-                explainer.shut_stacks(true);
-            }
-            Step::Open { ended } => {
-                jobs.pause_since(ended);
-                programs.open(true)?;
-                explainer.shut_stacks(false);
-            }
+        let (now, cost) = (monotonic(), windows.cost());
+        let step = windows.step(now, jobs.progress(now), || taken(programs, cost));
+        if let Some(stage) = step {
+            programs.enter(stage)?;
+            explainer.shut_stacks(stage == Stage::Light);
         }
         Ok(())
-    }
-
-    /// Returns how long to pause before the next poll; `None` for the usual interval. Between
-    /// windows, nothing is recorded, and each wake-up of this thread would disturb the watched
-    /// threads.
-    fn pause(&self) -> Option<Duration> {
-        let shut = self.windows.as_ref()?.pause(monotonic())?;
-        Some(Duration::from(shut).clamp(TURN, LONG_TURN))
     }
 
     /// Counts a wait or a job. Returns whether it took too long.
@@ -303,7 +299,8 @@ impl<'a> Observation<'a> {
         let Finder::Jobs(watch) = &self.finder else {
             return None;
         };
-        let mut jobs = watch.jobs(self.explainer.by_observer(), |tid| {
+        let by_observer = self.explainer.by_observer();
+        let mut jobs = watch.jobs((by_observer, self.start.monotonic), |tid| {
             self.tracks.track_index(tid)
         });
         // A thread for which there was no event has no release wait either.
@@ -352,10 +349,7 @@ impl Source for Observation<'_> {
     }
 
     fn wait(&mut self, _: &dyn Watcher) {
-        match (self.pause(), &self.background) {
-            (Some(pause), Some(background)) => background.pause(pause),
-            _ => thread::sleep(TURN),
-        }
+        thread::sleep(TURN);
     }
 
     fn poll(
@@ -364,7 +358,7 @@ impl Source for Observation<'_> {
         moment: Moment,
     ) -> Result<Option<Completion>, SessionError> {
         self.read(store)?;
-        self.open_or_shut()?;
+        self.change_stage()?;
         if let Some(background) = &self.background {
             background.turn();
         }

@@ -106,6 +106,7 @@ mod tests {
             release: completion - Nanos::from_millis(response_ms),
             completion,
             ran: Nanos::from_millis(ran_ms),
+            events_from: completion - Nanos::from_millis(response_ms),
         }
     }
 

@@ -6,7 +6,7 @@ use punctual_trace::{
     Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError, Tracefs,
 };
 
-use super::ObserveRequest;
+use super::{JobDetail, ObserveRequest};
 use crate::SessionError;
 use crate::explain::Explainer;
 
@@ -42,11 +42,7 @@ impl EventSource {
                 }
             }
         }
-        if request
-            .jobs
-            .as_ref()
-            .is_some_and(|jobs| jobs.cost.is_some())
-        {
+        if let Some(JobDetail::Windows(Some(_))) = request.jobs.as_ref().map(|jobs| jobs.detail) {
             let why = why.unwrap_or_else(|| {
                 "the events of --events full need the kernel's tracer".to_owned()
             });

@@ -7,6 +7,7 @@ use super::name::Owner;
 use super::ordered::Ordered;
 use super::stream::{Stream, Streamed};
 use crate::clock::{ClockMap, monotonic};
+use crate::jobs::Stage;
 use crate::{TraceError, Tracefs};
 
 /// The events of a scout, with the field of each that contains a thread ID.
@@ -67,6 +68,13 @@ pub enum ScoutEvent {
         from: Nanos,
         /// Time of the first event after the lost events.
         until: Nanos,
+    },
+    /// A job recorder changed its stage.
+    Stage {
+        /// Time of the change.
+        at: Nanos,
+        /// The stage from then on.
+        stage: Stage,
     },
 }
 
@@ -179,6 +187,7 @@ impl ScoutEvent {
         match self {
             Self::Event(event) => event.time,
             Self::Gap { from, .. } => *from,
+            Self::Stage { at, .. } => *at,
         }
     }
 }

@@ -7,7 +7,7 @@ use aya::maps::{Array, MapData};
 use aya::programs::perf_event::SoftwareEvent;
 
 use super::rings::Rings;
-use super::{Followed, JobAsk};
+use super::{Followed, JobAsk, Stage};
 use crate::WatchError;
 use crate::bpf;
 
@@ -23,12 +23,24 @@ const RECORD_BYTES: usize = 64;
 /// A program, its tracepoint, and the name of the recorded event in the model.
 type Program = (&'static str, &'static str, &'static str);
 
-/// Index in `release_calls` of the flag that restricts recording. The programs use the same index,
-/// which is not the number of any system call.
-const SHUT: u32 = 1023;
+/// Index in `release_calls` of the flag of the light stage. The programs use the same index, which
+/// is not the number of any system call.
+const LIGHT: u32 = 1023;
 
 /// Programs that are required to find jobs.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
+
+/// Programs that are attached in the light stage. Their events are rare, or show the jobs.
+const OF_LIGHT_STAGE: [&str; 8] = [
+    "forking",
+    "executing",
+    "exiting",
+    "migrating",
+    "inheriting",
+    "signalled",
+    "waking",
+    "switching",
+];
 
 /// Programs, in the order in which they are attached.
 const PROGRAMS: &[Program] = &[
@@ -101,6 +113,8 @@ pub(super) struct Programs {
     programs: bpf::Programs,
     attached: BTreeSet<&'static str>,
     unseen: BTreeMap<String, String>,
+    /// Programs that could not be attached.
+    absent: BTreeSet<&'static str>,
     pid_limit: u32,
 }
 
@@ -136,6 +150,7 @@ impl Programs {
             programs,
             attached: BTreeSet::new(),
             unseen: BTreeMap::new(),
+            absent: BTreeSet::new(),
             pid_limit,
         };
         let array = |name| all.programs.array(name);
@@ -147,8 +162,11 @@ impl Programs {
                     all.attached.insert(event);
                 }
                 Err(error) if NEEDED.contains(name) => return Err(error),
-                Err(_) if event.is_empty() => {}
+                Err(_) if event.is_empty() => {
+                    all.absent.insert(name);
+                }
                 Err(error) => {
+                    all.absent.insert(name);
                     all.unseen.insert((*event).to_owned(), error.to_string());
                 }
             }
@@ -160,9 +178,10 @@ impl Programs {
         Ok((all, rings, count))
     }
 
-    /// Returns whether the event with this name in the model is recorded.
-    pub(super) fn records(&self, event: &str) -> bool {
-        self.attached.contains(event)
+    /// Returns whether the event with this name in the model is recorded in a stage.
+    pub(super) fn records(&self, event: &str, stage: Stage) -> bool {
+        let is_light = |(name, _, of): &Program| *of == event && OF_LIGHT_STAGE.contains(name);
+        self.attached.contains(event) && (stage == Stage::Full || PROGRAMS.iter().any(is_light))
     }
 
     pub(super) const fn unseen(&self) -> &BTreeMap<String, String> {
@@ -188,41 +207,46 @@ impl Programs {
     }
 
     fn release_calls(&mut self, before: &[i64], calls: &[i64]) -> Result<(), WatchError> {
-        let number = |call: &i64| u32::try_from(*call).unwrap_or(SHUT);
+        let number = |call: &i64| u32::try_from(*call).unwrap_or(LIGHT);
         let mut map: Array<&mut MapData, u32> =
             self.programs.map_mut("release_calls")?.try_into()?;
         let no_longer = before.iter().map(|call| (number(call), 0));
         for (call, is) in no_longer.chain(calls.iter().map(|call| (number(call), 1))) {
-            if call < SHUT {
+            if call < LIGHT {
                 map.set(call, is, 0)?;
             }
         }
         Ok(())
     }
 
-    /// Restricts recording to forks, execs and exits, or lifts the restriction.
-    pub(super) fn shut(&mut self, shut: bool) -> Result<(), WatchError> {
-        let map = self.programs.map_mut("release_calls")?;
-        let mut map: Array<&mut MapData, u32> = map.try_into()?;
-        Ok(map.set(SHUT, u32::from(shut), 0)?)
-    }
-
-    /// Attaches the programs for system calls and for the ends of page faults again, or detaches
-    /// them.
-    pub(super) fn see_calls(&mut self, see: bool) -> Result<(), WatchError> {
-        if see {
+    /// Attaches the programs of the full stage, or detaches them.
+    pub(super) fn enter(&mut self, full: bool) -> Result<(), WatchError> {
+        if full {
+            self.set_light(false)?;
             let _ = self.programs.run_at(FAULT_ENDS, &COUNTED);
         } else {
             self.programs.stop_at(FAULT_ENDS)?;
         }
-        for name in ["calling", "returning"] {
-            if see {
-                self.programs.resume(name)?
+        for (name, ..) in PROGRAMS {
+            if OF_LIGHT_STAGE.contains(name) || self.absent.contains(name) {
+                continue;
+            }
+            if full {
+                self.programs.resume(name)?;
             } else {
-                self.programs.pause(name)?
+                self.programs.pause(name)?;
             }
         }
+        if !full {
+            self.set_light(true)?;
+        }
         Ok(())
+    }
+
+    fn set_light(&mut self, light: bool) -> Result<(), WatchError> {
+        let map = self.programs.map_mut("release_calls")?;
+        let mut map: Array<&mut MapData, u32> = map.try_into()?;
+        Ok(map.set(LIGHT, u32::from(light), 0)?)
     }
 }
 

@@ -11,7 +11,7 @@ mod record;
 mod rings;
 mod tail;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 
@@ -33,6 +33,16 @@ pub struct JobAsk {
     pub pid_max: u32,
 }
 
+/// How much is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Switches and wake-ups of watched threads, and the system calls in which they sleep. This
+    /// attaches no program to system calls, interrupts and page faults.
+    Light,
+    /// All events that explain jobs.
+    Full,
+}
+
 /// A process created by a watched thread, or a program executed by one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Descent {
@@ -50,6 +60,9 @@ pub enum Descent {
 /// Maximum number of processes and programs to remember.
 const DESCENTS: usize = 64;
 
+/// Maximum number of full stages to remember.
+const FULL_STAGES: usize = 64;
+
 /// The running programs and their rings. Dropping this value stops the programs.
 #[derive(Debug)]
 pub struct JobRecorder {
@@ -59,8 +72,10 @@ pub struct JobRecorder {
     translator: Translator,
     followed: Followed,
     ordered: Ordered<ScoutEvent>,
-    /// Events before this time were only partly recorded.
-    opened: Nanos,
+    /// The newest full stages, with their beginning and end.
+    full: VecDeque<(Nanos, Option<Nanos>)>,
+    /// Changes of the stage that have not been read yet.
+    changes: Vec<ScoutEvent>,
     lost: u64,
     descents: Vec<Descent>,
 }
@@ -80,7 +95,8 @@ impl JobRecorder {
             translator: Translator::default(),
             followed: Followed::default(),
             ordered: Ordered::default(),
-            opened: Nanos::ZERO,
+            full: VecDeque::from([(monotonic(), None)]),
+            changes: Vec::new(),
             lost: 0,
             descents: Vec::new(),
         })
@@ -96,23 +112,63 @@ impl JobRecorder {
         Ok(())
     }
 
-    /// Starts or stops the recording of system calls and of the activity of watched threads. Forks
-    /// and exits are always recorded.
+    /// Changes the stage. The programs start in the full stage. Returns once all programs of the
+    /// stage are attached; the stream contains the time of the change.
     ///
     /// # Errors
-    /// Returns an error if the kernel refuses to restart a program, or to change a map.
-    pub fn open(&mut self, open: bool) -> Result<(), WatchError> {
-        // Start and stop both together, because a job would be wrong if only its calls or only its
-        // switches were recorded.
-        if open {
-            self.programs.see_calls(true)?;
-            self.opened = monotonic();
+    /// Returns an error if the kernel refuses to attach a program, or to change a map.
+    pub fn enter(&mut self, stage: Stage) -> Result<(), WatchError> {
+        if stage == self.stage() {
+            return Ok(());
         }
-        self.programs.shut(!open)?;
-        if !open {
-            self.programs.see_calls(false)?;
+        let at = match stage {
+            // The full stage begins after its last program is attached, and ends before the first
+            // is detached.
+            Stage::Full => {
+                self.programs.enter(true)?;
+                let now = monotonic();
+                self.full.push_back((now, None));
+                now
+            }
+            Stage::Light => {
+                let now = monotonic();
+                if let Some((_, until)) = self.full.back_mut() {
+                    *until = Some(now);
+                }
+                self.programs.enter(false)?;
+                now
+            }
+        };
+        if self.full.len() > FULL_STAGES {
+            self.full.pop_front();
         }
+        self.changes.push(ScoutEvent::Stage { at, stage });
         Ok(())
+    }
+
+    fn stage(&self) -> Stage {
+        match self.full.back() {
+            Some((_, None)) => Stage::Full,
+            _ => Stage::Light,
+        }
+    }
+
+    /// Returns the stage of an interval. If only a part of the interval is in the full stage, this
+    /// is the light one.
+    pub fn stage_of(&self, from: Nanos, to: Nanos) -> Stage {
+        let covers = |(since, until): &(Nanos, Option<Nanos>)| {
+            *since <= from && until.is_none_or(|until| to <= until)
+        };
+        if self.full.iter().any(covers) {
+            Stage::Full
+        } else {
+            Stage::Light
+        }
+    }
+
+    /// Returns the watched threads.
+    pub fn watched(&self) -> &[u32] {
+        &self.followed.tids
     }
 
     /// Measures the cost of recording a system call by making a few thousand calls on the calling
@@ -121,9 +177,9 @@ impl JobRecorder {
     /// # Errors
     /// Returns an error if the kernel refuses to restart a program, or to change a map.
     pub fn measure_cost(&mut self) -> Result<CallCost, WatchError> {
-        self.open(false)?;
+        self.enter(Stage::Light)?;
         let alone = cost::of_a_call();
-        self.open(true)?;
+        self.enter(Stage::Full)?;
         let other = cost::of_a_call();
         self.follow(&Followed {
             tids: vec![punctual_rt::current_tid().as_raw().unsigned_abs()],
@@ -149,7 +205,7 @@ impl JobRecorder {
     /// time. Only a later call returns events that are newer than [`HELD_BACK`](crate::HELD_BACK).
     pub fn read(&mut self) -> Vec<ScoutEvent> {
         let now = monotonic();
-        let mut all = Vec::new();
+        let mut all = std::mem::take(&mut self.changes);
         for tail in &mut self.cpus {
             let cpu = tail.cpu;
             let (translator, descents) = (&mut self.translator, &mut self.descents);
@@ -167,20 +223,29 @@ impl JobRecorder {
             }
         }
         // If a gap starts at the time of an event, the gap is sorted after the event.
-        let key = |one: &ScoutEvent| (one.time(), matches!(one, ScoutEvent::Gap { .. }));
+        let key = |one: &ScoutEvent| (one.time(), !matches!(one, ScoutEvent::Event(_)));
         self.ordered.add(all, now, key)
     }
 
-    /// Returns all events of all CPUs in an interval, and the last event of each CPU before it.
-    pub fn slice(&mut self, from: Nanos, to: Nanos) -> TraceSlice {
+    /// Returns the events of all CPUs in an interval, and the last event of each CPU before it. Of
+    /// the light stage, only the events that this stage records for watched threads are returned.
+    pub fn slice(&mut self, from: Nanos, to: Nanos, stage: Stage) -> TraceSlice {
         let mut cut = TraceSlice::default();
+        // Skip the records before a full stage, because they are incomplete: a state that they show
+        // may have ended unnoticed before this time.
+        let complete = match stage {
+            Stage::Full => self.full.iter().rfind(|(since, _)| *since <= to),
+            Stage::Light => None,
+        };
+        let complete = complete.map_or(Nanos::ZERO, |(since, _)| *since);
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
             let mut last_pid = 0;
-            // Skip earlier records, because they are incomplete: a state that they show may have
-            // ended unnoticed before this time.
-            for record in records.iter().filter(|one| one.time() >= self.opened) {
+            for record in records.iter().filter(|one| one.time() >= complete) {
+                if stage == Stage::Light && !record.is_of_light_stage() {
+                    continue;
+                }
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     last_pid = event.pid;
                     cut.events.push(event);
@@ -206,13 +271,14 @@ impl JobRecorder {
 
     /// Returns the recorded events, under their names in [`event_names`].
     pub fn recorded(&self) -> Vec<String> {
-        let named = event_names().filter(|name| self.programs.records(name));
+        let named = event_names().filter(|name| self.programs.records(name, Stage::Full));
         named.map(str::to_owned).collect()
     }
 
-    /// Returns the events that are not recorded, and whose information is therefore missing.
-    pub fn missing(&self) -> Vec<String> {
-        let missing = event_names().filter(|name| !self.programs.records(name));
+    /// Returns the events that are not recorded in a stage, and whose information is therefore
+    /// missing.
+    pub fn missing(&self, stage: Stage) -> Vec<String> {
+        let missing = event_names().filter(|name| !self.programs.records(name, stage));
         missing.map(str::to_owned).collect()
     }
 

@@ -30,6 +30,7 @@ pub(super) const EXEC: u8 = 21;
 const FAULT_END: u8 = 22;
 const SLEEP_UNTIL: u8 = 23;
 const FUTEX_OWNER: u8 = 24;
+const SLEEP: u8 = 25;
 
 /// Number of words in a record.
 pub(super) const WORDS: usize = 8;
@@ -44,6 +45,20 @@ pub(super) struct JobRecord(pub(super) [u64; WORDS]);
 impl JobRecord {
     pub(super) const fn time(&self) -> Nanos {
         Nanos(self.0[0])
+    }
+
+    /// Returns whether the light stage also records this kind.
+    pub(super) fn is_of_light_stage(&self) -> bool {
+        let kinds = [
+            SWITCH,
+            WAKING,
+            MIGRATE,
+            PI_SETPRIO,
+            SIGNAL_GENERATE,
+            PROCESS_EXIT,
+            SLEEP,
+        ];
+        kinds.contains(&self.kind())
     }
 
     pub(super) const fn sequence(&self) -> u32 {
@@ -231,6 +246,10 @@ impl Translator {
                     comm,
                 }
             }
+            SLEEP => EventKind::SleepsIn {
+                id: i64::from(number as i32),
+                args: [one, two],
+            },
             PROCESS_EXIT => EventKind::ProcessExit {
                 task: record.task(),
             },
@@ -311,7 +330,7 @@ mod tests {
                 let record = words(&bytes);
                 let event = Translator::default().event(&record, 0);
                 let is_event =
-                    (SWITCH..STACK).contains(&kind) || (FAULT_END..=FUTEX_OWNER).contains(&kind);
+                    (SWITCH..STACK).contains(&kind) || (FAULT_END..=SLEEP).contains(&kind);
                 assert_eq!(event.is_some(), is_event, "{kind}");
                 assert!(record.frames().1.len() <= FRAMES);
             }

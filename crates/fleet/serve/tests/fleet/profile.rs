@@ -152,6 +152,7 @@ const DUE: Nanos = Nanos(1_000_000);
 /// Returns an outlier caused by a late timer.
 fn outlier(number: u64, latency: Nanos, recording: &Recording) -> Outlier {
     Outlier {
+        light_stage: false,
         number,
         time: recording.started,
         monotonic_ns: DUE,
@@ -178,6 +179,7 @@ fn window(outlier: &Outlier) -> Window {
         lost: 0,
         left_out: 0,
         missing_events: Vec::new(),
+        light_stage: None,
         clock_error: Nanos(50),
         symbols: Default::default(),
         calls: Default::default(),

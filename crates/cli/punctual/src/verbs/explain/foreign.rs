@@ -20,8 +20,8 @@ pub(super) struct Foreign {
     /// Find the late reactions in this trace, - for stdin
     #[arg(long, value_name = "FILE", group = "waits")]
     #[arg(conflicts_with_all = [
-        "recording", "cgroup", "wait", "budget", "release", "cost", "duration", "events", "event", "no_bpf",
-        "label", "quiet",
+        "recording", "cgroup", "wait", "budget", "release", "cost", "detail", "duration", "events",
+        "event", "no_bpf", "label", "quiet",
     ])]
     trace: Option<PathBuf>,
     /// Explain this guest's trace, with --trace of its KVM host

@@ -8,7 +8,7 @@ use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_session::{
-    EventChoice, JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe,
+    EventChoice, JobDetail, JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe,
 };
 
 use super::timelines;
@@ -22,6 +22,15 @@ const BUDGET: Nanos = Nanos::from_millis(1);
 
 /// The default threshold.
 const THRESHOLD: Nanos = Nanos::from_micros(100);
+
+/// When the full stage records jobs.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Windows,
+    Always,
+}
+
+const DETAILS: [(&str, When); 2] = [("windows", When::Windows), ("full", When::Always)];
 
 // Late wake-ups of a running application.
 #[derive(Args)]
@@ -47,11 +56,14 @@ pub(super) struct Application {
     /// A file descriptor can follow, as in epoll:4.
     #[arg(long, value_name = "WAIT[:FD]")]
     release: Option<Release>,
-    /// Use at most this share of a CPU, such as 2%: watch jobs only in time windows
+    /// CPU share for windows that record system calls and interrupts [default: 2%]
     #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_bpf")]
     cost: Option<f64>,
+    /// Record system calls and interrupts: windows, or full for all the time [default: windows]
+    #[arg(long, value_name = "WHEN", value_parser = named(DETAILS.to_vec()))]
+    detail: Option<When>,
     /// Explain waits for a CPU instead of whole jobs
-    #[arg(long, group = "waits", conflicts_with_all = ["budget", "release", "cost"])]
+    #[arg(long, group = "waits", conflicts_with_all = ["budget", "release", "cost", "detail"])]
     wait: bool,
     /// With --wait or --trace: explain each wait longer than this [default with --wait: 100us]
     #[arg(long, value_name = "TIME", requires = "waits")]
@@ -125,6 +137,7 @@ impl Application {
             ("budget", self.budget.is_some()),
             ("release", self.release.is_some()),
             ("cost", self.cost.is_some()),
+            ("detail", self.detail.is_some()),
             ("wait", self.wait),
             ("threshold", self.threshold.is_some()),
             ("duration", self.duration.is_some()),
@@ -143,13 +156,23 @@ impl Application {
     }
 
     pub(super) fn run(self, targets: Targets, json: bool, context: &Context) -> Result<Exit> {
+        if let (Some(When::Always), true) = (self.detail, self.cost.is_some()) {
+            return Err(UsageError(
+                "--cost limits windows, but --detail full records all the time: remove one of them"
+                    .to_owned(),
+            )
+            .into());
+        }
         let request = ObserveRequest {
             targets,
             threshold: self.threshold.unwrap_or(THRESHOLD),
             jobs: (!self.wait).then(|| JobRequest {
                 budget: self.budget.unwrap_or(BUDGET),
                 release: self.release.unwrap_or_default(),
-                cost: self.cost,
+                detail: match self.detail {
+                    Some(When::Always) => JobDetail::Full,
+                    Some(When::Windows) | None => JobDetail::Windows(self.cost),
+                },
             }),
             level: self.events.unwrap_or(Level::Default),
             requested: self.event,
