@@ -433,6 +433,7 @@ impl VirtualCpus {
             lost: 0,
             left_out: 0,
             missing_events: self.missing.iter().cloned().collect(),
+            light_stage: None,
             clock_error: Nanos::ZERO,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),
