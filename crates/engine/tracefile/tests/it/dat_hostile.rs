@@ -96,6 +96,7 @@ fn the_seeds_are_traces() {
             long_bytes,
             version,
             packing,
+            has_kvm: false,
         };
         let page = form.page(1_000, 0, &[(5, form.switch(1, 2)), (9, form.print(2, "x"))]);
         let made = form.file("mono", &[], &[vec![page]]);
