@@ -1,7 +1,9 @@
 //! Segments of a late reaction.
 
-use punctual_model::cause::Cause;
-use punctual_model::{Nanos, Segment};
+use punctual_model::cause::{Cause, Unknown};
+use punctual_model::{EventGap, Nanos, Segment};
+
+use crate::scene::hides_changes;
 
 /// A segment of time that is attributed to one cause.
 #[derive(Clone, Debug)]
@@ -45,4 +47,42 @@ pub(crate) fn merged(stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
         }
     }
     merged
+}
+
+/// Appends the parts of a segment to `parts`. The cause of each part whose events may be missing is
+/// unknown.
+pub(crate) fn without_gaps(segment: CauseSpan, gaps: &[EventGap], parts: &mut Vec<CauseSpan>) {
+    let mut at = segment.from;
+    let mut put = |from: Nanos, to: Nanos, cause: Cause| {
+        if from < to {
+            parts.push(CauseSpan {
+                from,
+                to,
+                cause,
+                ..segment.clone()
+            });
+        }
+    };
+    let unknown = |gap: &EventGap| {
+        let (reason, cpu) = (gap.reason, gap.cpu);
+        Cause::unexplained(Unknown::Gap { reason, cpu })
+    };
+    // The events of the CPU before its last gap were not used.
+    let own = gaps
+        .iter()
+        .filter(|gap| gap.cpu == segment.cpu && hides_changes(gap.reason));
+    if let Some(last) = own.max_by_key(|gap| gap.to) {
+        let to = last.to.min(segment.to);
+        put(at, to, unknown(last));
+        at = at.max(to);
+    }
+    for gap in gaps {
+        let (from, to) = (gap.from.max(at), gap.to.min(segment.to));
+        if from < to {
+            put(at, from, segment.cause.clone());
+            put(from, to, unknown(gap));
+            at = to;
+        }
+    }
+    put(at, segment.to, segment.cause.clone());
 }

@@ -41,6 +41,7 @@ mod ring;
 #[cfg(test)]
 extern crate self as punctual_trace;
 
+mod stage;
 mod steal;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -60,7 +61,7 @@ pub use flight::{
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
-pub use jobs::{CallCost, Descent, JobAsk, JobRecorder, Stage};
+pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
@@ -68,6 +69,7 @@ pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, PageRecord, PageRecords};
+pub use stage::Stage;
 pub use steal::StealRecorder;
 pub use tracefs::Tracefs;
 pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};

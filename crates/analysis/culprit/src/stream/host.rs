@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use punctual_model::cause::{Cause, Source, Unknown};
+use punctual_model::cause::{Cause, Source};
 use punctual_model::{
     Comm, Delay, EventGap, EventKind, Evidence, GapReason, HostSpan, Nanos, Task, TraceEvent,
     Vector, Victim, Window, event_names,
@@ -25,7 +25,7 @@ use super::history::History;
 use super::host_view::HostView;
 use super::missing::{complete, is_half};
 use super::{BEFORE, HELD, THREADS};
-use crate::cause_span::CauseSpan;
+use crate::cause_span::{CauseSpan, without_gaps};
 use crate::scene::hides_changes;
 use crate::walk::walk;
 
@@ -527,41 +527,4 @@ impl Vcpu {
             self.spans.push(Known { span, on });
         }
     }
-}
-
-/// Makes the parts of a stretch unknown whose events may be missing.
-fn without_gaps(stretch: CauseSpan, gaps: &[EventGap], cut: &mut Vec<CauseSpan>) {
-    let mut at = stretch.from;
-    let mut put = |from: Nanos, to: Nanos, cause: Cause| {
-        if from < to {
-            cut.push(CauseSpan {
-                from,
-                to,
-                cause,
-                ..stretch.clone()
-            });
-        }
-    };
-    let unknown = |gap: &EventGap| {
-        let (reason, cpu) = (gap.reason, gap.cpu);
-        Cause::unexplained(Unknown::Gap { reason, cpu })
-    };
-    // The events of the CPU before its last gap were not used.
-    let own = gaps
-        .iter()
-        .filter(|gap| gap.cpu == stretch.cpu && hides_changes(gap.reason));
-    if let Some(last) = own.max_by_key(|gap| gap.to) {
-        let to = last.to.min(stretch.to);
-        put(at, to, unknown(last));
-        at = at.max(to);
-    }
-    for gap in gaps {
-        let (from, to) = (gap.from.max(at), gap.to.min(stretch.to));
-        if from < to {
-            put(at, from, stretch.cause.clone());
-            put(from, to, unknown(gap));
-            at = to;
-        }
-    }
-    put(at, stretch.to, stretch.cause.clone());
 }

@@ -1,5 +1,6 @@
 //! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
+mod contents;
 mod evidence;
 mod kind;
 mod name;

@@ -1,9 +1,8 @@
 //! The trace events, one row for each kind.
 //!
 //! A row contains the fields, a description, and the kernel events that it is decoded from. Each
-//! kernel event is listed with the information that it provides, its fields and its decoder. Other
-//! knowledge about events is at the end of this file. `culprit` ignores events for which it has no
-//! rule.
+//! kernel event is listed with the information that it provides, its fields and its decoder.
+//! `culprit` ignores events for which it has no rule.
 
 use serde::{Deserialize, Serialize};
 
@@ -504,10 +503,10 @@ event_kinds! { names =>
     /// no share in a blame.
     Requested { name: Text, fields: String }
     says if fields.is_empty() {
-name.to_string()
-} else {
-format!("{name} {fields}")
-};
+        name.to_string()
+    } else {
+        format!("{name} {fields}")
+    };
 
     /// `osnoise:sample_threshold`.
     SampleThreshold {
@@ -525,64 +524,6 @@ format!("{name} {fields}")
             duration: f.nanos(1)?,
             interference: f.u64(2)?,
         });
-}
-
-impl EventKind {
-    /// Returns the threads in the event's fields.
-    pub const fn tasks(&self) -> [Option<&Task>; 2] {
-        match self {
-            Self::Switch { prev, next, .. } => [Some(prev), Some(next)],
-            Self::Waking { task, .. }
-            | Self::Wakeup { task, .. }
-            | Self::Migrate { task, .. }
-            | Self::PiSetprio { task, .. }
-            | Self::SwitchedOut { task, .. }
-            | Self::ProcessExit { task } => [Some(task), None],
-            _ => [None, None],
-        }
-    }
-
-    /// Returns whether the event's fields name this thread. The thread that wrote the event may be
-    /// a different one.
-    pub fn is_about(&self, tid: u32) -> bool {
-        let named = |task: &Task| task.pid == tid;
-        matches!(self, Self::SignalGenerate { pid, .. } if *pid == tid)
-            || self.tasks().into_iter().flatten().any(named)
-    }
-
-    /// Returns the event's kernel stack, the innermost function first.
-    pub fn frames(&self) -> &[u64] {
-        match self {
-            Self::KernelStack { frames }
-            | Self::TimerLate { frames, .. }
-            | Self::TimerlatStack { frames }
-            | Self::SwitchedOut { frames, .. } => frames,
-            _ => &[],
-        }
-    }
-
-    /// Returns the addresses of kernel functions in the event's fields.
-    pub const fn addresses(&self) -> [Option<u64>; 2] {
-        match *self {
-            Self::HrtimerStart { function, .. }
-            | Self::HrtimerExpireEntry { function, .. }
-            | Self::TimerLate { function, .. }
-            | Self::TimerExpireEntry { function, .. }
-            | Self::WorkqueueQueue { function, .. }
-            | Self::WorkqueueStart { function, .. }
-            | Self::WorkqueueEnd { function, .. } => [Some(function), None],
-            Self::NmiHandler { handler, .. } => [Some(handler), None],
-            Self::PageFaultKernel { ip, .. } => [Some(ip), None],
-            Self::IpiSend {
-                callsite, callback, ..
-            } => [Some(callsite), Some(callback)],
-            Self::IrqDisable { caller, parent }
-            | Self::IrqEnable { caller, parent }
-            | Self::PreemptDisable { caller, parent }
-            | Self::PreemptEnable { caller, parent } => [Some(caller), Some(parent)],
-            _ => [None, None],
-        }
-    }
 }
 
 /// Formats the targets of an IPI: `CPU 3`, or `CPUs 1, 3`.

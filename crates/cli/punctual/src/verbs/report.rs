@@ -116,7 +116,7 @@ fn ci(recordings: &[Recording], form: CiForm) -> Result<String> {
     Ok(junit::render(&recordings.iter().collect::<Vec<_>>(), form)?)
 }
 
-/// Write a report: HTML, Markdown, text, or for CI JUnit XML, TAP, LAVA or KCIDB
+/// Write a report: HTML, Markdown, text, JUnit, TAP, LAVA or KCIDB
 #[derive(Parser)]
 struct Report {
     #[command(flatten)]

@@ -343,7 +343,7 @@ async def main():
         turn += 1
         if turn % 20 == 0:
             end = time.monotonic() + 0.015
-            while time.thread_time() < end: pass
+            while time.monotonic() < end: pass
 asyncio.run(main())
 ";
     blocked_by_its_callback(&place, "python3", &["-c", script]);
@@ -454,8 +454,8 @@ turn = 0
 while True:
     time.sleep(0.005)
     turn += 1
-    end = time.thread_time() + (0.06 if turn % 100 == 0 else 0.0)
-    while time.thread_time() < end: pass
+    end = time.monotonic() + (0.06 if turn % 100 == 0 else 0.0)
+    while time.monotonic() < end: pass
 ";
     match Command::new("python3").args(["-c", script]).spawn() {
         Ok(app) => Some(Running(app)),

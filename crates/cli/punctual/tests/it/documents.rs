@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::{Sandbox, signal, text};
+use crate::explain_guest;
 
 /// Commands that are not run here, because they change the machine or need something from the
 /// reader. Other tests check that their options exist, and that documented experiments fit into
@@ -42,6 +43,10 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("73bb510e", "last~1"),
     ("A1 A2 A3 A4", "last~7 last~5 last~3 last~1"),
     ("B1 B2 B3 B4", "last~6 last~4 last~2 last"),
+    (
+        "--trace trace.dat --guest trace-GUEST.dat",
+        "--trace host.dat --guest guest.dat",
+    ),
     ("--comm motion", "--pid 1234"),
     ("--comm redis-server", "--pid 1234"),
     ("-D 10m", "-D 300ms"),
@@ -109,6 +114,7 @@ fn prepared(place: &Sandbox) {
     ] {
         fs::copy(fixture, place.path(name)).unwrap();
     }
+    explain_guest::write_pair(place, &explain_guest::FORM);
     fs::write(place.path(".config"), "CONFIG_PREEMPT=y\nCONFIG_HZ=250\n").unwrap();
 }
 

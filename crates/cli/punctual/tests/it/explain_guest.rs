@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::Sandbox;
 use crate::made::{Form, IRQ_ENTRY, IRQ_EXIT, KVM_ENTRY, KVM_EXIT, Thread, USUAL};
 
-const FORM: Form = Form {
+pub(crate) const FORM: Form = Form {
     has_kvm: true,
     ..USUAL
 };
@@ -90,6 +90,12 @@ fn guest(form: &Form, clock: &str, options: &[(u64, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// Writes both traces, and returns the options that name them.
+/// Writes a trace of a host and one of its guest. Returns the options that name them.
+pub(crate) fn write_pair(place: &Sandbox, form: &Form) -> String {
+    let options = guest_options(form, SHIFT);
+    write(place, &host(form), &guest(form, "mono", &options))
+}
+
 fn write(place: &Sandbox, host: &[u8], guest: &[u8]) -> String {
     let (of_host, of_guest) = (place.path("host.dat"), place.path("guest.dat"));
     fs::write(&of_host, host).unwrap();
@@ -106,8 +112,7 @@ fn host_thread_explains_the_guests_gap() {
     for version in [6, 7] {
         let place = Sandbox::new();
         let form = Form { version, ..FORM };
-        let options = guest_options(&form, SHIFT);
-        let files = write(&place, &host(&form), &guest(&form, "mono", &options));
+        let files = write_pair(&place, &form);
         let found: Value =
             serde_json::from_str(&place.done(&format!("explain --json {files}"))).unwrap();
         let outliers = found["outliers"].as_array().unwrap();

@@ -325,6 +325,11 @@ fn windows(recording: &Recording, windows: &JobWindows) -> String {
         windows.call_ns, windows.other_call_ns
     );
     let part = watched(recording, windows);
+    let limit = if windows.light_between && windows.taken > windows.limit {
+        format!("{limit}, which a window for outliers may exceed at first")
+    } else {
+        limit
+    };
     if windows.light_between {
         return format!(
             "all jobs were counted. System calls, page faults and interrupts were recorded only in \

@@ -7,7 +7,7 @@ use super::name::Owner;
 use super::ordered::Ordered;
 use super::stream::{Stream, Streamed};
 use crate::clock::{ClockMap, monotonic};
-use crate::jobs::Stage;
+use crate::stage::Stage;
 use crate::{TraceError, Tracefs};
 
 /// The events of a scout, with the field of each that contains a thread ID.

@@ -7,9 +7,10 @@ use aya::maps::{Array, MapData};
 use aya::programs::perf_event::SoftwareEvent;
 
 use super::rings::Rings;
-use super::{Followed, JobAsk, Stage};
+use super::{Followed, JobAsk};
 use crate::WatchError;
 use crate::bpf;
+use crate::stage::Stage;
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/jobs.bpf.o");

@@ -18,6 +18,7 @@ use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
 use crate::WatchError;
 use crate::clock::monotonic;
 use crate::flight::{Followed, Ordered, ScoutEvent, TraceSlice};
+use crate::stage::Stage;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
@@ -31,16 +32,6 @@ use tail::Tail;
 pub struct JobAsk {
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
-}
-
-/// How much is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Switches and wake-ups of watched threads, and the system calls in which they sleep. This
-    /// attaches no program to system calls, interrupts and page faults.
-    Light,
-    /// All events that explain jobs.
-    Full,
 }
 
 /// A process created by a watched thread, or a program executed by one.
