@@ -636,8 +636,8 @@ int switching(u64 *arguments)
 	return 0;
 }
 
-/* Returns whether the current thread itself does this, and not an interrupt or softirq on top of
- * it. These have stacks of their own. `context` lies on the current stack. */
+/* Returns whether the current thread itself runs this program, and not an interrupt or softirq that
+ * interrupted it. Interrupts and softirqs use separate stacks. `context` is on the current stack. */
 INLINE int is_on_task_stack(u64 *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

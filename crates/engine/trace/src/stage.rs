@@ -1,10 +1,10 @@
-//! The stages in which jobs are watched.
+//! The stages of watching jobs.
 
-/// How much is recorded.
+/// Set of recorded events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Switches and wake-ups of watched threads, and the system calls in which they sleep. This
-    /// attaches no program to system calls, interrupts and page faults.
+    /// Switches and wake-ups of watched threads. A switch also shows the system call that the thread
+    /// sleeps in. No program is attached to system calls, interrupts and page faults.
     Light,
     /// All events that explain jobs.
     Full,

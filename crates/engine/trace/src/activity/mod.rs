@@ -22,8 +22,8 @@ pub use source::ActivityNames;
 /// An event, and the filter that selects the needed ones.
 type Wanted = (&'static str, Option<&'static str>);
 
-/// Returns the events of a kind, and how many of them at the start of the list are starts of an
-/// activity. One of these must exist.
+/// Returns the events of a kind, and the number of events at the start of this list that begin an
+/// activity. The kernel must have at least one event that begins an activity.
 const fn events(kind: ActivityKind) -> (&'static [Wanted], usize) {
     match kind {
         ActivityKind::Irq => (

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cases;
+mod described;
 mod machines;
 mod settings;
 mod trees;

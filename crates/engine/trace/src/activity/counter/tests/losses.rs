@@ -127,8 +127,8 @@ impl Machine {
     }
 }
 
-/// A step: what to do, on which CPU, with which source, after which time, and whether its events
-/// are seen.
+/// A step: the number of the action, the CPU, the source, the time since the last step, and whether
+/// its events are seen.
 type Step = (u8, usize, u32, u64, bool);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
