@@ -22,15 +22,11 @@ import subprocess
 import tempfile
 import time
 
+from free_port import free_port
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLEET = os.path.join(ROOT, "target/release/examples/fleet")
 NOBODY = 65534
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 class Database:

@@ -41,16 +41,12 @@ import sys
 import tempfile
 import time
 
+from free_port import free_port
+from own_tracefs import TRACING, own_namespace
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STATS = "/proc/sys/kernel/bpf_stats_enabled"
 TICK = 1 / os.sysconf("SC_CLK_TCK")
-TRACING = "/sys/kernel/tracing"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def run(*command, **options):
@@ -323,6 +319,9 @@ def compare(name, arguments):
     with tempfile.TemporaryDirectory() as folder:
         server = SERVERS[name](folder)
         ways = [way for way in arguments.ways if is_there(way)]
+        for way in arguments.ways:
+            if way not in ways:
+                print(f"SKIP {way}: its program or tracefs is missing", file=sys.stderr)
         results, recordings = {way: [] for way in ways}, {way: [] for way in ways}
         try:
             server.load(2)
@@ -376,6 +375,7 @@ def main():
         sys.exit(f"{arguments.punctual} is missing: cargo build --profile dist")
     # Also stop the servers and restore the setting after SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    own_namespace()
     with open(STATS) as file:
         before = file.read()
     try:

@@ -20,7 +20,7 @@
       nixosModules.default = { pkgs, ... }: {
         environment.systemPackages = [ self.packages.${pkgs.stdenv.hostPlatform.system}.default ];
         security.pam.loginLimits = [
-          { domain = "@realtime"; type = "-"; item = "rtprio"; value = "98"; }
+          { domain = "@realtime"; type = "-"; item = "rtprio"; value = "95"; }
           { domain = "@realtime"; type = "-"; item = "memlock"; value = "unlimited"; }
         ];
         users.groups.realtime = { };

@@ -54,28 +54,37 @@ pub(crate) fn ran(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> bool {
             .all(|(.., state)| matches!(state, OnHost::Ran))
 }
 
-/// Returns whether a virtual CPU that did not run explains the time that the guest's events
-/// attribute to `cause`. It does not explain a sleep that the guest itself requested, or a limit
-/// that the guest itself imposed.
-pub(crate) fn explains(cause: &Cause) -> bool {
+/// Returns how long the virtual CPUs of an explained reaction did not run, and for how long this is
+/// unknown.
+pub fn away_and_unknown(window: &Window) -> (Nanos, Nanos) {
+    let (mut away, mut unknown) = (Nanos::ZERO, Nanos::ZERO);
+    for segment in &window.segments {
+        for (from, to, state) in pieces(window, segment.cpu, (segment.from, segment.to)) {
+            match state {
+                OnHost::Ran => {}
+                OnHost::Away(_) => away += to - from,
+                OnHost::Unknown => unknown += to - from,
+            }
+        }
+    }
+    (away, unknown)
+}
+
+/// Returns whether the time is charged to code that was running on the CPU.
+pub(crate) fn runs(cause: &Cause) -> bool {
     match &cause.source {
-        Source::TimerLate
-        | Source::IdleExit(_)
+        Source::IdleExit(_)
         | Source::IrqsOff(_)
-        | Source::Gap
         | Source::Vector(_)
         | Source::Irq { .. }
         | Source::Softirq(_)
         | Source::Nmi
-        | Source::Migration { .. }
         | Source::OwnWork
         | Source::UserSpace
         | Source::FaultOrUserSpace
         | Source::SystemCall(_)
         | Source::Scheduling
-        | Source::ReturnToUser
-        | Source::Stolen
-        | Source::Undecided { .. } => true,
+        | Source::ReturnToUser => true,
         Source::Thread { .. } => !matches!(
             cause.detail,
             Some(Detail::Rank(Rank {
@@ -88,6 +97,20 @@ pub(crate) fn explains(cause: &Cause) -> bool {
             Some(Detail::WaitingForPage | Detail::PageFrom(_))
         ),
         Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted { .. }),
+        _ => false,
+    }
+}
+
+/// Returns whether a virtual CPU that did not run explains the time that the guest's events
+/// attribute to `cause`. It does not explain a sleep that the guest itself requested, or a limit
+/// that the guest itself imposed.
+pub(crate) fn explains(cause: &Cause) -> bool {
+    match &cause.source {
+        Source::TimerLate
+        | Source::Gap
+        | Source::Migration { .. }
+        | Source::Stolen
+        | Source::Undecided { .. } => true,
         Source::Unexplained(unknown) => matches!(
             unknown,
             Unknown::NotRecorded { .. }
@@ -100,14 +123,6 @@ pub(crate) fn explains(cause: &Cause) -> bool {
                 | Unknown::EventsLost
                 | Unknown::Gap { .. }
         ),
-        Source::TimerSlack
-        | Source::AwaitedInterrupt
-        | Source::Stopped(_)
-        | Source::Throttled(_)
-        | Source::OwnSleep
-        | Source::TimerSignal(_)
-        | Source::Device(_)
-        | Source::Host(_)
-        | Source::Others(_) => false,
+        _ => runs(cause),
     }
 }

@@ -63,6 +63,7 @@ mod walk;
 
 pub use blame::{Found, explain, find};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
+pub use host::away_and_unknown;
 pub use job::{
     Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,
     thread_activity,

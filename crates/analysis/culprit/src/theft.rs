@@ -8,9 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::cause::{
-    Activity, Cause, Counted, Detail, Leaf, Rank, SmisWithin, Source, StolenWithin, Thief,
-};
+use punctual_model::cause::{Cause, Counted, Detail, SmisWithin, Source, StolenWithin, Thief};
 use punctual_model::{HandlerOf, Nanos, SmiCount, StealCount, UnseenTheft, Usual, Window};
 
 use crate::cause_span::CauseSpan;
@@ -39,7 +37,7 @@ pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan
     events.values_mut().for_each(|times| times.sort_unstable());
     let mut judged = Vec::with_capacity(stretches.len());
     for stretch in stretches {
-        if runs(&stretch.cause) || stretch.cause.source == Source::Gap {
+        if host::runs(&stretch.cause) || stretch.cause.source == Source::Gap {
             let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
             split(window, &stretch, times, &mut judged);
         } else {
@@ -47,37 +45,6 @@ pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan
         }
     }
     judged
-}
-
-/// Returns whether the time is charged to code that was running on the CPU.
-fn runs(cause: &Cause) -> bool {
-    match &cause.source {
-        Source::IdleExit(_)
-        | Source::IrqsOff(_)
-        | Source::Vector(_)
-        | Source::Irq { .. }
-        | Source::Softirq(_)
-        | Source::Nmi
-        | Source::OwnWork
-        | Source::UserSpace
-        | Source::FaultOrUserSpace
-        | Source::SystemCall(_)
-        | Source::Scheduling
-        | Source::ReturnToUser => true,
-        Source::Thread { .. } => !matches!(
-            cause.detail,
-            Some(Detail::Rank(Rank {
-                activity: Some(Activity::Asleep),
-                ..
-            }))
-        ),
-        Source::PageFault => !matches!(
-            cause.detail,
-            Some(Detail::WaitingForPage | Detail::PageFrom(_))
-        ),
-        Source::Awaited(awaited) => matches!(awaited.leaf, Leaf::Ran | Leaf::Preempted { .. }),
-        _ => false,
-    }
 }
 
 /// Splits a segment at the events of its CPU and judges each piece separately, because stolen time

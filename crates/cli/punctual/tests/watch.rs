@@ -132,8 +132,13 @@ fn no_trace_instance_is_left_behind() {
     if !can_watch(&place, "--no-bpf") {
         return;
     }
+    assert_leaves_no_instance(&place, "watch -q --no-bpf");
+}
+
+/// Checks that no trace instance of the command remains if it is interrupted or killed.
+fn assert_leaves_no_instance(place: &Sandbox, command: &str) {
     for name in ["INT", "KILL"] {
-        let mut child = place.spawn("watch -q --no-bpf");
+        let mut child = place.spawn(command);
         let pid = child.id();
         assert!(eventually(|| instances_of(pid).len() == 1), "{name}");
         signal(&child, name);
@@ -494,15 +499,5 @@ fn activities_are_shown_and_removed_afterwards() {
     let table = place.done("watch -q -D 500ms --of timer --by cpu --rows 1 --longest 2");
     assert!(table.contains("timers in") && table.contains("longest delays"));
     assert!(!table.contains("function  CPU  count"), "{table}");
-    for name in ["INT", "KILL"] {
-        let mut child = place.spawn("watch -q --of timer");
-        let pid = child.id();
-        assert!(eventually(|| instances_of(pid).len() == 1), "{name}");
-        signal(&child, name);
-        child.wait().unwrap();
-        if name == "KILL" {
-            place.done("list");
-        }
-        assert!(eventually(|| instances_of(pid).is_empty()), "{name}");
-    }
+    assert_leaves_no_instance(&place, "watch -q --of timer");
 }

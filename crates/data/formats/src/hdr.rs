@@ -27,9 +27,11 @@ const WORD: u32 = 0x10;
 /// Length of the header: cookie, length, offset, digits, two limits, and a ratio.
 const HEADER: usize = 40;
 
-/// Maximum length of the counts. A histogram of five digits with a million filled buckets is
-/// shorter.
+/// Maximum length of the counts.
 const LONGEST: usize = 8 << 20;
+
+/// Maximum number of filled buckets.
+const MOST: usize = 1 << 20;
 
 /// Significant digits of the histograms that are written. With one digit more than punctual's own
 /// buckets, each of these contains a whole bucket of HdrHistogram, so a file that is imported again
@@ -90,7 +92,7 @@ impl Grid {
     fn bounds(self, index: u64) -> Option<(u64, u64)> {
         let doubling = u32::try_from((index >> self.half).saturating_sub(1)).ok()?;
         let step = index - (u64::from(doubling) << self.half);
-        let shift = doubling + self.unit;
+        let shift = doubling.checked_add(self.unit)?;
         let lowest = step.checked_shl(shift)?;
         let width = 1_u64.checked_shl(shift)?;
         let fits = lowest >> shift == step;
@@ -159,6 +161,9 @@ fn counts(plain: &[u8]) -> Result<Vec<Bucket>, NotHdr> {
         };
         if number > 0 {
             let (lowest, highest) = grid.bounds(index).ok_or(NotHdr::Buckets)?;
+            if buckets.len() == MOST {
+                return Err(NotHdr::Buckets);
+            }
             buckets.push(Bucket {
                 lowest,
                 highest,
@@ -285,13 +290,13 @@ mod tests {
         STANDARD.encode([&cookie[..], &length, &zlib].concat())
     }
 
-    fn header(digits: u32, counts: &[u8]) -> Vec<u8> {
+    fn header(lowest: u64, digits: u32, counts: &[u8]) -> Vec<u8> {
         let length = u32::try_from(counts.len()).unwrap();
         let mut plain = Vec::new();
         for word in [PLAIN | WORD, length, 0, digits] {
             plain.extend_from_slice(&word.to_be_bytes());
         }
-        plain.extend_from_slice(&1_u64.to_be_bytes());
+        plain.extend_from_slice(&lowest.to_be_bytes());
         plain.extend_from_slice(&u64::MAX.to_be_bytes());
         plain.extend_from_slice(&1_f64.to_be_bytes());
         plain.extend_from_slice(counts);
@@ -300,7 +305,7 @@ mod tests {
 
     #[test]
     fn impossible_histograms_are_refused() {
-        let of = |digits: u32, counts: &[u8]| decode(packed(&header(digits, counts)).as_bytes());
+        let of = |digits: u32, counts: &[u8]| decode(packed(&header(1, digits, counts)).as_bytes());
         assert_eq!(of(6, &[]), Err(NotHdr::Header));
         assert_eq!(of(0, &[]), Err(NotHdr::Header));
         assert_eq!(of(3, &[0x80]), Err(NotHdr::Compressed));
@@ -309,12 +314,19 @@ mod tests {
         counts.push(2);
         assert_eq!(of(3, &counts), Err(NotHdr::Buckets));
         assert_eq!(of(3, &vec![2; LONGEST + 1]), Err(NotHdr::Buckets));
+        assert_eq!(of(5, &vec![2; MOST + 1]), Err(NotHdr::Buckets));
+        // The number of doublings does not fit with the unit.
+        let mut counts = Vec::new();
+        push_zigzag(&mut counts, -(1_i64 << 43));
+        push_zigzag(&mut counts, 1);
+        let text = packed(&header(2, 3, &counts));
+        assert_eq!(decode(text.as_bytes()), Err(NotHdr::Buckets));
         assert_eq!(decode(b"HISTiQAAAG54"), Err(NotHdr::Old));
         assert_eq!(decode(b"HISTIgAAAFd4"), Err(NotHdr::Old));
         assert_eq!(decode(b"AAAAAAAAAAAA"), Err(NotHdr::Cookie));
         assert_eq!(decode(b"HISTF%"), Err(NotHdr::Text));
         assert_eq!(decode(b""), Err(NotHdr::Text));
-        let mut long = packed(&header(3, &[2]));
+        let mut long = packed(&header(1, 3, &[2]));
         long.truncate(long.len() - 8);
         assert_eq!(decode(long.as_bytes()), Err(NotHdr::Text));
     }

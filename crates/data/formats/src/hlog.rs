@@ -104,11 +104,10 @@ impl Line<'_> {
 
     fn write(&self, out: &mut dyn Write) -> Result<(), FormatError> {
         let early = (self.early > 0).then_some((0, 1, self.early));
-        let last = self.buckets.last().map_or(0, |(lower, ..)| *lower);
+        let (lower, width) = (self.buckets.last()).map_or((0, 1), |bucket| (bucket.0, bucket.1));
         // If samples are beyond the range, the maximum is above all buckets.
         let max = self.max.unwrap_or(Nanos(u64::MAX)).0;
-        let (lower, width) = (self.buckets.last()).map_or((0, 1), |bucket| (bucket.0, bucket.1));
-        let max = max.min(lower.saturating_add(width - 1)).max(last);
+        let max = max.clamp(lower, lower.saturating_add(width - 1));
         let buckets = early.into_iter().chain(self.buckets.iter().copied());
         let histogram = hdr::encode(buckets, max)?;
         if let Some(Some(tag)) = self.tag {

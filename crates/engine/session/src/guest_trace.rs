@@ -121,7 +121,7 @@ pub fn explain_guest(
     let vcpus = VirtualCpus::new(&joined.vcpus, wanted.collect(), clocks_differ);
     let view = follow(vcpus, host, again, &names)?;
     check(&view, host, found.span, &names)?;
-    let mut summary = HostTrace {
+    let summary = HostTrace {
         file: host_file,
         guest: joined.name,
         warnings: host.head().warnings.clone(),
@@ -129,16 +129,8 @@ pub fn explain_guest(
     };
     for reaction in &mut found.reactions {
         view.add_to(&mut reaction.window);
-        let (away, unknown) = view.away_and_unknown(&reaction.window);
-        summary.away_ns += away;
-        summary.unknown_ns += unknown;
     }
-    let mut explained = recording_of(found, guest.head(), request);
-    let explanation = explained.recording.explanation.as_mut();
-    if let Some(trace) = explanation.and_then(|all| all.trace.as_mut()) {
-        trace.host = Some(summary);
-    }
-    Ok(explained)
+    Ok(recording_of(found, guest.head(), request, Some(summary)))
 }
 
 /// Reads the traces of host and guest in order of time.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_culprit::{LateFound, LateReactions, Reaction, Tally, TraceFacts, Wanted};
 use punctual_model::{
-    Accounting, Chart, Completion, Explanation, HostFacts, Nanos, Origin, Outlier, ProbeRun,
-    Recording, Requirement, StatedLatency, ThreadRecord, TraceSummary, Unknown, Window,
+    Accounting, Chart, Completion, Explanation, HostFacts, HostTrace, Nanos, Origin, Outlier,
+    ProbeRun, Recording, Requirement, StatedLatency, ThreadRecord, TraceSummary, Unknown, Window,
 };
 use punctual_store::{Lease, Store, StoreError};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
@@ -94,7 +94,7 @@ pub fn explain_trace(
     request: TraceRequest,
 ) -> Result<ExplainedTrace, TraceFileError> {
     let found = find(reader, &request)?;
-    Ok(recording_of(found, reader.head(), request))
+    Ok(recording_of(found, reader.head(), request, None))
 }
 
 /// Finds the late reactions in a trace.
@@ -128,6 +128,7 @@ pub(crate) fn recording_of(
     mut found: LateFound,
     head: &TraceHead,
     request: TraceRequest,
+    mut host: Option<HostTrace>,
 ) -> ExplainedTrace {
     let threads = threads_of(&mut found);
     let mut recording = blank(head, &request, threads);
@@ -153,6 +154,11 @@ pub(crate) fn recording_of(
     ) in (1..).zip(found.reactions)
     {
         let blame = punctual_culprit::explain(&mut window);
+        if let Some(host) = &mut host {
+            let (away, unknown) = punctual_culprit::away_and_unknown(&window);
+            host.away_ns += away;
+            host.unknown_ns += unknown;
+        }
         tally.add(number, window.expected, &blame);
         if let Some(text) = stated {
             summary.stated.push(StatedLatency {
@@ -173,6 +179,7 @@ pub(crate) fn recording_of(
         });
         windows.insert(number, window.shortened());
     }
+    summary.host = host;
     recording.explanation = Some(Explanation {
         threshold_ns: request.wanted.threshold.unwrap_or(Nanos::ZERO),
         seen: found.above,

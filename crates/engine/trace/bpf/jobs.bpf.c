@@ -52,15 +52,14 @@ enum { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, I
 enum { FLAG_HARDIRQ = 0x08, FLAG_SOFTIRQ = 0x10 };
 
 /* Set by the loader: the number of records of one CPU (a power of two) - 1; the first
- * thread ID without a bit. */
+ * thread ID without a bit; the smallest size of a kernel stack. */
 const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
+const volatile u64 stack_bytes = 16 << 10;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
 /* An entry for a system call that does not exist: set in the light stage. */
 enum { LIGHT = CALLS - 1 };
-/* The smallest size of a kernel stack on the known processors. */
-enum { STACK_BYTES = 16 << 10 };
 
 struct task {
 	char comm[16];
@@ -605,7 +604,8 @@ int switching(u64 *arguments)
 		touch(own, now);
 	if (!place)
 		return 0;
-	place->full = 1;
+	if (!place->full)
+		place->full = 1;
 	if (is_watched(prev_pid) && ends_work(prev, state))
 		put_sleeping(prev, now);
 	if (place->until > now) {
@@ -637,19 +637,21 @@ int switching(u64 *arguments)
 }
 
 /* Returns whether the current thread itself runs this program, and not an interrupt or softirq that
- * interrupted it. Interrupts and softirqs use separate stacks. `context` is on the current stack. */
+ * interrupted it. Interrupts and softirqs of kernel code use separate stacks. On x86, an interrupt
+ * of user space uses the stack of the thread, and the saved registers show no system call.
+ * `context` is on the current stack. */
 INLINE int is_on_task_stack(u64 *context)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu *cpu = this_cpu();
 
-	if (!cpu)
+	if (!cpu || (HAS(pt_regs___x86, orig_ax) && call_of(task) == ~0U))
 		return 0;
 	/* The verifier allows arithmetic only with a copy. An interrupt in between makes the result
 	 * false, which claims nothing. */
 	*(volatile u64 *)&cpu->here = (u64)context;
 	return *(volatile u64 *)&cpu->here - (u64)((struct task_struct___stack *)task)->stack <
-	       STACK_BYTES;
+	       stack_bytes;
 }
 
 INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread)

@@ -495,11 +495,11 @@ int switching(u64 *arguments)
 	thread = thread_of(prev);
 	if (!thread)
 		return 0;
-	thread->runnable_since = bpf_ktime_get_ns();
+	/* A thread that leaves the CPU in another state is blocked until it is woken. */
+	thread->runnable_since = arguments[0] || !state_of(prev) ? bpf_ktime_get_ns() : 0;
 	if (arguments[0] || !(state_of(prev) & (STATE_INTERRUPTIBLE | STATE_UNINTERRUPTIBLE)))
 		return 0;
 	thread->sleeps++;
-	thread->runnable_since = 0;
 	thread->asleep_since = 0;
 	site.kind = SLEEP;
 	site.tid = prev->pid;

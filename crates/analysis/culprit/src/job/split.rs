@@ -145,14 +145,14 @@ impl<'a> Split<'a> {
             to: ends,
             phase: Phase::Runs(cpu),
         };
-        let object = self.object(from);
+        let object = self.object(from, call);
         self.follow(spin.owner, span, Wait::Lock, &object);
         self.push_span((ends, to), cpu, self.own(from), None);
     }
 
     fn own(&self, at: Nanos) -> Cause {
         let tid = self.window.victim.tid;
-        if self.is_light() {
+        if self.tracks.is_light() {
             return Cause::not_recorded(Missing::OnCpu, &[SYS_ENTER, FAULT, IRQ]);
         }
         match self.tracks.call_at(tid, at) {
@@ -164,13 +164,9 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Returns the call and the object that the thread waits for at a given time.
-    fn object(&self, at: Nanos) -> Detail {
-        let tid = self.window.victim.tid;
-        let shown = self.tracks.call_of_sleep(tid, at);
-        let shown = shown.filter(|_| self.is_light());
-        let call = shown.unwrap_or_else(|| self.tracks.call_at(tid, at).flatten());
-        let stack = self.tracks.stack(tid, at);
+    /// Returns the object that the thread waits for in `call` at a given time.
+    fn object(&self, at: Nanos, call: Option<InCall>) -> Detail {
+        let stack = self.tracks.stack(self.window.victim.tid, at);
         Detail::WaitsIn {
             call: call.map(|(id, _)| self.name_of(id)),
             argument: call.map_or(0, |(_, [first, _])| first),
@@ -194,10 +190,6 @@ impl<'a> Split<'a> {
             };
             self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
         }
-    }
-
-    const fn is_light(&self) -> bool {
-        self.window.light_stage.is_some()
     }
 
     fn name_of(&self, id: i64) -> Text {
@@ -246,7 +238,7 @@ impl<'a> Split<'a> {
         own: KernelPriority,
     ) -> (Cause, Option<u32>) {
         // An interrupt may have used the CPU.
-        if self.is_light() {
+        if self.tracks.is_light() {
             let idle = Name {
                 pid: None,
                 comm: Comm::new(b"idle CPU"),
@@ -273,7 +265,7 @@ impl<'a> Split<'a> {
     fn asleep(&mut self, span: Span, wake: Option<usize>) {
         let tid = self.window.victim.tid;
         let shown = self.tracks.call_of_sleep(tid, span.from);
-        let (call, in_fault) = match shown.filter(|_| self.is_light()) {
+        let (call, in_fault) = match shown.filter(|_| self.tracks.is_light()) {
             Some(call) => (call, call.is_none()),
             None => (
                 self.tracks.call_at(tid, span.from).flatten(),
@@ -281,7 +273,7 @@ impl<'a> Split<'a> {
             ),
         };
         let name = call.map(|(id, _)| self.name_of(id));
-        let object = || self.object(span.from);
+        let object = || self.object(span.from, call);
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };

@@ -1,6 +1,6 @@
 //! Calls on files: on disks, on pipes, sockets and devices, on standard output, to the system log.
 
-use punctual_model::{ActKind, FileKind, PlacedAct};
+use punctual_model::{FileKind, PlacedAct};
 
 use super::waits::{Threads, call};
 
@@ -86,8 +86,7 @@ pub(crate) fn is_standard_output(placed: &PlacedAct, threads: &Threads) -> bool 
         call(placed),
         "write" | "writev" | "sendto" | "sendmsg" | "sendmmsg"
     );
-    placed.act.kind == ActKind::File
-        && writes
+    writes
         && matches!(placed.act.arguments[0], 1 | 2)
         && is_pipe_socket_or_device(placed)
         && !is_system_log(placed, threads)

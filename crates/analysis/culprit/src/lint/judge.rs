@@ -68,9 +68,12 @@ fn blind(facts: &LintFacts) -> Option<Unseen> {
 
 /// Returns why a rule about acts of these kinds is unknown if no violation was observed.
 fn unknown(kinds: &[ActKind], facts: &LintFacts, blind: Option<&Unseen>) -> Option<Unseen> {
-    // Only the first kind decides. The other kinds are observations of the same acts by other data
-    // sources.
-    let unseen = (facts.unseen.iter()).find(|(kind, _)| kinds.first() == Some(kind));
+    // A sleep in a page fault is a second observation of the fault. Other kinds are separate acts.
+    let decides = |kind: &ActKind| match kinds.first() {
+        Some(ActKind::Fault) => *kind == ActKind::Fault,
+        _ => kinds.contains(kind),
+    };
+    let unseen = facts.unseen.iter().find(|(kind, _)| decides(kind));
     if let Some((_, why)) = unseen {
         return Some(Unseen::Fact(why.clone()));
     }

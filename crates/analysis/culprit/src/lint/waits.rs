@@ -134,7 +134,7 @@ fn is_in(frame: &Frame, functions: &[&str]) -> bool {
 }
 
 /// Returns whether the thread waits on a condition variable of the C library.
-pub(super) fn is_condition(placed: &PlacedAct) -> bool {
+pub(crate) fn is_wait_on_condition(placed: &PlacedAct, _: &Threads) -> bool {
     let functions = [
         "pthread_cond_wait",
         "pthread_cond_timedwait",
@@ -162,16 +162,18 @@ pub(crate) fn is_relative_sleep(placed: &PlacedAct, _: &Threads) -> bool {
 
 /// Returns the clocks that can end the wait, if they are known.
 pub(super) fn clocks(placed: &PlacedAct) -> Vec<u32> {
+    let timers = placed.timers.iter().map(|timer| timer.clock);
+    // The call of a signal is the call that the signal interrupted.
+    if placed.act.kind == ActKind::Signal {
+        return timers.collect();
+    }
     let [first, second] = placed.act.arguments;
     match call(placed) {
         "clock_nanosleep" if is_absolute(placed) => vec![first as u32],
         // The flag has a meaning only if there is a timeout.
         "futex" if second & FUTEX_CLOCK_REALTIME != 0 && first != 0 => vec![CLOCK_REALTIME],
         "clock_nanosleep" | "futex" => Vec::new(),
-        _ => {
-            let timers = placed.timers.iter().map(|timer| timer.clock);
-            clock_of_timer(placed).into_iter().chain(timers).collect()
-        }
+        _ => clock_of_timer(placed).into_iter().chain(timers).collect(),
     }
 }
 
@@ -187,12 +189,8 @@ fn is_plain_futex(placed: &PlacedAct) -> bool {
     }
 }
 
-pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, _: &Threads) -> bool {
-    is_plain_futex(placed) && !is_condition(placed)
-}
-
-pub(crate) fn is_wait_on_condition(placed: &PlacedAct, _: &Threads) -> bool {
-    is_condition(placed)
+pub(crate) fn is_futex_without_inheritance(placed: &PlacedAct, threads: &Threads) -> bool {
+    is_plain_futex(placed) && !is_wait_on_condition(placed, threads)
 }
 
 /// Returns whether the act is a wait that no other rule judges and that is not a release.

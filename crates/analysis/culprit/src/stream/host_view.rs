@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{HostSpan, Nanos, Window};
 
-use crate::host::{OnHost, pieces};
-
 /// Share of the checked spans, in percent, above which contradictions mean that the clocks of guest
 /// and host do not match. Events that the host lost without a trace may cause a few of them.
 const CONTRADICTED_PERCENT: u64 = 1;
@@ -53,19 +51,5 @@ impl HostView {
         }
         window.evidence.virtual_machine = Some(true);
         window.clock_error = window.clock_error.max(self.error);
-    }
-
-    /// Returns how long the CPU of a late reaction did not run, and for how long this is unknown.
-    pub fn away_and_unknown(&self, window: &Window) -> (Nanos, Nanos) {
-        let (mut away, mut unknown) = (Nanos::ZERO, Nanos::ZERO);
-        let time = (window.expected, window.actual);
-        for (from, to, state) in pieces(window, window.victim.cpu, time) {
-            match state {
-                OnHost::Ran => {}
-                OnHost::Away(_) => away += to - from,
-                OnHost::Unknown => unknown += to - from,
-            }
-        }
-        (away, unknown)
     }
 }

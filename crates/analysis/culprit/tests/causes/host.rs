@@ -341,14 +341,14 @@ proptest! {
         for damage in [&WHOLE, &damage] {
             let view = view(&host, damage, 0);
             for cpu in [0, 1] {
-                let window = reaction(&host, &view, cpu);
+                let mut window = reaction(&host, &view, cpu);
                 for span in &window.host {
                     check(&host, span, damage.switches.is_empty())?;
                 }
-                let blame = find(&window).blame;
+                let blame = punctual_culprit::explain(&mut window);
                 let sum: u64 = blame.shares.iter().map(|share| share.ns.0).sum();
                 prop_assert_eq!(sum, window.latency().0);
-                let (away, unknown) = view.away_and_unknown(&window);
+                let (away, unknown) = punctual_culprit::away_and_unknown(&window);
                 prop_assert!(away + unknown <= window.latency());
                 let stolen = blame.shares.iter().filter(|share| share.kind() == ShareKind::Stolen);
                 let stolen: u64 = stolen.map(|share| share.ns.0).sum();

@@ -245,8 +245,33 @@ fn examples_parse() {
     ]
     .map(|name| packaging.join(name));
     for script in files(&folder, &["sh"]).into_iter().chain(others) {
-        let status = Command::new("sh").arg("-n").arg(&script).status().unwrap();
-        assert!(status.success(), "{}", script.display());
+        assert_parses("sh", &script);
+    }
+    for name in [
+        "arch/PKGBUILD",
+        "arch/punctual.install",
+        "github-action/check.sh",
+    ] {
+        assert_parses("bash", &packaging.join(name));
+    }
+}
+
+fn assert_parses(shell: &str, script: &Path) {
+    let status = Command::new(shell).arg("-n").arg(script).status().unwrap();
+    assert!(status.success(), "{}", script.display());
+}
+
+#[test]
+fn options_of_kubernetes_base_exist() {
+    for (name, least) in [("daemonset.yaml", 2), ("node-labels.sh", 1)] {
+        let path = repository().join("packaging/kubernetes").join(name);
+        let text = fs::read_to_string(path).unwrap();
+        // The containers name only the arguments of the program.
+        let text = text.replace("args: [", "punctual [");
+        let calls = commands(&text.replace("$(", "\n").replace(')', "\n"));
+        assert!(calls.len() >= least, "{name}: {calls:?}");
+        let wrong: Vec<String> = calls.iter().filter_map(|words| unknown(words)).collect();
+        assert!(wrong.is_empty(), "{name}: {}", wrong.join("\n"));
     }
 }
 

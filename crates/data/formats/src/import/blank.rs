@@ -11,6 +11,7 @@ use super::Source;
 
 /// The unit that most tools use: whole microseconds.
 pub(crate) const MICROSECOND: Nanos = Nanos(1_000);
+pub(crate) const MILLISECOND: Nanos = Nanos(1_000_000);
 
 /// Maximum number of threads that are read. None of these tools starts more threads, and with 73 KB
 /// per histogram, this many fit into memory.

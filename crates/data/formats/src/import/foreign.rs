@@ -49,7 +49,7 @@ const FOREIGN: [(&[u8], &str); 11] = [
 ];
 
 /// Text that only one tool prints, the name of the tool, and a remedy.
-const TOOLS: [(&str, &str); 20] = [
+const TOOLS: [(&str, &str); 19] = [
     (
         "RTAI",
         "is the output of RTAI, whose RTD| lines have different columns from Xenomai's: it cannot \
@@ -86,10 +86,6 @@ const TOOLS: [(&str, &str); 20] = [
     (
         "forktest#",
         "is the output of ssdd, which tests a debugger interface and measures no latencies",
-    ),
-    (
-        " loops: ",
-        "is the output of rt-migrate-test, which cannot be imported",
     ),
     (
         "Wakeup Latencies percentiles",

@@ -1,9 +1,9 @@
 //! `hgrm`: the percentile distribution that HdrHistogram and wrk2 print.
 //!
-//! This is based on HdrHistogram's `AbstractHistogram.outputPercentileDistribution`, and on those of its ports
-//! to C and Python. A line contains a value, the share of samples up to it, their number, and
-//! the inverse of the remaining share. The lines are followed by the mean, standard deviation,
-//! maximum and count. The file does not state the unit of the values.
+//! This is based on HdrHistogram's `AbstractHistogram.outputPercentileDistribution`, and on those
+//! of its ports to C and Python. A line contains a value, the share of samples up to it, their
+//! number, and the inverse of the remaining share. The lines are followed by the mean, standard
+//! deviation, maximum and count. The file does not state the unit of the values.
 
 use punctual_model::{Nanos, Recording};
 
@@ -23,7 +23,7 @@ pub(crate) const IMPORT: Import = Import {
         count are read from the end of the file.
 
 The file does not state the unit of its values: microseconds are assumed, with a \
-        warning; --unit states another unit. Files that punctual wrote state their unit. The \
+        warning; --unit states another unit. wrk2 prints milliseconds. Files that punctual wrote state their unit. The \
         file does not record the time or kind of the measurement, its duration, the threads, the \
         load, or the machine.",
     has_samples: false,
@@ -203,8 +203,8 @@ impl Text {
         }
         if !self.stated && unit.is_none() {
             warnings.push(
-                "the file does not state the unit of its values; microseconds are assumed (if this is wrong, \
-                 use --unit ns or --unit ms)"
+                "the file does not state the unit of its values; microseconds are assumed (if this \
+                 is wrong, use --unit ns or --unit ms; wrk2 prints ms)"
                     .to_owned(),
             );
         }

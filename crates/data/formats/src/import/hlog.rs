@@ -1,17 +1,17 @@
 //! `hlog`: a log of histograms, as HdrHistogram's `HistogramLogWriter` writes it.
 //!
 //! This is based on HdrHistogram's `HistogramLogReader` and `HistogramLogWriter` (formats 1.0 to
-//! 1.3). A line is an optional tag, the start and the length of an interval in seconds, its largest
-//! value, and the histogram (see `hdr`). Starts are relative to `BaseTime`; without one, they are
-//! relative to `StartTime` if they are more than a year before it, and absolute otherwise. The log does not
-//! state the unit of its values.
+//! 1.3). A line is an optional tag, the start and the length of an interval in seconds, its
+//! largest value, and the histogram (see `hdr`). Starts are relative to `BaseTime`; without one,
+//! they are relative to `StartTime` if they are more than a year before it, and absolute
+//! otherwise. The log does not state the unit of its values.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use punctual_model::{Histogram, IntervalRow, Nanos, Recording, Unknown};
 
-use super::blank::{THREADS, blank, finish, learn, thread};
+use super::blank::{MILLISECOND, THREADS, blank, finish, learn, thread};
 use super::decimal::Decimal;
 use super::text::{WordsBelow, is_prompt, plain};
 use super::unit::NANOSECOND;
@@ -62,7 +62,6 @@ fn is_data(line: &str) -> bool {
 }
 
 const SECOND: Nanos = Nanos(1_000_000_000);
-const MILLISECOND: Nanos = Nanos(1_000_000);
 
 /// Starts before `StartTime` minus this time are relative to it.
 const YEAR: Nanos = Nanos(365 * 24 * 3_600 * SECOND.0);
@@ -155,7 +154,7 @@ impl Log {
         if line.is_empty() || line.starts_with('#') || line.starts_with(LEGEND) {
             return Ok(());
         }
-        if !self.rows.is_empty() && !is_data(line) {
+        if !self.rows.is_empty() && !is_data(line) && !line.starts_with("Tag=") {
             return self.words.take(line.as_bytes());
         }
         self.words.figures_follow()?;
@@ -452,5 +451,12 @@ mod tests {
             assert!(said.contains(reason), "{from}: {said}");
         }
         assert!(refused(&IMPORT, b"#[Logged with x]\n").contains("no interval"));
+        // The last line is cut before its histogram, with and without a line end.
+        let tagged = TEXT.rfind("\nTag=").unwrap() + 1;
+        let histogram = tagged + TEXT[tagged..].find(",HISTF").unwrap();
+        let cut = &TEXT[..histogram];
+        for end in ["", "\n"] {
+            refused(&IMPORT, format!("{cut}{end}").as_bytes());
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! This is based on `trace_hwlat_print` in `kernel/trace/trace_output.c` (4.9 to 6.18). A line is
 //! ` <...>-1729  [001] d...   678.473449: #1     inner/outer(us):   11/12    ts:1581527483.343962693`.
-//! It is followed by `count:` since 5.6, and by the NMIs (`nmi-total:`, `nmi-count:`). The kernel writes a
-//! line only for a gap above its threshold.
+//! It is followed by `count:` since 5.6, and by the NMIs (`nmi-total:`, `nmi-count:`). The kernel
+//! writes a line only for a gap above its threshold.
 
 use std::collections::BTreeMap;
 

@@ -1,16 +1,17 @@
 //! `linuxcnc-latency-histogram`: the lines of LinuxCNC's `latency-histogram --nox`.
 //!
-//! This is based on LinuxCNC's `scripts/latency-histogram` and `latencybins.comp`. Every second, a line
-//! is printed for each thread: `    5 s  servo min:  -3.200 us max:  12.100 us sdev:   0.500 us`,
-//! with the elapsed time, the extremes since the start, and the standard deviation. The script
-//! rounds them to 0.1 µs. The figures are the deviation of the interval between two cycles from
-//! the period, which is negative after a late cycle.
+//! This is based on LinuxCNC's `scripts/latency-histogram` and `latencybins.comp`. Every second, a
+//! line is printed for each thread:
+//! `    5 s  servo min:  -3.200 us max:  12.100 us sdev:   0.500 us`, with the elapsed time, the
+//! extremes since the start, and the standard deviation. The script rounds them to 0.1 µs. The
+//! figures are the deviation of the interval between two cycles from the period, which is negative
+//! after a late cycle.
 
 use std::collections::BTreeMap;
 
 use punctual_model::{Cell, Histogram, Nanos, Recording, Table, Unknown};
 
-use super::blank::{THREADS, blank, finish, learn, thread};
+use super::blank::{MICROSECOND, THREADS, blank, finish, learn, thread};
 use super::decimal::Decimal;
 use super::head::shown;
 use super::text::{WordsBelow, count};
@@ -35,8 +36,6 @@ LinuxCNC does not print the number of cycles or the period. The recording theref
     read,
 };
 
-const MICROSECOND: Nanos = Nanos(1_000);
-
 /// The script rounds to this unit.
 const UNIT: Nanos = Nanos(100);
 
@@ -52,7 +51,6 @@ struct Line {
 impl Line {
     /// Parses a line, and returns the name of the thread as well.
     fn parse(line: &str) -> Result<(&str, Self), Malformed> {
-        let words: Vec<&str> = line.split_whitespace().collect();
         // `min:-123.400` has no space if the figure fills its column.
         let (head, rest) = line
             .split_once("min:")
@@ -63,11 +61,8 @@ impl Line {
         let (max, deviation) = rest
             .split_once("sdev:")
             .ok_or(Malformed::MissingField("sdev:"))?;
-        if words.get(1) != Some(&"s") {
-            return Err(Malformed::foreign(line.as_bytes()));
-        }
         let head: Vec<&str> = head.split_whitespace().collect();
-        let [elapsed, _, name] = head[..] else {
+        let [elapsed, "s", name] = head[..] else {
             return Err(Malformed::foreign(line.as_bytes()));
         };
         let line = Self {

@@ -1,6 +1,6 @@
 //! The prefix that a log adds to each line of a program's output: the time (GitHub, GitLab, LAVA,
-//! container runtimes, ts(1)), the time since boot (the kernel's log), or the time, host and program
-//! (the journal in all its text formats, syslog).
+//! container runtimes, ts(1)), the time since boot (the kernel's log), or the time, host and
+//! program (the journal in all its text formats, syslog).
 
 /// Returns the rest of a line after such a prefix and a space; `None` if it has no prefix.
 pub(crate) fn without_prefix(line: &[u8]) -> Option<&[u8]> {

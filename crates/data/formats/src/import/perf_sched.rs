@@ -7,7 +7,7 @@
 
 use punctual_model::{Histogram, Nanos, Recording};
 
-use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
+use super::blank::{MICROSECOND, MILLISECOND, THREADS, blank, finish, thread};
 use super::decimal::Decimal;
 use super::head::shown;
 use super::text::{WordsBelow, count, is_words};
@@ -39,8 +39,6 @@ fn is_header(line: &str) -> bool {
     let delay = names[3].is_some_and(|name| name.starts_with("Av") && name.ends_with("delay ms"));
     names[..3] == [Some("Task"), Some("Runtime ms"), Some("Switches")] && delay
 }
-
-const MILLISECOND: Nanos = Nanos(1_000_000);
 
 /// State while the table is being read.
 #[derive(Default)]

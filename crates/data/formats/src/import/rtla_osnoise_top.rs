@@ -182,7 +182,11 @@ fn read(source: &mut Source<'_>, kind: &Kind) -> Result<Recording, ImportError> 
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => row(text, kind)
                 .and_then(|(cpu, row)| {
                     let falls = |before: &Row| {
+                        let mut counts = before.counts.iter().zip(&row.counts);
                         before.periods > row.periods
+                            || before.runtime > row.runtime
+                            || before.noise > row.noise
+                            || counts.any(|(before, now)| before > now)
                             || before.max_noise > row.max_noise
                             || before.max_single > row.max_single
                     };

@@ -59,7 +59,7 @@ fn file(trace: &TraceSummary) -> String {
 /// Returns the trace of the host, and the time that it explains.
 fn joined(host: &HostTrace) -> String {
     format!(
-        "joined with {}, the trace of the host of {}: during the outliers, the virtual CPUs did \
+        "joined with {}, the trace of the host of {}: summed over the outliers, the virtual CPUs did \
          not run for {}",
         host.file, host.guest, host.away_ns
     )

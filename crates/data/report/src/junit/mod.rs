@@ -164,8 +164,9 @@ fn limit(recording: &Recording, result: &LimitResult) -> Case {
         Some(_) => ("requirement broken", "requirement not proven"),
     };
     let status = match result.held {
-        Some(false) if result.is_warn_level() => State::Warning(message),
         Some(true) => State::Success,
+        // A warn level never decides the outcome.
+        _ if result.is_warn_level() => State::Warning(message),
         Some(false) => State::Failure(exceeded.to_owned(), message),
         None => State::Error(open.to_owned(), message),
     };

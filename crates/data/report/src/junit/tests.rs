@@ -91,6 +91,17 @@ fn warn_level_never_fails() {
     assert!(xml.contains("warning: max is"), "{xml}");
     let tap = render(&[&recording], CiForm::Tap).unwrap();
     assert!(tap.contains("ok 1 - punctual.timer: measured"), "{tap}");
+    // An undecided warn level is no error either.
+    recording
+        .verdict
+        .limits
+        .iter_mut()
+        .for_each(|limit| limit.held = None);
+    let xml = render(&[&recording], CiForm::Junit).unwrap();
+    assert!(
+        xml.contains("failures=\"0\"") && xml.contains("errors=\"0\""),
+        "{xml}"
+    );
 }
 
 #[test]

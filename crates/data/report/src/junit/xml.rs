@@ -60,7 +60,7 @@ pub(crate) enum State {
     Failure(String, String),
     Error(String, String),
     Skipped(String),
-    /// A warn level was reached: neither a failure nor an error.
+    /// A warn level was reached, or could not be judged: neither a failure nor an error.
     Warning(String),
 }
 

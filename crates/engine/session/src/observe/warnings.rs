@@ -5,7 +5,8 @@ use punctual_model::grouped;
 /// Returns the warning that BPF programs do not record.
 pub(super) fn by_tracer(why: String) -> String {
     format!(
-        "jobs are recorded by the kernel's tracer, which has more overhead than BPF programs: {why}"
+        "jobs are recorded by the kernel's tracer, which has more overhead than BPF programs and is \
+         not limited by --cost: {why}"
     )
 }
 

@@ -134,10 +134,13 @@ impl Programs {
         let count = cpus as u32;
         let pid_limit = ask.pid_max.saturating_add(1);
         let (bits, mask) = (pid_limit.div_ceil(64), length - 1);
+        // On arm64, a kernel stack has at least one page.
+        let stack_bytes = (16 << 10_u64).max(rustix::param::page_size() as u64);
         let programs = bpf::Programs::load(OBJECT, bpf::Reads::Registers, |loader| {
             loader
                 .override_global("ring_mask", &mask, true)
                 .override_global("pid_limit", &pid_limit, true)
+                .override_global("stack_bytes", &stack_bytes, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
                 .map_max_entries("listed", count * length)
@@ -222,24 +225,25 @@ impl Programs {
 
     /// Attaches the programs of the full stage, or detaches them.
     pub(super) fn enter(&mut self, full: bool) -> Result<(), WatchError> {
+        let is_of_full_stage =
+            |name: &&str| !OF_LIGHT_STAGE.contains(name) && !self.absent.contains(name);
+        let names: Vec<&str> = PROGRAMS.iter().map(|(name, ..)| *name).collect();
+        let names = names.into_iter().filter(is_of_full_stage);
         if full {
-            self.set_light(false)?;
             let _ = self.programs.run_at(FAULT_ENDS, &COUNTED);
-        } else {
-            self.programs.stop_at(FAULT_ENDS)?;
-        }
-        for (name, ..) in PROGRAMS {
-            if OF_LIGHT_STAGE.contains(name) || self.absent.contains(name) {
-                continue;
-            }
-            if full {
+            // The program at the end of a handler is attached before the one at its beginning, and
+            // detached after it. Otherwise, a handler could seem to be in progress forever.
+            for name in names.rev() {
                 self.programs.resume(name)?;
-            } else {
-                self.programs.pause(name)?;
             }
+            // In the full stage, the flags of wake-ups rely on all programs.
+            return self.set_light(false);
         }
-        if !full {
-            self.set_light(true)?;
+        let names: Vec<&str> = names.collect();
+        self.set_light(true)?;
+        self.programs.stop_at(FAULT_ENDS)?;
+        for name in names {
+            self.programs.pause(name)?;
         }
         Ok(())
     }

@@ -125,6 +125,14 @@ fn timer_signals_are_told_from_others() {
         said(&settable, "signal-timer"),
         "signal 34 of a timer of CLOCK_REALTIME"
     );
+    // The call of a signal is the call that it interrupted, and proves nothing about the signal.
+    let mut interrupts = act(ActKind::Signal, "futex", [0, 0], 9);
+    interrupts.act.other = 34 | TIMER_SIGNAL;
+    let placed = with_timer(interrupts, 34, 0);
+    assert_eq!(violated_by(placed), ["sleep-clock", "signal-timer"]);
+    let mut interrupts = act(ActKind::Signal, "clock_nanosleep", [0, 1], 9);
+    interrupts.act.other = 10;
+    assert_eq!(violated_by(interrupts), ["signal"]);
     let wait = sleep("rt_sigtimedwait", [1 << 33, 0], 9);
     assert_eq!(violated_by(wait.clone()), ["blocking-call"]);
     assert_eq!(violated_by(with_timer(wait, 34, 1)), ["signal-timer"]);

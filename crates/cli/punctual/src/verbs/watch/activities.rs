@@ -16,18 +16,6 @@ use crate::exit::Exit;
 use crate::output;
 use crate::verbs::{measure, watching};
 
-/// The kinds of `--of`.
-pub(super) const KINDS: [(&str, ActivityKind); 6] = {
-    let mut kinds = [("", ActivityKind::Irq); 6];
-    let mut at = 0;
-    while at < kinds.len() {
-        let kind = ActivityKind::ALL[at];
-        kinds[at] = (kind.name(), kind);
-        at += 1;
-    }
-    kinds
-};
-
 /// Watches activities of this kind until the time is over or Ctrl-C.
 pub(super) fn run(
     watch: &Watch,

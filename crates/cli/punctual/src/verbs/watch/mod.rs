@@ -59,7 +59,7 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: how long e
     hrtimer; the delay of other timers is unknown. napi are polls of network devices: the run time \
     is the time since the previous poll in NET_RX, so it is an upper bound. ipi are interrupts \
     between CPUs, by sending thread and function. Run times include interruptions by other \
-    activities. Each event costs about 0.1 us where it occurs, and up to 1.5 us of CPU time in \
+    activities. --of uses trace events, which require root. Each event costs about 0.1 us where it occurs, and up to 1.5 us of CPU time in \
     this program. If more events occur than it can read, they are lost and counted.";
 
 /// Watch all wake-ups: which threads wait, and what delays them
@@ -72,7 +72,7 @@ struct Watch {
     #[arg(value_parser = named(AXES.to_vec()))]
     by: Vec<Axis>,
     /// Watch irq, softirq, work, timer, napi or ipi instead of wake-ups
-    #[arg(long, value_name = "KIND", value_parser = named(activities::KINDS.to_vec()))]
+    #[arg(long, value_name = "KIND", value_parser = named(ActivityKind::ALL.map(|kind| (kind.name(), kind)).to_vec()))]
     #[arg(conflicts_with_all = ["cgroup", "real_time", "stalled"])]
     of: Option<ActivityKind>,
     /// Time to watch [default: until Ctrl-C]
