@@ -1,6 +1,7 @@
 //! Explains outliers while a measurement runs: arms the flight recorder, and reads its events after
 //! each outlier.
 
+mod jvm;
 mod names;
 mod outlier_buffer;
 mod quota;

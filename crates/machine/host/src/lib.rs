@@ -317,6 +317,19 @@ impl Host {
         self.root.link(&format!("/proc/{tid}/fd/{fd}")).ok()
     }
 
+    /// Returns whether the process of a thread maps a library with this file name.
+    pub fn maps_library(&self, tid: u32, name: &str) -> bool {
+        let maps = self.root.raw_text(&format!("/proc/{tid}/maps"));
+        let is_name = |line: &str| line.rsplit('/').next() == Some(name);
+        maps.is_ok_and(|maps| maps.lines().any(is_name))
+    }
+
+    /// Returns whether two threads belong to the same process.
+    pub fn share_process(&self, tid: u32, other: u32) -> bool {
+        let comm = format!("/proc/{tid}/task/{other}/comm");
+        self.root.raw_text(&comm).is_ok()
+    }
+
     /// Returns the IDs of all processes in ascending order.
     pub fn processes(&self) -> Vec<u32> {
         tasks::processes(&self.root)

@@ -9,6 +9,7 @@ mod chain;
 mod cpu_span;
 mod faults;
 mod finder;
+mod jvm;
 mod pi_locks;
 mod release;
 mod seen;
@@ -24,6 +25,7 @@ use std::collections::BTreeSet;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub use finder::JobFinder;
+pub use jvm::is_name_of_jvm;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 pub use seen::{Job, JobSeen};
 pub use thread_activity::thread_activity;
@@ -52,6 +54,15 @@ pub fn keep_concerned(window: &mut Window) {
             let runs = tracks.spans(*tid, window.expected, window.actual);
             cpus.extend(runs.into_iter().filter_map(|span| span.cpu()));
         }
+        // The events of the handler show which device it serves.
+        let handlers = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
+        let by_handler = |event: &&TraceEvent| match &event.kind {
+            EventKind::Waking { task, .. } => {
+                split.threads.contains(&task.pid) && (event.pid == 0 || event.has(handlers))
+            }
+            _ => false,
+        };
+        cpus.extend(events.iter().filter(by_handler).map(|event| event.cpu));
         (cpus, split.threads)
     };
     let kept = stacks_kept(window);

@@ -8,6 +8,7 @@ use punctual_model::cause::{
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::chain;
+use super::jvm;
 use super::pi_locks::FUTEX_OPERATION;
 use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
@@ -178,16 +179,20 @@ impl<'a> Split<'a> {
     fn follow(&mut self, waker: u32, span: Span, wait: Wait, object: &Detail) {
         let tid = self.window.victim.tid;
         let followed = chain::follow(self.tracks, (tid, waker), span, wait);
+        let for_jvm = jvm::wait(&self.window.evidence.jvm, (tid, waker), &followed);
         let cpu = self
             .spans
             .last()
             .map_or(self.window.victim.cpu, |last| last.cpu);
         for part in followed {
             self.threads.extend(part.threads);
-            let cause = match part.cause.detail {
+            let mut cause = match part.cause.detail {
                 Some(_) => part.cause,
                 None => part.cause.with(object.clone()),
             };
+            if let (Some(kind), Source::Awaited(awaited)) = (for_jvm, &mut cause.source) {
+                awaited.wait = kind;
+            }
             self.push_span((part.from, part.to), part.cpu.unwrap_or(cpu), cause, None);
         }
     }
@@ -357,8 +362,10 @@ fn is_lock(name: Option<&Text>, call: Option<InCall>) -> bool {
         && call.is_some_and(|(_, [_, operation])| LOCKS.contains(&(operation & FUTEX_OPERATION)))
 }
 
+/// Returns whether a system call is futex(2), whose second argument is an operation. Newer calls
+/// such as futex_wait(2) have other arguments.
 fn is_futex(name: Option<&Text>) -> bool {
-    name.is_some_and(|name| name.0.starts_with("futex"))
+    name.is_some_and(|name| &*name.0 == "futex")
 }
 
 /// Returns the cause for the time in which another thread is running on the CPU.

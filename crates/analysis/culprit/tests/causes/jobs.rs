@@ -186,6 +186,34 @@ fn the_wakers_are_followed_to_the_disk() {
     assert_eq!(share(&found, ShareKind::Waiting, "jbd2-33"), 34.0);
 }
 
+/// The interrupt stopped a thread of another CPU, which is not part of the job.
+#[test]
+fn interrupt_on_another_cpu_stays_known() {
+    let stream = job(1_000.0)
+        .event(50.0, enter(FSYNC, [3, 0]))
+        .switch(60.0, victim(), SLEEPS, idle())
+        .on(0, 12)
+        .irq(700.0, 710.0, 36, "virtio1")
+        .event(
+            705.0,
+            EventKind::BlockComplete {
+                dev: 254 << 20,
+                sector: 8,
+            },
+        )
+        .flags(TraceEvent::HARDIRQ)
+        .waking_of(706.0, victim(), 1)
+        .flags(0)
+        .on(1, 0)
+        .switch(800.0, idle(), RUNNABLE, victim())
+        .event(802.0, exit(FSYNC));
+    let found = explained(&stream);
+    assert_eq!(share(&found, ShareKind::Device, "disk 254:0"), 646.0);
+    let mut window = stream.window;
+    keep_concerned(&mut window);
+    assert_eq!(find(&window).blame, found);
+}
+
 /// The blocking kernel function is kept with the share; stacks of other threads are dropped.
 #[test]
 fn the_function_that_blocked_is_named() {
@@ -535,4 +563,45 @@ fn an_idle_cpu_alone_is_no_throttle() {
     let throttled = |arrived| share(&explained(&woken(arrived)), ShareKind::Throttled, "");
     assert_eq!(throttled(true), 8_700.0);
     assert_eq!(throttled(false), 0.0);
+}
+
+/// A Java thread is stopped for a garbage collection. The name of a thread alone proves nothing.
+#[test]
+fn wait_for_jvm_names_garbage_collection() {
+    let vm = task("VM Thread", 40, 120);
+    let collector = task("GC Thread#0", 41, 120);
+    let stopped = |collected_us: f64| {
+        job(1_000.0)
+            .event(50.0, enter(FUTEX, [0x7f10, 128]))
+            .switch(60.0, victim(), SLEEPS, idle())
+            .on(0, 40)
+            .switch(100.0, vm, SLEEPS, collector)
+            .on(0, 41)
+            .waking_of(collected_us, vm, 0)
+            .switch(collected_us + 10.0, collector, SLEEPS, vm)
+            .on(0, 40)
+            .waking_of(900.0, victim(), 1)
+            .on(1, 0)
+            .switch(910.0, idle(), RUNNABLE, victim())
+            .event(912.0, exit(FUTEX))
+    };
+    let found = explained(&stopped(600.0));
+    assert_eq!(share(&found, ShareKind::LockHolder, "VM Thread-40"), 840.0);
+    let of_process = |jvm: &[u32]| {
+        let jvm = jvm.to_vec();
+        explained(&stopped(600.0).change(|window| window.evidence.jvm = jvm))
+    };
+    let found = of_process(&[40, 41]);
+    let name = "a garbage collection of VM Thread-40";
+    assert_eq!(share(&found, ShareKind::Waiting, name), 840.0, "{found:#?}");
+    let waited = format!("{name}, which waited for GC Thread#0-41");
+    assert_eq!(share(&found, ShareKind::Waiting, &waited), 500.0);
+    assert!(found.sentence().contains(name), "{}", found.sentence());
+    // The collector is a thread of another process.
+    let found = of_process(&[40]);
+    let name = "a JVM operation of VM Thread-40";
+    assert_eq!(share(&found, ShareKind::Waiting, name), 840.0, "{found:#?}");
+    // Threads of the virtual machine wait for each other all the time.
+    let found = of_process(&[40, 41, VICTIM]);
+    assert_eq!(share(&found, ShareKind::LockHolder, "VM Thread-40"), 840.0);
 }

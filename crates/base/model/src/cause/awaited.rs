@@ -18,6 +18,11 @@ pub enum Wait {
     Page,
     /// Waits for anything until a thread sends it this signal.
     Signal(u32),
+    /// Waits for an operation of a Java virtual machine. For most operations, it stops its threads
+    /// at a safepoint.
+    VmOperation,
+    /// Waits for a garbage collection of a Java virtual machine.
+    Collection,
 }
 
 /// A wait for another thread, and the activity of that thread during the wait.

@@ -66,7 +66,9 @@ impl Source {
             Self::Device(_) => ShareKind::Device,
             Self::Awaited(awaited) => match awaited.wait {
                 Wait::Lock => ShareKind::LockHolder,
-                Wait::Thread | Wait::Signal(_) => ShareKind::Waiting,
+                Wait::Thread | Wait::Signal(_) | Wait::VmOperation | Wait::Collection => {
+                    ShareKind::Waiting
+                }
                 Wait::Page => ShareKind::PageFault,
             },
             Self::Scheduling => ShareKind::Scheduling,
@@ -354,7 +356,7 @@ impl fmt::Display for Thief {
 }
 
 /// System calls whose first argument is a file descriptor.
-const OF_DESCRIPTORS: [&str; 22] = [
+const OF_DESCRIPTORS: [&str; 23] = [
     "read",
     "write",
     "readv",
@@ -375,6 +377,7 @@ const OF_DESCRIPTORS: [&str; 22] = [
     "ioctl",
     "epoll_wait",
     "epoll_pwait",
+    "epoll_pwait2",
     "sendfile",
     "io_uring_enter",
 ];
@@ -383,17 +386,21 @@ const OF_DESCRIPTORS: [&str; 22] = [
 fn waits_in(call: Option<&Text>, first: u64) -> String {
     match call.map(|call| &*call.0) {
         None => "in an unknown system call".to_owned(),
-        Some("futex") => format!("futex {first:#x}"),
+        Some("futex" | "futex_wait") => format!("futex {first:#x}"),
         Some(call) if OF_DESCRIPTORS.contains(&call) => format!("in {call}, descriptor {first}"),
         Some(call) => format!("in {call}"),
     }
 }
 
-/// Formats as `low-12, which waited for mid-13, preempted by hog-14`, or `signal 10 of low-12`.
+/// Formats as `low-12, which waited for mid-13, preempted by hog-14`, `signal 10 of low-12`, or
+/// `a garbage collection of VM Thread-7, which waited for GC Thread#0-8`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Wait::Signal(signal) = self.wait {
-            write!(f, "signal {signal} of ")?;
+        match self.wait {
+            Wait::Signal(signal) => write!(f, "signal {signal} of ")?,
+            Wait::VmOperation => f.write_str("a JVM operation of ")?,
+            Wait::Collection => f.write_str("a garbage collection of ")?,
+            Wait::Lock | Wait::Thread | Wait::Page => {}
         }
         for (place, name) in self.chain.iter().enumerate() {
             let before = if place > 0 { ", which waited for " } else { "" };

@@ -80,6 +80,10 @@ pub struct Evidence {
     /// recording.
     #[serde(default)]
     pub observer: Vec<u32>,
+    /// Threads in the window that belong to the Java virtual machine of the victim's process: its VM
+    /// thread and its garbage collectors. Empty if the process does not run one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jvm: Vec<u32>,
     /// Spans with missing events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,

@@ -73,7 +73,12 @@ fn any_kind() -> impl Strategy<Value = ShareKind> {
 }
 
 fn any_awaited() -> impl Strategy<Value = Awaited> {
-    let wait = prop_oneof![Just(Wait::Lock), Just(Wait::Thread), Just(Wait::Page)];
+    let wait = prop_oneof![
+        Just(Wait::Lock),
+        Just(Wait::Thread),
+        Just(Wait::Page),
+        Just(Wait::Collection)
+    ];
     let leaf = prop_oneof![
         Just(Leaf::Ran),
         (any_name(), any_prio()).prop_map(|(by, prio)| Leaf::Preempted { by, prio }),

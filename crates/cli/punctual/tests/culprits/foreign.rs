@@ -1,6 +1,7 @@
 //! `explain --pid` of programs by other authors, and of programs that change while they are being
 //! watched.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -235,4 +236,62 @@ fn thousands_of_threads_are_watched() {
     for thread in threads {
         thread.join().unwrap();
     }
+}
+
+/// A garbage collection stops the threads of a Java program.
+#[test]
+fn garbage_collection_of_java_is_named() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Sandbox::new();
+    let source = format!(
+        "{}/tests/culprits/Collects.java",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let app = Command::new("java")
+        .args(["-XX:+UseG1GC", "-XX:ParallelGCThreads=2", "-Xmx256m"])
+        .arg(source)
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut app = match app {
+        Ok(app) => Running(app),
+        Err(error) => {
+            punctual_testing::skip!(Program, "garbage collection: java: {error}");
+            return;
+        }
+    };
+    let mut first = String::new();
+    let mut output = BufReader::new(app.0.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    if first.trim() != "runs" {
+        punctual_testing::skip!(Program, "garbage collection: java cannot compile: {first}");
+        return;
+    }
+    let recording = explained(&place, app.0.id(), "--budget 10ms -D 3s");
+    let outliers = &recording.explanation.as_ref().unwrap().outliers;
+    let is_collection = |share: &&Share| {
+        let who = share.who();
+        share.kind() == ShareKind::Waiting
+            && who.starts_with("a garbage collection of VM Thread-")
+            && who.contains(", which waited for GC Thread#")
+    };
+    let shares = outliers.iter().flat_map(|outlier| &outlier.blame.shares);
+    let named = shares.filter(is_collection).count();
+    match punctual_testing::crowded() {
+        _ if named > 0 => {}
+        Some(crowd) => punctual_testing::skip!(Quiet, "{crowd}: garbage collection of Java"),
+        None => panic!("{:#?}", recording.explanation.unwrap().causes),
+    }
+    // No thread of the virtual machine itself waits for a collection.
+    let own = recording.threads.iter().enumerate().filter(|(_, thread)| {
+        let label = thread.label.as_deref().unwrap_or_default();
+        label.starts_with("GC Thread#") || label.starts_with("VM Thread")
+    });
+    let own: Vec<usize> = own.map(|(number, _)| number).collect();
+    assert!(!own.is_empty());
+    let mut of_own = outliers
+        .iter()
+        .filter(|outlier| own.contains(&(outlier.thread as usize)));
+    assert!(of_own.all(|outlier| !outlier.blame.shares.iter().any(|one| is_collection(&one))));
 }

@@ -6,6 +6,8 @@ use punctual_host::{Host, Symbols, system_call_name};
 use punctual_model::{EventKind, Window};
 use punctual_trace::Level;
 
+use super::jvm;
+
 /// Source of the names.
 pub(super) struct Names {
     host: Host,
@@ -49,5 +51,6 @@ impl Names {
             }
         }
         (window.symbols, window.calls) = (symbols, calls);
+        window.evidence.jvm = jvm::threads(&self.host, window.victim.tid, &window.events);
     }
 }

@@ -124,6 +124,7 @@ impl Waits {
                     None => format!("descriptor {fd}"),
                 })
             }
+            "futex_waitv" => Some(format!("list of futexes at {:#x}", call.argument)),
             name if name.starts_with("futex") => Some(format!("futex {:#x}", call.argument)),
             "clock_nanosleep" => Some(match call.argument {
                 0 => "CLOCK_REALTIME".to_owned(),
@@ -355,7 +356,8 @@ pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
         };
         warnings.push(format!(
             "no release wait found for {}{more}: the thread waited fewer than 5 times, or not in \
-             a call that matches --release. The jobs of the thread are unknown",
+             a call that matches --release. The jobs of the thread are unknown. If the thread \
+             polls without waiting, mark its jobs with the kit, and use 'app record --explain'",
             named.join(", ")
         ));
     }
