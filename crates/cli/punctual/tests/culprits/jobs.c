@@ -2,11 +2,13 @@
  * way prints what it took: NAME, the kind of share, the beginning of whom it names, and
  * from when to when, on CLOCK_MONOTONIC, separated by tabs.
  *
- * jobs CPU FOLDER [quota]: the CPU all threads are bound to, and a folder for its
- * file; with quota it only uses more CPU time than its group may. */
+ * jobs CPU FOLDER [WAY...]: the CPU all threads are bound to, a folder for its file, and
+ * the names of the ways, by default all but quota; with quota it only uses more CPU time than its group may. For the flood of softirqs, its
+ * network namespace must direct the packets of the loopback device to CPU (rps_cpus). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,11 +32,13 @@ typedef unsigned long long ns;
 static pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER, inherits;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int cpu, second, ready, tids[8], pipes[2], orders[2], stops[2];
-static pid_t producer, stopper;
-static ns mid_from, mid_to;
-enum { HOLDER, MID, SIGNALLER, OWNER, ELSEWHERE, TASKS };
-static struct { sem_t go; ns at; } task[TASKS];
+enum { HOLDER, MID, SIGNALLER, OWNER, ELSEWHERE, SLEEPER, ABOVE, EQUAL, FIRST, SECOND, THIRD, MOVER,
+       BUSY, FLOODER, TASKS };
+static int cpu, second, ready, tids[TASKS], pipes[2], orders[2], stops[2], full[2], drains[2];
+static int request, flood;
+static pid_t producer, stopper, peer, consumer, sharer;
+static struct { sem_t go; ns at, from, to; } task[TASKS];
+static sem_t links[3];
 static struct { ns from, to; } stopped;
 
 static ns now(void) {
@@ -54,13 +59,16 @@ static void sleep_until(ns at) {
 static void truth(const char *name, const char *kind, const char *who, ns from, ns to) {
     printf("%s\t%s\t%s\t%llu\t%llu\n", name, kind, who, from, to);
 }
-static void be_on(const char *name, int priority, int on) {
-    struct sched_param p = { .sched_priority = priority };
+static int move_to(pid_t thread, int on) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(on, &set);
+    return sched_setaffinity(thread, sizeof set, &set);
+}
+static void be_on(const char *name, int priority, int on) {
+    struct sched_param p = { .sched_priority = priority };
     prctl(PR_SET_NAME, name);
-    if (sched_setaffinity(0, sizeof set, &set) || sched_setscheduler(0, SCHED_FIFO, &p))
+    if (move_to(0, on) || sched_setscheduler(0, SCHED_FIFO, &p))
         exit(3);
 }
 static void be(const char *name, int priority) { be_on(name, priority, cpu); }
@@ -72,31 +80,57 @@ static int another(void) {
         if (n != cpu && CPU_ISSET(n, &set)) return n;
     return cpu;
 }
+static void spins(int n, ns until) {
+    task[n].from = now();
+    spin(until);
+    task[n].to = now();
+}
 /* Threads that wait for an order: when the next job is released. */
 static void *thread(void *which) {
     long n = (long)which;
-    const char *names[] = { "holder", "mid", "signaller", "owner", "elsewhere" };
-    int priorities[] = { 10, 20, 30, 10, 10 };
-    be_on(names[n], priorities[n], n == ELSEWHERE ? second : cpu);
+    const char *names[] = { "holder", "mid", "signaller", "owner", "elsewhere", "sleeper", "above",
+                            "equal", "first", "second", "third", "mover", "busy", "flooder" };
+    int priorities[] = { 10, 20, 30, 10, 10, 30, 60, 50, 30, 30, 30, 60, 55, 10 };
+    be_on(names[n], priorities[n], n == ELSEWHERE || n == BUSY || n == FLOODER ? second : cpu);
     tids[n] = syscall(SYS_gettid);
     for (;;) {
         sem_wait(&task[n].go);
         ns at = task[n].at;
-        pthread_mutex_t *lock = n == HOLDER ? &plain : &inherits;
+        pthread_mutex_t *lock = n == HOLDER || n == SLEEPER ? &plain : &inherits;
         switch (n) {
         case HOLDER:
         case OWNER:
         case ELSEWHERE:
+        case SLEEPER:
             sleep_until(at - MS);
             pthread_mutex_lock(lock);
-            spin(at + 4 * MS);
+            if (n == SLEEPER) sleep_until(at + 4 * MS);
+            else spin(at + 4 * MS);
             pthread_mutex_unlock(lock);
             break;
-        case MID:
+        case MID: sleep_until(at + MS); spins(n, at + 3 * MS); break;
+        case ABOVE: sleep_until(at + MS); spins(n, at + 4 * MS); break;
+        case EQUAL: sleep_until(at - MS); spins(n, at + 3 * MS); break;
+        case BUSY: sleep_until(at + MS / 2); spins(n, at + 4 * MS); break;
+        case MOVER:
             sleep_until(at + MS);
-            mid_from = now();
+            task[n].from = now();
+            move_to(getpid(), second);
+            break;
+        case FIRST:
+        case SECOND:
+            sem_wait(&links[n - FIRST + 1]);
+            sem_post(&links[n - FIRST]);
+            break;
+        case THIRD:
+            sleep_until(at - MS);
             spin(at + 3 * MS);
-            mid_to = now();
+            sem_post(&links[2]);
+            break;
+        case FLOODER:
+            sleep_until(at - MS);
+            while (now() < at + 3 * MS)
+                if (send(flood, &at, sizeof at, 0) < 0) exit(3);
             break;
         case SIGNALLER:
             sleep_until(at - MS);
@@ -109,6 +143,44 @@ static void *thread(void *which) {
         }
     }
     return NULL;
+}
+/* A socket of the loopback device that is bound, and one that is connected to it. */
+static void connected(int sockets[2]) {
+    struct sockaddr_in place = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t length = sizeof place;
+    for (int n = 0; n < 2; n++) {
+        place.sin_port = 0;
+        sockets[n] = socket(AF_INET, SOCK_DGRAM, 0);
+        if (bind(sockets[n], (void *)&place, length)) exit(3);
+    }
+    for (int n = 0; n < 2; n++) {
+        getsockname(sockets[!n], (void *)&place, &length);
+        if (connect(sockets[n], (void *)&place, length)) exit(3);
+    }
+}
+/* Sleeps before it answers. */
+static void answer(int socket) {
+    ns at;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    be("peer", 30);
+    while (recv(socket, &at, sizeof at, 0) == sizeof at) {
+        usleep(3000);
+        if (send(socket, &at, sizeof at, 0) < 0) exit(3);
+    }
+    exit(0);
+}
+/* Computes before it empties the full pipe. */
+static void consume(void) {
+    char data[1 << 16];
+    ns at;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    be("consumer", 30);
+    while (read(drains[0], &at, sizeof at) == sizeof at) {
+        sleep_until(at - MS);
+        spin(at + 3 * MS);
+        if (read(full[0], data, sizeof data) < 0) exit(3);
+    }
+    exit(0);
 }
 static void produce(void) {
     ns at;
@@ -137,11 +209,16 @@ static void order(int n, ns at) {
     sem_post(&task[n].go);
 }
 
-static char *page, *block, *fresh;
+static char *page, *block, *fresh, *shared;
 static int file, memory;
 enum { LOCK, PI, CONDITION, PIPE, FSYNC, FAULT, STOP, CALL, OVERRUN, SLEEP, SPIN, LATE, TOUCH,
-       WAYS };
-enum { HUGE = 2 << 20, TOUCHED = 8 };
+       HIGHER, PEERS, HOLDS, SLEEPS, COPY, NETWORK, FULL, CHAIN, MIGRATE, FLOOD, WAYS };
+static const char *const names[WAYS] = {
+    "lock", "pi", "condition", "pipe", "fsync", "fault", "stop", "call", "overrun", "sleep", "spin",
+    "late", "touch", "higher", "peers", "holds", "sleeps", "copy", "network", "full", "chain",
+    "migrate", "flood"
+};
+enum { HUGE = 2 << 20, TOUCHED = 8, SHARED = 8 << 20 };
 static void stop_between(ns from, ns to) {
     stopped.from = from;
     stopped.to = to;
@@ -158,6 +235,27 @@ static void prepare(int way, ns at) {
     case LATE: stop_between(at - 2 * MS, at + 3 * MS); break;
     case SPIN: order(ELSEWHERE, at); break;
     case TOUCH: madvise(fresh, TOUCHED * HUGE, MADV_DONTNEED); break;
+    case HIGHER: order(ABOVE, at); break;
+    case PEERS: order(EQUAL, at); break;
+    case HOLDS: order(HOLDER, at); break;
+    case SLEEPS: order(SLEEPER, at); break;
+    case CHAIN: for (int n = FIRST; n <= THIRD; n++) order(n, at); break;
+    case MIGRATE: if (second != cpu) order(MOVER, at), order(BUSY, at); break;
+    case FLOOD: if (second != cpu) order(FLOODER, at); break;
+    case COPY:
+        if (sharer) kill(sharer, SIGKILL), waitpid(sharer, NULL, 0);
+        memset(shared, 1, SHARED);
+        if (!(sharer = fork())) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (;;) pause();
+        }
+        break;
+    case FULL:
+        fcntl(full[1], F_SETFL, O_NONBLOCK);
+        while (write(full[1], block, 4096) > 0);
+        fcntl(full[1], F_SETFL, 0);
+        if (write(drains[1], &at, sizeof at) < 0) exit(3);
+        break;
     case FAULT:
         fdatasync(file);
         madvise(page, 1 << 20, MADV_DONTNEED);
@@ -167,14 +265,74 @@ static void prepare(int way, ns at) {
 }
 /* The job; begins at its release. */
 static void work(int way, ns at) {
-    char who[64] = "";
+    char who[96] = "";
     ns from = now(), to = from;
     switch (way) {
     case LOCK:
         pthread_mutex_lock(&plain);
         pthread_mutex_unlock(&plain);
         snprintf(who, sizeof who, "holder-%d, preempted by mid-%d", tids[HOLDER], tids[MID]);
-        truth("lock", "lock_holder", who, mid_from, mid_to);
+        truth("lock", "lock_holder", who, task[MID].from, task[MID].to);
+        return;
+    case HOLDS:
+    case SLEEPS:
+        pthread_mutex_lock(&plain);
+        to = now();
+        pthread_mutex_unlock(&plain);
+        if (way == HOLDS) snprintf(who, sizeof who, "holder-%d", tids[HOLDER]);
+        else snprintf(who, sizeof who, "sleeper-%d, which slept", tids[SLEEPER]);
+        truth(way == HOLDS ? "holds" : "sleeps", "lock_holder", who, from, to);
+        return;
+    case HIGHER:
+        spin(at + 5 * MS);
+        snprintf(who, sizeof who, "above-%d", tids[ABOVE]);
+        truth("higher", "higher_priority", who, task[ABOVE].from, task[ABOVE].to);
+        return;
+    case PEERS:
+        snprintf(who, sizeof who, "equal-%d", tids[EQUAL]);
+        truth("peers", "competing", who, at, task[EQUAL].to);
+        return;
+    case MIGRATE:
+        if (second == cpu) return;
+        spin(at + 5 * MS);
+        snprintf(who, sizeof who, "busy-%d", tids[BUSY]);
+        truth("migrate", "higher_priority", who, task[MOVER].from, task[BUSY].to);
+        if (move_to(0, cpu)) exit(3);
+        return;
+    case FLOOD: {
+        ns sum = 0;
+        for (ns last = from, time; last < at + 4 * MS; last = time)
+            if ((time = now()) - last > 1000) sum += time - last;
+        truth("flood", "softirq", "NET_RX", from, from + sum);
+        return;
+    }
+    case COPY: {
+        ns sum = 0;
+        for (int i = 0; i < SHARED; i += 4096) {
+            ns before = now();
+            *(volatile char *)(shared + i) = 2;
+            sum += now() - before;
+        }
+        truth("copy", "page_fault", "page faults", from, from + sum);
+        return;
+    }
+    case NETWORK:
+        if (send(request, &at, sizeof at, 0) < 0) exit(3);
+        from = now();
+        if (recv(request, &at, sizeof at, 0) < 0) exit(3);
+        snprintf(who, sizeof who, "peer-%d", peer);
+        truth("network", "waiting", who, from, now());
+        return;
+    case FULL:
+        if (write(full[1], block, 4096) < 0) exit(3);
+        snprintf(who, sizeof who, "consumer-%d", consumer);
+        truth("full", "waiting", who, from, now());
+        return;
+    case CHAIN:
+        sem_wait(&links[0]);
+        snprintf(who, sizeof who, "first-%d, which waited for second-%d, which waited for third-%d",
+                 tids[FIRST], tids[SECOND], tids[THIRD]);
+        truth("chain", "waiting", who, from, now());
         return;
     case PI:
     case SPIN:
@@ -253,16 +411,24 @@ static void work(int way, ns at) {
 static void exceed(void) {
     for (ns at = now() + PERIOD;; at = now() / PERIOD * PERIOD + PERIOD) {
         sleep_until(at);
-        ns from = thread_time();
-        while (thread_time() < from + 4 * MS) spin(now() + MS / 10);
+        ns used = thread_time(), from = now(), last = from, sum = 0;
+        while (thread_time() < used + 4 * MS) {
+            spin(now() + MS / 10);
+            ns time = now();
+            if (time - last > MS) sum += time - last;
+            last = time;
+        }
+        if (sum) truth("quota", "throttled", "CPU quota of ", from, from + sum);
     }
 }
 
 int main(int count, char **arguments) {
     pthread_mutexattr_t attributes;
     char path[4096];
+    int sockets[2], ways[WAYS], chosen = 0;
     if (count < 3) return 2;
     cpu = atoi(arguments[1]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
     if (count > 3 && !strcmp(arguments[3], "quota")) exceed();
     snprintf(path, sizeof path, "%s/jobs.data", arguments[2]);
     file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -275,12 +441,27 @@ int main(int count, char **arguments) {
     fresh = mmap(NULL, (TOUCHED + 1) * HUGE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     fresh += HUGE - (unsigned long)fresh % HUGE;
+    shared = mmap(NULL, SHARED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(shared, SHARED, MADV_NOHUGEPAGE);
+    for (int n = 0; n < 3; n++) sem_init(&links[n], 0, 0);
     madvise(fresh, TOUCHED * HUGE, MADV_HUGEPAGE);
     second = another();
+    for (int way = 0; way < WAYS; way++) {
+        int named = count == 3;
+        for (int n = 3; n < count; n++) named |= !strcmp(arguments[n], names[way]);
+        if (named) ways[chosen++] = way;
+    }
+    if (!chosen) return 2;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
     pthread_mutex_init(&inherits, &attributes);
-    if (pipe(pipes) || pipe(orders) || pipe(stops)) return 3;
+    if (pipe(pipes) || pipe(orders) || pipe(stops) || pipe(full) || pipe(drains)) return 3;
+    connected(sockets);
+    request = sockets[0];
+    if (!(peer = fork())) answer(sockets[1]);
+    connected(sockets);
+    flood = sockets[0];
+    if (!(consumer = fork())) consume();
     if (!(producer = fork())) produce();
     if (!(stopper = fork())) stop();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -290,10 +471,9 @@ int main(int count, char **arguments) {
         sem_init(&task[n].go, 0, 0);
         pthread_create(&made, NULL, thread, (void *)n);
     }
-    setvbuf(stdout, NULL, _IOLBF, 0);
     ns at = now() + PERIOD;
     for (unsigned turn = 0;; turn++) {
-        int way = turn / EACH % WAYS, delayed = turn % EACH == EACH - 1;
+        int way = ways[turn / EACH % chosen], delayed = turn % EACH == EACH - 1;
         if (delayed) prepare(way, at);
         sleep_until(at);
         if (delayed) work(way, at);

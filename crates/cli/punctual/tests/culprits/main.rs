@@ -20,6 +20,7 @@ mod many_threads;
 mod moves;
 mod own;
 mod recorders;
+mod releases;
 mod requested;
 mod stage;
 mod storms;
