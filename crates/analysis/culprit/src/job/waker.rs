@@ -24,7 +24,7 @@ pub(crate) enum By {
     Thread(u32),
     Timer,
     Device(Device),
-    /// An interrupt or softirq in the light stage, which does not record them.
+    /// An interrupt or softirq whose own events were not recorded, as in the light stage.
     Unrecorded,
 }
 
@@ -53,6 +53,10 @@ pub(crate) fn waker(event: &TraceEvent, context: &Context, completed: Option<(Na
             }
             _ => disk.unwrap_or(By::Device(Device::Softirq(vec))),
         };
+    }
+    // A CPU is recorded from the first wake-up on, so the events of its softirq may be missing.
+    if event.has(TraceEvent::SOFTIRQ) {
+        return disk.unwrap_or(By::Unrecorded);
     }
     match event.pid {
         0 => disk.unwrap_or(By::Device(Device::Interrupt)),
