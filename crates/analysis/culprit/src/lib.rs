@@ -43,6 +43,7 @@
 mod blame;
 mod cause_span;
 mod context;
+mod counters;
 mod events;
 mod finder;
 mod gap;
@@ -62,6 +63,7 @@ mod victim;
 mod walk;
 
 pub use blame::{Found, explain, find};
+pub use counters::JobCounters;
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use host::away_and_unknown;
 pub use job::{

@@ -38,6 +38,7 @@ mod interference;
 mod interrupt;
 mod interruptions;
 mod job;
+mod job_counters;
 mod judgement;
 mod lint;
 mod load_record;
@@ -98,8 +99,8 @@ pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
     Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
     RealTimeLimit, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, Task, TaskState, Text,
-    Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim, disk_name,
-    event_names, interrupted_functions, softirq_name, stack_of,
+    ThreadStack, Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim,
+    WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,
@@ -133,6 +134,7 @@ pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
     ThreadJobs, ThreadState, WaitCall,
 };
+pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
 pub use judgement::{JudgedBy, Judgement};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,

@@ -9,6 +9,7 @@ mod recorder;
 mod requested;
 mod stacks;
 mod theft;
+mod wait_stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 use punctual_culprit::Tally;
 use punctual_host::{Host, OwnThread};
 use punctual_model::{
-    Comm, Delay, EventKind, Evidence, Explanation, HostFacts, Nanos, Outlier, TopSample,
-    TraceEvent, Victim, Window,
+    Comm, Delay, EventKind, Evidence, Explanation, HardwareCounters, HostFacts, Nanos, Outlier,
+    TopSample, TraceEvent, Victim, Window,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
@@ -32,6 +33,7 @@ use quota::QuotaHistory;
 use recorder::Recorder;
 use requested::Requested;
 use theft::TheftWatch;
+use wait_stacks::UserCode;
 
 use crate::collect::RawOutlier;
 use crate::noise::TimerlatStacks;
@@ -76,6 +78,9 @@ pub(crate) struct Explainer {
     steal: Option<StealRecorder>,
     quotas: QuotaHistory,
     names: Names,
+    code: UserCode,
+    /// Hardware counters of jobs that are explained next, by thread and release.
+    counters: BTreeMap<(u32, Nanos), HardwareCounters>,
     seen: u64,
     /// Number of outliers among `seen` that cannot be explained.
     beyond: u64,
@@ -152,6 +157,8 @@ impl Explainer {
             steal: None,
             quotas: QuotaHistory::begin(host, &[]),
             names,
+            code: UserCode::new(host),
+            counters: BTreeMap::new(),
             seen: 0,
             beyond: 0,
             explained: 0,
@@ -237,6 +244,11 @@ impl Explainer {
         }
     }
 
+    /// Sets the hardware counters of a job that is explained next.
+    pub(crate) fn counted(&mut self, job: (u32, Nanos), counters: HardwareCounters) {
+        self.counters.insert(job, counters);
+    }
+
     /// Counts outliers that cannot be explained.
     pub(crate) const fn see(&mut self, count: u64) {
         self.seen += count;
@@ -309,6 +321,7 @@ impl Explainer {
             self.explain_one(number, &sighting, start);
             stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
+        self.counters.clear();
         // Averages the old value and the new one, because a single value is unreliable.
         let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
         self.cost = Nanos(self.cost.0.midpoint(now.0));
@@ -337,9 +350,13 @@ impl Explainer {
         let TraceSlice {
             events,
             lost,
+            stacks,
             pages,
         } = cut;
         let mut window = self.window_of(sighting, delay, events, lost);
+        let job = (sighting.expected, actual);
+        window.evidence.waits = self.code.waits(tid, job, &window.events, &stacks);
+        window.evidence.counters = self.counters.remove(&(tid, sighting.expected));
         if delay == Delay::Job && stage == Stage::Light {
             window.missing_events = self.flight.missing(stage);
             window.light_stage = Some(self.flight.watched_of(&window.events));

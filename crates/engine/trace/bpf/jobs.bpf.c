@@ -43,6 +43,12 @@ enum {
 	SLEEP_UNTIL,
 	FUTEX_OWNER,
 	SLEEP,
+	USER_STACK,
+	USER_WORDS,
+	WAKER_STACK,
+	WAKER_USER_STACK,
+	WAKER_USER_WORDS,
+	COUNTER,
 };
 
 /* Indexes in Vector::NAMED; larger ones are `ipi`. */
@@ -58,6 +64,16 @@ const volatile u32 pid_limit = 0;
 const volatile u64 stack_bytes = 16 << 10;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
+/* Words at the top of a user stack, in which callers are searched that have no frame pointer. */
+enum { STACK_WORDS = 48 };
+/* The number of user stacks that one CPU records in STACKS_NS limits their cost. */
+enum { USER_STACKS = 200, STACKS_NS = 100000000 };
+/* The waker's stack is recorded after longer sleeps only. */
+enum { WAKER_NS = 20000, ASLEEP = 4096 };
+/* Counters, and the number of threads that have sums of them. */
+enum { COUNTERS = 3, COUNTED = 4096 };
+/* Added to the time of a sum that lacks a part, which then differs from its counted time. */
+#define HOLE (1ULL << 48)
 /* An entry for a system call that does not exist: set in the light stage. */
 enum { LIGHT = CALLS - 1 };
 
@@ -110,7 +126,8 @@ struct head {
 	u64 listed;
 	u64 calls;
 	u64 watched_calls;
-	u64 padding[4];
+	u64 stacks_dropped;
+	u64 padding[3];
 };
 
 struct {
@@ -184,6 +201,56 @@ struct {
 	MAP_TYPE(value, struct place);
 } places SEC(".maps");
 
+/* In the full stage: since when watched threads sleep, except in release waits. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, ASLEEP);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} asleep SEC(".maps");
+
+/* Set by the loader if there are performance counters. */
+const volatile u32 counting = 0;
+
+/* The performance counters of the CPUs. */
+#define CPU_COUNTER(name)                                                                    \
+	struct {                                                                             \
+		MAP_NUMBER(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);                             \
+		MAP_NUMBER(max_entries, 1); /* set by the loader */                          \
+		MAP_TYPE(key, u32);                                                          \
+		MAP_TYPE(value, u32);                                                        \
+	} name SEC(".maps")
+
+CPU_COUNTER(counter_0);
+CPU_COUNTER(counter_1);
+CPU_COUNTER(counter_2);
+
+struct counts {
+	struct bpf_perf_event_value of[COUNTERS];
+};
+
+/* The counters while threads ran. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, COUNTED);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct counts);
+} sums SEC(".maps");
+
+/* The counters of this CPU when they were last added to the sums of the current thread. */
+struct last_counts {
+	u32 pid;		/* 0 if the current thread is not watched */
+	u32 has;		/* a bit for each counter */
+	struct counts counts;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct last_counts);
+} last SEC(".maps");
+
 /* Time for which the events of a CPU are recorded after it mattered. */
 const volatile u64 matters_ns = 1000000000;
 
@@ -191,7 +258,10 @@ struct cpu {
 	u32 interrupts;
 	u32 softirq_task;	/* pid + 1 */
 	u64 here;		/* a place on the current stack */
-	u64 stack[FRAMES];
+	u64 stacks_since;
+	u32 stacks;		/* user stacks recorded since then */
+	u32 observing;		/* page faults now are our own */
+	u64 stack[STACK_WORDS];
 };
 
 struct {
@@ -463,24 +533,16 @@ INLINE void read_arguments(void *regs, u64 *one, u64 *two)
 	}
 }
 
-/* Writes where a watched thread blocks in the kernel, in several records. */
-static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
+/* Writes the first words of `cpu->stack`, in several records. */
+INLINE void put_words(struct cpu *cpu, u32 kind, u32 count)
 {
-	struct cpu *cpu = this_cpu();
 	struct record *record;
-	u32 sequence, count;
-	long bytes;
+	u32 sequence;
 
-	if (!cpu)
-		return 0;
-	bytes = bpf_get_stack(arguments, cpu->stack, sizeof(cpu->stack), 0);
-	if (bytes <= 0)
-		return 0;
-	count = bytes / sizeof(u64);
-	for (u32 part = 0; part < FRAMES / FRAMES_OF_RECORD; part++) {
+	for (u32 part = 0; part < STACK_WORDS / FRAMES_OF_RECORD; part++) {
 		if (part * FRAMES_OF_RECORD >= count)
 			break;
-		record = begin(STACK, &sequence);
+		record = begin(kind, &sequence);
 		if (!record)
 			break;
 		record->part = part;
@@ -489,7 +551,173 @@ static __attribute__((noinline)) int put_stack(u64 *arguments, u32 pid)
 			record->frames[i] = cpu->stack[part * FRAMES_OF_RECORD + i];
 		end(record, sequence);
 	}
+}
+
+/* Writes where the current thread is in the kernel. */
+static __attribute__((noinline)) int put_stack(u64 *arguments, u32 kind)
+{
+	struct cpu *cpu = this_cpu();
+	long bytes;
+
+	if (!cpu)
+		return 0;
+	bytes = bpf_get_stack(arguments, cpu->stack, FRAMES * sizeof(u64), 0);
+	if (bytes > 0)
+		put_words(cpu, kind, bytes / sizeof(u64));
 	return 0;
+}
+
+/* Writes where the current thread is in user space, and the top of its stack. */
+static __attribute__((noinline)) int put_user_stack(u64 *arguments, u32 kind)
+{
+	u32 number = bpf_get_smp_processor_id();
+	struct head *head = bpf_map_lookup_elem(&heads, &number);
+	void *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct cpu *cpu = this_cpu();
+	u64 now = bpf_ktime_get_ns(), top = 0;
+	long bytes;
+
+	if (!cpu)
+		return 0;
+	if (now - cpu->stacks_since > STACKS_NS) {
+		cpu->stacks_since = now;
+		cpu->stacks = 0;
+	}
+	if (cpu->stacks >= USER_STACKS) {
+		if (head)
+			head->stacks_dropped++;
+		return 0;
+	}
+	cpu->stacks++;
+	cpu->observing = 1;
+	bytes = bpf_get_stack(arguments, cpu->stack, FRAMES * sizeof(u64), BPF_F_USER_STACK);
+	cpu->observing = 0;
+	/* Kernel threads have none. */
+	if (bytes <= 0)
+		return 0;
+	put_words(cpu, kind, bytes / sizeof(u64));
+	if (HAS(pt_regs___x86, sp))
+		top = ((struct pt_regs___x86 *)regs)->sp;
+	else if (HAS(pt_regs___arm64, sp))
+		top = ((struct pt_regs___arm64 *)regs)->sp;
+	cpu->observing = 1;
+	bytes = bpf_probe_read_user(cpu->stack, sizeof(cpu->stack), (void *)top);
+	cpu->observing = 0;
+	if (bytes)
+		return 0;
+	/* The caller of a leaf function on arm64. */
+	if (HAS(pt_regs___arm64, regs))
+		cpu->stack[0] = ((struct pt_regs___arm64 *)regs)->regs[30];
+	put_words(cpu, kind + 1, STACK_WORDS);
+	return 0;
+}
+
+#define READ_COUNTER(number, to)                                                             \
+	(!bpf_perf_event_read_value(&counter_##number, BPF_F_CURRENT_CPU, to, sizeof(*(to)))  \
+	 << number)
+
+/* Reads the counters of this CPU. Returns a bit for each that was read. */
+INLINE u32 read_counters(struct counts *counts)
+{
+	return READ_COUNTER(0, &counts->of[0]) | READ_COUNTER(1, &counts->of[1]) |
+	       READ_COUNTER(2, &counts->of[2]);
+}
+
+/* Begins to count for a thread that gets this CPU. */
+static __attribute__((noinline)) int begin_counting(u32 pid)
+{
+	u32 zero = 0;
+	struct last_counts *at = bpf_map_lookup_elem(&last, &zero);
+
+	if (at) {
+		at->pid = pid;
+		at->has = read_counters(&at->counts);
+	}
+	return 0;
+}
+
+/* Adds the counters since the last reading to the sums of a watched thread, the current one, and
+ * writes them. Their time is that of the next record, which they come before. */
+static __attribute__((noinline)) int put_counters(u32 pid, u64 now)
+{
+	u32 zero = 0, sequence, has;
+	struct last_counts *at = bpf_map_lookup_elem(&last, &zero);
+	struct counts counts = {}, *sum = bpf_map_lookup_elem(&sums, &pid);
+	struct record *record;
+
+	if (!at)
+		return 0;
+	if (!sum) {
+		bpf_map_update_elem(&sums, &pid, &counts, 0);
+		sum = bpf_map_lookup_elem(&sums, &pid);
+		if (!sum)
+			return 0;
+	}
+	has = read_counters(&counts);
+	for (u32 i = 0; i < COUNTERS; i++) {
+		if (!(has >> i & 1))
+			continue;
+		if (at->pid == pid && at->has >> i & 1) {
+			sum->of[i].counter += counts.of[i].counter - at->counts.of[i].counter;
+			sum->of[i].enabled += counts.of[i].enabled - at->counts.of[i].enabled;
+			sum->of[i].running += counts.of[i].running - at->counts.of[i].running;
+		} else {
+			/* The thread got the CPU before it was watched. */
+			sum->of[i].enabled += HOLE;
+		}
+		record = begin(COUNTER, &sequence);
+		if (!record)
+			break;
+		record->time = now;
+		record->frames[0] = pid | (u64)i << 32;
+		record->frames[1] = sum->of[i].counter;
+		record->frames[2] = sum->of[i].enabled;
+		record->frames[3] = sum->of[i].running;
+		end(record, sequence);
+		list(sequence);
+	}
+	at->pid = pid;
+	at->has = has;
+	at->counts = counts;
+	return 0;
+}
+
+/* Adds the counters of a watched thread that loses this CPU, without a record. */
+static __attribute__((noinline)) int end_counting(u32 pid)
+{
+	u32 zero = 0, has = 0;
+	struct last_counts *at = bpf_map_lookup_elem(&last, &zero);
+	struct counts counts = {}, *sum = bpf_map_lookup_elem(&sums, &pid);
+
+	if (!at)
+		return 0;
+	if (at->pid == pid)
+		has = at->has & read_counters(&counts);
+	at->pid = 0;
+	if (!sum)
+		return 0;
+	for (u32 i = 0; i < COUNTERS; i++) {
+		if (!(has >> i & 1)) {
+			sum->of[i].enabled += HOLE;
+			continue;
+		}
+		sum->of[i].counter += counts.of[i].counter - at->counts.of[i].counter;
+		sum->of[i].enabled += counts.of[i].enabled - at->counts.of[i].enabled;
+		sum->of[i].running += counts.of[i].running - at->counts.of[i].running;
+	}
+	return 0;
+}
+
+/* Counts for the watched ones of two threads at a switch. `put_sleeping` has written the counters
+ * of a thread that ends its work. */
+INLINE void switch_counters(u32 prev, int left, u32 next, int came)
+{
+	if (!counting)
+		return;
+	if (left)
+		end_counting(prev);
+	if (came)
+		begin_counting(next);
 }
 
 INLINE void fill_switch(struct record *record, const struct task_struct *prev,
@@ -510,8 +738,11 @@ INLINE void put_sleeping(struct task_struct *prev, u64 now)
 {
 	u32 sequence, call = call_of(prev);
 	void *regs = bpf_task_pt_regs(prev);
-	struct record *record = begin(SLEEP, &sequence);
+	struct record *record;
 
+	if (counting)
+		put_counters(prev->pid, now);
+	record = begin(SLEEP, &sequence);
 	if (!record)
 		return;
 	record->time = now;
@@ -561,6 +792,7 @@ INLINE int switching_light(u64 *arguments)
 	state = state_of(prev, arguments[0]);
 	if (left && ends_work(prev, state))
 		put_sleeping(prev, now);
+	switch_counters(prev->pid, left, next->pid, came);
 	record = reserve(SWITCH, &sequence);
 	if (!record)
 		return 0;
@@ -608,6 +840,7 @@ int switching(u64 *arguments)
 		place->full = 1;
 	if (is_watched(prev_pid) && ends_work(prev, state))
 		put_sleeping(prev, now);
+	switch_counters(prev_pid, is_watched(prev_pid), next_pid, is_watched(next_pid));
 	if (place->until > now) {
 		record = begin(SWITCH, &sequence);
 	} else {
@@ -631,8 +864,11 @@ int switching(u64 *arguments)
 	list(sequence);
 	if (!(state & 3))
 		return 0;
-	if (!is_release(call_of(prev)))
-		put_stack(arguments, prev_pid);
+	if (is_release(call_of(prev)))
+		return 0;
+	put_stack(arguments, STACK);
+	put_user_stack(arguments, USER_STACK);
+	bpf_map_update_elem(&asleep, &prev_pid, &now, 0);
 	return 0;
 }
 
@@ -672,6 +908,22 @@ INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread)
 	return sequence;
 }
 
+/* Writes where a thread is that ends a sleep of a watched one. */
+INLINE void put_waker(u64 *arguments, u32 woken, u64 now)
+{
+	u64 *since = bpf_map_lookup_elem(&asleep, &woken);
+	u64 slept;
+
+	if (!since)
+		return;
+	slept = now - *since;
+	bpf_map_delete_elem(&asleep, &woken);
+	if (slept < WAKER_NS || !is_on_task_stack(arguments))
+		return;
+	put_stack(arguments, WAKER_STACK);
+	put_user_stack(arguments, WAKER_USER_STACK);
+}
+
 SEC("tp_btf/sched_waking")
 int waking(u64 *arguments)
 {
@@ -697,8 +949,10 @@ int waking(u64 *arguments)
 	if (!matters())
 		return 0;
 	sequence = put_task(WAKING, task, on, 0);
-	if (watched_one)
+	if (watched_one) {
 		list(sequence);
+		put_waker(arguments, pid, now);
+	}
 	return 0;
 }
 
@@ -843,6 +1097,8 @@ int calling(u64 *arguments)
 		three = ((struct pt_regs___arm64 *)regs)->regs[2];
 		nanosleep = 101, futex = 98, clock_nanosleep = 115;
 	}
+	if (counting && (is_release(number) || has_bit(&learning, pid)))
+		put_counters(pid, bpf_ktime_get_ns());
 	list_call(pid, number, put(SYS_ENTER, number, one, two));
 	if (number == clock_nanosleep)
 		put_sleep(pid, number, one, two, three);
@@ -881,6 +1137,10 @@ int faulting(u64 *arguments)
 SEC("tp_btf/page_fault_kernel")
 int faulting_in_call(u64 *arguments)
 {
+	struct cpu *cpu = this_cpu();
+
+	if (cpu && cpu->observing)
+		return 0;
 	if (is_watched(bpf_get_current_pid_tgid()))
 		put(FAULT_KERNEL, arguments[2], arguments[0], 0);
 	return 0;

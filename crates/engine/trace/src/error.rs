@@ -306,15 +306,16 @@ impl WatchError {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        // Keep only the first line of the verifier's log and the count in its last line. The rest
-        // is useful only to developers of BPF programs.
+        // The verifier's log repeats the program. Its reason is the last line before the count.
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default().to_owned();
-        let count = lines.find(|line| line.starts_with("processed "));
-        Self::Refused(match count {
-            Some(count) => format!("{first}; {count}"),
-            None => first,
-        })
+        let is_count = |line: &&str| line.starts_with("processed ");
+        let rest: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let count = rest.iter().position(is_count);
+        let reason = rest[..count.unwrap_or(rest.len())].last();
+        let last = reason.into_iter().chain(count.map(|at| &rest[at]));
+        let last: String = last.map(|line| format!("; {}", line.trim())).collect();
+        Self::Refused(first + &last)
     }
 }
 
@@ -344,4 +345,26 @@ fn offered(near: &[String]) -> String {
 fn list(errors: &[TraceError]) -> String {
     let texts: Vec<String> = errors.iter().map(TraceError::to_string).collect();
     texts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_contains_reason_of_verifier() {
+        let refused = |text: &str| match WatchError::refused(&io::Error::other(text)) {
+            WatchError::Refused(text) => text,
+            other => panic!("{other}"),
+        };
+        let log = "the kernel refuses: log:\n0: (b7) r0 = 1\nR1 invalid mem access 'scalar'\n\
+                   processed 7 insns (limit 1000000)\n";
+        assert_eq!(
+            refused(log),
+            "the kernel refuses: log:; R1 invalid mem access 'scalar'; \
+             processed 7 insns (limit 1000000)"
+        );
+        assert_eq!(refused("first\nreason\n\n"), "first; reason");
+        assert_eq!(refused("no log"), "no log");
+    }
 }

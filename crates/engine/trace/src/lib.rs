@@ -57,11 +57,12 @@ pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, 
 pub use files::{Files, RealFiles};
 pub use flight::{
     Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, NotAChoice,
-    NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent, StopHandle, TraceSlice,
+    NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent, StackPart, StopHandle, TraceSlice,
+    WaitRecord,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
-pub use jobs::{CallCost, Descent, JobAsk, JobRecorder};
+pub use jobs::{CallCost, CounterEvents, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
 pub use lint::{LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;

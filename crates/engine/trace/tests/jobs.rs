@@ -5,14 +5,20 @@
 use std::process::Command;
 use std::time::Duration;
 
-use punctual_model::{EventKind, Nanos, TraceEvent};
+use punctual_model::{Counter, CounterReading, EventKind, Nanos, TraceEvent};
 use punctual_trace::{
-    CallCost, Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks, ScoutEvent, Stage,
+    CallCost, CounterEvents, Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks,
+    ScoutEvent, StackPart, Stage,
 };
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 fn recorder() -> Option<JobRecorder> {
-    match JobRecorder::start(JobAsk { pid_max: 4 << 20 }) {
+    recorder_of(None)
+}
+
+fn recorder_of(counters: Option<CounterEvents>) -> Option<JobRecorder> {
+    let pid_max = 4 << 20;
+    match JobRecorder::start(JobAsk { pid_max, counters }) {
         Ok(recorder) => Some(recorder),
         Err(error) => {
             punctual_testing::skip_refused("the recorder of jobs", &error);
@@ -45,7 +51,7 @@ fn events(recorder: &mut JobRecorder) -> Vec<TraceEvent> {
     read.into_iter()
         .filter_map(|one| match one {
             ScoutEvent::Event(event) => Some(event),
-            ScoutEvent::Gap { .. } | ScoutEvent::Stage { .. } => None,
+            _ => None,
         })
         .collect()
 }
@@ -447,4 +453,133 @@ fn irrelevant_cpus_are_not_recorded() {
         }
         None => panic!("{quiet:?}"),
     }
+}
+
+/// The kernel's own counters take the place of those of the processor: page faults of the watched
+/// thread are counted between its sleeps, and those of another thread are not.
+#[test]
+fn counters_are_those_of_the_thread() {
+    const PAGES: usize = 300;
+    let Some(mut recorder) = recorder_of(Some(CounterEvents::SOFTWARE)) else {
+        return;
+    };
+    assert_eq!(recorder.no_counters(), None);
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let touch = |pages: usize| {
+        let length = pages * 4_096;
+        // A new mapping is not in memory, unlike a block that the allocator reuses.
+        let mut block = vec![0_u8; length.max(64 << 20)];
+        for byte in block[..length].iter_mut().step_by(4_096) {
+            *byte = 1;
+        }
+        std::hint::black_box(&block);
+    };
+    let nap = || std::thread::sleep(Duration::from_millis(2));
+    nap();
+    touch(PAGES);
+    nap();
+    // This thread sleeps while another one runs.
+    let other = std::thread::spawn(move || touch(3 * PAGES));
+    other.join().unwrap();
+    nap();
+    std::thread::sleep(HELD_BACK);
+    let readings: Vec<CounterReading> = (recorder.read().into_iter())
+        .filter_map(|one| match one {
+            ScoutEvent::Counter(reading) => Some(reading),
+            _ => None,
+        })
+        .collect();
+    assert!(readings.iter().all(|reading| reading.tid == tid));
+    let rises = |counter: Counter| {
+        let of = readings.iter().filter(move |one| one.counter == counter);
+        let of: Vec<&CounterReading> = of.collect();
+        assert!(of.len() > 3, "{of:?}");
+        // The thread ran before it was watched, so the first reading is incomplete.
+        let (first, last) = (of[0], of[of.len() - 1]);
+        let [time, counted] = [last.enabled - first.enabled, last.running - first.running];
+        // No other user shares these counters.
+        assert_eq!(time, counted, "{of:?}");
+        (last.value - first.value, counted)
+    };
+    // In the order of CounterEvents::SOFTWARE.
+    let [(clock, ran), (faults, _), _] = Counter::ALL.map(rises);
+    // The system may map several pages at a fault.
+    let pages = PAGES as u64;
+    assert!(faults > 0 && faults < 2 * pages, "{readings:?}");
+    // The clock of the CPU rises while the thread runs.
+    assert!(
+        clock > 0 && clock.abs_diff(ran.0) < ran.0 / 10 + 100_000,
+        "{clock} {ran}"
+    );
+    let whole = readings[readings.len() - 1].time - readings[0].time;
+    assert!(ran < whole, "{ran} of {whole}");
+}
+
+/// A machine without the counters of a processor records jobs without them.
+#[test]
+fn recorder_works_without_hardware_counters() {
+    let Some(recorder) = recorder_of(Some(CounterEvents::HARDWARE)) else {
+        return;
+    };
+    if let Some(why) = recorder.no_counters() {
+        assert!(why.contains("perf_event_open"), "{why}");
+    }
+    assert!(
+        recorder
+            .recorded()
+            .iter()
+            .any(|name| name == "sched:sched_switch")
+    );
+}
+
+/// The stacks of both sides of a wait name the functions of each thread.
+#[test]
+fn waits_have_stacks_of_both_threads() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let from = now();
+    let (send, receive) = std::sync::mpsc::channel();
+    let waker = std::thread::spawn(move || {
+        for turn in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(2));
+            send.send(turn).unwrap();
+        }
+        own_tid()
+    });
+    while receive.recv().is_ok() {}
+    let waker = waker.join().unwrap();
+    let cut = recorder.slice(from, now(), Stage::Full);
+    let parts = |of: u32, woken: Option<u32>, part: StackPart| {
+        let stacks = cut.stacks.iter();
+        let fits = stacks.filter(|one| (one.tid, one.woken, one.part) == (of, woken, part));
+        fits.filter(|one| one.words.len() > 1).count()
+    };
+    for part in [StackPart::User, StackPart::Words] {
+        assert!(
+            parts(tid, None, part) > SLEEPS / 2,
+            "{part:?} of the thread"
+        );
+    }
+    for part in [StackPart::Kernel, StackPart::User, StackPart::Words] {
+        assert!(
+            parts(waker, Some(tid), part) > SLEEPS / 2,
+            "{part:?} of its waker"
+        );
+    }
+    assert_eq!(recorder.stacks_dropped(), 0);
+    // More sleeps than the limit for stacks allows.
+    for _ in 0..2_000 {
+        std::thread::sleep(Duration::from_nanos(1));
+    }
+    let short = now();
+    recorder.enter(Stage::Light).unwrap();
+    for _ in 0..SLEEPS {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let cut = recorder.slice(short, now(), Stage::Light);
+    assert_eq!(cut.stacks, []);
 }

@@ -6,6 +6,7 @@
 //! reads the files of other users (`reader`).
 
 mod functions;
+mod perf_map;
 mod reader;
 
 use std::collections::HashMap;
@@ -16,9 +17,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use punctual_model::Frame;
 
 use self::functions::{Allowance, Functions, NoFunctions};
+use self::perf_map::PerfMap;
 use crate::root::Root;
 
 pub use self::reader::{NotDropped, serve_symbols};
+
+/// Maximum number of return addresses that are searched on the stack if libraries have no frame
+/// pointers.
+const MOST_SCANNED: usize = 4;
 
 /// Maximum number of files whose symbols are read for one program.
 const MOST_FILES: usize = 256;
@@ -44,6 +50,8 @@ pub struct ProgramCode {
     executable: Option<String>,
     files: HashMap<((u32, u32), u64), Functions>,
     allowance: Allowance,
+    /// Functions that a just-in-time compiler made; `None` before they are needed.
+    compiled: Option<PerfMap>,
     /// Command that starts the process that reads files of other users.
     reader: Option<Vec<OsString>>,
     /// Reasons why functions of files are unknown, one sentence per file.
@@ -59,6 +67,7 @@ impl ProgramCode {
             executable: None,
             files: HashMap::new(),
             allowance: Allowance::whole(),
+            compiled: None,
             reader,
             unread: Vec::new(),
         };
@@ -74,6 +83,7 @@ impl ProgramCode {
             Ok(text) => text.lines().filter_map(region).collect(),
             Err(_) => return,
         };
+        self.compiled = None;
         if !regions.is_empty() {
             self.regions = regions;
             let executable = self.root.link(&format!("/proc/{}/exe", self.pid));
@@ -142,6 +152,15 @@ impl ProgramCode {
         let Some(region) = self.region(address).cloned() else {
             return unknown;
         };
+        if !region.path.starts_with('/')
+            && let Some((file, symbol)) = self.compiled(address, is_return)
+        {
+            return Frame {
+                object: Some(file),
+                symbol: Some(symbol),
+                ..unknown
+            };
+        }
         let place = (address - region.start).saturating_add(region.offset);
         let key = (region.device, region.inode);
         if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
@@ -162,6 +181,51 @@ impl ProgramCode {
             build_id: functions.and_then(|all| all.build_id.clone()),
             ..unknown
         }
+    }
+
+    /// Returns the file and the function of code that a just-in-time compiler made.
+    fn compiled(&mut self, address: u64, is_return: bool) -> Option<(String, String)> {
+        let map = (self.compiled).get_or_insert_with(|| PerfMap::read(&self.root, self.pid));
+        let back = u64::from(is_return);
+        let name = map.name(address.saturating_sub(back), back)?;
+        Some((map.path.clone(), name))
+    }
+
+    /// Describes a stack, the innermost function first. `words` are those at the top of the stack:
+    /// callers that the chain of frame pointers skips are searched in them, unless they are empty.
+    /// Also returns whether the callers are unknown.
+    pub fn frames(&mut self, stack: &[u64], words: &[u64]) -> (Vec<Frame>, bool) {
+        let Some((first, callers)) = stack.split_first() else {
+            return (Vec::new(), true);
+        };
+        let chain: Vec<u64> = (callers.iter().copied())
+            .take_while(|at| self.is_code(*at))
+            .collect();
+        let scanned = self.scanned(words, &chain);
+        let is_short = scanned.is_empty() && chain.is_empty();
+        let mut frames = vec![self.frame(*first, false)];
+        for address in scanned.into_iter().chain(chain) {
+            frames.push(self.frame(address, true));
+        }
+        (frames, is_short)
+    }
+
+    /// Returns callers that a chain of frame pointers skips because a library has none: return
+    /// addresses on the stack, up to the first one in the program itself.
+    fn scanned(&self, words: &[u64], chain: &[u64]) -> Vec<u64> {
+        let mut found = Vec::new();
+        for word in words.iter().copied() {
+            if chain.contains(&word) || found.len() == MOST_SCANNED {
+                break;
+            }
+            if self.is_code(word) && self.follows_a_call(word) {
+                found.push(word);
+                if self.is_in_program(word) {
+                    break;
+                }
+            }
+        }
+        found
     }
 
     /// Returns the reasons why functions of files are unknown, one sentence per file.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Comm;
+use super::{Comm, WaitStacks};
 use crate::schema::JsonSchema;
-use crate::{Nanos, Scheduling};
+use crate::{HardwareCounters, Nanos, Scheduling};
 
 /// The thread that was late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -99,6 +99,14 @@ pub struct Evidence {
     /// Other information that a trace of another tool lacks. Empty if nothing is missing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_shown: Vec<NotShown>,
+    /// For a job: its longest waits, with the stacks of the thread and of its waker. Empty if there
+    /// are none, or if they were not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<WaitStacks>,
+    /// For a job: the processor's counters, compared with the usual job. Null if they were not
+    /// requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counters: Option<HardwareCounters>,
 }
 
 /// A span of time in which events of a CPU may be missing.

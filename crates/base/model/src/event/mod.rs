@@ -9,6 +9,7 @@ mod slice_start;
 mod stack;
 mod table;
 mod task;
+mod wait_stacks;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +24,7 @@ pub use slice_start::SliceStart;
 pub use stack::{interrupted_functions, stack_of};
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
 pub use task::{Comm, KernelPriority, Task, TaskState};
+pub use wait_stacks::{ThreadStack, WaitStacks};
 
 use crate::Nanos;
 use crate::schema::JsonSchema;

@@ -25,3 +25,4 @@ mod requested;
 mod stage;
 mod storms;
 mod threads;
+mod wait_stacks;

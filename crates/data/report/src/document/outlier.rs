@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    ActivitySpan, EventKind, Nanos, Segment, Task, ThreadActivity, ThreadState, TraceEvent, Window,
-    grouped, interrupted_functions, stack_of,
+    ActivitySpan, EventKind, HardwareCounters, Nanos, Segment, Task, ThreadActivity, ThreadStack,
+    ThreadState, TraceEvent, Window, grouped, interrupted_functions, stack_of,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -63,6 +63,7 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::new(answer),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(activity(timeline)),
+            Section::new(counters(timeline)),
             Section::new(stacks_of(timeline)),
             Section::new(events),
         ]
@@ -95,9 +96,61 @@ fn activity(timeline: &OutlierTimeline) -> Vec<Block> {
 /// Returns the kernel stacks of an outlier: where a job blocked, what a late timer interrupted, and
 /// where a thread was switched out late. The result is empty if no stack was recorded.
 pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
-    let mut blocks = stacks(timeline);
+    let mut blocks = wait_stacks(timeline);
+    if blocks.is_empty() {
+        blocks = stacks(timeline);
+    }
     blocks.extend(late_stacks(timeline));
     blocks
+}
+
+/// Returns the comparison of the processor's counters with those of the usual job.
+fn counters(timeline: &OutlierTimeline) -> Vec<Block> {
+    let counters = timeline.window.evidence.counters.as_ref();
+    let text = counters.map(|counters| format!("hardware counters: {counters}"));
+    text.map(|text| match counters {
+        Some(HardwareCounters::Unknown(_)) => Block::faint(text),
+        _ => Block::text(text),
+    })
+    .into_iter()
+    .collect()
+}
+
+/// Returns the longest waits of a job, with the stacks of its thread and of its waker.
+fn wait_stacks(timeline: &OutlierTimeline) -> Vec<Block> {
+    let window = &timeline.window;
+    let waits = &window.evidence.waits;
+    if waits.is_empty() {
+        return Vec::new();
+    }
+    let row = |title: String, role: &str, stack: &ThreadStack| {
+        let thread = format!("{role} {}-{}", stack.comm, stack.tid);
+        let kernel = match stack.kernel.as_slice() {
+            [] => "unknown".to_owned(),
+            frames => named(stack_of(frames, window)),
+        };
+        [
+            Row::new([title, thread.clone(), "user".to_owned(), stack.user_text()]),
+            Row::new([String::new(), String::new(), "kernel".to_owned(), kernel]),
+        ]
+    };
+    let rows = waits.iter().flat_map(|wait| {
+        let length = (wait.to - wait.from).to_string();
+        let waker = match &wait.waker {
+            Some(waker) => row(String::new(), "woken by", waker).to_vec(),
+            None => Vec::new(),
+        };
+        row(length, "waiting:", &wait.waiting)
+            .into_iter()
+            .chain(waker)
+    });
+    let columns = vec![
+        Column::right("wait"),
+        Column::left("thread").cut_to(16).most(30),
+        Column::left("stack"),
+        Column::left("functions, innermost first").fold(Fold::Wrap(24)),
+    ];
+    vec![Block::Table(Table::new(columns, rows.collect()))]
 }
 
 /// Returns the kernel stacks of the longest sleeps of a job's thread.

@@ -32,16 +32,22 @@ impl Names {
     pub(super) fn fill(&mut self, window: &mut Window) {
         let mut symbols = BTreeMap::new();
         let mut calls = BTreeMap::new();
-        for event in &window.events {
-            let addresses = event.kind.addresses().into_iter().flatten();
-            for address in addresses.chain(event.kind.frames().iter().copied()) {
-                if address != 0 && !symbols.contains_key(&address) {
-                    let table = self.symbols.get_or_insert_with(|| self.host.symbols());
-                    if let Some(name) = table.name(address) {
-                        symbols.insert(address, name);
-                    }
+        let waits = window.evidence.waits.iter();
+        let stacks = waits.flat_map(|wait| wait.waker.iter().chain([&wait.waiting]));
+        let of_stacks: Vec<u64> = stacks.flat_map(|stack| stack.kernel.clone()).collect();
+        let mut name = |address: u64| {
+            if address != 0 && !symbols.contains_key(&address) {
+                let table = self.symbols.get_or_insert_with(|| self.host.symbols());
+                if let Some(name) = table.name(address) {
+                    symbols.insert(address, name);
                 }
             }
+        };
+        of_stacks.into_iter().for_each(&mut name);
+        for event in &window.events {
+            let addresses = event.kind.addresses().into_iter().flatten();
+            let frames = event.kind.frames().iter().copied();
+            addresses.chain(frames).for_each(&mut name);
             if let EventKind::SysEnter { id, .. }
             | EventKind::SysExit { id, .. }
             | EventKind::SleepsIn { id, .. } = event.kind

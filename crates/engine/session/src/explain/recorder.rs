@@ -147,9 +147,16 @@ impl Recorder {
             }
             Self::Programs(programs) => {
                 let unseen = programs.unseen().iter();
-                unseen
-                    .map(|(event, why)| format!("{event} is not recorded: {why}"))
-                    .collect()
+                let unseen = unseen.map(|(event, why)| format!("{event} is not recorded: {why}"));
+                let dropped = Some(programs.stacks_dropped()).filter(|dropped| *dropped > 0);
+                let dropped = dropped.map(|dropped| {
+                    format!(
+                        "{} not recorded, to limit the cost: the threads sleep more often than \
+                         200 times in 100 ms",
+                        punctual_model::counted(dropped, "user-space stack", "user-space stacks")
+                    )
+                });
+                unseen.chain(dropped).collect()
             }
         }
     }

@@ -36,10 +36,6 @@ pub(super) struct CallLocations {
 /// Maximum number of files without known functions that are named individually.
 const MOST_UNREAD: usize = 5;
 
-/// Maximum number of return addresses that are searched on the stack if libraries have no frame
-/// pointers.
-const MOST_SCANNED: usize = 4;
-
 impl CallLocations {
     pub(super) fn new(host: &Host, reader: Option<Vec<OsString>>) -> Self {
         Self {
@@ -239,40 +235,12 @@ impl CallLocations {
             let why = "unknown: /proc/PID/maps is empty or not readable";
             return (Vec::new(), Some(why.to_owned()));
         }
-        let chain: Vec<u64> = (act.stack.iter().skip(1).copied())
-            .take_while(|at| code.is_code(*at))
-            .collect();
-        let scanned = if act.kind == ActKind::Fault && code.is_in_program(first) {
-            Vec::new()
-        } else {
-            scanned(code, &act.words, &chain)
-        };
-        let is_short = scanned.is_empty() && chain.is_empty();
-        let mut frames = vec![code.frame(first, false)];
-        for address in scanned.into_iter().chain(chain) {
-            frames.push(code.frame(address, true));
-        }
+        let searches = act.kind != ActKind::Fault || !code.is_in_program(first);
+        let words: &[u64] = if searches { &act.words } else { &[] };
+        let (frames, is_short) = code.frames(&act.stack, words);
         let short = "callers unknown: the program was built without frame pointers".to_owned();
         (frames, is_short.then_some(short))
     }
-}
-
-/// Returns callers that a chain of frame pointers skips because a library has none: return
-/// addresses on the stack, up to the first one in the program itself.
-fn scanned(code: &ProgramCode, words: &[u64], chain: &[u64]) -> Vec<u64> {
-    let mut found = Vec::new();
-    for word in words.iter().copied() {
-        if chain.contains(&word) || found.len() == MOST_SCANNED {
-            break;
-        }
-        if code.is_code(word) && code.follows_a_call(word) {
-            found.push(word);
-            if code.is_in_program(word) {
-                break;
-            }
-        }
-    }
-    found
 }
 
 fn key(act: &Act) -> Key {

@@ -5,6 +5,7 @@
 //! recorder shows why.
 
 mod background;
+mod counters;
 mod finder;
 mod jobs;
 mod release;
@@ -15,6 +16,7 @@ mod watched;
 mod watched_tracks;
 mod windows;
 
+use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
@@ -39,6 +41,7 @@ use crate::time::{Start, monotonic};
 use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
+use counters::CounterWatch;
 use finder::Finder;
 pub use jobs::{JobDetail, JobRequest};
 pub use release::{Release, ReleaseError, ReleaseKind};
@@ -71,6 +74,11 @@ pub struct ObserveRequest {
     pub level: Level,
     /// Records jobs with the kernel's tracer even if BPF programs could be used.
     pub no_bpf: bool,
+    /// Does not read hardware counters.
+    pub no_counters: bool,
+    /// The command that runs [`punctual_host::serve_symbols`], to read programs of other users. If
+    /// `None`, their functions are unknown.
+    pub reader: Option<Vec<OsString>>,
     /// Events that are recorded in addition, and shown with the outliers.
     pub requested: Vec<EventChoice>,
     /// Length of the observation.
@@ -151,6 +159,8 @@ struct Observation<'a> {
     explainer: Explainer,
     source: EventSource,
     finder: Finder,
+    /// `None` if hardware counters are not read.
+    counters: Option<CounterWatch>,
     /// `Some` if the cost is limited.
     windows: Option<Windows>,
     followed: Followed,
@@ -173,6 +183,8 @@ impl<'a> Observation<'a> {
     ) -> Result<Self, SessionError> {
         let (source, mut explainer, no_programs) = EventSource::arm(request, host)?;
         explainer.record_too(host, &request.requested)?;
+        explainer.read_symbols_with(request.reader.clone());
+        let counters = CounterWatch::begin(request, &mut explainer);
         if !request.no_bpf {
             explainer.take_stacks(host);
         }
@@ -197,6 +209,7 @@ impl<'a> Observation<'a> {
             source,
             windows,
             finder,
+            counters,
             followed,
             watched,
             start,
@@ -220,7 +233,14 @@ impl<'a> Observation<'a> {
         for event in self.source.read(&mut self.explainer)? {
             let event = match event {
                 ScoutEvent::Event(event) => event,
+                ScoutEvent::Counter(reading) => {
+                    self.counters
+                        .iter_mut()
+                        .for_each(|watch| watch.take(&reading));
+                    continue;
+                }
                 ScoutEvent::Gap { until, .. } => {
+                    self.counters.iter_mut().for_each(CounterWatch::lost);
                     self.finder.blind_until(until);
                     continue;
                 }
@@ -275,7 +295,15 @@ impl<'a> Observation<'a> {
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.tracks.record(found, since, self.row_length);
-        found.latency() > self.request.limit()
+        let late = found.latency() > self.request.limit();
+        if let Some(watch) = &mut self.counters {
+            let counters = watch.job(found);
+            if late {
+                self.explainer
+                    .counted((found.tid, found.expected), counters);
+            }
+        }
+        late
     }
 
     fn explain(&mut self, late: &[Late], store: &mut StoreWriter<'_>) {
@@ -378,10 +406,16 @@ impl Source for Observation<'_> {
 
     /// Also watches threads that have been created in the meantime.
     fn refresh(&mut self) -> Result<(), SessionError> {
-        let Self { tracks, finder, .. } = self;
+        let Self {
+            tracks,
+            finder,
+            counters,
+            ..
+        } = self;
         let anew = |tid| {
             tracks.forget(tid);
             finder.forget(tid);
+            counters.iter_mut().for_each(|watch| watch.forget(tid));
         };
         let targets = &self.request.targets;
         let new = self.watched.refresh(targets, &self.host, anew);

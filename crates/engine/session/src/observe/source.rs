@@ -3,7 +3,8 @@
 use punctual_host::Host;
 use punctual_model::Delay;
 use punctual_trace::{
-    Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError, Tracefs,
+    CounterEvents, Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError,
+    Tracefs,
 };
 
 use super::{JobDetail, ObserveRequest};
@@ -32,7 +33,8 @@ impl EventSource {
                 why = Some("not wanted (--no-bpf)".to_owned())
             } else {
                 let pid_max = host.pid_max();
-                match JobRecorder::start(JobAsk { pid_max }) {
+                let counters = (!request.no_counters).then_some(CounterEvents::HARDWARE);
+                match JobRecorder::start(JobAsk { pid_max, counters }) {
                     Ok(programs) => {
                         let explainer =
                             Explainer::with_programs(host, programs, limit, Delay::Wakeup)?;

@@ -26,7 +26,7 @@ pub use requested::{EventChoice, NotAChoice};
 pub use scout::{Followed, Scout, ScoutEvent};
 pub use stop_handle::StopHandle;
 pub(crate) use stream::{Stream, Streamed};
-pub use trace_slice::{Drained, RawPage, TraceSlice};
+pub use trace_slice::{Drained, RawPage, StackPart, TraceSlice, WaitRecord};
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The scout, a stream of the wake-ups and context switches of a few threads. The kernel discards
 //! the events of all other threads.
 
-use punctual_model::{Nanos, TraceEvent};
+use punctual_model::{CounterReading, Nanos, TraceEvent};
 
 use super::name::Owner;
 use super::ordered::Ordered;
@@ -61,6 +61,9 @@ pub struct Followed {
 pub enum ScoutEvent {
     /// An event.
     Event(TraceEvent),
+    /// A job recorder read a performance counter of a watched thread, just before the event at the
+    /// same time.
+    Counter(CounterReading),
     /// Events of a CPU were overwritten before they were read. The activity of this CPU in this
     /// interval is only partly known.
     Gap {
@@ -186,6 +189,7 @@ impl ScoutEvent {
     pub(crate) const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
+            Self::Counter(reading) => reading.time,
             Self::Gap { from, .. } => *from,
             Self::Stage { at, .. } => *at,
         }

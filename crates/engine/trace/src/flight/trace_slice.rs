@@ -19,8 +19,36 @@ pub struct TraceSlice {
     pub events: Vec<TraceEvent>,
     /// Minimum number of events of these CPUs that were lost in the interval.
     pub lost: u64,
+    /// Stacks of threads at waits; only from a job recorder.
+    pub stacks: Vec<WaitRecord>,
     /// The pages that contain these events, for export.
     pub pages: Vec<RawPage>,
+}
+
+/// A stack that belongs to a wait of a watched thread, or the words at the top of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitRecord {
+    /// When the stack was taken, on CLOCK_MONOTONIC.
+    pub time: Nanos,
+    /// The thread whose stack it is.
+    pub tid: u32,
+    /// The thread that this thread woke. `None` if the thread itself begins to sleep.
+    pub woken: Option<u32>,
+    /// The meaning of the words.
+    pub part: StackPart,
+    /// The addresses, the innermost function first; or the words.
+    pub words: Vec<u64>,
+}
+
+/// A part of a thread's stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackPart {
+    /// The functions in the kernel.
+    Kernel,
+    /// The functions in user space, as far as there are frame pointers.
+    User,
+    /// The words at the top of the stack in user space.
+    Words,
 }
 
 /// A page as read from the ring buffer.
@@ -151,6 +179,7 @@ impl Flight {
             });
         TraceSlice {
             lost: lost.sum(),
+            stacks: Vec::new(),
             pages: pages.collect(),
             events,
         }

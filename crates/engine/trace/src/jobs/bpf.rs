@@ -1,11 +1,14 @@
 //! Loads the programs of the job recorder, and accesses their maps.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::AsFd as _;
 
 use aya::include_bytes_aligned;
-use aya::maps::{Array, MapData};
+use aya::maps::{Array, Map, MapData};
 use aya::programs::perf_event::SoftwareEvent;
+use punctual_model::Counter;
 
+use super::counters::{self, Counters};
 use super::rings::Rings;
 use super::{Followed, JobAsk};
 use crate::WatchError;
@@ -27,6 +30,9 @@ type Program = (&'static str, &'static str, &'static str);
 /// Index in `release_calls` of the flag of the light stage. The programs use the same index, which
 /// is not the number of any system call.
 const LIGHT: u32 = 1023;
+
+/// The maps with the counters, in the order of [`Counter::ALL`].
+const COUNTER_MAPS: [&str; Counter::ALL.len()] = ["counter_0", "counter_1", "counter_2"];
 
 /// Programs that are required to find jobs.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
@@ -128,7 +134,11 @@ fn ring_length(cpus: usize) -> u32 {
 
 impl Programs {
     /// Loads and starts the programs. Also returns their rings and the number of CPUs.
-    pub(super) fn start(ask: JobAsk) -> Result<(Self, Rings, u32), WatchError> {
+    pub(super) fn start(
+        ask: JobAsk,
+        counters: Option<&Counters>,
+    ) -> Result<(Self, Rings, u32), WatchError> {
+        let counting = u32::from(counters.is_some());
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let length = ring_length(cpus);
         let count = cpus as u32;
@@ -141,6 +151,7 @@ impl Programs {
                 .override_global("ring_mask", &mask, true)
                 .override_global("pid_limit", &pid_limit, true)
                 .override_global("stack_bytes", &stack_bytes, true)
+                .override_global("counting", &counting, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
                 .map_max_entries("listed", count * length)
@@ -149,6 +160,9 @@ impl Programs {
                 .map_max_entries("wakers", bits)
                 .map_max_entries("their_wakers", bits)
                 .map_max_entries("places", count);
+            for name in COUNTER_MAPS {
+                loader.map_max_entries(name, count);
+            }
         })?;
         let mut all = Self {
             programs,
@@ -157,6 +171,9 @@ impl Programs {
             absent: BTreeSet::new(),
             pid_limit,
         };
+        if let Some(counters) = counters {
+            all.count(counters)?;
+        }
         let array = |name| all.programs.array(name);
         let maps = (array("heads")?, array("records")?, array("listed")?);
         let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
@@ -206,6 +223,19 @@ impl Programs {
         ] {
             let (before, now) = (threads(before), threads(now));
             self.programs.replace_threads(set, &before, &now)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the counters to the programs.
+    fn count(&self, counters: &Counters) -> Result<(), WatchError> {
+        for (counter, cpu, file) in counters.each() {
+            let name = COUNTER_MAPS[counter.index()];
+            let Map::PerfEventArray(map) = self.programs.map(name)? else {
+                return Err(WatchError::Refused(format!("the map {name} is missing")));
+            };
+            let set = counters::set(map.fd().as_fd(), cpu, file);
+            set.map_err(|error| WatchError::refused(&error))?;
         }
         Ok(())
     }

@@ -7,13 +7,15 @@
 
 mod bpf;
 mod cost;
+mod counters;
 mod record;
 mod rings;
+mod stacks;
 mod tail;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use punctual_model::{EventKind, Nanos, Task, TraceEvent, event_names};
+use punctual_model::{Nanos, Task, event_names};
 
 use crate::WatchError;
 use crate::clock::monotonic;
@@ -23,8 +25,11 @@ use crate::stage::Stage;
 pub(crate) use bpf::OBJECT;
 use bpf::Programs;
 pub use cost::CallCost;
+pub use counters::CounterEvents;
+use counters::Counters;
 use record::{EXEC, FORK, JobRecord, Translator};
 use rings::Rings;
+use stacks::StackReader;
 use tail::Tail;
 
 /// The settings of a job recorder.
@@ -32,6 +37,9 @@ use tail::Tail;
 pub struct JobAsk {
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
+    /// Counters that are read whenever a watched thread begins to sleep or enters a release wait. If
+    /// the machine has none of them, the recorder works without ([`JobRecorder::no_counters`]).
+    pub counters: Option<CounterEvents>,
 }
 
 /// A process created by a watched thread, or a program executed by one.
@@ -69,6 +77,8 @@ pub struct JobRecorder {
     changes: Vec<ScoutEvent>,
     lost: u64,
     descents: Vec<Descent>,
+    _counters: Option<Counters>,
+    no_counters: Option<String>,
 }
 
 impl JobRecorder {
@@ -78,7 +88,14 @@ impl JobRecorder {
     /// Returns an error if the kernel has no BTF, or rejects the programs (because of missing
     /// privileges, lockdown or its version).
     pub fn start(ask: JobAsk) -> Result<Self, WatchError> {
-        let (programs, rings, cpus) = Programs::start(ask)?;
+        let (mut counters, mut no_counters) = (None, None);
+        if let Some(events) = ask.counters {
+            match Counters::open(events, &online_cpus()) {
+                Ok(opened) => counters = Some(opened),
+                Err(why) => no_counters = Some(why),
+            }
+        }
+        let (programs, rings, cpus) = Programs::start(ask, counters.as_ref())?;
         Ok(Self {
             programs,
             cpus: (0..cpus).map(Tail::new).collect(),
@@ -90,7 +107,21 @@ impl JobRecorder {
             changes: Vec::new(),
             lost: 0,
             descents: Vec::new(),
+            _counters: counters,
+            no_counters,
         })
+    }
+
+    /// Returns the reason why performance counters are not read. `None` if they are, or if they were
+    /// not requested.
+    pub fn no_counters(&self) -> Option<&str> {
+        self.no_counters.as_deref()
+    }
+
+    /// Returns the number of user stacks that were not recorded, because a CPU had too many of them.
+    pub fn stacks_dropped(&self) -> u64 {
+        let cpus = self.cpus.iter();
+        cpus.map(|tail| self.rings.stacks_dropped(tail.cpu)).sum()
     }
 
     /// Replaces the threads and system calls to follow.
@@ -202,6 +233,7 @@ impl JobRecorder {
             let (translator, descents) = (&mut self.translator, &mut self.descents);
             let gap = tail.follow(&self.rings, |record| {
                 note_descent(descents, record);
+                all.extend(record.counter().map(ScoutEvent::Counter));
                 let event = translator.event(record, cpu);
                 all.extend(event.map(ScoutEvent::Event));
             });
@@ -214,7 +246,9 @@ impl JobRecorder {
             }
         }
         // If a gap starts at the time of an event, the gap is sorted after the event.
-        let key = |one: &ScoutEvent| (one.time(), !matches!(one, ScoutEvent::Event(_)));
+        let is_record =
+            |one: &ScoutEvent| matches!(one, ScoutEvent::Event(_) | ScoutEvent::Counter(_));
+        let key = |one: &ScoutEvent| (one.time(), !is_record(one));
         self.ordered.add(all, now, key)
     }
 
@@ -232,18 +266,21 @@ impl JobRecorder {
         for tail in &self.cpus {
             let (records, whole) = tail.between(&self.rings, from, to);
             cut.lost += u64::from(!whole);
-            let mut last_pid = 0;
+            let mut stacks = StackReader::new(tail.cpu);
             for record in records.iter().filter(|one| one.time() >= complete) {
                 if stage == Stage::Light && !record.is_of_light_stage() {
                     continue;
                 }
                 if let Some(event) = self.translator.event(record, tail.cpu) {
-                    last_pid = event.pid;
+                    stacks.follows(&event);
                     cut.events.push(event);
                 } else if record.kind() == record::STACK {
-                    add_frames(&mut cut.events, record, tail.cpu, last_pid);
+                    stacks.add_event(&mut cut.events, record);
+                } else {
+                    stacks.add(record);
                 }
             }
+            cut.stacks.append(&mut stacks.found);
         }
         // The sort is stable: events of one CPU with equal times keep their order.
         cut.events.sort_by_key(|event| event.time);
@@ -279,6 +316,10 @@ impl JobRecorder {
     }
 }
 
+fn online_cpus() -> Vec<u32> {
+    aya::util::online_cpus().unwrap_or_default()
+}
+
 fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     const THREAD: u32 = 1;
     if descents.len() >= DESCENTS {
@@ -292,33 +333,5 @@ fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
         }),
         EXEC => descents.push(Descent::Exec(record.task())),
         _ => {}
-    }
-}
-
-/// Adds the frames of a stack. The first record of a stack creates an event, and further records of
-/// that stack extend it.
-fn add_frames(events: &mut Vec<TraceEvent>, record: &JobRecord, cpu: u32, pid: u32) {
-    let (part, frames) = record.frames();
-    if part == 0 {
-        events.push(TraceEvent {
-            time: record.time(),
-            cpu,
-            pid,
-            flags: 0,
-            preempt_count: 0,
-            kind: EventKind::KernelStack {
-                frames: frames.to_vec(),
-            },
-        });
-        return;
-    }
-    if let Some(TraceEvent {
-        kind: EventKind::KernelStack { frames: known },
-        cpu: of,
-        ..
-    }) = events.last_mut()
-        && *of == cpu
-    {
-        known.extend_from_slice(frames);
     }
 }

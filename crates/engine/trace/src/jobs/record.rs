@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use punctual_model::{
-    Comm, EventKind, KernelPriority, Nanos, Task, TaskState, Text, TraceEvent, Vector,
+    Comm, Counter, CounterReading, EventKind, KernelPriority, Nanos, Task, TaskState, Text,
+    TraceEvent, Vector,
 };
 
 const SWITCH: u8 = 1;
@@ -31,6 +32,12 @@ const FAULT_END: u8 = 22;
 const SLEEP_UNTIL: u8 = 23;
 const FUTEX_OWNER: u8 = 24;
 const SLEEP: u8 = 25;
+pub(super) const USER_STACK: u8 = 26;
+pub(super) const USER_WORDS: u8 = 27;
+pub(super) const WAKER_STACK: u8 = 28;
+pub(super) const WAKER_USER_STACK: u8 = 29;
+pub(super) const WAKER_USER_WORDS: u8 = 30;
+pub(super) const COUNTER: u8 = 31;
 
 /// Number of words in a record.
 pub(super) const WORDS: usize = 8;
@@ -59,6 +66,25 @@ impl JobRecord {
             SLEEP,
         ];
         kinds.contains(&self.kind())
+    }
+
+    /// Returns whether this record is an event by itself. The records of stacks belong to the event
+    /// before them, and those of counters to the event after them.
+    pub(super) fn is_event(&self) -> bool {
+        self.kind() != STACK && !(USER_STACK..=COUNTER).contains(&self.kind())
+    }
+
+    /// Returns the value of a performance counter, if this record has one.
+    pub(super) fn counter(&self) -> Option<CounterReading> {
+        let [_, _, of, value, enabled, running, ..] = self.0;
+        (self.kind() == COUNTER).then_some(CounterReading {
+            time: self.time(),
+            tid: of as u32,
+            counter: Counter::from_index((of >> 32) as usize)?,
+            value,
+            enabled: Nanos(enabled),
+            running: Nanos(running),
+        })
     }
 
     pub(super) const fn sequence(&self) -> u32 {
@@ -104,7 +130,7 @@ impl JobRecord {
     pub(super) fn pid(&self) -> u32 {
         match self.kind() {
             SWITCH => self.u32(48),
-            STACK => 0,
+            STACK | USER_STACK..=COUNTER => 0,
             _ => self.u32(16),
         }
     }

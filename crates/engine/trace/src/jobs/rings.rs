@@ -66,6 +66,11 @@ impl Rings {
         [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
     }
 
+    /// Returns the number of user stacks that a CPU did not record, because there were too many.
+    pub(super) fn stacks_dropped(&self, cpu: u32) -> u64 {
+        self.heads.word(cpu as usize * HEAD_WORDS + 4)
+    }
+
     /// Returns the number of the oldest record or entry that may still exist.
     pub(super) const fn oldest(&self, begun: u64) -> u64 {
         begun.saturating_sub(self.length)

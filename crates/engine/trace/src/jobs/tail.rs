@@ -103,7 +103,7 @@ impl Tail {
             if record.time() <= to {
                 found.push_front(record);
             }
-            if record.time() < from && record.kind() != super::record::STACK {
+            if record.time() < from && record.is_event() {
                 return (found.into(), true);
             }
         }

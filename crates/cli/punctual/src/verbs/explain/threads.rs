@@ -15,7 +15,7 @@ use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-use crate::verbs::{Invalid, command_line, measure, named};
+use crate::verbs::{Invalid, command_line, measure, named, serve_symbols};
 
 /// The default budget of a job.
 const BUDGET: Nanos = Nanos::from_millis(1);
@@ -80,6 +80,9 @@ pub(super) struct Application {
     /// Use trace events instead of BPF programs
     #[arg(long, conflicts_with = "wait")]
     no_bpf: bool,
+    /// Do not read hardware counters (cycles, instructions, cache misses)
+    #[arg(long, conflicts_with_all = ["wait", "no_bpf"])]
+    no_counters: bool,
     /// Label of the recording
     #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
     label: Option<String>,
@@ -144,6 +147,7 @@ impl Application {
             ("events", self.events.is_some()),
             ("event", !self.event.is_empty()),
             ("no-bpf", self.no_bpf),
+            ("no-counters", self.no_counters),
             ("label", self.label.is_some()),
         ];
         match only.iter().find(|(_, given)| *given) {
@@ -177,6 +181,8 @@ impl Application {
             level: self.events.unwrap_or(Level::Default),
             requested: self.event,
             no_bpf: self.no_bpf,
+            no_counters: self.no_counters,
+            reader: serve_symbols::program(),
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             label: self.label,
             command_line: command_line(),
