@@ -63,7 +63,6 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
             Section::new(answer),
             Section::new(vec![Block::Table(shares(timeline))]),
             Section::new(activity(timeline)),
-            Section::new(counters(timeline)),
             Section::new(stacks_of(timeline)),
             Section::new(events),
         ]
@@ -93,13 +92,17 @@ fn activity(timeline: &OutlierTimeline) -> Vec<Block> {
     ]
 }
 
-/// Returns the kernel stacks of an outlier: where a job blocked, what a late timer interrupted, and
-/// where a thread was switched out late. The result is empty if no stack was recorded.
+/// Returns the hardware counters of a job, and the stacks of an outlier: where a job waited and was
+/// woken, what a late timer interrupted, and where a thread was switched out late. The result is
+/// empty if none of them was recorded.
 pub(crate) fn stacks_of(timeline: &OutlierTimeline) -> Vec<Block> {
-    let mut blocks = wait_stacks(timeline);
-    if blocks.is_empty() {
-        blocks = stacks(timeline);
-    }
+    let mut blocks = counters(timeline);
+    let waits = wait_stacks(timeline);
+    blocks.extend(if waits.is_empty() {
+        stacks(timeline)
+    } else {
+        waits
+    });
     blocks.extend(late_stacks(timeline));
     blocks
 }

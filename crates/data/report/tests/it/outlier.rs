@@ -3,8 +3,9 @@
 use crate::common;
 use punctual_model::cause::{self, Detail, Source};
 use punctual_model::{
-    Blame, Cause, Comm, EventKind, Explanation, KernelPriority, Nanos, Outlier, Period, Recording,
-    Segment, Share, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
+    Blame, Cause, Comm, CounterComparison, EventKind, Explanation, Frame, HardwareCounters,
+    JobCounts, KernelPriority, Nanos, Outlier, Period, Recording, Segment, Share, Task, TaskState,
+    ThreadStack, TraceEvent, Vector, Victim, WaitStacks, Window, testing,
 };
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
@@ -172,6 +173,74 @@ fn as_text() {
     ));
 }
 
+/// A job whose thread waited for another one, with the counters of the processor.
+fn waited() -> OutlierTimeline {
+    let (_, mut timeline) = told();
+    let frame = |symbol: &str| Frame {
+        address: 16,
+        object: Some("/opt/<i>control".to_owned()),
+        offset: Some(16),
+        symbol: Some(symbol.to_owned()),
+        build_id: None,
+    };
+    let stack = |tid: u32, name: &str, symbol: &str| ThreadStack {
+        tid,
+        comm: Comm::new(name.as_bytes()),
+        kernel: vec![32],
+        user: vec![frame(symbol), frame("main+0x1")],
+        user_unknown: None,
+    };
+    let counts = |cycles: u64, misses: u64| JobCounts {
+        instructions: Some(1_000_000),
+        cycles: Some(cycles),
+        llc_misses: Some(misses),
+        on_cpu_ns: Some(Nanos(cycles / 2)),
+    };
+    timeline
+        .window
+        .symbols
+        .insert(32, "futex_wait+0x1".to_owned());
+    let evidence = &mut timeline.window.evidence;
+    evidence.counters = Some(HardwareCounters::Compared(CounterComparison {
+        slow: counts(3_100_000, 4_000),
+        median: counts(1_000_000, 100),
+        jobs: 500,
+    }));
+    evidence.waits = vec![WaitStacks {
+        from: Nanos(DUE),
+        to: Nanos(DUE + 90_000),
+        waiting: stack(100, "victim", "take_order+0x5"),
+        waker: Some(stack(12, "<b>&make", "give_order+0x7")),
+    }];
+    timeline
+}
+
+#[test]
+fn waits_show_stacks_of_both_threads() {
+    let shown = text::render(&document::outlier(&waited(), false), &plain(100));
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let words = words.join(" ");
+    for expected in [
+        "hardware counters: same instructions (1,000,000), 3.1 times the cycles, 40 times the LLC \
+         misses, at 2000 MHz (compared with the median of 500 earlier jobs)",
+        "90.0 µs waiting: victim-100 user take_order+0x5 (<i>control) < main+0x1 (<i>control)",
+        "kernel futex_wait+0x1",
+        "woken by <b>&make-12 user give_order+0x7 (<i>control)",
+    ] {
+        assert!(words.contains(expected), "{expected}: {shown}");
+    }
+    let mut timeline = waited();
+    let evidence = &mut timeline.window.evidence;
+    evidence.counters = Some(HardwareCounters::Unknown("no hardware counters".to_owned()));
+    evidence.waits[0].waker = None;
+    let shown = text::render(&document::outlier(&timeline, false), &plain(100));
+    assert!(
+        shown.contains("hardware counters: unknown: no hardware counters"),
+        "{shown}"
+    );
+    assert!(!shown.contains("woken by"), "{shown}");
+}
+
 #[test]
 fn it_fits_narrow_terminals() {
     let (recording, timeline) = told();
@@ -179,6 +248,7 @@ fn it_fits_narrow_terminals() {
     for width in 60..100 {
         for shown in [
             document::outlier(&timeline, true),
+            document::outlier(&waited(), true),
             document::outliers(&recording, explanation),
         ] {
             let text = text::render(&shown, &plain(width));
