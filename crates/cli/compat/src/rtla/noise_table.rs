@@ -69,7 +69,7 @@ pub(super) fn of_threads(recording: &Recording, hardware: bool) -> Vec<Noise> {
             cpu,
             periods: thread.map_or(0, |thread| thread.accounting.recorded),
             runtime: spun / MICROSECOND,
-            // The sum of a window does not tell hardware from software.
+            // The sum of a window includes hardware and software.
             max_noise: (!hardware).then_some(most / MICROSECOND),
             counts: [Some(0), None, Some(0), None, Some(0)],
             ..Noise::default()
