@@ -187,13 +187,17 @@ fn read(source: &mut Source<'_>, kind: &Kind) -> Result<Recording, ImportError> 
             }
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => row(text, kind)
                 .and_then(|(cpu, row)| {
+                    // An unknown figure falls below no other.
+                    let below = |before: Option<u64>, now: Option<u64>| {
+                        before.zip(now).is_some_and(|(before, now)| before > now)
+                    };
                     let falls = |before: &Row| {
                         let mut counts = before.counts.iter().zip(&row.counts);
                         before.periods > row.periods
                             || before.runtime > row.runtime
                             || before.noise > row.noise
-                            || counts.any(|(before, now)| before > now)
-                            || before.max_noise > row.max_noise
+                            || counts.any(|(before, now)| below(*before, *now))
+                            || below(before.max_noise, row.max_noise)
                             || before.max_single > row.max_single
                     };
                     if before.get(&cpu).is_some_and(falls) {
