@@ -5,12 +5,14 @@ use crate::{CompatError, OptionSpec, Parsed, ToolContext};
 /// The description of a tool that punctual replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
-    /// Its name, which is also the name of the link to punctual.
+    /// Its name: that of the link to punctual, and then, for a tool of rtla, its command and mode.
     pub name: &'static str,
     /// A phrase that describes the measurement.
     pub summary: &'static str,
     /// The probe that measures.
     pub probe: &'static str,
+    /// The package that it belongs to.
+    pub family: Family,
     /// Its options, in the order of its help.
     pub options: &'static [OptionSpec],
     /// Options of older versions. They are refused with advice on what to use instead.
@@ -20,6 +22,43 @@ pub struct Tool {
     pub differences: &'static [Difference],
     /// Runs the tool and returns its exit status.
     pub run: fn(&Parsed, &mut ToolContext<'_>) -> Result<u8, CompatError>,
+}
+
+/// The package of an original, which determines its version, and its exit status after the usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// rt-tests: has a version; 0 after `--help`, 1 after a wrong command line.
+    RtTests,
+    /// rtla of the kernel: its version is the kernel's; 129 after its usage.
+    Rtla,
+}
+
+impl Family {
+    /// Returns the exit status after `--help`.
+    pub(crate) fn help_status(self) -> u8 {
+        match self {
+            Self::RtTests => 0,
+            Self::Rtla => Self::USAGE,
+        }
+    }
+
+    /// Returns the exit status after a wrong command line.
+    pub(crate) fn usage_status(self) -> u8 {
+        match self {
+            Self::RtTests => 1,
+            Self::Rtla => Self::USAGE,
+        }
+    }
+
+    /// The exit status of the kernel's option parser after it has printed the usage.
+    const USAGE: u8 = 129;
+}
+
+impl Tool {
+    /// Returns the name of its program. A tool of rtla is a mode of that program.
+    pub fn program(&self) -> &'static str {
+        self.name.split(' ').next().unwrap_or(self.name)
+    }
 }
 
 /// Options of older versions.

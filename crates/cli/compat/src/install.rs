@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::Tool;
-
 /// The result for one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
@@ -52,19 +50,19 @@ pub enum InstallError {
     },
 }
 
-/// Creates a link to `program` in `folder` for each tool. Also creates `folder` if it is missing.
+/// Creates a link to `program` in `folder` for each of these names. Also creates `folder` if it is missing.
 /// All paths are checked before anything is changed.
 ///
 /// # Errors
 /// Returns an error if there is another file at one of the paths and `force` is not set. Also
 /// returns the errors of the system.
 pub fn install(
-    tools: &[Tool],
+    names: &[&str],
     program: &Path,
     folder: &Path,
     force: bool,
 ) -> Result<Vec<Installed>, InstallError> {
-    let places: Vec<PathBuf> = tools.iter().map(|tool| folder.join(tool.name)).collect();
+    let places: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
     let taken = |path: &PathBuf| path.symlink_metadata().is_ok() && !ours(path, program);
     if let Some(path) = places.iter().find(|path| !force && taken(path)) {
         return Err(InstallError::NotOurs {
@@ -115,7 +113,7 @@ fn link(path: &Path, program: &Path) -> io::Result<Installed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TOOLS;
+    use crate::programs;
 
     #[test]
     fn links_replace_nothing_unasked() {
@@ -124,8 +122,8 @@ mod tests {
         fs::write(&program, "").unwrap();
         let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();
-        let path = bin.join(TOOLS[0].name);
-        let install = |force| install(&TOOLS[..1], &program, &bin, force);
+        let path = bin.join(programs()[0]);
+        let install = |force| install(&programs()[..1], &program, &bin, force);
         assert_eq!(install(false).unwrap(), [Installed::Made(path.clone())]);
         assert_eq!(fs::read_link(&path).unwrap(), program);
         assert_eq!(install(false).unwrap(), [Installed::WasThere(path.clone())]);
@@ -141,9 +139,9 @@ mod tests {
 
         // The folder and its parents are created, but not below a file.
         let new = folder.path().join("made/too");
-        super::install(TOOLS, &program, &new, false).unwrap();
-        assert_eq!(fs::read_dir(&new).unwrap().count(), TOOLS.len());
-        let error = super::install(TOOLS, &program, &program.join("bin"), true);
+        super::install(&programs(), &program, &new, false).unwrap();
+        assert_eq!(fs::read_dir(&new).unwrap().count(), programs().len());
+        let error = super::install(&programs(), &program, &program.join("bin"), true);
         assert!(matches!(error, Err(InstallError::Folder { .. })));
     }
 }

@@ -34,6 +34,8 @@ mod options;
 mod oslat;
 mod page;
 mod pairs;
+mod programs;
+mod rtla;
 mod run;
 mod shared;
 mod signaltest;
@@ -44,12 +46,13 @@ mod tool_context;
 mod usage;
 mod values;
 
-pub use entry::{Difference, Removed, Tool};
+pub use entry::{Difference, Family, Removed, Tool};
 pub use error::CompatError;
 pub use getopt::{Given, Parsed};
 pub use install::{InstallError, Installed, install};
 pub use option_spec::{NextWord, OptionSpec, Takes};
 pub use page::{COMMON, list, page};
+pub use programs::{called, programs};
 pub use run::run;
 pub use tool_context::{Behaviour, Signals, ToolContext};
 
@@ -64,9 +67,9 @@ pub const TOOLS: &[Tool] = &[
     oslat::TOOL,
     hwlatdetect::TOOL,
     cyclicdeadline::TOOL,
+    rtla::TIMERLAT_HIST,
+    rtla::TIMERLAT_TOP,
+    rtla::OSNOISE_HIST,
+    rtla::OSNOISE_TOP,
+    rtla::HWNOISE,
 ];
-
-/// Returns the tool with this name.
-pub fn tool(name: &str) -> Option<&'static Tool> {
-    TOOLS.iter().find(|tool| tool.name == name)
-}

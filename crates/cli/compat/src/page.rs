@@ -90,7 +90,7 @@ pub fn list(columns: usize) -> String {
     for (call, does) in [
         (
             "punctual compat NAME [OPTION]... ",
-            "behaves like the tool NAME of rt-tests 2.10",
+            "behaves like the tool NAME of rt-tests 2.10, or like rtla",
         ),
         (
             "punctual compat --install DIR    ",
@@ -136,12 +136,15 @@ pub fn page() -> String {
     let mut text = String::from(
         "# Compatible commands\n\
          \n\
-         punctual behaves like one of these tools of rt-tests 2.10 if it is called by the tool's \
-         name: through a link that `punctual compat --install DIR` creates, or as `punctual compat \
+         punctual behaves like one of these tools of rt-tests 2.10, or like the kernel's rtla, if it \
+         is called by the tool's name: through a link that `punctual compat --install DIR` creates, or as `punctual compat \
          NAME ...`. Options have the same meanings and defaults. The lines, the histogram text, \
          JSON and the exit status on success are the same.\n\
          \n\
          ## Intended differences\n\
+         \n\
+         The originals named here are those of rt-tests. The tools of rtla have their own lists \
+         below.\n\
          \n",
     );
     differences(&mut text, COMMON);

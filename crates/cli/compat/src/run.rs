@@ -1,7 +1,7 @@
 //! Runs a tool from its command line to its exit status.
 
 use crate::getopt::GetoptError;
-use crate::{CompatError, Tool, ToolContext, getopt, usage};
+use crate::{CompatError, Family, Tool, ToolContext, getopt, usage};
 
 /// Parses `context.command_line`, runs the tool, and reports errors. Returns the exit status.
 pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
@@ -11,7 +11,10 @@ pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
         Ok(status) => status,
         Err(error) => {
             report(tool, context, &error);
-            error.status()
+            match error {
+                CompatError::Usage(_) => tool.family.usage_status(),
+                error => error.status(),
+            }
         }
     }
 }
@@ -19,12 +22,13 @@ pub fn run(tool: &'static Tool, context: &mut ToolContext<'_>) -> u8 {
 fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
     let words = context.command_line.get(1..).unwrap_or_default();
     if words.iter().any(|word| word == "-?") {
-        write!(context.out, "{}", usage::usage(tool))?;
-        return Ok(0);
+        return help(tool, context);
     }
     let words = words.to_vec();
     let parsed = match getopt::parse(&words, tool.options, context.behaviour.posixly_correct) {
-        Err(GetoptError::Name(name)) if name == usage::VERSION.long => {
+        Err(GetoptError::Name(name))
+            if name == usage::VERSION.long && tool.family == Family::RtTests =>
+        {
             write!(context.out, "{}", usage::version(tool))?;
             return Ok(0);
         }
@@ -33,10 +37,15 @@ fn start(tool: &'static Tool, context: &mut ToolContext<'_>) -> Result<u8, Compa
             .map_err(|error| hinted(tool, &words, error))?,
     };
     if parsed.has("help") {
-        write!(context.out, "{}", usage::usage(tool))?;
-        return Ok(0);
+        return help(tool, context);
     }
     (tool.run)(&parsed, context).map_err(|error| hinted(tool, &words, error))
+}
+
+/// Prints the usage, and returns the exit status of the original after that.
+fn help(tool: &Tool, context: &mut ToolContext<'_>) -> Result<u8, CompatError> {
+    write!(context.out, "{}", usage::usage(tool))?;
+    Ok(tool.family.help_status())
 }
 
 /// Adds a hint if a long option was given with a single dash. In that case, getopt parses each of

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use punctual_files::Output;
-use punctual_model::{Arguments, Nanos, Policy};
+use punctual_model::{Arguments, Cell, Nanos, Policy, Recording, Table};
 use punctual_rt::{LockMode, MemoryLock};
 use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
 
@@ -151,4 +151,29 @@ pub(crate) fn warn_of_spare_words(parsed: &Parsed, context: &mut ToolContext<'_>
     for word in &parsed.operands {
         context.warn(&format!("ignored '{word}': not an option or its value"));
     }
+}
+
+/// Returns the rows of a table, but only the columns with these keys. A value that is not a number
+/// is 0.
+pub(crate) fn rows<'a, const N: usize>(
+    recording: &'a Recording,
+    name: &str,
+    keys: [&str; N],
+) -> impl Iterator<Item = [u64; N]> + 'a {
+    let table: Option<&Table> = recording.tables.iter().find(|table| table.name == name);
+    let places = table.and_then(|table| {
+        let place = |key: &str| table.columns.iter().position(|column| column.key == key);
+        keys.iter()
+            .map(|key| place(key))
+            .collect::<Option<Vec<usize>>>()
+    });
+    let all = table.zip(places).into_iter();
+    all.flat_map(|(table, places)| {
+        table.rows.iter().map(move |row| {
+            std::array::from_fn(|nth| match row.get(places[nth]) {
+                Some(Cell::Count(count)) => *count,
+                _ => 0,
+            })
+        })
+    })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use punctual_formats::RT_TESTS_VERSION;
 
-use crate::{OptionSpec, Takes, Tool};
+use crate::{Family, OptionSpec, Takes, Tool};
 
 /// Column where the descriptions begin.
 const COLUMN: usize = 30;
@@ -18,10 +18,8 @@ pub(crate) const VERSION: OptionSpec = OptionSpec::named("--version", "print the
 
 /// Returns the options of a tool, as shown in help and documentation.
 pub(crate) fn options(tool: &Tool) -> impl Iterator<Item = &OptionSpec> {
-    let has_own = tool
-        .options
-        .iter()
-        .any(|option| option.long == VERSION.long);
+    let has_own = tool.family == Family::Rtla
+        || (tool.options.iter()).any(|option| option.long == VERSION.long);
     tool.options.iter().chain((!has_own).then_some(&VERSION))
 }
 
@@ -34,7 +32,11 @@ pub(crate) fn version(tool: &Tool) -> String {
 /// option names.
 pub(crate) fn usage(tool: &Tool) -> String {
     let name = tool.name;
-    let mut text = format!("{}Usage:\n{name} <options>\n\n", version(tool));
+    let version = match tool.family {
+        Family::RtTests => version(tool),
+        Family::Rtla => String::new(),
+    };
+    let mut text = format!("{version}Usage:\n{name} <options>\n\n");
     for option in options(tool) {
         let mut line = names(option);
         let mut room = COLUMN;
@@ -55,6 +57,16 @@ pub(crate) fn usage(tool: &Tool) -> String {
             }
         }
         let _ = writeln!(text, "{line}");
+    }
+    if tool.family == Family::Rtla {
+        let _ = writeln!(
+            text,
+            "\nThis is punctual's version of {name}. It measures with the kernel's tracer if the\n\
+             kernel has it, and otherwise with threads of its own, and reports on stderr which of\n\
+             the two it uses. Each run is stored as a recording (see punctual list), unless\n\
+             PUNCTUAL_STORE=none is set. For all differences from the original, run punctual compat."
+        );
+        return text;
     }
     let _ = writeln!(
         text,

@@ -354,6 +354,44 @@ fn the_kernels_spinning_threads_are_a_source() {
 }
 
 #[test]
+fn rtla_is_answered_by_the_kernels_tracers() {
+    if !real_time("osnoise") || !has_tracer("osnoise") || !has_tracer("timerlat") {
+        return;
+    }
+    let place = Sandbox::new();
+    let before = noise_settings();
+    for (line, tracer, columns) in [
+        ("timerlat hist -k -p 10000", "timerlat", "IRQ-000   Thr-000"),
+        (
+            "timerlat hist -u -p 10000",
+            "timerlat",
+            "IRQ-000   Thr-000   Usr-000",
+        ),
+        (
+            "timerlat top -q -p 10000",
+            "timerlat",
+            "Thread Timer Latency (us)",
+        ),
+        ("osnoise hist", "osnoise", "CPU-000"),
+        ("osnoise top -q -P f:1", "osnoise", "Operating System Noise"),
+        ("hwnoise -q", "osnoise", "Hardware-related Noise"),
+    ] {
+        let output = place.run(&format!("compat rtla {line} -c 0 -d 3"));
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        let first = said.lines().find(|line| line.contains("measured with"));
+        let first = first.unwrap_or_else(|| panic!("{said}"));
+        assert!(
+            first.contains(&format!("kernel's tracer {tracer}")),
+            "{said}"
+        );
+        assert!(!first.contains("not the kernel's"), "{said}");
+        assert!(out.contains(columns), "{line}: {out}");
+        assert_eq!(noise_settings(), before, "{line}");
+    }
+}
+
+#[test]
 fn an_isolated_cpu_is_known_and_measured() {
     let isolated = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
     if isolated.trim().is_empty() {

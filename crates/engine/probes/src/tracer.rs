@@ -117,6 +117,8 @@ pub enum NoisePlan {
         threshold: Nanos,
         /// Gaps above this are reported individually.
         report_above: Nanos,
+        /// Whether interrupts stay enabled while the threads spin.
+        interrupts: bool,
     },
 }
 

@@ -140,12 +140,14 @@ fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
             runtime,
             threshold,
             report_above,
+            interrupts,
         } => NoiseAsk::Osnoise {
             cpus,
             period,
             runtime,
             threshold,
             told_above: report_above,
+            interrupts,
         },
     }
 }

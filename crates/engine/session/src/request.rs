@@ -79,6 +79,16 @@ pub struct ExplainRequest {
     pub level: Level,
 }
 
+impl ExplainRequest {
+    /// Explains latencies above this, with the usual events.
+    pub fn above(threshold: Nanos) -> Self {
+        Self {
+            threshold,
+            level: Level::Default,
+        }
+    }
+}
+
 /// Unit of the latency in a trace mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracemark {

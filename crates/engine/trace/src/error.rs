@@ -63,6 +63,12 @@ pub enum TraceError {
         /// The missing file.
         path: PathBuf,
     },
+    /// The kernel's osnoise cannot spin with interrupts disabled.
+    #[error(
+        "osnoise of this kernel cannot spin with interrupts disabled: osnoise/options has no \
+         OSNOISE_IRQ_DISABLE (since Linux 6.2)"
+    )]
+    NoIrqDisable,
     /// The list in osnoise/cpus is too long for the name of an instance.
     #[error(
         "the list in osnoise/cpus is too long to restore: {cpus}. Write the list of all CPUs to \

@@ -22,6 +22,9 @@ use settings::OsnoiseSettings;
 /// The name of the tracer timerlat.
 pub const TIMERLAT: &str = "timerlat";
 
+/// The option of osnoise that disables interrupts during a spin.
+const IRQ_DISABLE: &str = "OSNOISE_IRQ_DISABLE";
+
 /// The name of the tracer osnoise.
 pub const OSNOISE: &str = "osnoise";
 
@@ -63,6 +66,8 @@ pub enum NoiseAsk {
         threshold: Nanos,
         /// Length above which a gap is reported individually.
         told_above: Nanos,
+        /// Whether interrupts stay enabled during the spin (disabling them: since Linux 6.2).
+        interrupts: bool,
     },
 }
 
@@ -83,13 +88,19 @@ impl NoiseAsk {
             print_stack_us: before.print_stack_us.map(|_| 0),
             ..before.clone()
         };
-        let off = [
-            "PANIC_ON_STOP",
-            "OSNOISE_PREEMPT_DISABLE",
-            "OSNOISE_IRQ_DISABLE",
-        ];
-        for name in off {
-            wanted.options = wanted.options.with_option(name, false);
+        let irqs_off = matches!(
+            self,
+            Self::Osnoise {
+                interrupts: false,
+                ..
+            }
+        );
+        for (name, on) in [
+            ("PANIC_ON_STOP", false),
+            ("OSNOISE_PREEMPT_DISABLE", false),
+            (IRQ_DISABLE, irqs_off),
+        ] {
+            wanted.options = wanted.options.with_option(name, on);
         }
         let (set, own_threads) = match self {
             Self::Timerlat {
@@ -147,7 +158,14 @@ impl Tracefs {
     /// another program is using the tracer.
     pub fn may_start_osnoise(&self, ask: &NoiseAsk) -> Result<(), TraceError> {
         self.require(ask.tracer())?;
-        OsnoiseSettings::read(self)?;
+        let settings = OsnoiseSettings::read(self)?;
+        if let NoiseAsk::Osnoise {
+            interrupts: false, ..
+        } = ask
+            && settings.options.get(IRQ_DISABLE).is_none()
+        {
+            return Err(TraceError::NoIrqDisable);
+        }
         if let NoiseAsk::Timerlat {
             cpus, user: true, ..
         } = ask

@@ -27,7 +27,7 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
-use crate::{CompatError, Parsed, Tool, ToolContext};
+use crate::{CompatError, Family, Parsed, Tool, ToolContext};
 use settings::{Affinity, CyclictestSettings};
 use view::View;
 
@@ -35,6 +35,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "cyclictest",
     summary: "how late periodic threads wake",
     probe: "timer",
+    family: Family::RtTests,
     options: &specs::<_, { options::OPTIONS.len() }>(options::OPTIONS),
     removed: options::REMOVED,
     differences: options::DIFFERENCES,

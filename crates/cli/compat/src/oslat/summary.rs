@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use punctual_model::{Cell, Recording, Table};
+use punctual_model::Recording;
 
 use super::settings::OslatSettings;
+use crate::shared::rows;
 
 /// Figures of the thread on one CPU, with times in ns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,30 +28,6 @@ pub(super) struct Core {
 pub(super) struct Summary {
     pub(super) cores: Vec<Core>,
     pub(super) bias_ns: u64,
-}
-
-/// Returns the rows of a table by CPU, but only the columns with these keys.
-fn rows<'a, const N: usize>(
-    recording: &'a Recording,
-    name: &str,
-    keys: [&str; N],
-) -> impl Iterator<Item = [u64; N]> + 'a {
-    let table: Option<&Table> = recording.tables.iter().find(|table| table.name == name);
-    let places = table.and_then(|table| {
-        let place = |key: &str| table.columns.iter().position(|column| column.key == key);
-        keys.iter()
-            .map(|key| place(key))
-            .collect::<Option<Vec<usize>>>()
-    });
-    let all = table.zip(places).into_iter();
-    all.flat_map(|(table, places)| {
-        table.rows.iter().map(move |row| {
-            std::array::from_fn(|nth| match row.get(places[nth]) {
-                Some(Cell::Count(count)) => *count,
-                _ => 0,
-            })
-        })
-    })
 }
 
 impl Summary {

@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::option_row::{OptionRow, specs};
-use crate::{Difference, Tool};
+use crate::{Difference, Family, Tool};
 
 pub(super) const KIND: Kind = Kind {
     name: "pmqtest",
@@ -32,6 +32,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from sending a message until the waiting thread receives it",
     probe: "wakeup",
+    family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
     differences: &[

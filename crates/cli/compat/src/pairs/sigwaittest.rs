@@ -2,8 +2,8 @@
 
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
-use crate::Tool;
 use crate::option_row::{OptionRow, specs};
+use crate::{Family, Tool};
 
 pub(super) const KIND: Kind = Kind {
     name: "sigwaittest",
@@ -30,6 +30,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from sending a signal until the waiting thread receives it",
     probe: "wakeup",
+    family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
     differences: &[SLEEP, LOWER, FIGURES, SHORTEST, PROCESSES],

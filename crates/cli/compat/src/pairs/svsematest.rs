@@ -3,8 +3,8 @@
 
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
-use crate::Tool;
 use crate::option_row::{OptionRow, specs};
+use crate::{Family, Tool};
 
 const KIND: Kind = Kind {
     name: "svsematest",
@@ -32,6 +32,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from unlocking a System V semaphore until the waiting thread has locked it",
     probe: "wakeup",
+    family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],
     differences: &[SLEEP, LOWER, FIGURES, SHORTEST, PROCESSES],

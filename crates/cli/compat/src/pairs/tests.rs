@@ -11,7 +11,7 @@ use super::settings::{Affinity, PairSettings};
 use super::{Kind, pmqtest, sigwaittest};
 use crate::machine::Machine;
 use crate::testing::{assert_same_account, read_back, with_early_samples};
-use crate::{CompatError, getopt, tool};
+use crate::{CompatError, TOOLS, getopt};
 
 /// The output of pmqtest 2.4 with two pairs.
 const LINES: &str = include_str!("../../tests/fixtures/pmqtest-2.4-lines.txt");
@@ -113,7 +113,15 @@ fn rows_say_which_threads_measure_and_where() {
 
 fn read(kind: &Kind, line: &str) -> Result<PairSettings, CompatError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    let parsed = getopt::parse(&words, tool(kind.name).unwrap().options, false)?;
+    let parsed = getopt::parse(
+        &words,
+        TOOLS
+            .iter()
+            .find(|tool| tool.name == kind.name)
+            .unwrap()
+            .options,
+        false,
+    )?;
     let machine = Machine {
         present: "0-3".parse().unwrap(),
         allowed: "0-3".parse().unwrap(),

@@ -16,7 +16,7 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
-use crate::{CompatError, Difference, Parsed, Tool, ToolContext};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;
 
@@ -24,6 +24,7 @@ pub(crate) const TOOL: Tool = Tool {
     name: "signaltest",
     summary: "the time that a signal takes to pass around a ring of threads",
     probe: "signal",
+    family: Family::RtTests,
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],
     differences: &[

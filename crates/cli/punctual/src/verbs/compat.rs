@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, FromArgMatches, Parser};
-use punctual_compat::{Behaviour, Installed, Signals, TOOLS, Tool, ToolContext};
+use punctual_compat::{Behaviour, Installed, Signals, Tool, ToolContext, programs};
 use punctual_host::Host;
 use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -24,7 +24,7 @@ pub(super) const VERB: Verb = Verb::new::<Compat>("compat");
 const USAGE: &str = "punctual compat [--install DIR [--force]] [--page]\n       \
                      punctual compat NAME [OPTION]...";
 
-/// Run as cyclictest or another tool of rt-tests
+/// Run as cyclictest, another tool of rt-tests, or rtla
 #[derive(Parser)]
 #[command(override_usage = USAGE, after_help = after())]
 struct Compat {
@@ -53,8 +53,7 @@ fn after() -> String {
 }
 
 fn names() -> String {
-    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-    names.join(", ")
+    programs().join(", ")
 }
 
 impl Run for Compat {
@@ -82,7 +81,7 @@ impl Run for Compat {
 
 fn install(folder: &Path, force: bool) -> Result<Exit> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let links = punctual_compat::install(TOOLS, &program, folder, force)?;
+    let links = punctual_compat::install(&programs(), &program, folder, force)?;
     let mut text = String::new();
     for link in links {
         let (path, what) = match link {
@@ -100,12 +99,9 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
 /// program or as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = words.iter().map(readable).collect();
-    let name = Path::new(words.first()?).file_name()?.to_str()?;
-    let (tool, command_line) = match punctual_compat::tool(name) {
-        Some(tool) => (tool, words),
-        None if words.get(1)? == "compat" => {
-            (punctual_compat::tool(words.get(2)?)?, words[2..].to_vec())
-        }
+    let (tool, command_line) = match punctual_compat::called(&words) {
+        Some(called) => called,
+        None if words.get(1)? == "compat" => punctual_compat::called(words.get(2..)?)?,
         None => return None,
     };
     Some(behave(tool, command_line, Context::of_environment()))
@@ -124,12 +120,10 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<Option<ExitCode>> {
     };
     let options = Compat::from_arg_matches(matches)?;
     let command_line: Vec<String> = options.words.iter().map(readable).collect();
-    let tool = command_line
-        .first()
-        .and_then(|name| punctual_compat::tool(name));
+    let called = punctual_compat::called(&command_line);
     // With --install or --page, the words are not the command line of a tool.
-    match tool.filter(|_| options.install.is_none() && !options.page) {
-        Some(tool) => Ok(Some(behave(tool, command_line, Context::new(matches)?))),
+    match called.filter(|_| options.install.is_none() && !options.page) {
+        Some((tool, command_line)) => Ok(Some(behave(tool, command_line, Context::new(matches)?))),
         None => Ok(None),
     }
 }
@@ -140,7 +134,7 @@ fn readable(word: &OsString) -> String {
 
 fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
     // Use the name of the original tool, so that ps and killall find the process.
-    let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.name).unwrap_or_default());
+    let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.program()).unwrap_or_default());
     let started = jiff::Timestamp::now();
     context.recover_settings();
     context.recover_tracer();

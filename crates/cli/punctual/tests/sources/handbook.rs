@@ -171,7 +171,7 @@ fn unknown(words: &[String]) -> Option<String> {
         && compat == "compat"
         && punctual_compat::TOOLS
             .iter()
-            .any(|known| known.name == *tool)
+            .any(|known| known.program() == *tool)
     {
         // The options that follow belong to the older tool.
         return None;

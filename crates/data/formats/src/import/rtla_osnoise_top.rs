@@ -75,13 +75,18 @@ const HARDWARE: Kind = Kind {
     table: "hwnoise",
     counts: &[("hardware", "hardware"), ("nmis", "NMIs")],
     samples: |row| {
-        let samples = row.counts.iter().copied().fold(0, u64::saturating_add);
+        let samples = row
+            .counts
+            .iter()
+            .flatten()
+            .copied()
+            .fold(0, u64::saturating_add);
         // Noise below the threshold counts as noise, but not as a sample.
         let sum = (row.noise.checked_div(samples)).filter(|mean| *mean <= row.max_single);
         Samples {
             count: samples,
             sum: sum.map(|_| row.noise),
-            max: row.max_single,
+            max: Some(row.max_single),
         }
     },
 };
@@ -102,7 +107,7 @@ const SYSTEM: Kind = Kind {
     samples: |row| Samples {
         count: row.periods,
         sum: (row.noise.checked_div(row.periods))
-            .filter(|mean| *mean <= row.max_noise)
+            .filter(|mean| row.max_noise.is_none_or(|max| *mean <= max))
             .map(|_| row.noise),
         max: row.max_noise,
     },
@@ -112,7 +117,7 @@ const SYSTEM: Kind = Kind {
 struct Samples {
     count: u64,
     sum: Option<u64>,
-    max: u64,
+    max: Option<u64>,
 }
 
 fn has_title(head: &Head<'_>, kind: &Kind) -> bool {
@@ -147,10 +152,11 @@ struct Row {
     periods: u64,
     runtime: u64,
     noise: u64,
-    max_noise: u64,
+    /// `None` if the file has `-`, as punctual's own threads cannot measure every column.
+    max_noise: Option<u64>,
     max_single: u64,
-    /// The counts of the columns at the end.
-    counts: Vec<u64>,
+    /// The counts of the columns at the end; `None` for `-`.
+    counts: Vec<Option<u64>>,
 }
 
 fn read(source: &mut Source<'_>, kind: &Kind) -> Result<Recording, ImportError> {
@@ -181,13 +187,17 @@ fn read(source: &mut Source<'_>, kind: &Kind) -> Result<Recording, ImportError> 
             }
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => row(text, kind)
                 .and_then(|(cpu, row)| {
+                    // An unknown figure falls below no other.
+                    let below = |before: Option<u64>, now: Option<u64>| {
+                        before.zip(now).is_some_and(|(before, now)| before > now)
+                    };
                     let falls = |before: &Row| {
                         let mut counts = before.counts.iter().zip(&row.counts);
                         before.periods > row.periods
                             || before.runtime > row.runtime
                             || before.noise > row.noise
-                            || counts.any(|(before, now)| before > now)
-                            || before.max_noise > row.max_noise
+                            || counts.any(|(before, now)| below(*before, *now))
+                            || below(before.max_noise, row.max_noise)
                             || before.max_single > row.max_single
                     };
                     if before.get(&cpu).is_some_and(falls) {
@@ -279,16 +289,26 @@ fn row(text: &str, kind: &Kind) -> Result<(u32, Row), Malformed> {
         periods: count(words[1].strip_prefix('#').unwrap_or_default())?,
         runtime: count(words[2])?,
         noise: count(words[3])?,
-        max_noise: count(words[5])?,
+        max_noise: known(words[5])?,
         max_single: count(words[6])?,
-        counts: counts.map(|word| count(word)).collect::<Result<_, _>>()?,
+        counts: counts.map(|word| known(word)).collect::<Result<_, _>>()?,
     };
+    let max_noise = row.max_noise.unwrap_or(row.max_single);
     let in_order =
-        row.max_single <= row.max_noise && row.max_noise <= row.noise && row.noise <= row.runtime;
+        row.max_single <= max_noise && max_noise <= row.noise && row.noise <= row.runtime;
     match in_order {
         true if row.runtime <= u64::MAX / 1_000 => Ok((cpu, row)),
         true => Err(Malformed::TimeTooLong(row.runtime.to_string())),
         false => Err(Malformed::NoiseNotIncreasing),
+    }
+}
+
+/// Parses a figure; `None` for `-`.
+fn known(word: &str) -> Result<Option<u64>, Malformed> {
+    if word == "-" {
+        Ok(None)
+    } else {
+        count(word).map(Some)
     }
 }
 
@@ -301,7 +321,7 @@ impl Samples {
         histogram.add_unplaced(self.count, Nanos::ZERO);
         if self.count > 0 {
             let time = |us: u64| Nanos(us * 1_000);
-            histogram.set_figures(None, Some(time(self.max)), self.sum.map(time));
+            histogram.set_figures(None, self.max.map(time), self.sum.map(time));
         }
         histogram
     }
@@ -325,10 +345,14 @@ fn table(rows: &BTreeMap<u32, Row>, kind: &Kind) -> Table {
             row.periods.into(),
             time(row.runtime),
             time(row.noise),
-            time(row.max_noise),
+            row.max_noise.map_or(Cell::Unknown, time),
             time(row.max_single),
         ];
-        cells.extend(row.counts.iter().map(|count| Cell::from(*count)));
+        cells.extend(
+            row.counts
+                .iter()
+                .map(|count| count.map_or(Cell::Unknown, Cell::from)),
+        );
         table.push(cells);
     }
     table
@@ -390,6 +414,21 @@ mod tests {
         assert_eq!(histogram.mean(), Some(Nanos(17_776)));
         assert_eq!(recording.tables[0].rows[1][8], Cell::Count(52_219));
         assert_eq!(recording.warnings, [COPIED]);
+    }
+
+    #[test]
+    fn dashes_stay_unknown() {
+        let text = LIVE.replace(
+            "          91           60            0",
+            "           -           60            -",
+        );
+        assert_ne!(text, LIVE);
+        let recording = read_recognised(text.as_bytes()).unwrap();
+        let row = &recording.tables[0].rows[0];
+        assert_eq!((&row[4], &row[6]), (&Cell::Unknown, &Cell::Unknown));
+        assert_eq!(row[8], Cell::Count(52_285));
+        let histogram = &recording.threads[0].histogram;
+        assert_eq!((histogram.count(), histogram.max()), (58, None));
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub(super) fn cause(before: &Counts, after: &Counts, others: u64) -> Cause {
 pub(super) struct Tally {
     /// Total time of spinning, in ticks.
     pub(super) spun: u64,
+    /// The largest sum of the gaps above the threshold in one window, in ticks.
+    pub(super) most: u64,
     gaps: [Gaps; Cause::ALL.len()],
 }
 
@@ -106,6 +108,18 @@ impl Tally {
     pub(super) fn add(&mut self, cause: Cause, gaps: Gaps) {
         let place = Cause::ALL.iter().position(|&c| c == cause).unwrap_or(0);
         self.gaps[place].merge(gaps);
+    }
+
+    /// Returns the sum of all gaps above the threshold, in ticks.
+    pub(super) fn noise(&self) -> u64 {
+        let above = Cause::ALL.iter().zip(&self.gaps);
+        let above = above.filter(|(cause, _)| **cause != Cause::Short);
+        above.map(|(_, gaps)| gaps.total).sum()
+    }
+
+    /// Ends a window. `before` is the [`noise`](Self::noise) at its start.
+    pub(super) fn end_window(&mut self, before: u64) {
+        self.most = self.most.max(self.noise().saturating_sub(before));
     }
 
     pub(super) fn gaps_of(&self, cause: Cause) -> Gaps {
@@ -206,6 +220,10 @@ mod tests {
         assert_eq!(tally.gaps_of(Cause::Steal).total, 14);
         assert_eq!(tally.gaps_of(Cause::Steal).max, 9);
         assert_eq!(tally.gaps_of(Cause::Interrupt), Gaps::default());
+        tally.end_window(0);
+        tally.add(Cause::Short, gap(100));
+        tally.end_window(tally.noise() - 5);
+        assert_eq!((tally.noise(), tally.most), (14, 14));
         tally.spun = 1_000_000;
         let mut table = gaps_table();
         push_gaps(&mut table, 3, super::super::spin::RawClock, &tally);

@@ -67,6 +67,8 @@ struct Hardware {
     source: &'static str,
     turns: bool,
     copy: usize,
+    noise_threshold: Nanos,
+    no_interrupts: bool,
 }
 
 /// The parameters of spinning.
@@ -81,6 +83,10 @@ struct HardwarePlan {
     duty: Duty,
     /// The number of bytes copied in each iteration; `None` if iterations are not counted.
     turns: Option<usize>,
+    /// The shortest gap that the kernel's tracer counts as noise.
+    noise_threshold: Nanos,
+    /// Whether the kernel's threads spin with interrupts disabled.
+    no_interrupts: bool,
 }
 
 impl Hardware {
@@ -92,12 +98,21 @@ impl Hardware {
             source: parameters::SOURCE.value_in(arguments),
             turns: parameters::TURNS.value_in(arguments),
             copy: parameters::COPY.value_in(arguments).unwrap_or(0) as usize,
+            noise_threshold: parameters::NOISE_THRESHOLD.value_in(arguments),
+            no_interrupts: parameters::NO_INTERRUPTS.value_in(arguments),
         }
+    }
+
+    /// Returns whether the kernel's threads leave CPU time to others even if they always spin.
+    fn yields(&self, plan: &Plan) -> bool {
+        let real_time = plan.scheduling.policy.is_real_time();
+        self.source == OSNOISE && !real_time && !self.no_interrupts
     }
 
     /// Rejects parameters that contradict each other, or do not fit the run.
     fn check(&self, plan: &Plan, duty: Duty) -> Result<(), ProbeError> {
-        if self.source != HWLAT && duty.width > LONGEST_WIDTH {
+        let may_be_long = self.source == HWLAT || self.yields(plan);
+        if !may_be_long && duty.width > LONGEST_WIDTH {
             return Err(ProbeError::Unfit(format!(
                 "a width of {}, during which all CPUs spin, is longer than {LONGEST_WIDTH}: use a \
                  shorter --width and a shorter --window to cover the same share of the time",
@@ -117,6 +132,14 @@ impl Hardware {
                  --duration",
                 duty.window
             )));
+        }
+        let usual = Nanos::from_micros(1);
+        if self.source != OSNOISE && (self.no_interrupts || self.noise_threshold != usual) {
+            return Err(ProbeError::Unfit(
+                "--no-interrupts and --noise-threshold are settings of the kernel's threads: add \
+                 --source osnoise"
+                    .to_owned(),
+            ));
         }
         if self.turns && self.source != SPIN || self.copy > 0 && !self.turns {
             return Err(ProbeError::Unfit(
@@ -192,7 +215,8 @@ impl Probe for Hardware {
                     .to_owned(),
             ));
         }
-        let duty = Duty::new(self.window, self.width, self.source == HWLAT)?;
+        let kernel_only = self.source == HWLAT || self.yields(plan);
+        let duty = Duty::new(self.window, self.width, kernel_only)?;
         self.check(plan, duty)?;
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
         let worker = |cpu| WorkerSpec {
@@ -214,6 +238,8 @@ impl Probe for Hardware {
             warm_up: plan.warm_up_of(plan.duration),
             duty,
             turns: self.turns.then_some(self.copy),
+            noise_threshold: self.noise_threshold,
+            no_interrupts: self.no_interrupts,
         };
         let run = self.source(spun, resources)?;
         Ok(plan.ready(workers, run))
@@ -352,7 +378,9 @@ impl<T: Ticks> Worker<T> {
                 due += Nanos(passed * window.0);
                 continue;
             }
+            let before = self.tally.noise();
             let largest = self.spin_until(due + width, control);
+            self.tally.end_window(before);
             if control.stopping() {
                 // A window that was interrupted by the stop does not count as expected.
                 break;

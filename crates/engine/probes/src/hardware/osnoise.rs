@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use punctual_host::Host;
 use punctual_model::{
-    Cell, Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, Table, TaskKind, TaskUsage,
+    Cell, Histogram, Nanos, NoiseGap, NoiseReports, OsnoiseSample, SignedNanos, Table, TaskKind,
+    TaskUsage,
 };
 use punctual_rt::Tid;
 
@@ -20,10 +21,6 @@ use crate::{
 
 /// Interval at which the reports are fetched.
 const FETCH: Duration = Duration::from_millis(50);
-
-/// The shortest gap that counts as noise. It is the kernel's unit of time, and the default since
-/// Linux 6.2.
-const SHORTEST: Nanos = Nanos::from_micros(1);
 
 /// A run that is ready to start.
 pub(super) struct Osnoise {
@@ -50,8 +47,9 @@ impl Osnoise {
             cpus: self.plan.cpus.iter().copied().collect(),
             period: whole(self.plan.duty.window),
             runtime: whole(self.plan.duty.width),
-            threshold: SHORTEST,
+            threshold: whole(self.plan.noise_threshold),
             report_above: self.plan.threshold,
+            interrupts: !self.plan.no_interrupts,
         }
     }
 
@@ -155,6 +153,10 @@ struct Row {
     /// Sums of the counts that the kernel reports.
     sums: OsnoiseSample,
     counted: u64,
+    /// The most noise of one window.
+    most: Nanos,
+    /// Lengths of the gaps above the threshold.
+    lengths: Histogram,
     /// Gaps in which there was no event, and gaps in which there were events.
     above: [Above; 2],
     lost: u64,
@@ -179,6 +181,8 @@ impl Row {
             used: None,
             sums: OsnoiseSample::default(),
             counted: 0,
+            most: Nanos::ZERO,
+            lengths: Histogram::new(),
             above: [Above::default(); 2],
             lost: 0,
         }
@@ -215,6 +219,8 @@ impl Row {
         let gaps = reports.gaps.iter().filter(|gap| gap.cpu == self.cpu);
         for gap in gaps.filter(|gap| counts && gap.duration > threshold) {
             self.above[usize::from(gap.interruptions > 0)].add(gap);
+            let length = i64::try_from(gap.duration.0).unwrap_or(i64::MAX);
+            self.lengths.record(SignedNanos(length));
         }
     }
 
@@ -261,6 +267,7 @@ impl Row {
         time(&mut sums.runtime, sample.runtime);
         time(&mut sums.noise, sample.noise);
         sums.longest = sums.longest.max(sample.longest);
+        self.most = self.most.max(sample.noise);
         for (sum, more) in [
             (&mut sums.hardware, sample.hardware),
             (&mut sums.nmis, sample.nmis),
@@ -292,7 +299,7 @@ impl Row {
         }
     }
 
-    fn push_to(&self, table: &mut Table, gaps: &mut Table) {
+    fn push_to(&self, [table, gaps, lengths]: &mut [Table; 3]) {
         let OsnoiseSample {
             runtime,
             noise,
@@ -323,7 +330,15 @@ impl Row {
             softirqs.into(),
             threads.into(),
             self.lost.into(),
+            self.most.into(),
         ]);
+        for (lower, _, count) in self.lengths.buckets().iter() {
+            lengths.push([
+                Cell::from(u64::from(self.cpu)),
+                Nanos(lower).into(),
+                count.into(),
+            ]);
+        }
         for (came, above) in ["nothing", "something"].into_iter().zip(self.above) {
             gaps.push([
                 Cell::from(u64::from(self.cpu)),
@@ -344,7 +359,7 @@ fn measured(
     host: &Host,
     mut warnings: Vec<String>,
 ) -> Measured {
-    let [mut table, mut gaps] = tables();
+    let mut tables = tables();
     let mut workers = Vec::with_capacity(rows.len());
     for mut row in rows {
         if row.last.is_none() {
@@ -354,7 +369,7 @@ fn measured(
             ));
         }
         row.end(start, end);
-        row.push_to(&mut table, &mut gaps);
+        row.push_to(&mut tables);
         let now = row.thread.as_ref();
         let now = now.and_then(|thread| usage_of(host, thread.tid, thread.tid));
         let usage = row.used.zip(now).map(|(before, now)| since(&before, &now));
@@ -364,12 +379,12 @@ fn measured(
     }
     Measured {
         workers,
-        tables: vec![table, gaps],
+        tables: tables.into(),
         warnings,
     }
 }
 
-fn tables() -> [Table; 2] {
+fn tables() -> [Table; 3] {
     [
         Table::new(
             "osnoise",
@@ -389,6 +404,7 @@ fn tables() -> [Table; 2] {
                 ("softirqs", "softirqs"),
                 ("threads", "threads"),
                 ("lost", "records lost"),
+                ("most_ns", "worst window"),
             ],
         ),
         Table::new(
@@ -401,6 +417,11 @@ fn tables() -> [Table; 2] {
                 ("total_ns", "total"),
                 ("longest_ns", "longest"),
             ],
+        ),
+        Table::new(
+            "osnoise_gap_lengths",
+            "Gaps above the threshold, by length",
+            &[("cpu", "CPU"), ("from_ns", "from"), ("gaps", "gaps")],
         ),
     ]
 }

@@ -28,6 +28,15 @@ parameters! {
         "With --turns: bytes to copy in each iteration, between two clock readings",
         1..=(1 << 26),
     );
+    NOISE_THRESHOLD: Nanos = Typed::duration(
+        "noise-threshold",
+        "With --source osnoise: shortest gap that counts as noise",
+        Nanos::from_micros(1)..=Nanos::from_secs(1),
+    ).or("1us");
+    NO_INTERRUPTS: bool = Typed::flag(
+        "no-interrupts",
+        "With --source osnoise: spin with interrupts disabled, so that all noise is hardware's",
+    );
     SOURCE: &'static str = Typed::choice(
         "source",
         "Source of the gaps",

@@ -30,6 +30,7 @@ pub(super) fn measured<T: Ticks>(
             ("spun_ns", "spun"),
             ("turn_ns", "one turn"),
             ("floor_ns", "counted from"),
+            ("most_ns", "worst window"),
         ],
     );
     for (found, &cpu) in found.into_iter().zip(cpus) {
@@ -44,6 +45,7 @@ pub(super) fn measured<T: Ticks>(
             Nanos(clock.to_nanos(found.tally.spun)).into(),
             Nanos(clock.to_nanos(found.turn)).into(),
             Nanos(clock.to_nanos(found.floor)).into(),
+            Nanos(clock.to_nanos(found.tally.most)).into(),
         ]);
         let blind = found.tally.gaps_of(Cause::Unknown).count;
         if blind > 0 {

@@ -108,6 +108,8 @@ fn the_other_clock_spins_as_well() {
             width: millis(2),
         },
         turns: None,
+        noise_threshold: Nanos::from_micros(1),
+        no_interrupts: false,
     };
     let control = Arc::new(Control::new());
     let (recorder, _reader) = testing::worker(plan.warm_up, &control);

@@ -47,6 +47,7 @@ fn osnoise() -> NoiseAsk {
         runtime: Nanos::from_millis(50),
         threshold: Nanos::from_micros(1),
         told_above: Nanos::from_micros(2),
+        interrupts: true,
     }
 }
 
@@ -140,6 +141,31 @@ fn timerlat_session_sets_reads_and_restores() {
     assert_eq!(machine.fake.in_force().unwrap(), before);
     session.stop().unwrap();
     assert_eq!(session.take().unwrap(), NoiseReports::default());
+}
+
+/// The option is restored at the end.
+#[test]
+fn interrupts_are_disabled_if_the_kernel_can() {
+    let machine = machine(BOTH);
+    let ask = NoiseAsk::Osnoise {
+        cpus: "0".parse().unwrap(),
+        period: Nanos::from_millis(100),
+        runtime: Nanos::from_millis(50),
+        threshold: Nanos::from_micros(1),
+        told_above: Nanos::from_micros(2),
+        interrupts: false,
+    };
+    machine.set("osnoise/options", "NO_DEFAULTS OSNOISE_WORKLOAD");
+    let error = machine.tracefs.may_start_osnoise(&ask).unwrap_err();
+    assert!(matches!(error, TraceError::NoIrqDisable), "{error}");
+    let options = "NO_DEFAULTS OSNOISE_WORKLOAD NO_OSNOISE_IRQ_DISABLE";
+    machine.set("osnoise/options", options);
+    let before = machine.fake.in_force().unwrap();
+    let session = machine.tracefs.start_osnoise(&ask, OWNER).unwrap();
+    let set = machine.read("osnoise/options");
+    assert!(set.contains(" OSNOISE_IRQ_DISABLE"), "{set}");
+    drop(session);
+    assert_eq!(machine.fake.in_force().unwrap(), before);
 }
 
 #[test]

@@ -9,4 +9,5 @@ mod hwlatdetect;
 mod links;
 mod pairs;
 mod parsers;
+mod rtla;
 mod stage;

@@ -33,7 +33,12 @@ pub(crate) fn cyclictest(place: &Sandbox, line: &str) -> Command {
 
 /// Returns stdout and stderr. Panics unless the exit code is 0.
 pub(crate) fn done(place: &Sandbox, line: &str) -> (String, String) {
-    let output = cyclictest(place, line).output().unwrap();
+    done_as(place, "cyclictest", line)
+}
+
+/// Like [`done`], for another tool.
+pub(crate) fn done_as(place: &Sandbox, name: &str, line: &str) -> (String, String) {
+    let output = tool(place, name, line).output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{line}: {said}");
     (text(&output.stdout), said)

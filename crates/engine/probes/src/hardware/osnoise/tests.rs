@@ -92,7 +92,7 @@ fn windows_become_samples_and_unreported_missed() {
     // These are the first five windows, one of which has no report.
     assert_eq!((account.warm_up, account.warm_up_missed), (5, 1));
     assert_eq!(account.missed, 0, "{account:?}");
-    let [table, gaps] = &measured.tables[..] else {
+    let [table, gaps, lengths] = &measured.tables[..] else {
         panic!("{:?}", measured.tables);
     };
     let count = |table, row, key| testing::count(table, row, key);
@@ -104,6 +104,49 @@ fn windows_become_samples_and_unreported_missed() {
     // The gaps of 5 us are below the threshold of 10.
     assert_eq!(count(gaps, 0, "gaps"), count(gaps, 1, "gaps"));
     assert_eq!(count(gaps, 1, "longest_ns"), 20_000);
+    assert_eq!(count(table, 0, "most_ns"), 10_000);
+    let listed = [0, 1].map(|row| (count(lengths, row, "from_ns"), count(lengths, row, "gaps")));
+    let each = count(gaps, 0, "gaps");
+    assert_eq!(listed, [(20_000, each), (30_000, each)]);
+}
+
+/// The kernel's threads do not stop others if they have the normal policy.
+#[test]
+fn only_normal_threads_spin_without_pause() {
+    let given = |line: &str| -> Vec<(&'static str, String)> {
+        let names = ["source", "window", "width", "no-interrupts"];
+        names
+            .into_iter()
+            .zip(line.split(' ').map(str::to_owned))
+            .collect()
+    };
+    let prepared = |line: &str, scheduling| {
+        let words = given(line);
+        let words: Vec<_> = words
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let probe = Hardware::new(&testing::arguments(PARAMETERS, &words));
+        let offer = testing::Offer {
+            noise: Some(Arc::new(Kernel::default())),
+            ..testing::Offer::default()
+        };
+        let plan = testing::plan(scheduling, Nanos::from_secs(10));
+        probe
+            .prepare(&plan, &offer)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(prepared("osnoise 1s 1s", OTHER), Ok(()));
+    let refused = |line, scheduling, reason: &str| {
+        let text = prepared(line, scheduling).unwrap_err();
+        assert!(text.contains(reason), "{line}: {text}");
+    };
+    refused("osnoise 1s 1s", testing::fifo(10), "no CPU time");
+    refused("osnoise 1s 1s yes", OTHER, "no CPU time");
+    refused("osnoise 1s 500ms yes", OTHER, "longer than 100");
+    refused("spin 1s 500ms", OTHER, "longer than 100");
+    refused("spin 100ms 50ms yes", OTHER, "add --source osnoise");
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! rtla, with the kernel's tracers or with the probe's own threads.
+
+use crate::common::{Sandbox, text};
+use crate::compat::stage::{done_as, tool};
+
+/// Runs a command of rtla. Returns stdout and stderr.
+fn done(place: &Sandbox, line: &str) -> (String, String) {
+    done_as(place, "rtla", line)
+}
+
+/// Imports a text, and returns the recording as JSON.
+fn imported(place: &Sandbox, text: &str) -> serde_json::Value {
+    std::fs::write(place.path("out.txt"), text).unwrap();
+    place.done("import out.txt");
+    serde_json::from_str(&place.done("show last --json")).unwrap()
+}
+
+#[test]
+fn each_output_is_imported_by_its_reader() {
+    let place = Sandbox::new();
+    for (line, format, title) in [
+        (
+            "timerlat hist",
+            "rtla-timerlat-hist",
+            "# RTLA timerlat histogram\n",
+        ),
+        ("timerlat top -q", "rtla-timerlat-top", "Timer Latency"),
+        (
+            "osnoise hist",
+            "rtla-osnoise-hist",
+            "# RTLA osnoise histogram\n",
+        ),
+        (
+            "osnoise top -q",
+            "rtla-osnoise-top",
+            "Operating System Noise",
+        ),
+        ("hwnoise -q", "rtla-hwnoise", "Hardware-related Noise"),
+    ] {
+        let (out, said) = done(&place, &format!("{line} -c 0 -d 1 -P o:0"));
+        assert!(out.trim_start().starts_with(title), "{line}: {out}");
+        assert!(said.contains("# punctual: measured with "), "{said}");
+        if !out.ends_with("max: 0\n") {
+            let recording = imported(&place, &out);
+            assert_eq!(recording["origin"]["format"], format, "{out}");
+        }
+    }
+    // Each run is also a recording of its own.
+    assert!(place.done("list").contains("timer"));
+}
+
+#[test]
+fn reached_limit_ends_with_actions_and_status() {
+    let place = Sandbox::new();
+    let mut command = tool(
+        &place,
+        "rtla",
+        "timerlat hist -c 0 -T 1 -d 1m -P o:0 --no-aa -p 10000",
+    );
+    command
+        .args(["--on-threshold", "shell,command=echo reached"])
+        .args(["--on-end", "shell,command=echo ended"]);
+    let output = command.output().unwrap();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(out.starts_with("reached\n# RTLA"), "{out}");
+    assert!(out.ends_with("ended\ntimerlat hit stop tracing\n"), "{out}");
+}
+
+#[test]
+fn wrong_command_lines_end_with_status_129() {
+    let place = Sandbox::new();
+    for (line, reason) in [
+        ("", "choose one of"),
+        ("osnoise hwnoise", "choose one of"),
+        ("timerlat hist --nothing", "unrecognized option '--nothing'"),
+        (
+            "timerlat hist -b 0",
+            "--bucket-size: '0' is not a number of 1 or more",
+        ),
+        ("timerlat top -U", "-U is not supported"),
+    ] {
+        let output = tool(&place, "rtla", line).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(129), "{line}: {said}");
+        assert!(said.contains(reason), "{line}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+    let output = tool(&place, "rtla", "timerlat hist --no-index")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let help = tool(&place, "timerlat", "hist -h").output().unwrap();
+    assert_eq!(help.status.code(), Some(129));
+    assert!(text(&help.stdout).contains("--bucket-size"));
+}
