@@ -2,7 +2,7 @@
 //!
 //! **For:** building a [`document`] of each result as plain data, and rendering it as text for a
 //! terminal ([`text`]), Markdown ([`markdown`]), or one self-contained HTML page ([`html`]). Also
-//! plots as SVG and PNG ([`plot`]), test results for continuous integration ([`junit`]), and audits
+//! plots as SVG, PNG and PDF ([`plot`]), a certificate of one page ([`certificate`]), test results for continuous integration ([`junit`]), and audits
 //! as SARIF and JUnit XML ([`audit`]).
 //!
 //! **Knows:** the domain model and the syntax of each output format. The content is chosen once, in
@@ -21,6 +21,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod audit;
+pub mod certificate;
 mod compared;
 pub mod document;
 mod figures;
@@ -112,4 +113,7 @@ pub enum ReportError {
     /// The rasteriser rejected the image.
     #[error("PNG failed: {0}")]
     Png(String),
+    /// The PDF writer rejected the page.
+    #[error("PDF failed: {0}")]
+    Pdf(String),
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum, value_parser};
 use jiff::Timestamp;
 use punctual_formats::{Export, ExportOptions, FORMATS, Format, SampleSource};
-use punctual_model::{RecordingId, Sample};
+use punctual_model::{Recording, RecordingId, Sample};
 use punctual_store::{Store, StoreError};
 
 use crate::context::Context;
@@ -259,6 +259,27 @@ impl ExportFile {
             histogram_us: self.histogram,
         })
     }
+}
+
+/// The format that contains a whole recording.
+const JSON: &str = "json";
+
+/// Returns the bytes that `punctual export ID --format json` writes, and the command itself.
+pub(super) fn json(store: &Store, recording: &Recording) -> Result<(Vec<u8>, String)> {
+    let found = FORMATS.iter().find(|format| format.name == JSON);
+    let format = found.context("this program has no format json")?;
+    let export = Export {
+        recording,
+        samples: &Samples {
+            store,
+            id: recording.id,
+        },
+        options: ExportOptions::default(),
+    };
+    let mut bytes = Vec::new();
+    (format.write)(&export, &mut bytes)?;
+    let command = format!("punctual export {} --format {JSON}", recording.id);
+    Ok((bytes, command))
 }
 
 /// The samples in the store, for formats that include samples.

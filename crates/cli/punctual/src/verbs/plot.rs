@@ -48,7 +48,10 @@ static KINDS: [Kind; 9] = [
 /// The kinds of plots that show a single recording.
 const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 
-/// Plot recordings or a series as SVG or PNG
+/// The extensions of the files that this verb writes.
+const EXTENSIONS: [&str; 3] = ["svg", "png", "pdf"];
+
+/// Plot recordings or a series as SVG, PNG or PDF
 ///
 /// The kinds surface, heatmap and trend show a series: pass the name of the series instead of an
 /// ID.
@@ -56,7 +59,7 @@ const OF_ONE: [&str; 2] = ["timeline", "matrix"];
 struct PlotFile {
     #[command(flatten)]
     selected: Recordings,
-    /// File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]
+    /// File: .svg, .png, .pdf, or - for SVG on stdout [default: KIND-ID.svg]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Kind of plot; auto: chosen by the probe
@@ -117,10 +120,10 @@ impl Run for PlotFile {
             }
         };
         let output = Output::open(&path)?;
-        let picture = if extension::extension_of(&path) == "png" {
-            plot.png(self.pixels)?
-        } else {
-            plot.svg().into_bytes()
+        let picture = match extension::extension_of(&path).as_str() {
+            "png" => plot.png(self.pixels)?,
+            "pdf" => plot.pdf()?,
+            _ => plot.svg().into_bytes(),
         };
         output.put(&picture)?;
         if path != Path::new("-") {
@@ -210,12 +213,10 @@ impl PlotFile {
             };
             return Ok(format!("{name}-{id}.svg").into());
         };
-        if path == Path::new("-")
-            || ["svg", "png"].contains(&extension::extension_of(path).as_str())
-        {
+        if path == Path::new("-") || EXTENSIONS.contains(&extension::extension_of(path).as_str()) {
             return Ok(path.clone());
         }
-        Err(extension::unknown(path, &["svg", "png"]).into())
+        Err(extension::unknown(path, &EXTENSIONS).into())
     }
 }
 

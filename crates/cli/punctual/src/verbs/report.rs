@@ -6,16 +6,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Parser;
 use punctual_model::Recording;
+use punctual_report::certificate::{self, Digest};
 use punctual_report::document::{Causes, Document};
 use punctual_report::html::HtmlOptions;
 use punctual_report::junit::CiForm;
 use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
+use sha2::{Digest as _, Sha256};
 
 use super::explain::timelines;
 use super::looking_back::{Series, Span};
 use super::select::Recordings;
-use super::{Run, Verb, compare, named, plot};
+use super::{Run, Verb, compare, export, extension, named, plot};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
@@ -116,7 +118,7 @@ fn ci(recordings: &[Recording], form: CiForm) -> Result<String> {
     Ok(junit::render(&recordings.iter().collect::<Vec<_>>(), form)?)
 }
 
-/// Write a report: HTML, Markdown, text, JUnit, TAP, LAVA or KCIDB
+/// Write a report: HTML, Markdown, text, JUnit, TAP, LAVA, KCIDB, or a certificate as PDF
 #[derive(Parser)]
 struct Report {
     #[command(flatten)]
@@ -124,6 +126,10 @@ struct Report {
     /// Report on a series over time instead of recordings
     #[arg(long, value_name = "SERIES", conflicts_with = "recordings")]
     series: Option<String>,
+    /// Write one page for the buyer of a machine: requirement, verdict, machine, settings, load,
+    /// histogram, and the digest of the recording [file: .pdf or .html]
+    #[arg(long, conflicts_with_all = ["series", "format"])]
+    certificate: bool,
     #[command(flatten)]
     span: Span,
     /// File (.html, .md, .xml, .tap, .lava, .kcidb.json, .txt), - for stdout [default: report-ID.html]
@@ -137,6 +143,9 @@ struct Report {
 
 impl Run for Report {
     fn run(self, context: &Context) -> Result<Exit> {
+        if self.certificate {
+            return self.certificate(&context.store_to_read()?);
+        }
         let form: &Form = match self.format {
             Some(form) => form,
             None => of_extension(self.output.as_deref())?,
@@ -145,11 +154,7 @@ impl Run for Report {
         if let Some(name) = &self.series {
             return self.of_series(name, form, &store, context);
         }
-        let span = &self.span;
-        if span.since.is_some() || span.host.is_some() || span.threshold.is_some() {
-            let text = "--since, --host and --threshold need --series";
-            return Err(UsageError(text.to_owned()).into());
-        }
+        self.refuse_span()?;
         let mut recordings = self.selected.load(&store)?;
         recordings.iter_mut().for_each(punctual_culprit::complete);
         let path = self.output.unwrap_or_else(|| {
@@ -168,6 +173,50 @@ impl Run for Report {
 }
 
 impl Report {
+    fn refuse_span(&self) -> Result<(), UsageError> {
+        let span = &self.span;
+        if span.since.is_some() || span.host.is_some() || span.threshold.is_some() {
+            let text = "--since, --host and --threshold need --series";
+            return Err(UsageError(text.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Writes the certificate of one recording.
+    fn certificate(&self, store: &Store) -> Result<Exit> {
+        self.refuse_span()?;
+        let mut recordings = self.selected.load(store)?;
+        let [recording] = recordings.as_mut_slice() else {
+            let text = "a certificate is about one recording: pass a single ID";
+            return Err(UsageError(text.to_owned()).into());
+        };
+        let usual = || format!("certificate-{}.pdf", recording.id.short()).into();
+        let path = self.output.clone().unwrap_or_else(usual);
+        let is_page = extension::extension_of(&path) == "html";
+        if !is_page && path != Path::new("-") && extension::extension_of(&path) != "pdf" {
+            return Err(extension::unknown(&path, &["pdf", "html"]).into());
+        }
+        let (bytes, command) = export::json(store, recording)?;
+        let digest = Digest {
+            sha256: Sha256::digest(&bytes)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
+            command: format!("{command} | sha256sum"),
+        };
+        punctual_culprit::complete(recording);
+        let bytes = if is_page {
+            certificate::html(recording, &digest)?.into_bytes()
+        } else {
+            certificate::pdf(recording, &digest)?
+        };
+        Output::open(&path)?.put(&bytes)?;
+        if path != Path::new("-") {
+            output::note(&format!("certificate written to {}", path.display()));
+        }
+        Ok(Exit::Done)
+    }
+
     /// Writes the page of a series. It shows the verdict, the trend, plots, changes, causes, and
     /// the slots without a recording.
     fn of_series(&self, name: &str, form: &Form, store: &Store, context: &Context) -> Result<Exit> {

@@ -204,6 +204,26 @@ fn without_stack(place: &Sandbox, outliers: &[Outlier]) -> Vec<String> {
         .collect()
 }
 
+/// Returns a CPU whose idle thread was switched in but, according to trace-cmd, never out. A kernel
+/// can lose these events in every trace instance until the next boot.
+fn cpu_without_idle_switches(place: &Sandbox) -> Option<usize> {
+    let mut report = Command::new("trace-cmd");
+    report.args(["report", "-i", "both.dat"]);
+    let output = report.current_dir(place.path("")).output().unwrap();
+    let report = text(&output.stdout);
+    (0..2).find(|cpu| {
+        let on_cpu = format!("[{cpu:03}]");
+        let idle = format!("swapper/{cpu}:0 [120]");
+        let lines = report.lines().filter(|line| line.contains(&on_cpu));
+        let (mut into, mut out) = (0, 0);
+        for (from, to) in lines.filter_map(|line| line.split_once(" ==> ")) {
+            into += usize::from(to.starts_with(&idle));
+            out += usize::from(from.contains(&idle));
+        }
+        into > 0 && out == 0
+    })
+}
+
 #[test]
 fn two_recorders_agree_on_a_late_reaction() {
     let place = Sandbox::new();
@@ -225,6 +245,13 @@ fn two_recorders_agree_on_a_late_reaction() {
             Some(wrong) if wrong.is_empty() => return,
             Some(wrong) => all.extend(wrong),
         }
+    }
+    if let Some(cpu) = cpu_without_idle_switches(&place) {
+        punctual_testing::skip!(
+            Kernel,
+            "two recorders: the kernel writes no switch from the idle thread of CPU {cpu}: {all:?}"
+        );
+        return;
     }
     match punctual_testing::crowded() {
         Some(crowd) => punctual_testing::skip!(Quiet, "two recorders: {crowd}: {all:?}"),

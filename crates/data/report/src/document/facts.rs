@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts, Recording, grouped};
 
-use super::Tone;
 use super::table::{Cell, Column, Row, Table};
+use super::{Field, Tone};
 use crate::figures;
 
 /// One fact.
@@ -46,6 +46,30 @@ pub(crate) fn table(host: &HostFacts) -> Table {
         })
     });
     Table::new(columns, rows.collect())
+}
+
+/// Returns the facts with these names. A fact of a group of CPUs names the CPUs, unless all CPUs are
+/// alike.
+pub(crate) fn chosen(host: &HostFacts, names: &[&str]) -> Vec<Field> {
+    let alike = groups(&host.cpus).len() < 2;
+    let mut fields = Vec::new();
+    for (topic, facts) in topics(host) {
+        for fact in facts {
+            if !names.contains(&fact.name.as_str()) {
+                continue;
+            }
+            let name = if topic.starts_with("CPU") && !alike {
+                format!("{topic}: {}", fact.name)
+            } else {
+                fact.name
+            };
+            fields.push(match fact.value {
+                Value::Known(value) => Field::new(name, value),
+                Value::Unknown(why) => Field::toned(name, Tone::Faint, format!("unknown: {why}")),
+            });
+        }
+    }
+    fields
 }
 
 /// Returns all facts by topic, then one topic for each group of similar CPUs.

@@ -62,7 +62,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
         sections: Vec::new(),
     };
     let verdict = &recording.verdict;
-    let mut answer = vec![answer(recording)];
+    let mut answer = vec![Block::Answer(answer(recording))];
     answer.extend(jobs::sentence(recording).map(Block::text));
     answer.extend(verdict.confidence().map(|text| Block::faint(text + ".")));
     document.push(Section::new(answer).only(Medium::Page));
@@ -133,14 +133,38 @@ fn outcome_name(outcome: Outcome) -> &'static str {
     }
 }
 
-fn answer(recording: &Recording) -> Block {
+/// Returns the verdict, with its badge.
+pub(crate) fn answer(recording: &Recording) -> Answer {
     let verdict = &recording.verdict;
-    let answer = Answer::new(outcome_tone(verdict.outcome), &verdict.sentence);
-    Block::Answer(Answer {
+    Answer {
         sign: figures::outcome_sign(verdict.outcome),
         word: outcome_name(verdict.outcome),
-        ..answer
-    })
+        ..Answer::new(outcome_tone(verdict.outcome), &verdict.sentence)
+    }
+}
+
+/// Returns whether a limit was kept, in words with a sign, and the tone of these words.
+pub(crate) fn limit_result(
+    recording: &Recording,
+    result: &punctual_model::LimitResult,
+) -> (String, Tone) {
+    let outcome = match (result.held, recording.requirement.confidence) {
+        (Some(true), None) => Outcome::Met,
+        (Some(false), None) => Outcome::Exceeded,
+        (None, None) => Outcome::NotDecidable,
+        (Some(true), Some(_)) => Outcome::Held,
+        (Some(false), Some(_)) => Outcome::Broken,
+        (None, Some(_)) => Outcome::NotProven,
+    };
+    let (mut text, tone) = if result.is_reached_warn_level() {
+        ("warning".to_owned(), Tone::Warning)
+    } else {
+        (outcome_badge(outcome), outcome_tone(outcome))
+    };
+    if let (None, Some(why)) = (result.held, &result.lacking) {
+        text.push_str(&format!(": {why}"));
+    }
+    (text, tone)
 }
 
 /// Returns each limit of the requirement with the measured value.
@@ -161,22 +185,7 @@ fn limits(recording: &Recording) -> Vec<Block> {
         let thread = result
             .thread
             .and_then(|t| recording.threads.get(t as usize));
-        let outcome = match (result.held, recording.requirement.confidence) {
-            (Some(true), None) => Outcome::Met,
-            (Some(false), None) => Outcome::Exceeded,
-            (None, None) => Outcome::NotDecidable,
-            (Some(true), Some(_)) => Outcome::Held,
-            (Some(false), Some(_)) => Outcome::Broken,
-            (None, Some(_)) => Outcome::NotProven,
-        };
-        let (mut text, tone) = if result.is_reached_warn_level() {
-            ("warning".to_owned(), Tone::Warning)
-        } else {
-            (outcome_badge(outcome), outcome_tone(outcome))
-        };
-        if let (None, Some(why)) = (result.held, &result.lacking) {
-            text.push_str(&format!(": {why}"));
-        }
+        let (text, tone) = limit_result(recording, result);
         Row::new([
             Cell::from(metric.to_string()),
             metric.show(result.limit.at_most).into(),

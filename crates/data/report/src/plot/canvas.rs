@@ -99,6 +99,52 @@ impl Canvas {
         });
     }
 
+    /// Adds the shapes of another canvas, with its upper left corner at `at`.
+    pub(super) fn place(&mut self, at: Point, other: Self) {
+        let moved = |(x, y): Point| (x + at.0, y + at.1);
+        let each = |points: Vec<Point>| points.into_iter().map(moved).collect::<Vec<_>>();
+        let shapes = other.shapes.into_iter().map(|shape| match shape {
+            Shape::Lines { lines, stroke } => Shape::Lines {
+                lines: lines.into_iter().map(each).collect(),
+                stroke,
+            },
+            Shape::Area { outline, fill } => Shape::Area {
+                outline: each(outline),
+                fill,
+            },
+            Shape::Cells { cells, fill } => Shape::Cells {
+                cells: cells
+                    .into_iter()
+                    .map(|(corner, size)| (moved(corner), size))
+                    .collect(),
+                fill,
+            },
+            Shape::Dots {
+                centres,
+                radius,
+                fill,
+            } => Shape::Dots {
+                centres: each(centres),
+                radius,
+                fill,
+            },
+            Shape::Text {
+                at,
+                text,
+                size,
+                anchor,
+                colour,
+            } => Shape::Text {
+                at: moved(at),
+                text,
+                size,
+                anchor,
+                colour,
+            },
+        });
+        self.shapes.extend(shapes);
+    }
+
     pub(super) fn line(&mut self, from: Point, to: Point, stroke: Stroke) {
         self.lines(vec![vec![from, to]], stroke);
     }

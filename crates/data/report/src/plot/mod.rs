@@ -3,9 +3,9 @@
 //!
 //! Plots are made for print: dark lines on white, axis titles with units, and colours that
 //! colour-blind readers can distinguish. A plot is drawn once, on a canvas that supports only a few
-//! kinds of shapes. SVG and PNG are two encodings of that canvas. An SVG has no embedded font (the
+//! kinds of shapes. SVG, PNG and PDF are encodings of that canvas. An SVG has no embedded font (the
 //! viewer's sans-serif font is used) and takes some tens of kilobytes. A PNG includes its text as
-//! pixels and needs no font on the machine.
+//! pixels and needs no font on the machine. A PDF contains the used glyphs of its font.
 //!
 //! The cost of a plot depends on the number of non-empty buckets, not of samples.
 
@@ -13,6 +13,7 @@ mod axis;
 mod bars;
 mod bins;
 mod canvas;
+mod certificate;
 mod curves;
 mod font;
 mod frame;
@@ -22,6 +23,7 @@ mod legend;
 mod longterm;
 mod matrix;
 mod outlier;
+mod pdf;
 mod percentiles;
 mod phases;
 mod png;
@@ -31,6 +33,7 @@ mod svg;
 mod timeline;
 mod topology;
 
+pub(crate) use certificate::draw as certificate;
 pub use kind::Kind;
 pub use longterm::{Cells, LongTerm, cells, heatmap, surface, trend};
 pub use strip::strip;
@@ -173,6 +176,14 @@ impl Plot {
     /// pixels, or if the rasteriser fails.
     pub fn png(&self, scale: f32) -> Result<Vec<u8>, ReportError> {
         png::write(&self.canvas, scale)
+    }
+
+    /// Returns the plot as a PDF document of one page. A pixel is 1/96 inch, as in CSS.
+    ///
+    /// # Errors
+    /// Returns an error if the PDF writer fails.
+    pub fn pdf(&self) -> Result<Vec<u8>, ReportError> {
+        pdf::write(&self.canvas)
     }
 }
 

@@ -3,6 +3,7 @@
 // Test helpers panic on errors, like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod certificate;
 mod common;
 mod compared;
 mod hostile;

@@ -4,6 +4,7 @@
 pub(crate) mod samples;
 
 use punctual_model::{Histogram, Recording, SignedNanos};
+use punctual_report::certificate::{self, Digest};
 use punctual_report::document::{self, ListRow};
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::junit::CiForm;
@@ -44,9 +45,21 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
         ("lava", junit::render(&[recording], CiForm::Lava).unwrap()),
         ("kcidb", junit::render(&[recording], CiForm::Kcidb).unwrap()),
         ("html", page(recording)),
+        (
+            "certificate",
+            certificate::html(recording, &digest()).unwrap(),
+        ),
     ];
     list.extend(plots(recording).into_iter().map(|p| ("svg", p.svg())));
     list
+}
+
+/// Returns a digest for a certificate.
+pub(crate) fn digest() -> Digest {
+    Digest {
+        sha256: "0123456789abcdef".repeat(4),
+        command: "punctual export ID --format json | sha256sum".to_owned(),
+    }
 }
 
 /// Returns a page with the same recording twice.

@@ -1,0 +1,236 @@
+//! A certificate: one page about one recording, for someone who gets a machine and asks whether it
+//! keeps time. It states the machine, the settings in force, the load, the requirement, the verdict
+//! with its confidence, the histogram, and the digest of the recording.
+//!
+//! The page and its PDF have the same content. It contains no claim that the recording's verdict
+//! does not make: all warnings of the recording are on it, and unknown facts are named.
+
+use punctual_model::{LimitResult, Recording};
+
+use crate::document::{self, Answer, Block, Document, Field, Figure, Section};
+use crate::figures;
+use crate::plot::{self, Plot, PlotOptions};
+use crate::{ReportError, html};
+
+/// Maximum number of limits, of warnings, of problems of an audit, and of groups of CPUs. The full
+/// report shows the others.
+const MOST: usize = 6;
+
+/// Facts about the machine, by the names of their rows.
+const MACHINE: [&str; 8] = [
+    "machine",
+    "firmware",
+    "virtual machine",
+    "hypervisor",
+    "model",
+    "CPUs online",
+    "memory",
+    "distribution",
+];
+
+/// Facts about the kernel and its settings, by the names of their rows.
+const SETTINGS: [&str; 14] = [
+    "release",
+    "version",
+    "preemption",
+    "command line",
+    "isolated",
+    "nohz_full",
+    "SMT",
+    "governor",
+    "lowest frequency",
+    "highest frequency",
+    "idle states",
+    "clock source",
+    "transparent huge pages",
+    "real-time share",
+];
+
+/// The digest of an exported recording, by which the reader checks that a recording belongs to its
+/// certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// SHA-256 of the bytes, in hexadecimal digits.
+    pub sha256: String,
+    /// The command that prints these bytes.
+    pub command: String,
+}
+
+/// The content of a certificate.
+pub(crate) struct Content {
+    pub(crate) title: String,
+    pub(crate) answer: Answer,
+    pub(crate) confidence: Option<String>,
+    pub(crate) warnings: Vec<String>,
+    /// Named groups of fields.
+    pub(crate) groups: Vec<(&'static str, Vec<Field>)>,
+}
+
+/// Returns the certificate as one HTML page.
+///
+/// # Errors
+/// Returns an error if the plot cannot be drawn.
+pub fn html(recording: &Recording, digest: &Digest) -> Result<String, ReportError> {
+    let content = content(recording, digest);
+    let mut answer = vec![Block::Answer(content.answer)];
+    answer.extend(content.confidence.map(|text| Block::faint(text + ".")));
+    let mut document = Document {
+        title: content.title,
+        sections: vec![Section::new(answer)],
+        ..Document::default()
+    };
+    if !content.warnings.is_empty() {
+        document.push(Section::new(vec![Block::Warnings(content.warnings)]));
+    }
+    let mut groups = content.groups.into_iter();
+    let push = |document: &mut Document, (heading, fields): (&str, Vec<Field>)| {
+        document.push(Section::titled(heading, vec![Block::Fields(fields)]));
+    };
+    for group in groups.by_ref().take(2) {
+        push(&mut document, group);
+    }
+    if let Some(plot) = drawn(recording, &PlotOptions::default())? {
+        let figure = Figure {
+            plot,
+            caption: "The measured latencies. Dots mark the maxima.".to_owned(),
+        };
+        document.push(Section::new(vec![Block::Figure(Box::new(figure))]));
+    }
+    groups.for_each(|group| push(&mut document, group));
+    let title = document.title.clone();
+    Ok(html::page(&title, &[document]))
+}
+
+/// Returns the certificate as a PDF document of one A4 page. Texts that are too long for the page
+/// are shortened.
+///
+/// # Errors
+/// Returns an error if the plot cannot be drawn, or if the PDF writer fails.
+pub fn pdf(recording: &Recording, digest: &Digest) -> Result<Vec<u8>, ReportError> {
+    plot::certificate(&content(recording, digest), |options| {
+        drawn(recording, options)
+    })?
+    .pdf()
+}
+
+/// Draws the plot that suits the probe, without the heading, which repeats the page. Returns `None`
+/// if the recording has no latencies.
+fn drawn(recording: &Recording, options: &PlotOptions) -> Result<Option<Plot>, ReportError> {
+    let options = PlotOptions {
+        heading: plot::Heading::None,
+        ..options.clone()
+    };
+    match plot::default_for(recording, &options) {
+        Ok(plot) => Ok(Some(plot)),
+        Err(ReportError::NoLatencies { .. } | ReportError::NotThisKind { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn content(recording: &Recording, digest: &Digest) -> Content {
+    let verdict = &recording.verdict;
+    let mut groups = vec![
+        ("Requirement", requirement(recording)),
+        ("Measurement", measurement(recording)),
+        ("Machine", machine(recording)),
+        ("Settings in force", settings(recording)),
+        ("Recording", identity(recording, digest)),
+    ];
+    groups.retain(|(_, fields)| !fields.is_empty());
+    Content {
+        title: format!("Certificate of {}", recording.headline()),
+        answer: document::answer(recording),
+        confidence: verdict.confidence(),
+        warnings: at_most(figures::warnings(recording), "warning", |text| text),
+        groups,
+    }
+}
+
+/// Returns the first few texts, and the number of the others.
+fn at_most<T>(mut all: Vec<T>, word: &str, from_text: impl Fn(String) -> T) -> Vec<T> {
+    let further = all.len().saturating_sub(MOST);
+    if further > 0 {
+        all.truncate(MOST);
+        let plural = if further == 1 { "" } else { "s" };
+        let text = format!("{further} further {word}{plural}: see the full report");
+        all.push(from_text(text));
+    }
+    all
+}
+
+fn requirement(recording: &Recording) -> Vec<Field> {
+    let field = |result: &LimitResult| {
+        let metric = result.limit.metric;
+        let (measured, limit) = metric.show_apart(result.measured, result.limit.at_most);
+        let measured = match measured.as_str() {
+            "" => "unknown",
+            known => known,
+        };
+        let (outcome, tone) = document::limit_result(recording, result);
+        let text = format!("at most {limit}; measured {measured}; {outcome}");
+        Field::toned(metric.to_string(), tone, text)
+    };
+    let limits = recording.verdict.limits.iter().map(field).collect();
+    let mut fields = at_most(limits, "limit", |text| Field::new("", text));
+    if fields.is_empty() {
+        fields.push(Field::new("limits", "none: this run was not judged"));
+    }
+    fields
+}
+
+fn measurement(recording: &Recording) -> Vec<Field> {
+    let label = (recording.label.as_ref()).map_or_else(String::new, |label| format!(", '{label}'"));
+    let run = format!(
+        "{}, {}, {}{label}",
+        figures::started(recording, 0),
+        figures::duration(recording),
+        recording.completion
+    );
+    let mut fields = vec![Field::new("run", run)];
+    fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
+    let max = recording.all_latencies().max();
+    fields.extend(max.map(|max| Field::new("largest latency", max.to_string())));
+    fields.push(Field::new("samples", figures::account_of(recording)));
+    fields.push(Field::new("load", figures::loads_text(recording)));
+    fields.push(Field::new("program", recording.probe.program.clone()));
+    let command = recording.probe.command_line.join(" ");
+    if !command.is_empty() {
+        fields.push(Field::new("command line", command));
+    }
+    fields
+}
+
+fn machine(recording: &Recording) -> Vec<Field> {
+    let mut fields = vec![Field::new("host", figures::host_line(recording))];
+    fields.extend(document::chosen_facts(&recording.host, &MACHINE));
+    fields
+}
+
+fn settings(recording: &Recording) -> Vec<Field> {
+    let mut fields = document::chosen_facts(&recording.host, &SETTINGS);
+    match &recording.audit {
+        None => fields.push(Field::toned(
+            "audit",
+            document::Tone::Faint,
+            "unknown: this recording was made without an audit",
+        )),
+        Some(audit) => {
+            fields.push(Field::new("audit", audit.summary()));
+            let problems = audit.findings.iter().filter(|one| one.is_problem());
+            let problems = problems.map(|one| Field::new("", &one.title)).collect();
+            fields.extend(at_most(problems, "problem", |text| Field::new("", text)));
+        }
+    }
+    fields
+}
+
+fn identity(recording: &Recording, digest: &Digest) -> Vec<Field> {
+    vec![
+        Field::new("id", recording.id.to_string()),
+        Field::new("SHA-256", &digest.sha256),
+        Field {
+            is_command: true,
+            ..Field::new("checked by", &digest.command)
+        },
+    ]
+}
