@@ -10,6 +10,7 @@ mod cpu_span;
 mod faults;
 mod finder;
 mod pi_locks;
+mod pools;
 mod release;
 mod seen;
 mod split;

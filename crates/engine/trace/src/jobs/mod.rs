@@ -48,9 +48,6 @@ pub enum Descent {
     Exec(Task),
 }
 
-/// Maximum number of processes and programs to remember.
-const DESCENTS: usize = 64;
-
 /// Maximum number of full stages to remember.
 const FULL_STAGES: usize = 64;
 
@@ -72,6 +69,9 @@ pub struct JobRecorder {
 }
 
 impl JobRecorder {
+    /// Maximum number of processes and programs to remember.
+    pub const MAX_DESCENTS: usize = 4096;
+
     /// Loads and starts the programs. No thread is watched yet.
     ///
     /// # Errors
@@ -255,7 +255,8 @@ impl JobRecorder {
         self.lost
     }
 
-    /// Returns the processes created and the programs executed by watched threads.
+    /// Returns the processes created and the programs executed by watched threads, at most
+    /// [`Self::MAX_DESCENTS`].
     pub fn descents(&self) -> &[Descent] {
         &self.descents
     }
@@ -281,7 +282,7 @@ impl JobRecorder {
 
 fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     const THREAD: u32 = 1;
-    if descents.len() >= DESCENTS {
+    if descents.len() >= JobRecorder::MAX_DESCENTS {
         return;
     }
     match record.kind() {
