@@ -65,8 +65,8 @@ pub use blame::{Found, explain, find};
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use host::away_and_unknown;
 pub use job::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, keep_concerned,
-    thread_activity,
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, SeenWaits, add_preempted,
+    keep_concerned, preempted_meanwhile, thread_activity,
 };
 pub use period::find_period;
 pub use stream::{

@@ -5,12 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
 use super::pools::{Pools, Waited};
-use super::release::{Call, CallKind, FoundRelease, Waits};
+use super::release::{Call, FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
 use super::thread_state::{CallNumbers, FutexCall, Stages, State, Step};
-
-/// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
-pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
 /// waits. The events must be in ascending order of time.
@@ -376,7 +373,7 @@ impl Thread {
         self.seen.incomplete += u64::from(self.state.open.take().is_some());
     }
 
-    /// Returns whether the release waits are to be judged again after a wait.
+    /// Returns whether to judge the release waits again after a wait.
     const fn is_to_be_judged(&self) -> bool {
         let is_single = self.seen.second_release.is_none();
         self.seen.release.is_some() && (is_single || self.seen.waits.count.is_multiple_of(JUDGED))
@@ -538,8 +535,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Finds the second release wait of a thread of a pool: the one for events, or the futex in which
-    /// the thread is parked while another one waits for events. Returns whether it has changed.
+    /// Finds the second release wait of a thread of a pool: the wait for events, or the longest wait
+    /// in a futex that is not a lock. Returns whether it has changed.
     fn find_second(&self, seen: &mut JobSeen) -> bool {
         let fits = |call: &Call| (self.kind)(self.tid, *call).is_some();
         let second = self.event_wait.filter(fits).and_then(|event_wait| {

@@ -1,13 +1,12 @@
 //! Threads of pools, which are idle in two waits. In runtimes such as Go's and tokio, one idle
 //! thread at a time waits for events of the process, and the other idle threads are parked, each in
-//! a futex. Which of the two a thread does changes from job to job.
+//! a futex. A thread does the one or the other from job to job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::Nanos;
 
-use super::finder::KindOf;
-use super::release::{Call, CallKind};
+use super::release::{Call, CallKind, KindOf};
 
 /// A wait, with its beginning and end.
 pub(super) type Waited = (Call, Nanos, Nanos);
@@ -18,8 +17,8 @@ const HANDOVERS: u64 = 3;
 /// Minimum ratio between these times and those at which two threads waited simultaneously.
 const PER_OVERLAP: u64 = 20;
 
-/// Maximum number of places whose kind is remembered.
-const PLACES: usize = 256;
+/// Maximum number of places where threads wait for events, and of places whose kind is remembered.
+const PLACES: usize = 4096;
 
 /// The waits for events of all processes.
 #[derive(Clone, Debug)]
@@ -36,19 +35,22 @@ pub(super) struct Pools {
 /// A place where threads of a process wait for events.
 #[derive(Clone, Debug, Default)]
 struct EventWait {
-    /// End of the last wait of each thread.
-    ends: BTreeMap<u32, Nanos>,
-    last: Option<u32>,
+    /// The thread whose wait ended last, with this time, and the last other thread before it.
+    last: Option<(u32, Nanos)>,
+    before: Option<(u32, Nanos)>,
     handovers: u64,
     overlaps: u64,
 }
 
 impl EventWait {
     fn add(&mut self, tid: u32, from: Nanos, to: Nanos) {
-        self.handovers += u64::from(self.last.replace(tid).is_some_and(|last| last != tid));
-        let overlaps = |(other, end): (&u32, &Nanos)| *other != tid && *end > from;
-        self.overlaps += u64::from(self.ends.iter().any(overlaps));
-        self.ends.insert(tid, to);
+        let is_same = self.last.is_some_and(|(last, _)| last == tid);
+        if !is_same {
+            self.handovers += u64::from(self.last.is_some());
+            self.before = self.last;
+        }
+        self.overlaps += u64::from(self.before.is_some_and(|(_, end)| end > from));
+        self.last = Some((tid, to));
     }
 
     /// Returns whether several threads wait here in turn. A thread that finds another one here must
@@ -78,9 +80,6 @@ impl Pools {
     pub(super) fn forget(&mut self, tid: u32) {
         self.processes.remove(&tid);
         self.kinds.retain(|(of, _), _| *of != tid);
-        for wait in self.by_place.values_mut() {
-            wait.ends.remove(&tid);
-        }
     }
 
     /// Returns the threads whose processes are needed.
@@ -109,7 +108,10 @@ impl Pools {
             }
             is
         });
-        if is_for_events && let Some(process) = self.process(tid) {
+        if is_for_events
+            && let Some(process) = self.process(tid)
+            && (self.by_place.len() < PLACES || self.by_place.contains_key(&(process, call)))
+        {
             let wait = self.by_place.entry((process, call)).or_default();
             wait.add(tid, from, to);
         }

@@ -25,6 +25,9 @@ pub enum CallKind {
     Timer,
 }
 
+/// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
+pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
+
 /// The release wait that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRelease {

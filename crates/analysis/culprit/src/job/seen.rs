@@ -38,8 +38,7 @@ impl Job {
 pub struct JobSeen {
     /// Release wait of the thread; `None` if not found.
     pub release: Option<FoundRelease>,
-    /// The other wait in which the thread is idle, if it belongs to a pool whose threads wait for
-    /// events in turn.
+    /// The second idle wait of the thread, if the threads of its process wait for events in turn.
     pub second_release: Option<FoundRelease>,
     /// Places with comparable waits when the release wait was chosen, in descending order of
     /// waiting time. The release wait is one of them.

@@ -1,8 +1,9 @@
 //! The jobs of an application's threads, with what releases them and how long they take.
 
+use punctual_model::cause::{Missing, Source, Unknown};
 use punctual_model::{
-    Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs,
-    WaitCall, grouped,
+    Histogram, JobWindows, Jobs, Nanos, Outlier, Recording, ReleaseChoice, ReleaseWait, Share,
+    ShareKind, ThreadJobs, WaitCall, grouped,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -58,6 +59,9 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         || "The cause is unknown: none of these jobs was explained.".to_owned(),
         |largest| format!("The longest: {}", largest.blame.sentence()),
     );
+    if let Some(work) = largest.and_then(|largest| unusual_work(jobs, largest)) {
+        why.push_str(&work);
+    }
     let in_full = (explanation.outliers.iter()).filter(|outlier| !outlier.light_stage);
     if largest.is_some_and(|largest| largest.light_stage) {
         why.push_str(" It was seen in the light stage.");
@@ -72,6 +76,28 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         "{} of {all} took longer than {budget}. {why}",
         grouped(over)
     ))
+}
+
+/// A job with this multiple of the median execution time did unusual work.
+const UNUSUAL: u64 = 2;
+
+/// Compares the own work of a job with the median of its thread, if most of the job is more work than
+/// usual.
+fn unusual_work(jobs: &Jobs, outlier: &Outlier) -> Option<String> {
+    let thread = jobs
+        .threads
+        .iter()
+        .find(|one| one.thread == outlier.thread)?;
+    let median = thread.execution.supported_quantile(0.5)?;
+    let is_own = |share: &&Share| match &share.cause.source {
+        Source::Unexplained(Unknown::NotRecorded { what, .. }) => *what == Missing::OnCpu,
+        _ => [ShareKind::OwnWork, ShareKind::SystemCall].contains(&share.kind()),
+    };
+    let own = outlier.blame.shares.iter().filter(is_own);
+    let own = Nanos(own.map(|share| share.ns.0).sum());
+    let is_unusual = own.0 >= median.0.saturating_mul(UNUSUAL) && own.0 >= outlier.latency_ns.0 / 2;
+    is_unusual
+        .then(|| format!(" Its own work took {own}; the median job of this thread: {median}."))
 }
 
 /// Returns for how much of the run jobs were watched, or `None` if they were watched for the whole
