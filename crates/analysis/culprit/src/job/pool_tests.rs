@@ -33,12 +33,14 @@ fn task(pid: u32) -> Task {
     }
 }
 
+/// A thread, and the release and completion of its job in microseconds.
+type FoundJob = (u32, u64, u64);
+
 /// Threads that live, and their events.
 #[derive(Default)]
 struct Lives {
     events: Vec<(u64, u32, EventKind)>,
-    /// Thread, release and completion in microseconds.
-    jobs: Vec<(u32, u64, u64)>,
+    jobs: Vec<FoundJob>,
 }
 
 impl Lives {
@@ -94,7 +96,7 @@ impl Lives {
         &self,
         recorder: Recorder,
         process: &dyn Fn(u32) -> Option<u32>,
-    ) -> (Vec<(u32, u64, u64)>, BTreeMap<u32, JobSeen>) {
+    ) -> (Vec<FoundJob>, BTreeMap<u32, JobSeen>) {
         let mut finder = JobFinder::new(CallNumbers {
             futex: vec![FUTEX],
             ..CallNumbers::default()
@@ -207,9 +209,10 @@ impl Pool {
     }
 
     fn begins(&mut self, us: u64, tid: u32, by: u32) {
-        let id = match self.driver == Some(tid) {
-            true => EPOLL,
-            false => FUTEX,
+        let id = if self.driver == Some(tid) {
+            EPOLL
+        } else {
+            FUTEX
         };
         if id == EPOLL {
             self.driver = None;

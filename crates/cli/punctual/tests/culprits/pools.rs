@@ -53,7 +53,7 @@ fn is_idle_wait(share: &Share, releases: [&ReleaseWait; 2]) -> bool {
     releases.into_iter().any(|release| {
         let object = release.object.as_deref().unwrap_or_default();
         let object = object.split(" (").next().unwrap_or_default();
-        release.call == call.0 && objects.iter().any(|one| one == object)
+        *release.call == *call.0 && objects.iter().any(|one| one == object)
     })
 }
 

@@ -164,9 +164,10 @@ pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<St
             Descent::Exec(task) => changed.push(task.to_string()),
         }
     }
-    let at_least = match all.len() < JobRecorder::MAX_DESCENTS {
-        true => "",
-        false => "at least ",
+    let at_least = if all.len() < JobRecorder::MAX_DESCENTS {
+        ""
+    } else {
+        "at least "
     };
     let forked: Vec<String> = forked.iter().map(|kind| kind.text(at_least)).collect();
     let list = |names: &[String]| {
