@@ -51,6 +51,11 @@ pub struct ThreadJobs {
     pub thread: u32,
     /// The wait that ends each job. Null if no such wait was found. In this case no jobs are known.
     pub release: Option<ReleaseWait>,
+    /// The other wait that ends jobs, if the thread belongs to a pool: one idle thread at a time
+    /// waits for events of the process, and the others are parked. Null for other threads, and if
+    /// the thread has only been idle in `release`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_release: Option<ReleaseWait>,
     /// Waits whose length was comparable when the release wait was chosen, at most eight, in
     /// descending order of time. `release` is one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use punctual_culprit::Tally;
 use punctual_host::{Host, OwnThread};
+use punctual_model::cause::Detail;
 use punctual_model::{
     Comm, Delay, EventKind, Evidence, Explanation, HardwareCounters, HostFacts, Nanos, Outlier,
     TopSample, TraceEvent, Victim, Window,
@@ -73,6 +74,7 @@ pub(crate) struct Explainer {
     overhead_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
+    host: Host,
     theft: Option<TheftWatch>,
     /// `None` if the kernel does not accept BPF programs.
     steal: Option<StealRecorder>,
@@ -144,6 +146,7 @@ impl Explainer {
             missing: flight.missing(Stage::Full),
             flight,
             requested: None,
+            host: host.clone(),
             stacks: None,
             stacks_shut: false,
             timerlat_stacks: Vec::new(),
@@ -362,10 +365,15 @@ impl Explainer {
             window.light_stage = Some(self.flight.watched_of(&window.events));
         }
         self.names.fill(&mut window);
+        let mut preempted = None;
         if delay == Delay::Job {
+            preempted = self.preempted_meanwhile(&window);
             punctual_culprit::keep_concerned(&mut window);
         }
-        let blame = punctual_culprit::explain(&mut window);
+        let mut blame = punctual_culprit::explain(&mut window);
+        if let Some(preempted) = preempted {
+            punctual_culprit::add_preempted(&mut blame, preempted);
+        }
         self.by_observer += u64::from(blame.by_observer);
         self.explained += 1;
         let after = monotonic().saturating_sub(actual);
@@ -390,6 +398,13 @@ impl Explainer {
             blame,
         };
         self.buffer.add(outlier, window, &pages, &asked_for);
+    }
+
+    /// Returns a thread of the same process that a job may have waited for in user space.
+    fn preempted_meanwhile(&self, window: &Window) -> Option<Detail> {
+        let process = self.host.process_of(window.victim.tid)?;
+        let is_sibling = |tid| self.host.process_of(tid) == Some(process);
+        punctual_culprit::preempted_meanwhile(window, &is_sibling)
     }
 
     /// Builds the window of an outlier: its events and stacks, and the evidence from counters.

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
-use super::release::{Call, CallKind, Waits};
+use super::pools::{Pools, Waited};
+use super::release::{Call, FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
-use super::thread_state::{CallNumbers, Stages, State, Step};
-
-/// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
-pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
+use super::thread_state::{CallNumbers, FutexCall, Stages, State, Step};
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
 /// waits. The events must be in ascending order of time.
@@ -20,6 +18,7 @@ pub struct JobFinder {
     blind: Nanos,
     stages: Stages,
     threads: BTreeMap<u32, Thread>,
+    pools: Pools,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,6 +36,8 @@ struct Thread {
     seen_in_full: bool,
     /// End of the last sleep in the release wait.
     busy_since: Option<Nanos>,
+    /// The last wait, until it has been added to those of the process.
+    waited: Option<Waited>,
 }
 
 /// Search for the release wait.
@@ -64,6 +65,9 @@ const ELSEWHERE: u64 = 5;
 /// may be in a long job, which ends when it enters its release wait.
 const UNTIL_ACCEPTED: u64 = 5;
 
+/// Number of waits after which the release waits of a thread of a pool are judged again.
+const JUDGED: u64 = 8;
+
 /// Maximum number of earlier release waits that are kept.
 const EARLIER: usize = 4;
 
@@ -78,7 +82,18 @@ impl JobFinder {
                 both: false,
             },
             threads: BTreeMap::new(),
+            pools: Pools::new(),
         }
+    }
+
+    /// Sets the process of a thread, if known. Only threads of one process can form a pool.
+    pub fn joins(&mut self, tid: u32, process: Option<u32>) {
+        self.pools.joins(tid, process);
+    }
+
+    /// Returns the threads whose processes are needed.
+    pub const fn needs_processes(&self) -> &BTreeSet<u32> {
+        self.pools.needed()
     }
 
     /// Processes an event. Returns the jobs that ended with this event. If it completed the search
@@ -133,8 +148,26 @@ impl JobFinder {
         if let Some(learning) = &mut thread.learning {
             learning.keep(event);
         }
-        if thread.seen.waits.count > waits && thread.search_ends(event.time, stages) {
-            jobs.extend(thread.learnt(tid, numbers, stages, kind));
+        if thread.seen.waits.count == waits {
+            return jobs;
+        }
+        if let Some(waited) = thread.waited.take() {
+            self.pools.add(tid, waited, kind);
+        }
+        let ends = thread.search_ends(event.time, stages);
+        if !ends && !thread.is_to_be_judged() {
+            return jobs;
+        }
+        let judge = Judge {
+            tid,
+            event_wait: self.pools.event_wait(tid),
+            numbers,
+            kind,
+        };
+        if ends {
+            jobs.extend(thread.learnt(stages, judge));
+        } else {
+            thread.judge_again(judge);
         }
         jobs
     }
@@ -208,14 +241,23 @@ impl JobFinder {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.state = State::default();
         }
+        self.pools.forget(tid);
     }
 
     /// Chooses the release wait of the remaining threads. Returns the jobs of these threads.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
         let (numbers, stages) = (&self.numbers, self.stages);
-        let threads = self.threads.iter_mut();
+        let (threads, pools) = (self.threads.iter_mut(), &mut self.pools);
         let learning = threads.filter(|(_, thread)| thread.seen.release.is_none());
-        let jobs = learning.flat_map(|(tid, thread)| thread.learnt(*tid, numbers, stages, kind));
+        let jobs = learning.flat_map(|(tid, thread)| {
+            let judge = Judge {
+                tid: *tid,
+                event_wait: pools.event_wait(*tid),
+                numbers,
+                kind,
+            };
+            thread.learnt(stages, judge)
+        });
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
             thread.seen.incomplete += u64::from(thread.state.open.take().is_some());
@@ -226,8 +268,9 @@ impl JobFinder {
     /// Returns the system calls that end and begin jobs, for the threads whose release wait is
     /// known.
     pub fn calls(&self) -> Vec<i64> {
-        let found = self.threads.values().filter_map(|one| one.seen.release);
-        let mut calls: BTreeSet<i64> = found.map(|found| found.call.id).collect();
+        let found = self.threads.values().map(|one| one.seen.releases());
+        let found = found.flat_map(|found| [found.first, found.second]);
+        let mut calls: BTreeSet<i64> = found.flatten().map(|call| call.id).collect();
         if !calls.is_empty() {
             calls.extend(&self.numbers.restart);
         }
@@ -293,13 +336,10 @@ impl Thread {
 
     /// Chooses the release wait and replays the kept events. If no wait qualifies, the search
     /// continues.
-    fn learnt(
-        &mut self,
-        tid: u32,
-        numbers: &CallNumbers,
-        stages: Stages,
-        kind: KindOf<'_>,
-    ) -> Vec<Job> {
+    fn learnt(&mut self, stages: Stages, judge: Judge<'_>) -> Vec<Job> {
+        let Judge {
+            tid, numbers, kind, ..
+        } = judge;
         let Some(learning) = self.learning.take() else {
             return Vec::new();
         };
@@ -308,11 +348,8 @@ impl Thread {
             return Vec::new();
         };
         self.seen.candidates = learning.waits.candidates(&|call| kind(tid, call));
-        let earlier = self.seen.release.replace(found);
-        if self.seen.earlier.len() < EARLIER {
-            self.seen.earlier.extend(earlier);
-        }
-        self.seen.incomplete += u64::from(self.state.open.is_some());
+        self.replaces(found);
+        judge.find_second(&mut self.seen);
         if let (Some(since), Some(first)) = (learning.dropped_since, learning.events.front()) {
             self.seen.not_counted += first.time.saturating_sub(since);
         }
@@ -323,7 +360,40 @@ impl Thread {
             .filter_map(|event| self.step(tid, event, numbers, stages))
             .collect();
         self.seen.waits = waits;
+        self.waited = None;
         jobs
+    }
+
+    /// Replaces the release wait. The job in progress began with the earlier one.
+    fn replaces(&mut self, found: FoundRelease) {
+        let earlier = self.seen.release.replace(found);
+        if self.seen.earlier.len() < EARLIER {
+            self.seen.earlier.extend(earlier);
+        }
+        self.seen.incomplete += u64::from(self.state.open.take().is_some());
+    }
+
+    /// Returns whether to judge the release waits again after a wait.
+    const fn is_to_be_judged(&self) -> bool {
+        let is_single = self.seen.second_release.is_none();
+        self.seen.release.is_some() && (is_single || self.seen.waits.count.is_multiple_of(JUDGED))
+    }
+
+    /// Judges the release waits again, with all waits so far: one of them may be a lock, or the
+    /// thread may belong to a pool.
+    fn judge_again(&mut self, judge: Judge<'_>) {
+        let Some(release) = self.seen.release else {
+            return;
+        };
+        if self.seen.waits.is_lock(release.call)
+            && let Some(found) = (self.seen.waits).choose(&|call| (judge.kind)(judge.tid, call))
+            && found.call != release.call
+        {
+            self.replaces(found);
+        }
+        if judge.find_second(&mut self.seen) {
+            self.seen.incomplete += u64::from(self.state.open.take().is_some());
+        }
     }
 
     /// Changes the stage. A job in progress may then be several jobs.
@@ -363,6 +433,24 @@ impl Thread {
         }
     }
 
+    fn waits(&mut self) -> impl Iterator<Item = &mut Waits> {
+        let learning = self.learning.as_mut().map(|learning| &mut learning.waits);
+        [&mut self.seen.waits].into_iter().chain(learning)
+    }
+
+    /// Notes the futex calls that show whether a futex is a lock.
+    fn note_futex(&mut self, event: &TraceEvent, numbers: &CallNumbers) {
+        let (EventKind::SysEnter { id, args } | EventKind::SleepsIn { id, args }) = event.kind
+        else {
+            return;
+        };
+        match numbers.futex_call(id, args) {
+            Some(FutexCall::Wakes(call)) => self.waits().for_each(|waits| waits.wakes_at(call)),
+            Some(FutexCall::LocksPi(call)) => self.waits().for_each(|waits| waits.locks_pi(call)),
+            Some(FutexCall::Waits(_)) | None => {}
+        }
+    }
+
     fn step(
         &mut self,
         tid: u32,
@@ -370,7 +458,8 @@ impl Thread {
         numbers: &CallNumbers,
         stages: Stages,
     ) -> Option<Job> {
-        let release = self.seen.release.map(|found| found.call);
+        let release = self.seen.releases();
+        self.note_futex(event, numbers);
         if let EventKind::ProcessExit { .. } = event.kind {
             self.seen.incomplete += u64::from(self.state.open.take().is_some());
             return None;
@@ -389,14 +478,15 @@ impl Thread {
         }
         match step? {
             Step::Waited(call, from, to) => {
-                self.seen.waits.add(call, from, to);
-                self.elsewhere += u64::from(call != release);
-                if call == release {
+                let is_release = release.has(call);
+                self.elsewhere += u64::from(!is_release);
+                if is_release {
                     (self.busy_since, self.seen_in_full) = (Some(to), false);
                 }
-                if let Some(learning) = &mut self.learning {
-                    learning.waits.add(call, from, to);
+                for waits in self.waits() {
+                    waits.add(call, (from, to), !stages.light);
                 }
+                self.waited = call.map(|call| (call, from, to));
             }
             Step::AtOnce => self.seen.at_once += 1,
             Step::InStop(length) => {
@@ -431,6 +521,35 @@ impl Thread {
             }
         }
         None
+    }
+}
+
+/// Judges which waits of a thread are its release waits.
+#[derive(Clone, Copy)]
+struct Judge<'a> {
+    tid: u32,
+    /// Place where the threads of the process wait for events in turn.
+    event_wait: Option<Call>,
+    numbers: &'a CallNumbers,
+    kind: KindOf<'a>,
+}
+
+impl Judge<'_> {
+    /// Finds the second release wait of a thread of a pool: the wait for events, or the longest wait
+    /// in a futex that is not a lock. Returns whether it has changed.
+    fn find_second(&self, seen: &mut JobSeen) -> bool {
+        let fits = |call: &Call| (self.kind)(self.tid, *call).is_some();
+        let second = self.event_wait.filter(fits).and_then(|event_wait| {
+            let first = seen.release?.call;
+            if first == event_wait {
+                return (seen.waits)
+                    .longest_of(&self.numbers.futex, &|call| (self.kind)(self.tid, call));
+            }
+            self.numbers.futex.contains(&first.id).then_some(event_wait)
+        });
+        let before = seen.second_release.map(|found| found.call);
+        seen.second_release = second.map(|call| seen.waits.found(call));
+        before != second
     }
 }
 
@@ -469,3 +588,7 @@ mod tests;
 #[cfg(test)]
 #[path = "stage_tests.rs"]
 mod stage_tests;
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod pool_tests;

@@ -11,6 +11,8 @@ mod faults;
 mod finder;
 mod jvm;
 mod pi_locks;
+mod pools;
+mod preempted;
 mod release;
 mod seen;
 mod split;
@@ -22,10 +24,12 @@ mod waker;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use punctual_model::cause::Detail;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub use finder::JobFinder;
 pub use jvm::is_name_of_jvm;
+pub use preempted::add_preempted;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 pub use seen::{Job, JobSeen};
 pub use thread_activity::thread_activity;
@@ -41,6 +45,15 @@ pub(crate) fn walk(window: &Window) -> Vec<CauseSpan> {
     let events = sorted(window);
     let tracks = Tracks::from_events(window, &events);
     Split::new(window, &tracks).spans
+}
+
+/// Returns the detail for the share of user space of a job: the thread that was preempted for at
+/// least half of this time, and ran again before the job ended. `None` if there is no such thread, or
+/// if the job spent most of its time elsewhere. `may_hold`: whether the job can wait for a thread.
+pub fn preempted_meanwhile(window: &Window, may_hold: &dyn Fn(u32) -> bool) -> Option<Detail> {
+    let events = sorted(window);
+    let tracks = Tracks::from_events(window, &events);
+    preempted::preempted_meanwhile(window, &tracks, may_hold)
 }
 
 /// Removes the events of CPUs and threads that were not involved in the job.

@@ -25,6 +25,9 @@ pub enum CallKind {
     Timer,
 }
 
+/// Returns the kind of a wait, given the thread and the call; `None` if it cannot be the release.
+pub(crate) type KindOf<'a> = &'a dyn Fn(u32, Call) -> Option<CallKind>;
+
 /// The release wait that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRelease {
@@ -34,6 +37,23 @@ pub struct FoundRelease {
     pub seen: u64,
     /// Median interval, if most intervals are close to it.
     pub period: Option<Nanos>,
+}
+
+/// The release waits of a thread: one, or two for a thread of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Releases {
+    pub(super) first: Option<Call>,
+    pub(super) second: Option<Call>,
+}
+
+impl Releases {
+    pub(super) fn has(self, call: Option<Call>) -> bool {
+        call.is_some() && (call == self.first || call == self.second)
+    }
+
+    pub(super) const fn are_two(self) -> bool {
+        self.second.is_some()
+    }
 }
 
 /// Statistics of the waits at one place.
@@ -75,6 +95,9 @@ const MANY: u64 = 10;
 /// wait for a time.
 const SHORT: u64 = 8;
 
+/// Minimum number of waits that the thread followed by a wake-up of the next waiter, for a lock.
+const HANDED_ON: u64 = 3;
+
 /// All waits of a thread, by place.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
@@ -88,10 +111,19 @@ struct WaitStatistics {
     total: Nanos,
     last: Option<Nanos>,
     intervals: Vec<u64>,
+    /// Whether the thread has waited, and has not woken other waiters at this place since then.
+    /// Known only if system calls are recorded.
+    owes_wake: bool,
+    /// Number of waits after which the thread woke other waiters at this place, and of the others.
+    handed_on: u64,
+    kept: u64,
+    /// Whether the thread waited for a lock with priority inheritance.
+    is_pi_lock: bool,
 }
 
 impl Waits {
-    pub(super) fn add(&mut self, call: Option<Call>, from: Nanos, to: Nanos) {
+    /// Adds a wait. `calls`: whether the system calls of the thread are recorded.
+    pub(super) fn add(&mut self, call: Option<Call>, (from, to): (Nanos, Nanos), calls: bool) {
         self.count += 1;
         let Some(call) = call else {
             return;
@@ -102,6 +134,7 @@ impl Waits {
         let place = self.by_call.entry(call).or_default();
         place.count += 1;
         place.total += to.saturating_sub(from);
+        place.kept += u64::from(std::mem::replace(&mut place.owes_wake, calls));
         if let Some(last) = place.last.replace(to)
             && place.intervals.len() < INTERVALS
         {
@@ -112,8 +145,29 @@ impl Waits {
     /// Breaks the sequence, so that no interval spans the interruption.
     pub(super) fn interrupt(&mut self) {
         for place in self.by_call.values_mut() {
-            place.last = None;
+            (place.last, place.owes_wake) = (None, false);
         }
+    }
+
+    /// Notes that the thread itself wakes the waiters at a futex, as the owner of a lock does when
+    /// it releases it.
+    pub(super) fn wakes_at(&mut self, call: Call) {
+        if let Some(place) = self.by_call.get_mut(&call) {
+            place.handed_on += u64::from(std::mem::take(&mut place.owes_wake));
+        }
+    }
+
+    /// Notes that the thread waits for a lock with priority inheritance.
+    pub(super) fn locks_pi(&mut self, call: Call) {
+        if let Some(place) = self.by_call.get_mut(&call) {
+            place.is_pi_lock = true;
+        }
+    }
+
+    /// Returns whether the waits at a place are for a lock. A thread that had to wait for a lock
+    /// wakes the next waiter when it releases the lock.
+    pub(super) fn is_lock(&self, call: Call) -> bool {
+        self.by_call.get(&call).is_some_and(WaitStatistics::is_lock)
     }
 
     /// Returns all places in descending order of total waiting time.
@@ -156,11 +210,56 @@ impl Waits {
             .collect()
     }
 
+    /// Removes locks, if there is another place where a thread is typically idle. Workers that wake
+    /// each other at one condition variable look like threads that hand on a lock.
+    fn without_locks(&self, mut places: Vec<(SeenWaits, CallKind)>) -> Vec<(SeenWaits, CallKind)> {
+        let is_lock = |place: &SeenWaits| self.is_lock(place.call);
+        let longest = places.iter().filter(|(place, _)| is_lock(place));
+        let longest = longest.map(|(place, _)| place.total.0).max().unwrap_or(0);
+        let lock_call = places.iter().find(|(place, _)| is_lock(place));
+        let lock_call = lock_call.map(|(place, _)| place.call.id);
+        let is_idle = places.iter().any(|(place, kind)| {
+            let is_typical = *kind != CallKind::Other || Some(place.call.id) == lock_call;
+            is_typical && !is_lock(place) && place.total.0 >= longest / SHORT
+        });
+        if is_idle {
+            places.retain(|(place, _)| !is_lock(place));
+        }
+        places
+    }
+
+    /// Returns the place where a thread of a pool is parked: the longest wait in one of these calls
+    /// that is not for a lock.
+    pub(super) fn longest_of(
+        &self,
+        calls: &[i64],
+        kind: &dyn Fn(Call) -> Option<CallKind>,
+    ) -> Option<Call> {
+        let fits = |call: Call, place: &WaitStatistics| {
+            calls.contains(&call.id) && !place.is_lock() && kind(call).is_some()
+        };
+        let places = self.by_call.iter();
+        let longest = places.filter(|(call, place)| fits(**call, place));
+        longest
+            .max_by_key(|(_, place)| place.total)
+            .map(|(call, _)| *call)
+    }
+
+    /// Returns the place as a release wait.
+    pub(super) fn found(&self, call: Call) -> FoundRelease {
+        let place = self.by_call.get(&call);
+        FoundRelease {
+            call,
+            seen: place.map_or(0, |place| place.count),
+            period: place.and_then(WaitStatistics::period),
+        }
+    }
+
     /// Returns the release wait. A regular wait is preferred if the thread is idle in it: a wait for
     /// a time first, then a wait for many events, then the longest. Otherwise, the wait with the
     /// longest total time is chosen. `kind` returns `None` for a wait that cannot be the release.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
-        let places = self.fitting(kind);
+        let places = self.without_locks(self.fitting(kind));
         let most = places.iter().map(|(place, _)| place.count).max()?;
         let is_frequent = |place: &SeenWaits| place.count >= (most / RARE).max(2);
         let longest = |fits: &dyn Fn(&SeenWaits) -> bool| {
@@ -184,15 +283,15 @@ impl Waits {
                 // In comparisons, `None` is less than any kind.
                 (is_idle.then_some(*kind), is_usual(place), place.total)
             });
-        best.map(|(place, _)| FoundRelease {
-            call: place.call,
-            seen: place.count,
-            period: place.period,
-        })
+        best.map(|(place, _)| self.found(place.call))
     }
 }
 
 impl WaitStatistics {
+    const fn is_lock(&self) -> bool {
+        self.is_pi_lock || (self.handed_on >= HANDED_ON && self.handed_on > self.kept)
+    }
+
     /// Returns the median interval, if the median deviation is at most a quarter of it.
     fn period(&self) -> Option<Nanos> {
         if self.intervals.len() < FEWEST {
@@ -221,7 +320,7 @@ mod tests {
     fn periodic(waits: &mut Waits, id: i64, from: u64, to: u64) {
         for turn in 0..10 {
             let at = |us: u64| Nanos::from_micros(turn * 1_000 + us);
-            waits.add(Some(call(id)), at(from), at(to));
+            waits.add(Some(call(id)), (at(from), at(to)), true);
         }
     }
 
@@ -233,9 +332,9 @@ mod tests {
         periodic(&mut waits, 2, 850, 1_000);
         for (turn, at) in [3_u64, 1_900, 2_400, 9_000, 30_000].into_iter().enumerate() {
             let at = Nanos::from_micros(at + turn as u64);
-            waits.add(Some(call(3)), at, at + Nanos::from_millis(20));
+            waits.add(Some(call(3)), (at, at + Nanos::from_millis(20)), true);
         }
-        waits.add(None, Nanos::ZERO, Nanos::from_secs(1));
+        waits.add(None, (Nanos::ZERO, Nanos::from_secs(1)), true);
         let found = waits.choose(&|call| {
             Some(if call.id == 2 {
                 CallKind::Timer
@@ -293,16 +392,13 @@ mod tests {
         let mut at = 0;
         for turn in 1..20_u64 {
             let idle = 20_000 + turn * turn * 137 % 70_000;
-            waits.add(
-                Some(call(1)),
-                Nanos::from_micros(at),
-                Nanos::from_micros(at + idle),
-            );
+            let idle_wait = (Nanos::from_micros(at), Nanos::from_micros(at + idle));
+            waits.add(Some(call(1)), idle_wait, true);
             at += idle;
             for _ in 0..reads {
                 at += read_us + 40;
                 let since = Nanos::from_micros(at - read_us);
-                waits.add(Some(call(2)), since, Nanos::from_micros(at));
+                waits.add(Some(call(2)), (since, Nanos::from_micros(at)), true);
             }
         }
         waits
@@ -338,8 +434,8 @@ mod tests {
         for turn in 1..20_u64 {
             at += turn * turn * 137 % 5_000;
             let (short, long) = (Nanos::from_micros(at), Nanos::from_micros(at + 10));
-            waits.add(Some(call(7)), short, long);
-            waits.add(Some(call(8)), long, Nanos::from_micros(at + 90));
+            waits.add(Some(call(7)), (short, long), true);
+            waits.add(Some(call(8)), (long, Nanos::from_micros(at + 90)), true);
             at += 100;
         }
         let found = waits.choose(&|_| Some(CallKind::Other)).unwrap();

@@ -2,7 +2,7 @@
 
 use punctual_model::{Comm, Histogram, KernelPriority, Nanos};
 
-use super::release::{FoundRelease, SeenWaits, Waits};
+use super::release::{FoundRelease, Releases, SeenWaits, Waits};
 
 /// A completed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ impl Job {
 pub struct JobSeen {
     /// Release wait of the thread; `None` if not found.
     pub release: Option<FoundRelease>,
+    /// The second idle wait of the thread, if the threads of its process wait for events in turn.
+    pub second_release: Option<FoundRelease>,
     /// Places with comparable waits when the release wait was chosen, in descending order of
     /// waiting time. The release wait is one of them.
     pub candidates: Vec<SeenWaits>,
@@ -68,6 +70,13 @@ impl JobSeen {
     /// Returns the number of waits of any kind.
     pub const fn waits(&self) -> u64 {
         self.waits.count
+    }
+
+    pub(super) fn releases(&self) -> Releases {
+        Releases {
+            first: self.release.map(|found| found.call),
+            second: self.second_release.map(|found| found.call),
+        }
     }
 
     /// Returns the places where the thread waited, in descending order of total time.

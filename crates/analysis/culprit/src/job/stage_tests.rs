@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use punctual_model::{Comm, KernelPriority, Task, TaskState};
 
+use super::super::release::CallKind;
 use super::super::thread_state::CallNumbers;
 use super::*;
 
@@ -123,6 +124,13 @@ fn kind(_: u32, call: Call) -> Option<CallKind> {
     (call.id == RELEASE).then_some(CallKind::Any)
 }
 
+/// One program records a sleep and its switch, so no change is between them.
+fn after_sleep(events: &[TraceEvent], change: usize) -> usize {
+    let before = change.checked_sub(1).and_then(|before| events.get(before));
+    let is_sleep = |event: &TraceEvent| matches!(event.kind, EventKind::SleepsIn { .. });
+    change + usize::from(before.is_some_and(is_sleep))
+}
+
 /// Returns the jobs, as pairs of release and completion in microseconds, if the stage changes
 /// before the events with these numbers. The first stage is the light one.
 fn seen(life: &Life, changes: &[usize]) -> (Vec<(u64, u64)>, JobSeen) {
@@ -131,7 +139,7 @@ fn seen(life: &Life, changes: &[usize]) -> (Vec<(u64, u64)>, JobSeen) {
     let mut jobs = Vec::new();
     finder.enter(light, Nanos::ZERO);
     for (number, event) in life.events.iter().enumerate() {
-        for _ in changes.iter().filter(|change| **change == number) {
+        for _ in (changes.iter()).filter(|change| after_sleep(&life.events, **change) == number) {
             light = !light;
             finder.enter(light, event.time);
         }

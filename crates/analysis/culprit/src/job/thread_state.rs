@@ -2,7 +2,8 @@
 
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, TraceEvent};
 
-use super::release::Call;
+use super::pi_locks::FUTEX_OPERATION;
+use super::release::{Call, Releases};
 
 /// Numbers of some system calls on the recorded machine. On 32-bit architectures, some calls have
 /// two numbers.
@@ -14,6 +15,34 @@ pub struct CallNumbers {
     pub futex: Vec<i64>,
     /// Numbers of sched_yield(2), which ends a job of SCHED_DEADLINE.
     pub sched_yield: Vec<i64>,
+}
+
+/// A call of futex(2), by its operation.
+pub(super) enum FutexCall {
+    Waits(Call),
+    /// Waits for a lock with priority inheritance.
+    LocksPi(Call),
+    /// Wakes other threads.
+    Wakes(Call),
+}
+
+impl CallNumbers {
+    /// Returns `None` if this is another system call.
+    pub(super) fn futex_call(&self, id: i64, [address, operation]: [u64; 2]) -> Option<FutexCall> {
+        let call = Call {
+            id,
+            argument: address & !7,
+        };
+        self.futex
+            .contains(&id)
+            .then_some(match operation & FUTEX_OPERATION {
+                // FUTEX_LOCK_PI, FUTEX_TRYLOCK_PI, FUTEX_LOCK_PI2.
+                6 | 8 | 13 => FutexCall::LocksPi(call),
+                // FUTEX_WAIT, FUTEX_WAIT_BITSET, FUTEX_WAIT_REQUEUE_PI.
+                0 | 9 | 11 => FutexCall::Waits(call),
+                _ => FutexCall::Wakes(call),
+            })
+    }
 }
 
 /// The stage of the recorder.
@@ -105,8 +134,8 @@ impl State {
         self.ran + open
     }
 
-    pub(super) fn is_in(&self, release: Option<Call>) -> bool {
-        release.is_some() && self.call.map(|(call, _)| call) == release
+    pub(super) fn is_in(&self, release: Releases) -> bool {
+        release.has(self.call.map(|(call, _)| call))
     }
 
     /// Begins a job that was released without a wait at `since`. If the thread was stopped in its
@@ -142,19 +171,24 @@ impl State {
     /// continuation of one that a signal interrupted; `None` if that one is unknown.
     fn enters(
         &mut self,
-        (id, argument): (i64, u64),
+        id: i64,
+        args: [u64; 2],
         now: Nanos,
         numbers: &CallNumbers,
     ) -> Option<bool> {
-        let mask = if numbers.futex.contains(&id) { !7 } else { !0 };
         let again = numbers.restart.contains(&id);
-        let call = if again {
-            self.last_call?
-        } else {
-            Call {
-                id,
-                argument: argument & mask,
+        let call = match numbers.futex_call(id, args) {
+            _ if again => self.last_call?,
+            Some(FutexCall::Wakes(_)) => {
+                self.call = None;
+                (self.wakeup_missing, self.entry_missing) = (false, false);
+                return Some(true);
             }
+            Some(FutexCall::Waits(call) | FutexCall::LocksPi(call)) => call,
+            None => Call {
+                id,
+                argument: args[0],
+            },
         };
         self.call = Some((call, now));
         self.last_call = Some(call);
@@ -163,7 +197,7 @@ impl State {
     }
 
     /// Handles the end of a wait. If it was the release wait, a job begins.
-    fn wakes(&mut self, since: Nanos, now: Nanos, release: Option<Call>) -> Step {
+    fn wakes(&mut self, since: Nanos, now: Nanos, release: Releases) -> Step {
         if self.is_in(release) {
             self.open = Some(Open {
                 release: now,
@@ -182,13 +216,13 @@ impl State {
         &mut self,
         tid: u32,
         event: &TraceEvent,
-        release: Option<Call>,
+        release: Releases,
         (numbers, stages): (&CallNumbers, Stages),
     ) -> Option<Step> {
         let now = event.time;
         match &event.kind {
             EventKind::SysEnter { id, args } => {
-                let entered = self.enters((*id, args[0]), now, numbers)?;
+                let entered = self.enters(*id, *args, now, numbers)?;
                 if entered {
                     self.until = None;
                 }
@@ -198,8 +232,10 @@ impl State {
                 if !entered || !self.is_in(release) {
                     return None;
                 }
-                // If the thread does not sleep now, it may have returned without a sleep before.
-                if let Some(open) = self.open.as_mut().filter(|open| open.light) {
+                // If the thread does not sleep now, it may have returned without a sleep before. A
+                // thread of a pool only looks for more work then.
+                let is_pool = release.are_two();
+                if let Some(open) = self.open.as_mut().filter(|open| open.light || is_pool) {
                     open.ending = true;
                     return None;
                 }
@@ -214,7 +250,7 @@ impl State {
                     (self.call, self.entry_missing) = (None, false);
                     return None;
                 }
-                let entered = self.enters((*id, args[0]), now, numbers)?;
+                let entered = self.enters(*id, *args, now, numbers)?;
                 (entered && self.is_in(release)).then(|| self.open.take().map(Step::Completed))?
             }
             EventKind::SysExit { ret, .. } => {
@@ -233,10 +269,15 @@ impl State {
                 let wakeup_missing = std::mem::take(&mut self.wakeup_missing)
                     | self.asleep.take().is_some()
                     | self.yielded.take().is_some();
-                if let Some(open) = self.open.as_mut().filter(|open| !open.ending) {
-                    open.fresh = false;
+                let is_pool = release.are_two();
+                if let Some(open) =
+                    (self.open.as_mut()).filter(|open| !open.ending || (is_pool && !wakeup_missing))
+                {
+                    (open.fresh, open.ending) = (false, false);
                 } else if here && wakeup_missing {
                     return Some(Step::ReleaseUnknown);
+                } else if is_pool {
+                    return None;
                 } else if let Some((_, since)) = entered.filter(|_| here) {
                     let several = self.open.is_some();
                     let step = self.begins_at_once(since, stop);
@@ -277,6 +318,8 @@ impl State {
                     // The thread checked its condition and continued to wait.
                     let here = self.is_in(release);
                     self.open.take_if(|open| here && open.fresh);
+                    let ends = self.open.take_if(|open| here && open.ending);
+                    return ends.map(Step::Completed);
                 }
                 None
             }

@@ -23,6 +23,7 @@ mod page_faults;
 mod preempters;
 mod silence;
 mod softirqs;
+mod spins;
 mod steps;
 mod stopped;
 mod stream;

@@ -320,6 +320,9 @@ fn detail(detail: &Detail) -> String {
         }
         Detail::PageFrom(device) => format!("waiting for a page from {device}"),
         Detail::Through(chain) => format!("through {}", listed(chain)),
+        Detail::PossiblyWaitsFor { thread, cpu } => {
+            format!("possibly waits for {thread}, preempted on CPU {cpu}")
+        }
         Detail::Hypotheses {
             ran,
             disabled,

@@ -434,6 +434,14 @@ pub enum Detail {
     PageFrom(Device),
     /// The victim waited through this chain of threads.
     Through(Vec<Name>),
+    /// The victim may have spun for a lock or a value of this thread, which was preempted meanwhile.
+    /// No event shows whether it did.
+    PossiblyWaitsFor {
+        /// The thread.
+        thread: Name,
+        /// The CPU that it lost.
+        cpu: u32,
+    },
 }
 
 /// A thread that ran while the victim was throttled.

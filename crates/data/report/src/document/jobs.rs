@@ -1,8 +1,9 @@
 //! The jobs of an application's threads, with what releases them and how long they take.
 
+use punctual_model::cause::{Missing, Source, Unknown};
 use punctual_model::{
-    Histogram, JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs,
-    WaitCall, grouped,
+    Histogram, JobWindows, Jobs, Nanos, Outlier, Recording, ReleaseChoice, ReleaseWait, Share,
+    ShareKind, ThreadJobs, WaitCall, grouped,
 };
 
 use super::table::{Column, Fold, Row, Table};
@@ -58,6 +59,9 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         || "The cause is unknown: none of these jobs was explained.".to_owned(),
         |largest| format!("The longest: {}", largest.blame.sentence()),
     );
+    if let Some(work) = largest.and_then(|largest| unusual_work(jobs, largest)) {
+        why.push_str(&work);
+    }
     let in_full = (explanation.outliers.iter()).filter(|outlier| !outlier.light_stage);
     if largest.is_some_and(|largest| largest.light_stage) {
         why.push_str(" It was seen in the light stage.");
@@ -72,6 +76,28 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         "{} of {all} took longer than {budget}. {why}",
         grouped(over)
     ))
+}
+
+/// A job with this multiple of the median execution time did unusual work.
+const UNUSUAL: u64 = 2;
+
+/// Compares the own work of a job with the median of its thread, if most of the job is more work than
+/// usual.
+fn unusual_work(jobs: &Jobs, outlier: &Outlier) -> Option<String> {
+    let thread = jobs
+        .threads
+        .iter()
+        .find(|one| one.thread == outlier.thread)?;
+    let median = thread.execution.supported_quantile(0.5)?;
+    let is_own = |share: &&Share| match &share.cause.source {
+        Source::Unexplained(Unknown::NotRecorded { what, .. }) => *what == Missing::OnCpu,
+        _ => [ShareKind::OwnWork, ShareKind::SystemCall].contains(&share.kind()),
+    };
+    let own = outlier.blame.shares.iter().filter(is_own);
+    let own = Nanos(own.map(|share| share.ns.0).sum());
+    let is_unusual = own.0 >= median.0.saturating_mul(UNUSUAL) && own.0 >= outlier.latency_ns.0 / 2;
+    is_unusual
+        .then(|| format!(" Its own work took {own}; the median job of this thread: {median}."))
 }
 
 /// Returns for how much of the run jobs were watched, or `None` if they were watched for the whole
@@ -138,7 +164,7 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
         let quantile = |quantile| one.execution.supported_quantile(quantile);
         Row::new([
             title(recording, one),
-            release.map_or_else(String::new, released_by),
+            released_by_both(one),
             or_dash(release.and_then(|release| release.period_ns)),
             grouped(one.jobs),
             grouped(one.over_budget),
@@ -178,6 +204,7 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
             .filter_map(|one| stopped(recording, one))
             .take(NOTED),
     );
+    notes.extend(pools(recording, jobs));
     notes.extend(
         (threads.clone())
             .filter_map(|one| other_candidates(recording, one))
@@ -216,10 +243,11 @@ fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
 /// Returns the other waits that may release the jobs of a thread.
 fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     let release = one.release.as_ref()?;
-    let is_release = |wait: &&WaitCall| wait.call == release.call && wait.object == release.object;
-    let chosen = one.candidates.iter().find(is_release)?;
+    let is = |wait: &&WaitCall, of: &ReleaseWait| wait.call == of.call && wait.object == of.object;
+    let chosen = one.candidates.iter().find(|wait| is(wait, release))?;
+    let second = one.second_release.as_ref();
     let others: Vec<String> = (one.candidates.iter())
-        .filter(|wait| !is_release(wait))
+        .filter(|wait| !is(wait, release) && second.is_none_or(|second| !is(wait, second)))
         .map(|wait| {
             let label = wait_label(&wait.call, wait.object.as_deref());
             format!(
@@ -241,6 +269,29 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
         grouped(chosen.count),
         others.join("; ")
     ))
+}
+
+/// Returns which threads belong to a pool.
+fn pools(recording: &Recording, jobs: &Jobs) -> Option<String> {
+    let in_pool = jobs
+        .threads
+        .iter()
+        .filter(|one| one.second_release.is_some());
+    let named: Vec<String> = (in_pool.clone().take(NOTED))
+        .map(|one| title(recording, one))
+        .collect();
+    let more = match in_pool.count().saturating_sub(named.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!named.is_empty()).then(|| {
+        format!(
+            "{}{more}: threads of a pool. One idle thread at a time waits for events of the process, \
+             and the others are parked in a futex. A job ends when the thread sleeps in one of these \
+             waits, so a job is not a request or a task. Use --release to select one of the waits",
+            named.join(", ")
+        )
+    })
 }
 
 /// Returns how many jobs of a thread began late because it was stopped.
@@ -373,6 +424,13 @@ fn title(recording: &Recording, jobs: &ThreadJobs) -> String {
     )
 }
 
+/// Returns both release waits of a thread of a pool, otherwise its release wait.
+fn released_by_both(one: &ThreadJobs) -> String {
+    let both = [one.release.as_ref(), one.second_release.as_ref()];
+    let both: Vec<String> = both.into_iter().flatten().map(released_by).collect();
+    both.join(" or ")
+}
+
 /// Returns a release wait such as `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
 fn released_by(release: &ReleaseWait) -> String {
     let mut text = wait_label(&release.call, release.object.as_deref());
@@ -467,6 +525,37 @@ mod tests {
         thread.release = Some(release(4));
         thread.candidates.truncate(1);
         assert_eq!(notes(&recording, &jobs), [""; 0]);
+    }
+
+    #[test]
+    fn pool_thread_names_both_waits() {
+        let release = |call: &str| ReleaseWait {
+            call: call.to_owned(),
+            ..ReleaseWait::default()
+        };
+        let wait = |call: &str| WaitCall {
+            call: call.to_owned(),
+            object: None,
+            count: 100,
+            total_ns: Nanos::from_millis(500),
+            period_ns: None,
+        };
+        let recording = testing::recording(1, 10);
+        let thread = ThreadJobs {
+            release: Some(release("epoll_pwait")),
+            second_release: Some(release("futex")),
+            candidates: vec![wait("epoll_pwait"), wait("futex")],
+            ..ThreadJobs::default()
+        };
+        assert_eq!(released_by_both(&thread), "epoll_pwait or futex");
+        let jobs = Jobs {
+            threads: vec![thread; 5],
+            ..Jobs::default()
+        };
+        let noted = notes(&recording, &jobs).join("\n");
+        assert!(noted.contains(" and 2 more: threads of a pool"), "{noted}");
+        // Both waits are release waits, so none of them is a mere candidate.
+        assert!(!noted.contains("several waits may be"), "{noted}");
     }
 
     #[test]

@@ -196,6 +196,9 @@ impl JobWatch {
 
     pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
+        while let Some(tid) = finder.needs_processes().first().copied() {
+            finder.joins(tid, waits.host.process_of(tid));
+        }
         let jobs = finder.take(event, watched, &|tid, call| waits.kind(tid, call));
         self.spans(jobs)
     }
@@ -291,6 +294,10 @@ impl JobWatch {
         let release = seen.release.as_ref();
         if jobs.release.is_none() {
             jobs.release = release.map(|found| self.waits.release(tid, found));
+        }
+        if jobs.second_release.is_none() {
+            let second = seen.second_release.filter(|found| found.seen > 0);
+            jobs.second_release = second.map(|found| self.waits.release(tid, &found));
         }
         if jobs.candidates.is_empty() {
             let places = seen.candidates.iter().take(PLACES);

@@ -1,7 +1,7 @@
 //! Source of the events of the watched threads.
 
 use punctual_host::Host;
-use punctual_model::Delay;
+use punctual_model::{Delay, Task};
 use punctual_trace::{
     CounterEvents, Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError,
     Tracefs,
@@ -116,17 +116,62 @@ impl EventSource {
 /// Maximum number of names in a message.
 const NAMED: usize = 4;
 
-/// Describes the processes that the watched threads forked and executed.
+/// Processes of one kind: with the same parent and the same initial name.
+struct Forked {
+    parent: u32,
+    first: Task,
+    count: usize,
+}
+
+impl Forked {
+    fn text(&self, at_least: &str) -> String {
+        let Self {
+            parent,
+            first,
+            count,
+        } = self;
+        match count {
+            1 => format!("{first} (by {parent})"),
+            count => {
+                let comm = first.comm;
+                format!(
+                    "{first} and {at_least}{} more {comm} (by {parent})",
+                    count - 1
+                )
+            }
+        }
+    }
+}
+
+/// Describes the processes that the watched threads forked and executed. A server may fork a process
+/// for each request, so processes of one kind are counted.
 pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<String> {
-    let mut forked = Vec::new();
+    let mut forked: Vec<Forked> = Vec::new();
     let mut changed = Vec::new();
     for one in all {
         match one {
             Descent::Fork { child, .. } if watched(child.pid) => {}
-            Descent::Fork { child, parent } => forked.push(format!("{child} (by {parent})")),
+            Descent::Fork { child, parent } => {
+                let same =
+                    |one: &&mut Forked| one.parent == *parent && one.first.comm == child.comm;
+                match forked.iter_mut().find(same) {
+                    Some(kind) => kind.count += 1,
+                    None => forked.push(Forked {
+                        parent: *parent,
+                        first: *child,
+                        count: 1,
+                    }),
+                }
+            }
             Descent::Exec(task) => changed.push(task.to_string()),
         }
     }
+    let at_least = if all.len() < JobRecorder::MAX_DESCENTS {
+        ""
+    } else {
+        "at least "
+    };
+    let forked: Vec<String> = forked.iter().map(|kind| kind.text(at_least)).collect();
     let list = |names: &[String]| {
         let more = names.len().saturating_sub(NAMED);
         let text = names[..names.len().min(NAMED)].join(", ");
@@ -150,4 +195,44 @@ pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<St
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Comm, KernelPriority};
+
+    use super::*;
+
+    fn fork(parent: u32, pid: u32, comm: &[u8]) -> Descent {
+        Descent::Fork {
+            parent,
+            child: Task {
+                pid,
+                comm: Comm::new(comm),
+                prio: KernelPriority(120),
+            },
+        }
+    }
+
+    #[test]
+    fn forked_processes_are_counted_by_kind() {
+        let mut all: Vec<Descent> = (0..7).map(|n| fork(10, 100 + n, b"postgres")).collect();
+        all.insert(3, fork(11, 200, b"postgres"));
+        all.push(fork(10, 300, b"sh"));
+        let notes = descents(&all, |tid| [101, 102].contains(&tid));
+        let expected = "watched threads forked processes that are not watched: postgres-100 and 4 more \
+                        postgres (by 10), postgres-200 (by 11), sh-300 (by 10)";
+        assert_eq!(notes, [expected]);
+    }
+
+    #[test]
+    fn incomplete_count_of_forks_says_so() {
+        let most = u32::try_from(JobRecorder::MAX_DESCENTS).unwrap();
+        let all: Vec<Descent> = (1..=most).map(|pid| fork(1, pid, b"sh")).collect();
+        let notes = descents(&all, |_| false).concat();
+        assert!(
+            notes.ends_with("sh-1 and at least 4095 more sh (by 1)"),
+            "{notes}"
+        );
+    }
 }

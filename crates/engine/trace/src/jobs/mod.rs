@@ -56,9 +56,6 @@ pub enum Descent {
     Exec(Task),
 }
 
-/// Maximum number of processes and programs to remember.
-const DESCENTS: usize = 64;
-
 /// Maximum number of full stages to remember.
 const FULL_STAGES: usize = 64;
 
@@ -82,6 +79,9 @@ pub struct JobRecorder {
 }
 
 impl JobRecorder {
+    /// Maximum number of processes and programs to remember.
+    pub const MAX_DESCENTS: usize = 4096;
+
     /// Loads and starts the programs. No thread is watched yet.
     ///
     /// # Errors
@@ -292,7 +292,8 @@ impl JobRecorder {
         self.lost
     }
 
-    /// Returns the processes created and the programs executed by watched threads.
+    /// Returns the processes created and the programs executed by watched threads, at most
+    /// [`Self::MAX_DESCENTS`].
     pub fn descents(&self) -> &[Descent] {
         &self.descents
     }
@@ -322,7 +323,7 @@ fn online_cpus() -> Vec<u32> {
 
 fn note_descent(descents: &mut Vec<Descent>, record: &JobRecord) {
     const THREAD: u32 = 1;
-    if descents.len() >= DESCENTS {
+    if descents.len() >= JobRecorder::MAX_DESCENTS {
         return;
     }
     match record.kind() {

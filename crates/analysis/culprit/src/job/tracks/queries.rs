@@ -24,6 +24,31 @@ impl Tracks {
         )
     }
 
+    /// Returns the threads with known spans.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = u32> {
+        self.threads.keys().copied()
+    }
+
+    /// Returns the times at which a thread was preempted and not yet running again, with the CPU
+    /// that it had lost, if it ran again before `until`.
+    pub(crate) fn preempted(
+        &self,
+        tid: u32,
+        until: Nanos,
+    ) -> impl Iterator<Item = (Nanos, Nanos, u32)> {
+        let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
+        all.windows(3).filter_map(move |spans| {
+            let [before, span, after] = spans else {
+                return None;
+            };
+            let is_preempted = span.phase == Phase::Ready && after.cpu().is_some();
+            let cpu = before
+                .cpu()
+                .filter(|_| is_preempted && after.from < until)?;
+            Some((span.from, span.to, cpu))
+        })
+    }
+
     /// Returns the spans of a CPU between two times, without gaps.
     pub(crate) fn on(&self, cpu: u32, from: Nanos, to: Nanos) -> Vec<CpuSpan> {
         let all = self.cpus.get(&cpu).map_or(&[][..], Vec::as_slice);

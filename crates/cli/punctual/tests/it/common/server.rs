@@ -36,6 +36,10 @@ impl Server {
         Self { child, url, rest }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn address(&self) -> &str {
         self.url.trim_start_matches("http://")
     }

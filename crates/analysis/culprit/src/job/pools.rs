@@ -1,0 +1,137 @@
+//! Threads of pools, which are idle in two waits. In runtimes such as Go's and tokio, one idle
+//! thread at a time waits for events of the process, and the other idle threads are parked, each in
+//! a futex. A thread does the one or the other from job to job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_model::Nanos;
+
+use super::release::{Call, CallKind, KindOf};
+
+/// A wait, with its beginning and end.
+pub(super) type Waited = (Call, Nanos, Nanos);
+
+/// Minimum number of times that another thread continues to wait for events.
+const HANDOVERS: u64 = 3;
+
+/// Minimum ratio between these times and those at which two threads waited simultaneously.
+const PER_OVERLAP: u64 = 20;
+
+/// Maximum number of places where threads wait for events, and of places whose kind is remembered.
+const PLACES: usize = 4096;
+
+/// The waits for events of all processes.
+#[derive(Clone, Debug)]
+pub(super) struct Pools {
+    /// Processes of threads; `None` if unknown.
+    processes: BTreeMap<u32, Option<u32>>,
+    /// Threads whose processes are needed.
+    needed: BTreeSet<u32>,
+    by_place: BTreeMap<(u32, Call), EventWait>,
+    /// Whether the threads wait for events at a place.
+    kinds: BTreeMap<(u32, Call), bool>,
+}
+
+/// A place where threads of a process wait for events.
+#[derive(Clone, Debug, Default)]
+struct EventWait {
+    /// The thread whose wait ended last, with this time, and the last other thread before it.
+    last: Option<(u32, Nanos)>,
+    before: Option<(u32, Nanos)>,
+    handovers: u64,
+    overlaps: u64,
+}
+
+impl EventWait {
+    fn add(&mut self, tid: u32, from: Nanos, to: Nanos) {
+        let is_same = self.last.is_some_and(|(last, _)| last == tid);
+        if !is_same {
+            self.handovers += u64::from(self.last.is_some());
+            self.before = self.last;
+        }
+        self.overlaps += u64::from(self.before.is_some_and(|(_, end)| end > from));
+        self.last = Some((tid, to));
+    }
+
+    /// Returns whether several threads wait here in turn. A thread that finds another one here must
+    /// be idle elsewhere. If several threads wait here at the same time, they need no other place.
+    const fn is_taken_in_turn(&self) -> bool {
+        self.handovers >= HANDOVERS && self.overlaps.saturating_mul(PER_OVERLAP) <= self.handovers
+    }
+}
+
+impl Pools {
+    pub(super) const fn new() -> Self {
+        Self {
+            processes: BTreeMap::new(),
+            needed: BTreeSet::new(),
+            by_place: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the process of a thread.
+    pub(super) fn joins(&mut self, tid: u32, process: Option<u32>) {
+        self.needed.remove(&tid);
+        self.processes.insert(tid, process);
+    }
+
+    /// Forgets a thread whose ID was reused.
+    pub(super) fn forget(&mut self, tid: u32) {
+        self.processes.remove(&tid);
+        self.kinds.retain(|(of, _), _| *of != tid);
+    }
+
+    /// Returns the threads whose processes are needed.
+    pub(super) const fn needed(&self) -> &BTreeSet<u32> {
+        &self.needed
+    }
+
+    fn process(&mut self, tid: u32) -> Option<u32> {
+        match self.processes.get(&tid) {
+            Some(process) => *process,
+            None => {
+                self.needed.insert(tid);
+                None
+            }
+        }
+    }
+
+    /// Adds a wait of a thread, if it is one for events.
+    pub(super) fn add(&mut self, tid: u32, (call, from, to): Waited, kind: KindOf<'_>) {
+        let is_for_events = || kind(tid, call) == Some(CallKind::Any);
+        let known = self.kinds.get(&(tid, call)).copied();
+        let is_for_events = known.unwrap_or_else(|| {
+            let is = is_for_events();
+            if self.kinds.len() < PLACES {
+                self.kinds.insert((tid, call), is);
+            }
+            is
+        });
+        if is_for_events
+            && let Some(process) = self.process(tid)
+            && (self.by_place.len() < PLACES || self.by_place.contains_key(&(process, call)))
+        {
+            let wait = self.by_place.entry((process, call)).or_default();
+            wait.add(tid, from, to);
+        }
+    }
+
+    /// Returns the place where the threads of this thread's process wait for events in turn.
+    pub(super) fn event_wait(&mut self, tid: u32) -> Option<Call> {
+        if self.by_place.is_empty() {
+            return None;
+        }
+        let process = self.process(tid)?;
+        let all = Call {
+            id: i64::MIN,
+            argument: 0,
+        };
+        let of_process = self.by_place.range((process, all)..);
+        of_process
+            .take_while(|((of, _), _)| *of == process)
+            .filter(|(_, wait)| wait.is_taken_in_turn())
+            .max_by_key(|(_, wait)| wait.handovers)
+            .map(|((_, call), _)| *call)
+    }
+}
