@@ -413,12 +413,12 @@ mod tests {
             for turn in 1..=25_u64 {
                 at += turn * turn * 1_370 % 20_000;
                 let woken = Nanos::from_micros(at + 3_000);
-                waits.add(Some(call(1)), Nanos::from_micros(at), woken);
+                waits.add(Some(call(1)), (Nanos::from_micros(at), woken), true);
                 at += 3_000;
                 if turn % 10 == 0 {
                     let since = Nanos::from_micros(at);
                     let to = since + Nanos::from_millis(collection_ms);
-                    waits.add(Some(call(2)), since, to);
+                    waits.add(Some(call(2)), (since, to), true);
                     at += collection_ms * 1_000;
                 }
             }
