@@ -7,9 +7,9 @@
 
 use punctual_model::{LimitResult, Recording};
 
-use crate::document::{self, Answer, Block, Document, Field, Figure, Section};
+use crate::document::{self, Answer, Block, Document, Field, Figure, Section, Tone};
 use crate::figures;
-use crate::plot::{self, Plot, PlotOptions};
+use crate::plot::{self, Ink, Plot, PlotOptions, TextRow, Texts};
 use crate::{ReportError, html};
 
 /// Maximum number of limits, of warnings, of problems of an audit, and of groups of CPUs. The full
@@ -17,20 +17,17 @@ use crate::{ReportError, html};
 const MOST: usize = 6;
 
 /// Facts about the machine, by the names of their rows.
-const MACHINE: [&str; 8] = [
+const MACHINE: [&str; 6] = [
     "machine",
     "firmware",
-    "virtual machine",
     "hypervisor",
-    "model",
     "CPUs online",
     "memory",
     "distribution",
 ];
 
 /// Facts about the kernel and its settings, by the names of their rows.
-const SETTINGS: [&str; 14] = [
-    "release",
+const SETTINGS: [&str; 13] = [
     "version",
     "preemption",
     "command line",
@@ -57,13 +54,13 @@ pub struct Digest {
 }
 
 /// The content of a certificate.
-pub(crate) struct Content {
-    pub(crate) title: String,
-    pub(crate) answer: Answer,
-    pub(crate) confidence: Option<String>,
-    pub(crate) warnings: Vec<String>,
+struct Content {
+    title: String,
+    answer: Answer,
+    confidence: Option<String>,
+    warnings: Vec<String>,
     /// Named groups of fields.
-    pub(crate) groups: Vec<(&'static str, Vec<Field>)>,
+    groups: Vec<(&'static str, Vec<Field>)>,
 }
 
 /// Returns the certificate as one HTML page.
@@ -107,10 +104,43 @@ pub fn html(recording: &Recording, digest: &Digest) -> Result<String, ReportErro
 /// # Errors
 /// Returns an error if the plot cannot be drawn, or if the PDF writer fails.
 pub fn pdf(recording: &Recording, digest: &Digest) -> Result<Vec<u8>, ReportError> {
-    plot::certificate(&content(recording, digest), |options| {
-        drawn(recording, options)
-    })?
-    .pdf()
+    let texts = content(recording, digest).into_texts();
+    plot::certificate(&texts, |options| drawn(recording, options))?.pdf()
+}
+
+impl Content {
+    fn into_texts(self) -> Texts {
+        let row = |field: Field| TextRow {
+            name: field.name,
+            text: field.text,
+            ink: ink(field.tone),
+        };
+        let rows = |fields: Vec<Field>| fields.into_iter().map(row).collect();
+        let groups = self.groups.into_iter();
+        let Answer {
+            tone, sign, word, ..
+        } = self.answer;
+        Texts {
+            title: self.title,
+            badge: (ink(tone), format!("{sign} {word}").trim().to_owned()),
+            answer: self.answer.text,
+            remark: self.confidence.map(|text| text + "."),
+            warnings: self.warnings,
+            groups: groups
+                .map(|(heading, fields)| (heading, rows(fields)))
+                .collect(),
+        }
+    }
+}
+
+const fn ink(tone: Tone) -> Ink {
+    match tone {
+        Tone::Plain | Tone::Heading => Ink::Plain,
+        Tone::Faint => Ink::Faint,
+        Tone::Good => Ink::Good,
+        Tone::Warning => Ink::Warning,
+        Tone::Bad => Ink::Bad,
+    }
 }
 
 /// Draws the plot that suits the probe, without the heading, which repeats the page. Returns `None`
@@ -211,7 +241,7 @@ fn settings(recording: &Recording) -> Vec<Field> {
     match &recording.audit {
         None => fields.push(Field::toned(
             "audit",
-            document::Tone::Faint,
+            Tone::Faint,
             "unknown: this recording was made without an audit",
         )),
         Some(audit) => {

@@ -1,9 +1,10 @@
 //! Finds jobs in a stream of events.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
+use super::learning::Learning;
 use super::pools::{Pools, Waited};
 use super::release::{Call, FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
@@ -39,20 +40,6 @@ struct Thread {
     /// The last wait, until it has been added to those of the process.
     waited: Option<Waited>,
 }
-
-/// Search for the release wait.
-#[derive(Clone, Debug)]
-struct Learning {
-    since: Nanos,
-    waits: Waits,
-    /// The newest events, without a gap. When the events are replayed, a gap would look like a job.
-    events: VecDeque<TraceEvent>,
-    /// Start of the time in which jobs are not counted. This time ends at the oldest kept event.
-    dropped_since: Option<Nanos>,
-}
-
-/// Maximum number of events kept per thread: enough for a few thousand waits.
-const REMEMBERED: usize = 20_000;
 
 /// A search for another release wait begins if the thread has not entered its release wait for this
 /// time and for [`UNUSED_PERIODS`] of its periods, and has waited elsewhere at least [`ELSEWHERE`]
@@ -550,34 +537,6 @@ impl Judge<'_> {
         let before = seen.second_release.map(|found| found.call);
         seen.second_release = second.map(|call| seen.waits.found(call));
         before != second
-    }
-}
-
-impl Learning {
-    fn new(since: Nanos) -> Self {
-        Self {
-            since,
-            waits: Waits::default(),
-            events: VecDeque::new(),
-            dropped_since: None,
-        }
-    }
-
-    fn keep(&mut self, event: &TraceEvent) {
-        if self.events.len() >= REMEMBERED
-            && let Some(dropped) = self.events.pop_front()
-        {
-            self.dropped_since.get_or_insert(dropped.time);
-        }
-        self.events.push_back(event.clone());
-    }
-
-    /// Returns whether there have been enough waits in the time so far.
-    fn is_over(&self, now: Nanos) -> bool {
-        let (elapsed, count) = (now.saturating_sub(self.since), self.waits.count);
-        (elapsed >= Nanos::from_millis(300) && count >= 30)
-            || (elapsed >= Nanos::from_secs(2) && count >= 5)
-            || (elapsed >= Nanos::from_secs(10) && count >= 2)
     }
 }
 

@@ -194,7 +194,7 @@ fn busy_search_leaves_no_hole() {
         events.extend(calls);
     }
     events.extend((300..400).flat_map(|n| turn(n * 1_000)));
-    assert!(events.len() > REMEMBERED);
+    assert!(events.len() > crate::job::learning::REMEMBERED);
     let (jobs, seen) = jobs(&events);
     assert!(jobs.len() > 200, "{}", jobs.len());
     for job in &jobs {

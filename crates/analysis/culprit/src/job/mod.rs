@@ -10,6 +10,7 @@ mod cpu_span;
 mod faults;
 mod finder;
 mod jvm;
+mod learning;
 mod pi_locks;
 mod pools;
 mod preempted;

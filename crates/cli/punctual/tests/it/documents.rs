@@ -47,6 +47,7 @@ const IN_PLACE: &[(&str, &str)] = &[
         "--trace trace.dat --guest trace-GUEST.dat",
         "--trace host.dat --guest guest.dat",
     ),
+    ("probe_server:gc_stop", "sched:sched_process_fork"),
     ("--comm motion", "--pid 1234"),
     ("--comm redis-server", "--pid 1234"),
     ("-D 10m", "-D 300ms"),

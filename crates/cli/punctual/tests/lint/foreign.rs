@@ -172,7 +172,7 @@ fn symbol_reader_runs_unprivileged_as_program_user() {
     let script = format!("exec 7</dev/null; exec '{program}' serve-symbols {ids}");
     let mut reader = Command::new("sh")
         .args(["-c", &script])
-        .stdin(File::open(program).unwrap())
+        .stdin(File::open(std::env::current_exe().unwrap()).unwrap())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

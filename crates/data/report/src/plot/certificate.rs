@@ -4,43 +4,85 @@ use super::Plot;
 use super::PlotOptions;
 use super::canvas::{Anchor, Canvas, Colour, Stroke, fit, text_width};
 use crate::ReportError;
-use crate::certificate::Content;
-use crate::document::{Field, Tone};
 use crate::sanitize::sanitize;
 
 /// A4 in pixels of 1/96 inch.
 const PAGE: (u32, u32) = (794, 1123);
 const MARGIN: f64 = 56.0;
-/// Where the values of the fields begin.
-const VALUES: f64 = MARGIN + 130.0;
+/// Where the values of the rows begin.
+const VALUES: f64 = MARGIN + 146.0;
 /// Size of the text and height of its lines, in pixels.
 const TEXT: u32 = 11;
 const LINE: f64 = 14.0;
 /// Heights of the plot, in pixels. Within them, the plot takes the free space of the page.
-const PLOT: (f64, f64) = (240.0, 380.0);
+const PLOT: (f64, f64) = (250.0, 380.0);
+/// Where the right column begins, if two short rows share a line.
+const MIDDLE: f64 = PAGE.0 as f64 / 2.0;
 /// Largest number of lines of a text, tried in this order until the page is full enough.
 const LINES: [usize; 4] = [6, 3, 2, 1];
 /// Space above a heading, in pixels.
 const GAP: f64 = 8.0;
+
+/// The texts of the page.
+pub(crate) struct Texts {
+    pub(crate) title: String,
+    /// The answer in one word, with its sign.
+    pub(crate) badge: (Ink, String),
+    pub(crate) answer: String,
+    /// A less important remark about the answer.
+    pub(crate) remark: Option<String>,
+    pub(crate) warnings: Vec<String>,
+    /// Headings with the rows below them.
+    pub(crate) groups: Vec<(&'static str, Vec<TextRow>)>,
+}
+
+/// A name and its value.
+pub(crate) struct TextRow {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) ink: Ink,
+}
+
+/// The meaning of a text, shown by its colour.
+#[derive(Clone, Copy)]
+pub(crate) enum Ink {
+    Plain,
+    Faint,
+    Good,
+    Warning,
+    Bad,
+}
+
+impl Ink {
+    const fn colour(self) -> Colour {
+        match self {
+            Self::Plain => Colour::BLACK,
+            Self::Faint => Colour::GREY,
+            Self::Good => Colour(0x1a, 0x6b, 0x2d),
+            Self::Warning => Colour(0x8a, 0x55, 0x00),
+            Self::Bad => Colour(0xa8, 0x1c, 0x1c),
+        }
+    }
+}
 
 /// Draws the page. `draw` draws the plot at a given size.
 ///
 /// # Errors
 /// Returns the error of `draw`.
 pub(crate) fn draw(
-    content: &Content,
+    texts: &Texts,
     draw: impl Fn(&PlotOptions) -> Result<Option<Plot>, ReportError>,
 ) -> Result<Plot, ReportError> {
     let bottom = f64::from(PAGE.1) - MARGIN;
-    let mut page = Page::new(content, LINES[0]);
+    let mut page = Page::new(texts, LINES[0]);
     for most in LINES {
-        page = Page::new(content, most);
+        page = Page::new(texts, most);
         if page.y + PLOT.0 <= bottom {
             break;
         }
     }
     let free = bottom - page.y;
-    // With absurdly many fields, the page has no room for a plot.
+    // With absurdly many rows, the page has no room for a plot.
     if free >= PLOT.0 {
         let options = PlotOptions {
             width: (f64::from(PAGE.0) - 2.0 * MARGIN) as u32,
@@ -77,41 +119,40 @@ struct Page {
 
 impl Page {
     /// Returns the page with all texts, each with at most `most` lines.
-    fn new(content: &Content, most: usize) -> Self {
+    fn new(texts: &Texts, most: usize) -> Self {
         let mut page = Self {
             canvas: Canvas {
                 width: PAGE.0,
                 height: PAGE.1,
-                title: content.title.clone(),
+                title: texts.title.clone(),
                 shapes: Vec::new(),
             },
             y: MARGIN,
             most,
         };
         page.y += 8.0;
-        page.text(&content.title, 18, Colour::BLACK, MARGIN, 2);
+        page.text(&texts.title, 18, Ink::Plain, MARGIN, 2);
         page.y += GAP;
-        let answer = &content.answer;
-        let badge = format!("{} {}", answer.sign, answer.word);
-        page.text(badge.trim(), 15, colour(answer.tone), MARGIN, 1);
-        page.text(&answer.text, TEXT + 1, Colour::BLACK, MARGIN, 4);
-        if let Some(confidence) = &content.confidence {
-            page.text(&format!("{confidence}."), TEXT, Colour::GREY, MARGIN, 4);
+        let (ink, badge) = &texts.badge;
+        page.text(badge, 15, *ink, MARGIN, 1);
+        page.text(&texts.answer, TEXT + 1, Ink::Plain, MARGIN, 4);
+        if let Some(remark) = &texts.remark {
+            page.text(remark, TEXT, Ink::Faint, MARGIN, 4);
         }
-        for warning in &content.warnings {
+        for warning in &texts.warnings {
             let text = format!("! {warning}");
-            page.text(&text, TEXT, colour(Tone::Warning), MARGIN, most.max(2));
+            page.text(&text, TEXT, Ink::Warning, MARGIN, most.max(2));
         }
-        for (heading, fields) in &content.groups {
+        for (heading, rows) in &texts.groups {
             page.heading(heading);
-            fields.iter().for_each(|field| page.field(field));
+            page.rows(rows);
         }
         page
     }
 
     fn heading(&mut self, heading: &str) {
         self.y += GAP;
-        self.text(heading, TEXT + 2, Colour::BLACK, MARGIN, 1);
+        self.text(heading, TEXT + 2, Ink::Plain, MARGIN, 1);
         let y = self.y - LINE + 4.0;
         let end = f64::from(PAGE.0) - MARGIN;
         let line = Stroke::solid(Colour::GRID, 1.0);
@@ -119,20 +160,42 @@ impl Page {
         self.y += 3.0;
     }
 
-    fn field(&mut self, field: &Field) {
-        let name = fit(&sanitize(&field.name), TEXT, VALUES - MARGIN - 8.0);
-        let at = (MARGIN, self.y);
+    fn rows(&mut self, mut rows: &[TextRow]) {
+        let is_short = |row: &TextRow| {
+            let room = MIDDLE - VALUES - GAP;
+            row.text.len() < 100 && text_width(&sanitize(&row.text), TEXT) <= room
+        };
+        while let Some((row, rest)) = rows.split_first() {
+            rows = rest;
+            let y = self.y;
+            self.row(row, 0.0);
+            if let Some((next, rest)) = rows.split_first()
+                && is_short(row)
+                && is_short(next)
+            {
+                self.y = y;
+                self.row(next, MIDDLE - MARGIN);
+                rows = rest;
+            }
+        }
+    }
+
+    /// Adds a row, moved to the right by `indent`.
+    fn row(&mut self, row: &TextRow, indent: f64) {
+        let name = fit(&sanitize(&row.name), TEXT, VALUES - MARGIN - GAP);
+        let at = (MARGIN + indent, self.y);
         self.canvas
             .text(at, &name, TEXT, Anchor::Start, Colour::GREY);
-        self.text(&field.text, TEXT, colour(field.tone), VALUES, self.most);
+        let x = VALUES + indent;
+        self.text(&row.text, TEXT, row.ink, x, self.most);
     }
 
     /// Adds a text that begins at `x` and has at most `most` lines.
-    fn text(&mut self, text: &str, size: u32, colour: Colour, x: f64, most: usize) {
+    fn text(&mut self, text: &str, size: u32, ink: Ink, x: f64, most: usize) {
         let room = f64::from(PAGE.0) - MARGIN - x;
         for line in lines(&sanitize(text), size, room, most) {
             self.canvas
-                .text((x, self.y), &line, size, Anchor::Start, colour);
+                .text((x, self.y), &line, size, Anchor::Start, ink.colour());
             self.y += LINE.max(f64::from(size) * 1.3);
         }
     }
@@ -168,16 +231,6 @@ fn fitting(text: &str, size: u32, room: f64) -> usize {
         fits = end;
     }
     fits
-}
-
-fn colour(tone: Tone) -> Colour {
-    match tone {
-        Tone::Plain | Tone::Heading => Colour::BLACK,
-        Tone::Faint => Colour::GREY,
-        Tone::Good => Colour(0x1a, 0x6b, 0x2d),
-        Tone::Warning => Colour(0x8a, 0x55, 0x00),
-        Tone::Bad => Colour(0xa8, 0x1c, 0x1c),
-    }
 }
 
 #[cfg(test)]

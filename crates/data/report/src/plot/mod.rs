@@ -33,7 +33,7 @@ mod svg;
 mod timeline;
 mod topology;
 
-pub(crate) use certificate::draw as certificate;
+pub(crate) use certificate::{Ink, TextRow, Texts, draw as certificate};
 pub use kind::Kind;
 pub use longterm::{Cells, LongTerm, cells, heatmap, surface, trend};
 pub use strip::strip;

@@ -25,6 +25,8 @@ fn certificate_states_what_the_recording_proves() {
     recording.verdict.sentence = "neither is proven".to_owned();
     recording.warnings = vec!["the clock jumped".to_owned()];
     let text = text_of(&recording);
+    let axis = without_spaces("samples per");
+    assert!(text.contains(&axis), "no plot: {text}");
     let page = html(&recording, &common::digest()).unwrap();
     let id = recording.id.to_string();
     for part in [

@@ -122,7 +122,7 @@ impl UserCode {
             code.refresh();
         }
         if !code.is_known() {
-            return unknown("/proc/PID/maps is empty or not readable");
+            return unknown("its memory map (/proc/PID/maps) is empty or not readable");
         }
         let (frames, is_short) = code.frames(user, words);
         let short = "callers unknown: the program was built without frame pointers";
