@@ -154,7 +154,13 @@ mod tests {
 
     #[test]
     fn each_interval_is_a_line() {
-        insta::assert_snapshot!(written("hlog", &testing::recording(2, 3)));
+        // The compressed bytes depend on the library of the whole program.
+        let text = written("hlog", &testing::recording(2, 3));
+        let line = |line: &str| match line.split_once(",HISTF") {
+            Some((start, _)) => format!("{start},HISTF...\n"),
+            None => format!("{line}\n"),
+        };
+        insta::assert_snapshot!(text.lines().map(line).collect::<String>());
     }
 
     #[test]
