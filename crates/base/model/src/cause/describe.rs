@@ -66,10 +66,8 @@ impl Source {
             Self::Device(_) => ShareKind::Device,
             Self::Awaited(awaited) => match awaited.wait {
                 Wait::Lock => ShareKind::LockHolder,
-                Wait::Thread | Wait::Signal(_) | Wait::VmOperation | Wait::Collection => {
-                    ShareKind::Waiting
-                }
                 Wait::Page => ShareKind::PageFault,
+                _ => ShareKind::Waiting,
             },
             Self::Scheduling => ShareKind::Scheduling,
             Self::ReturnToUser => ShareKind::ReturnToUser,
@@ -359,38 +357,18 @@ impl fmt::Display for Thief {
 }
 
 /// System calls whose first argument is a file descriptor.
-const OF_DESCRIPTORS: [&str; 23] = [
-    "read",
-    "write",
-    "readv",
-    "writev",
-    "pread64",
-    "pwrite64",
-    "recvfrom",
-    "recvmsg",
-    "sendto",
-    "sendmsg",
-    "accept",
-    "accept4",
-    "connect",
-    "fsync",
-    "fdatasync",
-    "fcntl",
-    "flock",
-    "ioctl",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "sendfile",
-    "io_uring_enter",
-];
+const OF_DESCRIPTORS: &str = "read write readv writev pread64 pwrite64 recvfrom recvmsg sendto \
+    sendmsg accept accept4 connect fsync fdatasync fcntl flock ioctl epoll_wait epoll_pwait \
+    epoll_pwait2 sendfile io_uring_enter";
 
 /// Formats as `in read, descriptor 5` or `futex 0x7ffe10`.
 fn waits_in(call: Option<&Text>, first: u64) -> String {
     match call.map(|call| &*call.0) {
         None => "in an unknown system call".to_owned(),
         Some("futex" | "futex_wait") => format!("futex {first:#x}"),
-        Some(call) if OF_DESCRIPTORS.contains(&call) => format!("in {call}, descriptor {first}"),
+        Some(call) if OF_DESCRIPTORS.split(' ').any(|one| one == call) => {
+            format!("in {call}, descriptor {first}")
+        }
         Some(call) => format!("in {call}"),
     }
 }

@@ -118,7 +118,7 @@ fn ci(recordings: &[Recording], form: CiForm) -> Result<String> {
     Ok(junit::render(&recordings.iter().collect::<Vec<_>>(), form)?)
 }
 
-/// Write a report (HTML, Markdown, text, JUnit, TAP, ...) or a certificate
+/// Write a report (HTML, Markdown, JUnit, ...) or a certificate
 #[derive(Parser)]
 struct Report {
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::common::{Sandbox, text};
 use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::cause::Detail;
-use punctual_model::{Nanos, Recording, ReleaseWait, Share, ThreadJobs};
+use punctual_model::{Nanos, Recording, ReleaseWait, Share, ShareKind, ThreadJobs};
 use punctual_testing::Running;
 
 /// Builds a Go program. Returns `None` and prints the reason if there is no Go.
@@ -39,8 +39,12 @@ fn both(one: &ThreadJobs) -> Option<[&ReleaseWait; 2]> {
     Some([one.release.as_ref()?, one.second_release.as_ref()?])
 }
 
-/// Returns whether a share of a job is a wait in which the thread is idle.
+/// Returns whether a share of a job attributes a wait in which the thread is idle to something. If
+/// events are missing, a job may contain the beginning of such a wait, as unexplained time.
 fn is_idle_wait(share: &Share, releases: [&ReleaseWait; 2]) -> bool {
+    if share.kind() == ShareKind::Unexplained {
+        return false;
+    }
     let Some(Detail::WaitsIn {
         call: Some(call),
         argument,
