@@ -13,7 +13,7 @@ use crate::common::{Sandbox, text};
 use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::cause::Detail;
-use punctual_model::{Nanos, Recording, ReleaseWait, Share, ShareKind, ThreadJobs};
+use punctual_model::{Recording, ReleaseWait, Share, ShareKind, ThreadJobs};
 use punctual_testing::Running;
 
 /// Builds a Go program. Returns `None` and prints the reason if there is no Go.
@@ -31,9 +31,6 @@ fn built_with_go(place: &Sandbox, name: &str) -> Option<PathBuf> {
         }
     }
 }
-
-/// Time from the beginning of a wait to the sleep.
-const SHORT: Nanos = Nanos::from_micros(20);
 
 fn both(one: &ThreadJobs) -> Option<[&ReleaseWait; 2]> {
     Some([one.release.as_ref()?, one.second_release.as_ref()?])
@@ -83,8 +80,10 @@ fn assert_pool(recording: &Recording) {
         let mut outliers = explanation.outliers.iter();
         let wrong = outliers.find(|outlier| {
             let mut shares = outlier.blame.shares.iter();
-            // A wake-up that precedes the sleep does not end the job.
-            let is_idle = |share: &Share| share.ns >= SHORT && is_idle_wait(share, *releases);
+            // A short wait may be part of a job, because a wake-up that precedes the sleep does not
+            // end the job.
+            let is_long = |share: &Share| share.ns.0 > outlier.latency_ns.0 / 2;
+            let is_idle = |share: &Share| is_long(share) && is_idle_wait(share, *releases);
             outlier.thread == one.thread && shares.any(is_idle)
         });
         assert!(wrong.is_none(), "{one:#?} {wrong:#?}");
