@@ -21,7 +21,7 @@ const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
 /// Time limit of one test program on the machine.
-const SUITE_SECONDS: u32 = 1080;
+const SUITE_SECONDS: u32 = 720;
 
 /// Writes the archive of a machine and returns its path.
 pub(crate) fn write(

@@ -128,6 +128,7 @@ pub(crate) const ARM64: &[Machine] = &[
             ),
             whole("punctual", Target::Integration("settings")),
             whole("punctual", Target::Integration("preempt_rt")),
+            whole("punctual", Target::Integration("kernel_tracers")),
             whole("punctual", Target::Integration("watch")),
             some(
                 "punctual",
@@ -204,6 +205,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         on_request: false,
         suites: &[
             whole("punctual", Target::Integration("preempt_rt")),
+            whole("punctual", Target::Integration("kernel_tracers")),
             // The other tests explain hundreds of outliers, which takes minutes on the emulated
             // machine.
             some(

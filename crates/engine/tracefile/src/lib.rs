@@ -18,6 +18,7 @@ mod join;
 mod listed;
 mod open;
 mod session;
+mod state_index;
 mod text;
 
 pub use error::TraceFileError;

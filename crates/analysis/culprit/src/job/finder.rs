@@ -488,17 +488,16 @@ impl Thread {
             }
             Step::ReleaseUnknown => self.seen.incomplete += 1,
             Step::Completed(open) => {
+                let now = || (event.time, self.state.ran_until(event.time));
+                let (completion, ran) = open.ending.unwrap_or_else(now);
                 let job = Job {
                     tid,
                     comm: self.state.comm,
                     prio: self.state.prio,
                     cpu: event.cpu,
                     release: open.release,
-                    completion: event.time.max(open.release),
-                    ran: self
-                        .state
-                        .ran_until(event.time)
-                        .saturating_sub(open.ran_before),
+                    completion: completion.max(open.release),
+                    ran: ran.saturating_sub(open.ran_before),
                     events_from: open.events_from.min(open.release),
                 };
                 self.seen.jobs += 1;

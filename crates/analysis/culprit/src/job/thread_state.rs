@@ -105,8 +105,9 @@ pub(super) struct Open {
     /// Whether a part of it was in the light stage. The thread may have left its release wait
     /// several times without a sleep, so this may be several jobs.
     pub(super) light: bool,
-    /// Whether the thread has entered its release wait, and it is not known yet whether it sleeps.
-    pub(super) ending: bool,
+    /// Time at which the thread entered its release wait, and how long it had run until then. It is
+    /// not known yet whether the thread sleeps.
+    pub(super) ending: Option<(Nanos, Nanos)>,
 }
 
 /// Result of an event for a thread.
@@ -150,7 +151,7 @@ impl State {
             fresh: false,
             at_once: true,
             light: false,
-            ending: false,
+            ending: None,
         };
         if let Some((stop, due)) = due {
             self.open = Some(Open {
@@ -206,7 +207,7 @@ impl State {
                 fresh: true,
                 at_once: false,
                 light: false,
-                ending: false,
+                ending: None,
             });
         }
         Step::Waited(self.call.map(|(call, _)| call), since, now)
@@ -235,15 +236,16 @@ impl State {
                 // If the thread does not sleep now, it may have returned without a sleep before. A
                 // thread of a pool only looks for more work then.
                 let is_pool = release.are_two();
+                let ran = self.ran_until(now);
                 if let Some(open) = self.open.as_mut().filter(|open| open.light || is_pool) {
-                    open.ending = true;
+                    open.ending = Some((now, ran));
                     return None;
                 }
                 self.open.take().map(Step::Completed)
             }
             EventKind::SleepsIn { id, args } => {
                 if !stages.light && !self.entry_missing {
-                    let ends = self.open.take_if(|open| open.ending);
+                    let ends = self.open.take_if(|open| open.ending.is_some());
                     return ends.map(Step::Completed);
                 }
                 if *id < 0 {
@@ -270,10 +272,10 @@ impl State {
                     | self.asleep.take().is_some()
                     | self.yielded.take().is_some();
                 let is_pool = release.are_two();
-                if let Some(open) =
-                    (self.open.as_mut()).filter(|open| !open.ending || (is_pool && !wakeup_missing))
-                {
-                    (open.fresh, open.ending) = (false, false);
+                let goes_on =
+                    |open: &&mut Open| open.ending.is_none() || (is_pool && !wakeup_missing);
+                if let Some(open) = self.open.as_mut().filter(goes_on) {
+                    (open.fresh, open.ending) = (false, None);
                 } else if here && wakeup_missing {
                     return Some(Step::ReleaseUnknown);
                 } else if is_pool {
@@ -318,7 +320,7 @@ impl State {
                     // The thread checked its condition and continued to wait.
                     let here = self.is_in(release);
                     self.open.take_if(|open| here && open.fresh);
-                    let ends = self.open.take_if(|open| here && open.ending);
+                    let ends = self.open.take_if(|open| here && open.ending.is_some());
                     return ends.map(Step::Completed);
                 }
                 None

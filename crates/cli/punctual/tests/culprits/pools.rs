@@ -13,7 +13,7 @@ use crate::common::{Sandbox, text};
 use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::cause::Detail;
-use punctual_model::{Recording, ReleaseWait, Share, ShareKind, ThreadJobs};
+use punctual_model::{Recording, ReleaseWait, Share, ThreadJobs};
 use punctual_testing::Running;
 
 /// Builds a Go program. Returns `None` and prints the reason if there is no Go.
@@ -36,12 +36,8 @@ fn both(one: &ThreadJobs) -> Option<[&ReleaseWait; 2]> {
     Some([one.release.as_ref()?, one.second_release.as_ref()?])
 }
 
-/// Returns whether a share of a job attributes a wait in which the thread is idle to something. If
-/// events are missing, a job may contain the beginning of such a wait, as unexplained time.
+/// Returns whether a share of a job is the wait of an idle thread.
 fn is_idle_wait(share: &Share, releases: [&ReleaseWait; 2]) -> bool {
-    if share.kind() == ShareKind::Unexplained {
-        return false;
-    }
     let Some(Detail::WaitsIn {
         call: Some(call),
         argument,
@@ -80,11 +76,7 @@ fn assert_pool(recording: &Recording) {
         let mut outliers = explanation.outliers.iter();
         let wrong = outliers.find(|outlier| {
             let mut shares = outlier.blame.shares.iter();
-            // A short wait may be part of a job, because a wake-up that precedes the sleep does not
-            // end the job.
-            let is_long = |share: &Share| share.ns.0 > outlier.latency_ns.0 / 2;
-            let is_idle = |share: &Share| is_long(share) && is_idle_wait(share, *releases);
-            outlier.thread == one.thread && shares.any(is_idle)
+            outlier.thread == one.thread && shares.any(|share| is_idle_wait(share, *releases))
         });
         assert!(wrong.is_none(), "{one:#?} {wrong:#?}");
     }

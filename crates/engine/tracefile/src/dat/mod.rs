@@ -23,6 +23,7 @@ use std::io::BufReader;
 use pages::{Pages, PartReader};
 
 use crate::input::ReadSeek;
+use crate::state_index::CorrectStates;
 use crate::{TraceFileError, TraceReader, text};
 
 /// Size of a block of text that is read at once, in bytes.
@@ -51,5 +52,6 @@ pub(crate) fn open(
         return text::open(BufReader::new(PartReader { source, pages }));
     }
     let warnings = warning.into_iter().collect();
-    Ok(Box::new(reader::DatReader::new(source, file, warnings)?))
+    let reader = reader::DatReader::new(source, file, warnings)?;
+    Ok(CorrectStates::if_needed(reader))
 }

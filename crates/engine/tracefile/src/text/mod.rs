@@ -14,6 +14,7 @@ mod warnings;
 
 use std::io::BufRead;
 
+use crate::state_index::CorrectStates;
 use crate::{TraceFileError, TraceReader};
 
 /// Opens a text trace from tracefs, `trace-cmd report`, `perf script` or rtla.
@@ -21,5 +22,5 @@ use crate::{TraceFileError, TraceReader};
 /// # Errors
 /// Returns an error if no line is an event, or if the events have no CPU.
 pub fn open(input: impl BufRead + 'static) -> Result<Box<dyn TraceReader>, TraceFileError> {
-    Ok(Box::new(reader::TextReader::open(input)?))
+    Ok(CorrectStates::if_needed(reader::TextReader::open(input)?))
 }

@@ -328,6 +328,37 @@ fn old_perf_has_only_kernel_stacks() {
     assert!(head.warnings.is_empty(), "{:?}", head.warnings);
 }
 
+/// Linux 4.14 writes the index of a state where other kernels write its bit.
+#[test]
+fn states_of_linux_4_14_are_corrected() {
+    let states = |release: &str| {
+        let lines: String = ["S", "D", "T", "t", "R", "R+"]
+            .iter()
+            .enumerate()
+            .map(|(number, state)| {
+                format!(
+                    "kworker/0:0     9 [000] 42.{number:06}: sched:sched_switch: \
+                     prev_comm=kworker/0:0 prev_pid=9 prev_prio=120 prev_state={state} ==> \
+                     next_comm=swapper/0 next_pid=0 next_prio=120\n"
+                )
+            })
+            .collect();
+        let text = format!("# os release : {release}\n{lines}");
+        let (items, _) = crate::sound::text(text.as_bytes()).expect("a trace");
+        let states = events(&items).into_iter().map(|event| match event.kind {
+            EventKind::Switch { prev_state, .. } => prev_state.0,
+            kind => panic!("{kind:?}"),
+        });
+        states.collect::<Vec<u32>>()
+    };
+    // Sleeping, uninterruptible, traced (index 4), idle (index 8), runnable, preempted.
+    let corrected = [0x1, 0x2, 0x8, 0x80, 0, 0x100];
+    assert_eq!(states("4.14.62-v7emcole"), corrected);
+    for other in ["4.13.16", "4.15.0", "4.140.1", "14.14.1", "6.18.44"] {
+        assert_eq!(states(other), [0x1, 0x2, 0x4, 0x8, 0, 0x100], "{other}");
+    }
+}
+
 /// Returns a pseudo-random number (xorshift64).
 fn next(state: &mut u64) -> usize {
     *state ^= *state << 13;

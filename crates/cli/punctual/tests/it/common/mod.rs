@@ -182,3 +182,15 @@ pub fn assert_conserved(recording: &Recording) {
         assert_eq!(missed, account.missed);
     }
 }
+
+/// Returns whether this kernel is PREEMPT_RT. Prints a skip if not.
+pub(crate) fn real_time(test: &str) -> bool {
+    let yes = std::fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1");
+    if !yes {
+        punctual_testing::skip!(
+            Emulation,
+            "{test}: this kernel is not PREEMPT_RT (cargo xtask vm boots one)"
+        );
+    }
+    yes
+}
