@@ -43,7 +43,7 @@ pub struct JobCounters {
 }
 
 impl JobCounters {
-    /// Takes a reading. The readings of a thread come in ascending order of time.
+    /// Adds a reading. The readings of each thread must be added in ascending order of time.
     pub fn take(&mut self, reading: &CounterReading) {
         let readings = &mut self.threads.entry(reading.tid).or_default().readings;
         if readings.back().is_none_or(|last| last.time != reading.time) {
@@ -72,8 +72,8 @@ impl JobCounters {
         self.threads.remove(&tid);
     }
 
-    /// Takes a job, and compares it with the earlier ones. The jobs of a thread come in ascending
-    /// order of time.
+    /// Compares a job with the earlier jobs of its thread, and adds it to them. The jobs of each
+    /// thread must be added in ascending order of time.
     pub fn job(&mut self, tid: u32, release: Nanos, completion: Nanos) -> HardwareCounters {
         let unknown = |why: &str| HardwareCounters::Unknown(why.to_owned());
         let Some(thread) = self.threads.get_mut(&tid) else {

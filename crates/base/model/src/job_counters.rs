@@ -8,7 +8,7 @@ use crate::{Nanos, grouped};
 /// A performance counter of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
-    /// Cycles in which the processor was not halted.
+    /// Cycles during which the processor was not halted.
     Cycles,
     /// Completed instructions.
     Instructions,

@@ -20,7 +20,7 @@ pub fn programs() -> Vec<&'static str> {
 
 /// Returns the tool that a command line calls, with the command line that the tool reads: its name
 /// and then its options. The first word is the name or the path of the program. Returns `None` if
-/// this is no program of a tool.
+/// no tool has a program with this name.
 pub fn called(words: &[String]) -> Option<(&'static Tool, Vec<String>)> {
     let (program, rest) = words.split_first()?;
     let name = Path::new(program).file_name()?.to_str()?;

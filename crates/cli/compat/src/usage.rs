@@ -61,10 +61,10 @@ pub(crate) fn usage(tool: &Tool) -> String {
     if tool.family == Family::Rtla {
         let _ = writeln!(
             text,
-            "\nThis is punctual's version of {name}. It measures with the kernel's tracer if the\n\
-             kernel has it, and otherwise with threads of its own, and reports on stderr which of\n\
-             the two it uses. Each run is stored as a recording (see punctual list), unless\n\
-             PUNCTUAL_STORE=none is set. For all differences from the original, run punctual compat."
+            "\nThis is punctual's version of {name}. It measures with the kernel's tracer if\n\
+             possible, otherwise with its own threads. A line on stderr names the method. Each run\n\
+             is stored as a recording (see punctual list), unless PUNCTUAL_STORE=none is set. For\n\
+             all differences from the original, run punctual compat."
         );
         return text;
     }

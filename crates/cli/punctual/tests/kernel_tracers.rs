@@ -7,7 +7,7 @@
 mod common;
 
 use common::{Sandbox, real_time, text};
-use punctual_model::{Audit, Completion, CpuSet, FindingState, Recording, ShareKind};
+use punctual_model::{Completion, Recording, ShareKind};
 
 /// Returns whether the kernel has this tracer and this user can see it.
 fn has_tracer(name: &str) -> bool {

@@ -43,8 +43,8 @@ const SETTINGS: [&str; 13] = [
     "real-time share",
 ];
 
-/// The digest of an exported recording, by which the reader checks that a recording belongs to its
-/// certificate.
+/// The digest of an exported recording. With it, the reader of a certificate can check that a
+/// recording belongs to the certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
     /// SHA-256 of the bytes, in hexadecimal digits.
@@ -209,14 +209,7 @@ fn requirement(recording: &Recording) -> Vec<Field> {
 }
 
 fn measurement(recording: &Recording) -> Vec<Field> {
-    let label = (recording.label.as_ref()).map_or_else(String::new, |label| format!(", '{label}'"));
-    let run = format!(
-        "{}, {}, {}{label}",
-        figures::started(recording, 0),
-        figures::duration(recording),
-        recording.completion
-    );
-    let mut fields = vec![Field::new("run", run)];
+    let mut fields = vec![Field::new("run", figures::run_text(recording))];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
     let max = recording.all_latencies().max();
     fields.extend(max.map(|max| Field::new("largest latency", max.to_string())));

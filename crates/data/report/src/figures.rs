@@ -132,6 +132,17 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     Some(text)
 }
 
+/// Returns when and for how long the measurement ran, how it ended, and its label.
+pub(crate) fn run_text(recording: &Recording) -> String {
+    let label = (recording.label.as_ref()).map_or_else(String::new, |label| format!(", '{label}'"));
+    format!(
+        "{}, {}, {}{label}",
+        started(recording, 0),
+        duration(recording),
+        recording.completion
+    )
+}
+
 /// Returns the start time, with `decimals` digits after the second.
 pub(crate) fn started(recording: &Recording, decimals: usize) -> String {
     if recording.knows(Unknown::Started) {

@@ -263,15 +263,8 @@ fn light_stage_records_sleeps_not_calls() {
     assert_eq!(cut.events.iter().find(|event| event.time < opened), None);
 }
 
-/// A pipe's reader is woken by another thread, and a sleeper by its timer's interrupt.
-#[test]
-fn light_stage_distinguishes_threads_and_interrupts() {
-    let Some(mut recorder) = recorder() else {
-        return;
-    };
-    recorder.enter(Stage::Light).unwrap();
-    let tid = own_tid();
-    recorder.follow(&learning(tid)).unwrap();
+/// Waits several times until another thread sends something. Returns the ID of that thread.
+fn wait_for_another_thread() -> u32 {
     let (send, receive) = std::sync::mpsc::channel();
     let waker = std::thread::spawn(move || {
         for turn in 0..SLEEPS {
@@ -281,7 +274,19 @@ fn light_stage_distinguishes_threads_and_interrupts() {
         own_tid()
     });
     while receive.recv().is_ok() {}
-    let waker = waker.join().unwrap();
+    waker.join().unwrap()
+}
+
+/// A pipe's reader is woken by another thread, and a sleeper by its timer's interrupt.
+#[test]
+fn light_stage_distinguishes_threads_and_interrupts() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    recorder.enter(Stage::Light).unwrap();
+    let tid = own_tid();
+    recorder.follow(&learning(tid)).unwrap();
+    let waker = wait_for_another_thread();
     let by_threads = events(&mut recorder);
     for _ in 0..SLEEPS {
         std::thread::sleep(Duration::from_millis(1));
@@ -542,16 +547,7 @@ fn waits_have_stacks_of_both_threads() {
     let tid = own_tid();
     recorder.follow(&learning(tid)).unwrap();
     let from = now();
-    let (send, receive) = std::sync::mpsc::channel();
-    let waker = std::thread::spawn(move || {
-        for turn in 0..SLEEPS {
-            std::thread::sleep(Duration::from_millis(2));
-            send.send(turn).unwrap();
-        }
-        own_tid()
-    });
-    while receive.recv().is_ok() {}
-    let waker = waker.join().unwrap();
+    let waker = wait_for_another_thread();
     let cut = recorder.slice(from, now(), Stage::Full);
     let parts = |of: u32, woken: Option<u32>, part: StackPart| {
         let stacks = cut.stacks.iter();

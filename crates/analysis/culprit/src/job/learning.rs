@@ -16,7 +16,7 @@ pub(super) struct Learning {
     pub(super) waits: Waits,
     /// The newest events, without a gap. When the events are replayed, a gap would look like a job.
     pub(super) events: VecDeque<TraceEvent>,
-    /// Start of the time in which jobs are not counted. This time ends at the oldest kept event.
+    /// Jobs between this time and the oldest kept event are not counted.
     pub(super) dropped_since: Option<Nanos>,
 }
 

@@ -23,7 +23,7 @@ const TO_SLEEP: u64 = 2;
 enum Recorder {
     Light,
     Full,
-    /// The trace events, which do not show in which call a thread sleeps.
+    /// The trace events. They do not show the system call of a sleep.
     Tracer,
 }
 
@@ -156,7 +156,7 @@ struct Work {
     idle: u64,
     /// Time on the CPU.
     work: u64,
-    /// Time for which it waits for a mutex; 0 if it gets the mutex at once.
+    /// Time waiting for a mutex; 0 if it gets the mutex at once.
     lock: u64,
     /// Whether the worker wakes another one, which continues to wait for events.
     hands_over: bool,
@@ -173,7 +173,7 @@ const ORDINARY: Work = Work {
     polls: true,
 };
 
-/// A pool in which one idle worker waits for events, and the others are parked.
+/// A pool: one idle worker waits for events, and the others are parked.
 struct Pool {
     lives: Lives,
     now: u64,
@@ -318,7 +318,7 @@ proptest! {
     }
 }
 
-/// The same events of threads of different processes, whose descriptors only have the same number.
+/// Threads of different processes may use the same descriptor numbers.
 #[test]
 fn processes_with_equal_descriptors_are_no_pool() {
     let mut pool = Pool::new();

@@ -1,6 +1,6 @@
-//! Finds a thread that was preempted while the thread of a job computed. If it held a lock or had
-//! to write a value for which the job's thread spins, the job took so long because of it. No event
-//! shows whether that is so.
+//! Finds a thread that was preempted while the thread of a job computed. The job may have taken
+//! longer because the preempted thread held a spinlock, or had not yet written a value that the
+//! job's thread polls. No event shows this.
 
 use punctual_model::cause::{Cause, Detail, Missing, Name, Source, Unknown};
 use punctual_model::{Blame, Nanos, Window};
@@ -42,8 +42,8 @@ pub(super) fn preempted_meanwhile(
     })
 }
 
-/// Returns the spans in which the thread of the job was in user space. In the light stage, system
-/// calls are not known, so these are all spans in which it ran.
+/// Returns when the thread of the job ran in user space. The light stage does not record system
+/// calls, so it returns when the thread ran at all.
 fn computed(window: &Window, tracks: &Tracks) -> Vec<(Nanos, Nanos)> {
     let tid = window.victim.tid;
     let mut computed = Vec::new();

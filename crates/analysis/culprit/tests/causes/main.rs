@@ -14,6 +14,7 @@ mod interrupts;
 mod job_faults;
 mod job_locks;
 mod jobs;
+mod jvm;
 mod light;
 mod locks;
 mod made;

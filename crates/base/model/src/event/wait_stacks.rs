@@ -15,10 +15,10 @@ pub struct WaitStacks {
     /// When it was woken.
     #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// Where the thread waited.
+    /// The stack of the waiting thread.
     pub waiting: ThreadStack,
-    /// Where another thread was when it ended the wait. Null if an interrupt ended it, or if the
-    /// stack is unknown.
+    /// The stack of the thread that ended the wait. Null if an interrupt ended it, or if the stack
+    /// is unknown.
     pub waker: Option<ThreadStack>,
 }
 

@@ -51,9 +51,9 @@ const STOPPED: u8 = 2;
 
 /// Differences from the original that all tools of rtla have.
 const SOURCE: Difference = Difference {
-    what: "If the kernel lacks the tracer, or it cannot be used, punctual measures with threads of \
-        its own. A line on stderr that begins with `# punctual: measured with` tells which of the \
-        two was used, and why.",
+    what: "If the kernel's tracer is missing or cannot be used, punctual measures with its own \
+        threads. A line on stderr states the method and the reason; it starts with `# punctual: \
+        measured with`.",
     why: "The original needs the tracer and root, and fails without them.",
 };
 const SPELLING: Difference = Difference {

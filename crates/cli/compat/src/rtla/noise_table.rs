@@ -25,22 +25,24 @@ pub(super) struct Noise {
 
 const MICROSECOND: u64 = 1_000;
 
+/// Columns of the table of the kernel's tracer.
+pub(super) const KERNEL_KEYS: [&str; 11] = [
+    "cpu",
+    "windows",
+    "spun_ns",
+    "noise_ns",
+    "most_ns",
+    "longest_ns",
+    "hardware",
+    "nmis",
+    "interrupts",
+    "softirqs",
+    "threads",
+];
+
 /// Returns the figures that the kernel's tracer has counted.
 pub(super) fn of_kernel(recording: &Recording) -> Vec<Noise> {
-    const KEYS: [&str; 11] = [
-        "cpu",
-        "windows",
-        "spun_ns",
-        "noise_ns",
-        "most_ns",
-        "longest_ns",
-        "hardware",
-        "nmis",
-        "interrupts",
-        "softirqs",
-        "threads",
-    ];
-    rows(recording, "osnoise", KEYS)
+    rows(recording, "osnoise", KERNEL_KEYS)
         .map(
             |[cpu, periods, runtime, noise, most, longest, counts @ ..]| Noise {
                 cpu,

@@ -69,19 +69,6 @@ fn kernels_noise_is_read_by_importers() {
         include_str!("../../../../data/formats/tests/fixtures/rtla-osnoise-top-live.txt");
     const HARDWARE: &str =
         include_str!("../../../../data/formats/tests/fixtures/rtla-6.18-hwnoise.txt");
-    let keys = [
-        "cpu",
-        "windows",
-        "spun_ns",
-        "noise_ns",
-        "most_ns",
-        "longest_ns",
-        "hardware",
-        "nmis",
-        "interrupts",
-        "softirqs",
-        "threads",
-    ];
     let row = |cpu| {
         let figures = [
             58,
@@ -97,7 +84,7 @@ fn kernels_noise_is_read_by_importers() {
         ];
         counts(&[&[cpu][..], &figures].concat())
     };
-    let recording = with_table("osnoise", &keys, &[row(0), row(1)]);
+    let recording = with_table("osnoise", &noise_table::KERNEL_KEYS, &[row(0), row(1)]);
     let all = noise_table::of_kernel(&recording);
     let text = noise_table::top(&all, false, Nanos::from_secs(60));
     let (_, last) = ORIGINAL.rsplit_once("\n\n").unwrap();

@@ -68,7 +68,7 @@ const DIFFERENCES: &[Difference] = &[
         why: "A thread in user space sees a gap, and its causes only in the kernel's counters.",
     },
     Difference {
-        what: "`-s` stops at the end of the period in which the noise occurred. `-S`, `-C` and the \
+        what: "`-s` stops at the end of the noisy period. `-S`, `-C` and the \
             action `continue` are refused. `-t` and `--trace-buffer-size` have no effect, with a \
             warning. Lengths from 1 ms on are rounded down to three digits.",
         why: "The probe evaluates whole periods.",
@@ -154,7 +154,8 @@ impl Watcher for Length {
     fn end(&mut self) {}
 }
 
-/// Returns the window and the width in which threads spin that nothing can interrupt.
+/// Returns the period and the time that a thread spins in each period, in microseconds. Threads that
+/// nothing can interrupt must leave time for others.
 pub(super) fn divided(period_us: u64, runtime_us: u64) -> (u64, u64) {
     if runtime_us <= LONGEST_US && runtime_us <= period_us / 10 * 9 {
         return (period_us, runtime_us);

@@ -7,7 +7,7 @@ use punctual_model::{Nanos, Recording, Sample};
 
 use super::settings::{Rows, RtlaSettings};
 
-/// What a column measures.
+/// The latency in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Context {
     /// The interrupt handler of the timer.

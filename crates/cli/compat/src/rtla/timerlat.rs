@@ -42,7 +42,7 @@ const DIFFERENCES: &[Difference] = &[
     SOURCE,
     Difference {
         what: "With punctual's own threads, only the columns of user space (`Usr`) have figures. \
-            Those of the interrupt and of the thread have the count 0 and `-`. `-i` and `-k` then \
+            The columns of the interrupt and of the thread show the count 0 and `-`. `-i` and `-k` then \
             end the tool with status 1.",
         why: "A thread in user space cannot measure when the interrupt handler ran.",
     },

@@ -1,4 +1,4 @@
-//! The stacks of both sides of a wait: a program in which the thread `waker` wakes the thread
+//! The stacks of both threads of a wait. In the test program, the thread `waker` wakes the thread
 //! `victim` from a function with a known name.
 
 use std::process::Command;

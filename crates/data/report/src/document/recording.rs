@@ -91,14 +91,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
 }
 
 fn head(recording: &Recording) -> Vec<Field> {
-    let label = (recording.label.as_ref()).map_or_else(String::new, |label| format!(", '{label}'"));
-    let run = format!(
-        "{}, {}, {}{label}",
-        figures::started(recording, 0),
-        figures::duration(recording),
-        recording.completion
-    );
-    let mut fields = vec![Field::new("run", run)];
+    let mut fields = vec![Field::new("run", figures::run_text(recording))];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
     fields.push(Field::new("host", figures::host_line(recording)));
     let group = recording.probe.group();

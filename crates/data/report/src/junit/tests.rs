@@ -91,7 +91,7 @@ fn warn_level_never_fails() {
     assert!(xml.contains("warning: max is"), "{xml}");
     let tap = render(&[&recording], CiForm::Tap).unwrap();
     assert!(tap.contains("ok 1 - punctual.timer: measured"), "{tap}");
-    // An undecided warn level is no error either.
+    // An undecided warn level is not an error either.
     recording
         .verdict
         .limits

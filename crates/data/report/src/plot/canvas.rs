@@ -1,5 +1,7 @@
 //! The drawing surface of a plot, which consists of a few kinds of shapes, in pixels.
 
+use crate::sanitize::sanitize;
+
 /// An opaque colour. Without transparency, a plot looks the same in print and on a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Colour(pub(super) u8, pub(super) u8, pub(super) u8);
@@ -158,6 +160,58 @@ impl Canvas {
     pub(super) fn lines(&mut self, lines: Vec<Vec<Point>>, stroke: Stroke) {
         if !lines.is_empty() {
             self.shapes.push(Shape::Lines { lines, stroke });
+        }
+    }
+}
+
+/// Draws the parts of a canvas in an output format.
+pub(super) trait Painter {
+    fn lines(&mut self, lines: &[Vec<Point>], stroke: &Stroke);
+
+    /// Fills closed outlines.
+    fn areas(&mut self, outlines: &[&[Point]], fill: Colour);
+
+    /// Fills a circle.
+    fn disc(&mut self, centre: Point, radius: f64, fill: Colour);
+
+    /// Draws the outline of a circle.
+    fn circle(&mut self, centre: Point, radius: f64, stroke: &Stroke);
+
+    /// Draws text with its baseline at `at`. The text contains no control characters.
+    fn text(&mut self, at: Point, text: &str, size: u32, anchor: Anchor, colour: Colour);
+}
+
+impl Canvas {
+    /// Draws all shapes.
+    pub(super) fn paint(&self, painter: &mut impl Painter) {
+        for shape in &self.shapes {
+            match shape {
+                Shape::Lines { lines, stroke } => painter.lines(lines, stroke),
+                Shape::Area { outline, fill } => painter.areas(&[outline], *fill),
+                Shape::Cells { cells, fill } => {
+                    let corners: Vec<_> = cells.iter().map(|cell| corners(*cell)).collect();
+                    let outlines: Vec<&[Point]> = corners.iter().map(|one| &one[..]).collect();
+                    painter.areas(&outlines, *fill);
+                }
+                Shape::Dots {
+                    centres,
+                    radius,
+                    fill,
+                } => {
+                    let edge = Stroke::solid(Colour::WHITE, 0.6);
+                    for centre in centres {
+                        painter.disc(*centre, *radius, *fill);
+                        painter.circle(*centre, *radius, &edge);
+                    }
+                }
+                Shape::Text {
+                    at,
+                    text,
+                    size,
+                    anchor,
+                    colour,
+                } => painter.text(*at, &sanitize(text), *size, *anchor, *colour),
+            }
         }
     }
 }

@@ -9,14 +9,14 @@ use crate::sanitize::sanitize;
 /// A4 in pixels of 1/96 inch.
 const PAGE: (u32, u32) = (794, 1123);
 const MARGIN: f64 = 56.0;
-/// Where the values of the rows begin.
+/// Horizontal position of the values.
 const VALUES: f64 = MARGIN + 146.0;
 /// Size of the text and height of its lines, in pixels.
 const TEXT: u32 = 11;
 const LINE: f64 = 14.0;
 /// Heights of the plot, in pixels. Within them, the plot takes the free space of the page.
 const PLOT: (f64, f64) = (250.0, 380.0);
-/// Where the right column begins, if two short rows share a line.
+/// Left edge of the right column, which is used if two short rows share a line.
 const MIDDLE: f64 = PAGE.0 as f64 / 2.0;
 /// Largest number of lines of a text, tried in this order until the page is full enough.
 const LINES: [usize; 4] = [6, 3, 2, 1];

@@ -10,7 +10,7 @@ use krilla::text::{Font, TextDirection};
 use krilla::{Document, SerializeSettings};
 use ttf_parser::Face;
 
-use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
+use super::canvas::{Anchor, Canvas, Colour, Painter, Point, Stroke};
 use super::font;
 use crate::ReportError;
 use crate::sanitize::sanitize;
@@ -41,7 +41,7 @@ pub(super) fn write(canvas: &Canvas) -> Result<Vec<u8>, ReportError> {
             font,
             face,
         };
-        canvas.shapes.iter().for_each(|shape| ink.draw(shape));
+        canvas.paint(&mut ink);
         ink.surface.pop();
     }
     let program = format!("punctual {}", env!("CARGO_PKG_VERSION"));
@@ -60,47 +60,6 @@ struct Ink<'a> {
 }
 
 impl Ink<'_> {
-    fn draw(&mut self, shape: &Shape) {
-        match shape {
-            Shape::Lines { lines, stroke } => {
-                let mut path = PathBuilder::new();
-                lines.iter().for_each(|line| push(&mut path, line));
-                self.stroke(path.finish(), stroke);
-            }
-            Shape::Area { outline, fill } => {
-                let mut path = PathBuilder::new();
-                push(&mut path, outline);
-                path.close();
-                self.fill(path.finish(), *fill);
-            }
-            Shape::Cells { cells, fill } => {
-                let mut path = PathBuilder::new();
-                for cell in cells {
-                    push(&mut path, &corners(*cell));
-                    path.close();
-                }
-                self.fill(path.finish(), *fill);
-            }
-            Shape::Dots {
-                centres,
-                radius,
-                fill,
-            } => {
-                for centre in centres {
-                    self.fill(circle(*centre, *radius), *fill);
-                    self.stroke(circle(*centre, *radius), &Stroke::solid(Colour::WHITE, 0.6));
-                }
-            }
-            Shape::Text {
-                at,
-                text,
-                size,
-                anchor,
-                colour,
-            } => self.text(*at, &sanitize(text), *size, *anchor, *colour),
-        }
-    }
-
     /// Draws a path. A path without points (`None`) changes nothing.
     fn stroke(&mut self, path: Option<Path>, stroke: &Stroke) {
         let Some(path) = path else { return };
@@ -130,7 +89,40 @@ impl Ink<'_> {
         }));
     }
 
-    /// Draws text with its baseline at `at`.
+    fn width(&self, text: &str, size: u32) -> f32 {
+        let advance = |character| {
+            let glyph = self.face.glyph_index(character).unwrap_or_default();
+            f32::from(self.face.glyph_hor_advance(glyph).unwrap_or_default())
+        };
+        let units: f32 = text.chars().map(advance).sum();
+        units * size as f32 / f32::from(self.face.units_per_em())
+    }
+}
+
+impl Painter for Ink<'_> {
+    fn lines(&mut self, lines: &[Vec<Point>], stroke: &Stroke) {
+        let mut path = PathBuilder::new();
+        lines.iter().for_each(|line| push(&mut path, line));
+        self.stroke(path.finish(), stroke);
+    }
+
+    fn areas(&mut self, outlines: &[&[Point]], fill: Colour) {
+        let mut path = PathBuilder::new();
+        for outline in outlines {
+            push(&mut path, outline);
+            path.close();
+        }
+        self.fill(path.finish(), fill);
+    }
+
+    fn disc(&mut self, centre: Point, radius: f64, fill: Colour) {
+        self.fill(circle(centre, radius), fill);
+    }
+
+    fn circle(&mut self, centre: Point, radius: f64, stroke: &Stroke) {
+        self.stroke(circle(centre, radius), stroke);
+    }
+
     fn text(&mut self, at: Point, text: &str, size: u32, anchor: Anchor, colour: Colour) {
         let start = match anchor {
             Anchor::Start => 0.0,
@@ -142,15 +134,6 @@ impl Ink<'_> {
         let (font, direction) = (self.font.clone(), TextDirection::LeftToRight);
         self.surface
             .draw_text(at, font, size as f32, text, false, direction);
-    }
-
-    fn width(&self, text: &str, size: u32) -> f32 {
-        let advance = |character| {
-            let glyph = self.face.glyph_index(character).unwrap_or_default();
-            f32::from(self.face.glyph_hor_advance(glyph).unwrap_or_default())
-        };
-        let units: f32 = text.chars().map(advance).sum();
-        units * size as f32 / f32::from(self.face.units_per_em())
     }
 }
 

@@ -6,10 +6,9 @@ use tiny_skia::{
 };
 use ttf_parser::{Face, OutlineBuilder};
 
-use super::canvas::{Anchor, Canvas, Colour, Point, Shape, Stroke, corners};
+use super::canvas::{Anchor, Canvas, Colour, Painter, Point, Stroke};
 use super::font;
 use crate::ReportError;
-use crate::sanitize::sanitize;
 
 /// The longest side of an image, in pixels.
 const LONGEST: f32 = 16_000.0;
@@ -36,7 +35,7 @@ pub(super) fn write(canvas: &Canvas, scale: f32) -> Result<Vec<u8>, ReportError>
         transform: Transform::from_scale(scale, scale),
         face,
     };
-    canvas.shapes.iter().for_each(|shape| page.draw(shape));
+    canvas.paint(&mut page);
     let encoded = page.pixmap.encode_png();
     encoded.map_err(|error| failed(error.to_string()))
 }
@@ -50,48 +49,6 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn draw(&mut self, shape: &Shape) {
-        match shape {
-            Shape::Lines { lines, stroke } => {
-                let mut path = PathBuilder::new();
-                lines.iter().for_each(|line| push(&mut path, line));
-                self.stroke(path.finish(), stroke);
-            }
-            Shape::Area { outline, fill } => {
-                let mut path = PathBuilder::new();
-                push(&mut path, outline);
-                path.close();
-                self.fill(path.finish(), *fill, self.transform);
-            }
-            Shape::Cells { cells, fill } => {
-                let mut path = PathBuilder::new();
-                for cell in cells {
-                    push(&mut path, &corners(*cell));
-                    path.close();
-                }
-                self.fill(path.finish(), *fill, self.transform);
-            }
-            Shape::Dots {
-                centres,
-                radius,
-                fill,
-            } => {
-                for (x, y) in centres {
-                    let circle = PathBuilder::from_circle(*x as f32, *y as f32, *radius as f32);
-                    self.fill(circle.clone(), *fill, self.transform);
-                    self.stroke(circle, &Stroke::solid(Colour::WHITE, 0.6));
-                }
-            }
-            Shape::Text {
-                at,
-                text,
-                size,
-                anchor,
-                colour,
-            } => self.text(*at, &sanitize(text), *size, *anchor, *colour),
-        }
-    }
-
     /// Draws a path. A path without points (`None`) changes nothing.
     fn stroke(&mut self, path: Option<Path>, stroke: &Stroke) {
         let Some(path) = path else { return };
@@ -114,8 +71,32 @@ impl Page<'_> {
         self.pixmap
             .fill_path(&path, &paint, FillRule::Winding, to, None);
     }
+}
 
-    /// Draws text with its baseline at `at`.
+impl Painter for Page<'_> {
+    fn lines(&mut self, lines: &[Vec<Point>], stroke: &Stroke) {
+        let mut path = PathBuilder::new();
+        lines.iter().for_each(|line| push(&mut path, line));
+        self.stroke(path.finish(), stroke);
+    }
+
+    fn areas(&mut self, outlines: &[&[Point]], fill: Colour) {
+        let mut path = PathBuilder::new();
+        for outline in outlines {
+            push(&mut path, outline);
+            path.close();
+        }
+        self.fill(path.finish(), fill, self.transform);
+    }
+
+    fn disc(&mut self, centre: Point, radius: f64, fill: Colour) {
+        self.fill(circle(centre, radius), fill, self.transform);
+    }
+
+    fn circle(&mut self, centre: Point, radius: f64, stroke: &Stroke) {
+        self.stroke(circle(centre, radius), stroke);
+    }
+
     fn text(&mut self, at: Point, text: &str, size: u32, anchor: Anchor, colour: Colour) {
         let mut glyphs = Glyphs {
             path: PathBuilder::new(),
@@ -141,6 +122,10 @@ impl Page<'_> {
             .pre_translate(-start, 0.0);
         self.fill(glyphs.path.finish(), colour, to);
     }
+}
+
+fn circle((x, y): Point, radius: f64) -> Option<Path> {
+    PathBuilder::from_circle(x as f32, y as f32, radius as f32)
 }
 
 fn paint(Colour(red, green, blue): Colour) -> Paint<'static> {

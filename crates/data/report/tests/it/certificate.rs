@@ -1,4 +1,4 @@
-//! Certificates: one page, whatever the recording contains.
+//! A certificate has one page for every recording.
 
 use lopdf::Document;
 use punctual_model::{Outcome, Recording, testing};

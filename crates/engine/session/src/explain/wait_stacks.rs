@@ -15,7 +15,8 @@ const WAITS: usize = 3;
 /// Maximum time from an event to the stacks that belong to it.
 const AFTER: Nanos = Nanos::from_millis(1);
 
-/// Maximum number of programs whose functions are kept. Those of one program take up to 64 MiB.
+/// Maximum number of programs whose functions are kept. The functions of one program take up to 64
+/// MiB.
 const PROGRAMS: usize = 4;
 
 /// The code of the programs of watched threads and of their wakers.

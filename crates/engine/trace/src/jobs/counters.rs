@@ -132,7 +132,7 @@ pub(super) fn set(map: BorrowedFd<'_>, cpu: u32, counter: BorrowedFd<'_>) -> io:
     Ok(())
 }
 
-/// Describes why there are no counters.
+/// Returns the reason for missing counters.
 fn reason(error: &io::Error) -> String {
     let why = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {

@@ -38,7 +38,7 @@ impl PerfMap {
         });
         let mut bytes = Vec::new();
         if let Ok(file) = file {
-            // What was read before an error is still known.
+            // Lines before an error are still valid.
             let _ = file.take(MOST_READ).read_to_end(&mut bytes);
         }
         Self {

@@ -45,7 +45,7 @@ fn each_output_is_imported_by_its_reader() {
             assert_eq!(recording["origin"]["format"], format, "{out}");
         }
     }
-    // Each run is also a recording of its own.
+    // Each run is also stored as a recording.
     assert!(place.done("list").contains("timer"));
 }
 
