@@ -2,8 +2,9 @@
 //! keeps time. It states the machine, the settings in force, the load, the requirement, the verdict
 //! with its confidence, the histogram, and the digest of the recording.
 //!
-//! The page and its PDF have the same content. It contains no claim that the recording's verdict
-//! does not make: all warnings of the recording are on it, and unknown facts are named.
+//! It contains no claim that the recording's verdict does not make, and unknown facts are named. The
+//! HTML page has all warnings and limits. The PDF has one page: it shows the first few, with limits
+//! that are not kept first, and states how many others there are.
 
 use punctual_model::{LimitResult, Recording};
 
@@ -12,9 +13,8 @@ use crate::figures;
 use crate::plot::{self, Ink, Plot, PlotOptions, TextRow, Texts};
 use crate::{ReportError, html};
 
-/// Maximum number of limits, of warnings, of problems of an audit, and of groups of CPUs. The full
-/// report shows the others.
-const MOST: usize = 6;
+/// Maximum number of limits, of warnings, and of problems of an audit in a PDF.
+const MOST_IN_PDF: usize = 6;
 
 /// Facts about the machine, by the names of their rows.
 const MACHINE: [&str; 6] = [
@@ -51,6 +51,8 @@ pub struct Digest {
     pub sha256: String,
     /// The command that prints these bytes.
     pub command: String,
+    /// Suggested name of the file that contains these bytes.
+    pub file: String,
 }
 
 /// The content of a certificate.
@@ -68,7 +70,7 @@ struct Content {
 /// # Errors
 /// Returns an error if the plot cannot be drawn.
 pub fn html(recording: &Recording, digest: &Digest) -> Result<String, ReportError> {
-    let content = content(recording, digest);
+    let content = content(recording, digest, usize::MAX);
     let mut answer = vec![Block::Answer(content.answer)];
     answer.extend(content.confidence.map(|text| Block::faint(text + ".")));
     let mut document = Document {
@@ -99,12 +101,12 @@ pub fn html(recording: &Recording, digest: &Digest) -> Result<String, ReportErro
 }
 
 /// Returns the certificate as a PDF document of one A4 page. Texts that are too long for the page
-/// are shortened.
+/// are shortened, and the page states this.
 ///
 /// # Errors
 /// Returns an error if the plot cannot be drawn, or if the PDF writer fails.
 pub fn pdf(recording: &Recording, digest: &Digest) -> Result<Vec<u8>, ReportError> {
-    let texts = content(recording, digest).into_texts();
+    let texts = content(recording, digest, MOST_IN_PDF).into_texts();
     plot::certificate(&texts, |options| drawn(recording, options))?.pdf()
 }
 
@@ -157,13 +159,14 @@ fn drawn(recording: &Recording, options: &PlotOptions) -> Result<Option<Plot>, R
     }
 }
 
-fn content(recording: &Recording, digest: &Digest) -> Content {
+/// Returns the content, with at most `most` limits, warnings and problems.
+fn content(recording: &Recording, digest: &Digest, most: usize) -> Content {
     let verdict = &recording.verdict;
     let mut groups = vec![
-        ("Requirement", requirement(recording)),
+        ("Requirement", requirement(recording, most)),
         ("Measurement", measurement(recording)),
         ("Machine", machine(recording)),
-        ("Settings in force", settings(recording)),
+        ("Settings in force", settings(recording, most)),
         ("Recording", identity(recording, digest)),
     ];
     groups.retain(|(_, fields)| !fields.is_empty());
@@ -171,16 +174,16 @@ fn content(recording: &Recording, digest: &Digest) -> Content {
         title: format!("Certificate of {}", recording.headline()),
         answer: document::answer(recording),
         confidence: verdict.confidence(),
-        warnings: at_most(figures::warnings(recording), "warning", |text| text),
+        warnings: at_most(most, figures::warnings(recording), "warning", |text| text),
         groups,
     }
 }
 
 /// Returns the first few texts, and the number of the others.
-fn at_most<T>(mut all: Vec<T>, word: &str, from_text: impl Fn(String) -> T) -> Vec<T> {
-    let further = all.len().saturating_sub(MOST);
+fn at_most<T>(most: usize, mut all: Vec<T>, word: &str, from_text: impl Fn(String) -> T) -> Vec<T> {
+    let further = all.len().saturating_sub(most);
     if further > 0 {
-        all.truncate(MOST);
+        all.truncate(most);
         let plural = if further == 1 { "" } else { "s" };
         let text = format!("{further} further {word}{plural}: see the full report");
         all.push(from_text(text));
@@ -188,7 +191,7 @@ fn at_most<T>(mut all: Vec<T>, word: &str, from_text: impl Fn(String) -> T) -> V
     all
 }
 
-fn requirement(recording: &Recording) -> Vec<Field> {
+fn requirement(recording: &Recording, most: usize) -> Vec<Field> {
     let field = |result: &LimitResult| {
         let metric = result.limit.metric;
         let (measured, limit) = metric.show_apart(result.measured, result.limit.at_most);
@@ -200,8 +203,10 @@ fn requirement(recording: &Recording) -> Vec<Field> {
         let text = format!("at most {limit}; measured {measured}; {outcome}");
         Field::toned(metric.to_string(), tone, text)
     };
-    let limits = recording.verdict.limits.iter().map(field).collect();
-    let mut fields = at_most(limits, "limit", |text| Field::new("", text));
+    let mut limits: Vec<Field> = recording.verdict.limits.iter().map(field).collect();
+    limits.sort_by_key(|limit| limit.tone == Tone::Good);
+    limits.sort_by_key(|limit| limit.tone != Tone::Bad);
+    let mut fields = at_most(most, limits, "limit", |text| Field::new("", text));
     if fields.is_empty() {
         fields.push(Field::new("limits", "none: this run was not judged"));
     }
@@ -215,6 +220,7 @@ fn measurement(recording: &Recording) -> Vec<Field> {
     fields.extend(max.map(|max| Field::new("largest latency", max.to_string())));
     fields.push(Field::new("samples", figures::account_of(recording)));
     fields.push(Field::new("load", figures::loads_text(recording)));
+    fields.extend(held_idle_states(recording).map(|text| Field::new("idle states", text)));
     fields.push(Field::new("program", recording.probe.program.clone()));
     let command = recording.probe.command_line.join(" ");
     if !command.is_empty() {
@@ -223,13 +229,26 @@ fn measurement(recording: &Recording) -> Vec<Field> {
     fields
 }
 
+/// Returns how the measurement itself limited the idle states. Without this limit, the machine may
+/// react later.
+fn held_idle_states(recording: &Recording) -> Option<String> {
+    let set = |name: &str| recording.probe.parameters.get(name)?.as_i64();
+    let latency = set("dma_latency_us").map(|us| format!("with an exit latency above {us} us"));
+    let depth = set("deepest_idle_state").map(|state| match state {
+        -1 => "all".to_owned(),
+        state => format!("deeper than state {state}"),
+    });
+    let states: Vec<String> = latency.into_iter().chain(depth).collect();
+    (!states.is_empty()).then(|| format!("disabled during the run: {}", states.join("; ")))
+}
+
 fn machine(recording: &Recording) -> Vec<Field> {
     let mut fields = vec![Field::new("host", figures::host_line(recording))];
     fields.extend(document::chosen_facts(&recording.host, &MACHINE));
     fields
 }
 
-fn settings(recording: &Recording) -> Vec<Field> {
+fn settings(recording: &Recording, most: usize) -> Vec<Field> {
     let mut fields = document::chosen_facts(&recording.host, &SETTINGS);
     match &recording.audit {
         None => fields.push(Field::toned(
@@ -241,19 +260,26 @@ fn settings(recording: &Recording) -> Vec<Field> {
             fields.push(Field::new("audit", audit.summary()));
             let problems = audit.findings.iter().filter(|one| one.is_problem());
             let problems = problems.map(|one| Field::new("", &one.title)).collect();
-            fields.extend(at_most(problems, "problem", |text| Field::new("", text)));
+            fields.extend(at_most(most, problems, "problem", |text| {
+                Field::new("", text)
+            }));
         }
     }
     fields
 }
 
 fn identity(recording: &Recording, digest: &Digest) -> Vec<Field> {
+    let command = |name: &str, text: String| Field {
+        is_command: true,
+        ..Field::new(name, text)
+    };
     vec![
         Field::new("id", recording.id.to_string()),
+        command(
+            "exported by",
+            format!("{} > {}", digest.command, digest.file),
+        ),
         Field::new("SHA-256", &digest.sha256),
-        Field {
-            is_command: true,
-            ..Field::new("checked by", &digest.command)
-        },
+        command("checked by", format!("sha256sum {}", digest.file)),
     ]
 }

@@ -18,7 +18,7 @@ mod join;
 mod listed;
 mod open;
 mod session;
-mod state_index;
+mod state_encoding;
 mod text;
 
 pub use error::TraceFileError;

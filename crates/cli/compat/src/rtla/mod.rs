@@ -62,12 +62,6 @@ const SPELLING: Difference = Difference {
     why: "Versions up to 6.18 exit with 0 or 1. The other exit statuses are the same: 0 after a \
         complete run, 1 after an error, 2 after a stop.",
 };
-const TRACES: Difference = Difference {
-    what: "`-t` and `-a` write no trace file, and the action `trace` is refused. `-e`, `--filter` \
-        and `--trigger` are refused.",
-    why: "The recording keeps the trace around each analysed latency, and `punctual export` writes \
-        it for trace-cmd.",
-};
 const ACTIONS: Difference = Difference {
     what: "With the action `continue`, the measurement also continues while the actions run. \
         Latencies during that time are counted, and start no further actions.",
@@ -80,12 +74,22 @@ struct Way {
     request: Request,
 }
 
-/// Prepares the first of these ways that is possible. Reports on stderr which one this is, and why
-/// the previous ones are not possible.
+/// Prints the warnings about options, and prepares the first of these ways that is possible. Reports
+/// on stderr which one this is, and why the previous ones are not possible.
 ///
 /// # Errors
 /// Returns the error of the last way if none is possible.
-fn prepare(ways: Vec<Way>, context: &mut ToolContext<'_>) -> Result<Session, CompatError> {
+fn prepare(
+    ways: Vec<Way>,
+    settings: &RtlaSettings,
+    context: &mut ToolContext<'_>,
+) -> Result<Session, CompatError> {
+    for warning in &settings.warnings {
+        context.warn(warning);
+    }
+    if settings.debug {
+        context.say(&format!("{settings:?}"));
+    }
     let mut failure = None;
     for Way { said, request } in ways {
         match Session::prepare(request, context.host.clone()) {
@@ -94,6 +98,7 @@ fn prepare(ways: Vec<Way>, context: &mut ToolContext<'_>) -> Result<Session, Com
                 if let Some(error) = failure {
                     context.note(&format!("not with more: {error}"));
                 }
+                move_main_thread(settings, context);
                 return Ok(session);
             }
             Err(error) => failure = Some(error),
@@ -105,14 +110,9 @@ fn prepare(ways: Vec<Way>, context: &mut ToolContext<'_>) -> Result<Session, Com
     })
 }
 
-/// Prints the warnings about options, and moves the main thread to its CPUs.
-fn begin(settings: &RtlaSettings, context: &mut ToolContext<'_>) {
-    for warning in &settings.warnings {
-        context.warn(warning);
-    }
-    if settings.debug {
-        context.say(&format!("{settings:?}"));
-    }
+/// Moves the main thread to its CPUs. The session is already prepared, because the default CPUs to
+/// measure are those on which this thread may run.
+fn move_main_thread(settings: &RtlaSettings, context: &mut ToolContext<'_>) {
     if let Some(cpus) = &settings.housekeeping {
         let cpus: Vec<u32> = cpus.iter().collect();
         if let Err(error) = punctual_rt::affinity::set(punctual_rt::current_tid(), &cpus) {
@@ -132,7 +132,9 @@ fn end(
     actions::perform_all("--on-end", &settings.on_end, context)?;
     if stopped {
         writeln!(context.out, "{tracer} hit stop tracing")?;
-        write!(context.out, "{}", analysis(outcome))?;
+        if !settings.no_analysis {
+            write!(context.out, "{}", analysis(outcome))?;
+        }
     }
     context.report_outcome(outcome);
     Ok(if stopped { STOPPED } else { 0 })

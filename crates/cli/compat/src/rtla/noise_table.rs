@@ -205,13 +205,11 @@ pub(super) fn histogram(all: &Lengths, form: &Rows, length: Nanos) -> String {
     let columns: Vec<Column> = (all.values())
         .map(|counts| Column::new(counts, form))
         .collect();
-    let mut has_rows = false;
     for place in 0..form.entries {
         let is_empty = columns.iter().all(|column| column.rows[place] == 0);
         if is_empty && !form.with_zeros {
             continue;
         }
-        has_rows = true;
         let edge = title(&format!("{:<6}", place as u64 * form.width));
         line(
             &mut text,
@@ -219,7 +217,7 @@ pub(super) fn histogram(all: &Lengths, form: &Rows, length: Nanos) -> String {
             columns.iter().map(|column| column.rows[place].to_string()),
         );
     }
-    if !has_rows {
+    if columns.is_empty() {
         text.push_str("over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n");
         return text;
     }

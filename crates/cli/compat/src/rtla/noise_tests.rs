@@ -196,6 +196,11 @@ fn noise_histogram_has_the_form_of_the_original() {
     let recording = with_table("turn_lengths", &["cpu", "from_ns", "turns"], &turns);
     let lengths = noise_table::lengths_of_threads(&recording, 5);
     assert_eq!(lengths, [(0, vec![(5_000, 2)])].into());
+    let beyond = try_read("rtla osnoise hist", "-E 10 -b 1").unwrap();
+    let lengths = [(0, vec![(50_000, 3)])].into();
+    let text = noise_table::histogram(&lengths, &beyond.rows, LENGTH);
+    let figures = ["over:         3", "count:        3", "max:         50"];
+    assert!(figures.iter().all(|figure| text.contains(figure)), "{text}");
     let empty = noise_table::histogram(&Default::default(), &settings.rows, LENGTH);
     let end = "over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
     assert!(empty.ends_with(end), "{empty}");

@@ -2,6 +2,7 @@
 
 use super::actions::Action;
 use super::settings::{RtlaSettings, scheduling};
+use crate::machine::Machine;
 use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Given, NextWord};
 
@@ -97,7 +98,7 @@ pub(super) const OSNOISE_HIST: &[Row] = &[
     CGROUP,
     DURATION,
     DEBUG,
-    TRACE,
+    TRACE_NOISE,
     EVENT,
     FILTER,
     TRIGGER,
@@ -110,7 +111,7 @@ pub(super) const OSNOISE_HIST: &[Row] = &[
     PRIORITY,
     WARM_UP,
     BUFFER_SIZE,
-    ON_THRESHOLD,
+    ON_THRESHOLD_NOISE,
     ON_END,
     Row::HELP,
 ];
@@ -128,7 +129,7 @@ pub(super) const OSNOISE_TOP: &[Row] = &[
     CGROUP,
     DURATION,
     DEBUG,
-    TRACE,
+    TRACE_NOISE,
     EVENT,
     FILTER,
     TRIGGER,
@@ -136,7 +137,7 @@ pub(super) const OSNOISE_TOP: &[Row] = &[
     PRIORITY,
     WARM_UP,
     BUFFER_SIZE,
-    ON_THRESHOLD,
+    ON_THRESHOLD_NOISE,
     ON_END,
     Row::HELP,
 ];
@@ -165,7 +166,7 @@ const AUTO_NOISE: Row = Row::new(
     |settings, given, _| {
         settings.stop_us = given.micros_from(1)?;
         settings.threshold_us = 1;
-        no_trace_file(settings, "-a");
+        no_trace(settings, "-a");
         Ok(())
     },
 );
@@ -266,9 +267,18 @@ const DUMP_TASKS: Row = Row::flag(
 const TRACE: Row = Row::or_next(
     "-t --trace[=FILE]",
     NextWord::Any,
-    "no file is written, with a warning: the trace is kept in the recording",
+    "no file is written, with a warning: the recording keeps the trace of an analysed latency",
     |settings, _, _| {
         no_trace_file(settings, "-t");
+        Ok(())
+    },
+);
+const TRACE_NOISE: Row = Row::or_next(
+    "-t --trace[=FILE]",
+    NextWord::Any,
+    "no effect, with a warning: no trace is recorded",
+    |settings, _, _| {
+        no_trace(settings, "-t");
         Ok(())
     },
 );
@@ -384,10 +394,12 @@ const BUFFER_SIZE: Row = Row::new(
 const ON_THRESHOLD: Row = Row::new(
     "--on-threshold=ACTION",
     "action at a stop: shell,command=CMD; signal,num=N,pid=PID|parent; continue",
-    |settings, given, _| {
-        settings.on_threshold.push(Action::read(given)?);
-        Ok(())
-    },
+    add_action,
+);
+const ON_THRESHOLD_NOISE: Row = Row::new(
+    "--on-threshold=ACTION",
+    "action at a stop: shell,command=CMD; signal,num=N,pid=PID|parent",
+    add_action,
 );
 const ON_END: Row = Row::new(
     "--on-end=ACTION",
@@ -412,6 +424,16 @@ const ALIGNED: Row = Row::new(
     "refused: start the timers of the CPUs US us apart",
     |_, given, _| Err(given.bad("supported: use punctual measure timer --aligned --offset TIME")),
 );
+
+fn add_action(settings: &mut RtlaSettings, given: &Given, _: &Machine) -> Result<(), CompatError> {
+    settings.on_threshold.push(Action::read(given)?);
+    Ok(())
+}
+
+fn no_trace(settings: &mut RtlaSettings, option: &str) {
+    let warning = format!("{option}: no trace is recorded; the table shows the kinds of noise");
+    settings.warnings.push(warning);
+}
 
 fn no_trace_file(settings: &mut RtlaSettings, option: &str) {
     settings.warnings.push(format!(

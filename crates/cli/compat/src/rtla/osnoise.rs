@@ -8,7 +8,7 @@ use punctual_session::{Request, Snapshot, Watcher};
 use super::actions::{self, continues};
 use super::noise_table as table;
 use super::settings::{RtlaSettings, fatal};
-use super::{SOURCE, SPELLING, TRACES, Way, begin, end, options, prepare};
+use super::{SOURCE, SPELLING, Way, end, options, prepare};
 use crate::lines::Unit;
 use crate::machine::Machine;
 use crate::option_row::specs;
@@ -64,8 +64,9 @@ const DIFFERENCES: &[Difference] = &[
         what: "With punctual's own threads, NMIs and softirqs are unknown and shown as `-`. Gaps \
             without an interrupt or another thread count as hardware; gaps of unknown cause count \
             as noise, but in none of the columns. hwnoise then counts only the gaps of hardware, \
-            and its `Max Noise` is unknown.",
-        why: "A thread in user space sees a gap, and its causes only in the kernel's counters.",
+            and its `Max Noise` is unknown. `hwnoise -s` then ends with status 1.",
+        why: "A thread in user space sees a gap, and its causes only in the kernel's counters. It \
+            cannot stop at gaps of hardware only.",
     },
     Difference {
         what: "`-s` stops at the end of the noisy period. `-S`, `-C` and the \
@@ -73,7 +74,12 @@ const DIFFERENCES: &[Difference] = &[
             warning. Lengths from 1 ms on are rounded down to three digits.",
         why: "The probe evaluates whole periods.",
     },
-    TRACES,
+    Difference {
+        what: "`-t` and `-a` write no trace, and the action `trace` is refused. `-e`, `--filter` and \
+            `--trigger` are refused. A histogram has a summary even if all noise is longer than its \
+            rows.",
+        why: "This probe records no trace. The original prints zeros if no row has noise.",
+    },
     SPELLING,
 ];
 
@@ -102,8 +108,7 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
             "--on-threshold continue is not supported: omit -s instead",
         ));
     }
-    begin(&settings, context);
-    let session = prepare(ways(&settings, form, context)?, context)?;
+    let session = prepare(ways(&settings, form, context)?, &settings, context)?;
     let stop = Arc::clone(&context.signals.stop);
     let mut length = Length {
         warm_up: Nanos::from_secs(settings.warm_up_s),
@@ -199,18 +204,20 @@ fn ways(
         let request = request(settings, duty, parameters, context)?;
         Ok::<Way, CompatError>(Way { said, request })
     };
-    Ok(vec![
-        way(
-            "threads of the kernel's tracer osnoise",
-            if is_bound { short } else { whole },
-            kernel,
-        )?,
-        way(
+    let mut ways = vec![way(
+        "threads of the kernel's tracer osnoise",
+        if is_bound { short } else { whole },
+        kernel,
+    )?];
+    // Own threads would stop at any noise.
+    if form != Form::Hardware || settings.stop_us == 0 {
+        ways.push(way(
             "punctual's own threads, not the kernel's tracer osnoise",
             short,
             own,
-        )?,
-    ])
+        )?);
+    }
+    Ok(ways)
 }
 
 fn request(

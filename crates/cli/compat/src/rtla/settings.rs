@@ -139,6 +139,17 @@ impl RtlaSettings {
             .unwrap_or_else(|| self.usual_runtime_us.min(self.period_us))
     }
 
+    /// Returns the thread latency of timerlat above which causes are recorded, in us.
+    pub(super) fn explained_above_us(&self) -> Option<u64> {
+        let limits = [self.stop_us, self.stop_total_us];
+        let stops = limits.into_iter().filter(|limit| *limit > 0).min();
+        let stop = stops.map(|limit| limit - 1);
+        match self.stack_us {
+            0 => stop.filter(|_| !self.no_analysis),
+            above => Some(stop.map_or(above, |stop| above.min(stop))),
+        }
+    }
+
     fn check(&self) -> Result<(), CompatError> {
         let refused = |text: &str| Err(fatal(text));
         if self.rows.no_irq && self.rows.no_thread {

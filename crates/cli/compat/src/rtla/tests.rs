@@ -53,6 +53,20 @@ fn options_of_the_original_are_read() {
 }
 
 #[test]
+fn causes_are_recorded_above_the_lowest_limit() {
+    for (line, above) in [
+        ("", None),
+        ("-T 30", Some(29)),
+        ("-T 30 --no-aa", None),
+        ("-s 20", Some(20)),
+        ("-s 20 --no-aa", Some(20)),
+        ("-s 50 -T 30 -i 40", Some(29)),
+    ] {
+        assert_eq!(hist(line).explained_above_us(), above, "{line}");
+    }
+}
+
+#[test]
 fn what_has_no_effect_is_named() {
     for line in ["--dump-tasks", "--trace-buffer-size 100", "-t", "-a 50"] {
         assert_eq!(hist(line).warnings.len(), 1, "{line}");

@@ -8,7 +8,7 @@ use punctual_session::{ExplainRequest, Request};
 use super::actions::{self, continues};
 use super::settings::RtlaSettings;
 use super::view::View;
-use super::{ACTIONS, SOURCE, SPELLING, TRACES, Way, begin, end, options, prepare};
+use super::{ACTIONS, SOURCE, SPELLING, Way, end, options, prepare};
 use crate::lines::Unit;
 use crate::live_output::LiveOutput;
 use crate::machine::Machine;
@@ -42,8 +42,8 @@ const DIFFERENCES: &[Difference] = &[
     SOURCE,
     Difference {
         what: "With punctual's own threads, only the columns of user space (`Usr`) have figures. \
-            The columns of the interrupt and of the thread show the count 0 and `-`. `-i` and `-k` then \
-            end the tool with status 1.",
+            The columns of the interrupt and of the thread show the count 0 and `-`. `-k`, and `-i` \
+            with a limit below that of `-T`, then end the tool with status 1.",
         why: "A thread in user space cannot measure when the interrupt handler ran.",
     },
     Difference {
@@ -52,7 +52,12 @@ const DIFFERENCES: &[Difference] = &[
             `-U`, `-C`, `-A`, `--aa-only`, `--bpf-action` and `--stack-format` are refused.",
         why: "Only what has an effect is accepted in silence.",
     },
-    TRACES,
+    Difference {
+        what: "`-t` and `-a` write no trace file, and the action `trace` is refused. `-e`, \
+            `--filter` and `--trigger` are refused.",
+        why: "The recording keeps the trace around each analysed latency, and `punctual export` \
+            writes it for trace-cmd.",
+    },
     ACTIONS,
     SPELLING,
 ];
@@ -69,8 +74,7 @@ fn run(
     shared::warn_of_spare_words(parsed, context);
     let machine = Machine::from_host(&context.host)?;
     let settings = RtlaSettings::read(parsed, table, &machine, RtlaSettings::timerlat())?;
-    begin(&settings, context);
-    let session = prepare(ways(&settings, context)?, context)?;
+    let session = prepare(ways(&settings, context)?, &settings, context)?;
     let stop = Arc::clone(&context.signals.stop);
     let mut view = View::new(
         &settings,
@@ -114,13 +118,7 @@ fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, 
     kernel.extend(threads.map(|threads| ("workload", threads.to_owned())));
     let kernel = request(settings, &kernel, context)?;
     let own = request(settings, &[], context)?;
-    let limits = [settings.stop_us, settings.stop_total_us];
-    let stops = limits.into_iter().filter(|limit| *limit > 0).min();
-    let above = match settings.stack_us {
-        0 => stops.map(|limit| limit - 1),
-        above => Some(stops.map_or(above, |limit| above.min(limit - 1))),
-    };
-    let explain = above.filter(|_| !settings.no_analysis);
+    let explain = settings.explained_above_us();
     let explain = explain.map(|above| ExplainRequest::above(Unit::Micros.above(above)));
     let explained = |request: &Request| Request {
         explain,

@@ -202,7 +202,8 @@ impl Report {
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
                 .collect(),
-            command: format!("{command} | sha256sum"),
+            command,
+            file: format!("recording-{}.json", recording.id.short()),
         };
         punctual_culprit::complete(recording);
         let bytes = if is_page {

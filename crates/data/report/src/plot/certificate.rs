@@ -82,8 +82,13 @@ pub(crate) fn draw(
         }
     }
     let free = bottom - page.y;
-    // With absurdly many rows, the page has no room for a plot.
-    if free >= PLOT.0 {
+    let mut footer = format!(
+        "punctual {}. Times are UTC. … marks a shortened text.",
+        env!("CARGO_PKG_VERSION")
+    );
+    if free < PLOT.0 {
+        footer.push_str(" The histogram has no room: see the full report.");
+    } else {
         let options = PlotOptions {
             width: (f64::from(PAGE.0) - 2.0 * MARGIN) as u32,
             height: free.min(PLOT.1) as u32,
@@ -95,10 +100,7 @@ pub(crate) fn draw(
     }
     page.canvas.text(
         (MARGIN, f64::from(PAGE.1) - MARGIN / 2.0),
-        &format!(
-            "punctual {}. Times are UTC. … marks a shortened text.",
-            env!("CARGO_PKG_VERSION")
-        ),
+        &footer,
         TEXT - 2,
         Anchor::Start,
         Colour::GREY,

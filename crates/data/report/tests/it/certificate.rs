@@ -24,6 +24,9 @@ fn certificate_states_what_the_recording_proves() {
     recording.verdict.outcome = Outcome::NotProven;
     recording.verdict.sentence = "neither is proven".to_owned();
     recording.warnings = vec!["the clock jumped".to_owned()];
+    let parameters = &mut recording.probe.parameters;
+    parameters.insert("dma_latency_us".to_owned(), 0.into());
+    parameters.insert("deepest_idle_state".to_owned(), (-1).into());
     let text = text_of(&recording);
     let axis = without_spaces("samples per");
     assert!(text.contains(&axis), "no plot: {text}");
@@ -34,8 +37,9 @@ fn certificate_states_what_the_recording_proves() {
         "neither is proven",
         "the clock jumped",
         "made without an audit",
+        "disabled during the run: with an exit latency above 0 us; all",
         &common::digest().sha256,
-        &common::digest().command,
+        "sha256sum recording-ID.json",
         &id,
         recording.host.hostname.get().unwrap(),
         recording.host.kernel.release.get().unwrap(),
@@ -43,6 +47,33 @@ fn certificate_states_what_the_recording_proves() {
         assert!(text.contains(&without_spaces(part)), "{part}: {text}");
         assert!(page.contains(part), "{part}");
     }
+}
+
+#[test]
+fn what_is_not_kept_comes_first() {
+    let mut recording = testing::recording(1, 3);
+    let [limit, ..] = &recording.verdict.limits[..] else {
+        panic!("a limit");
+    };
+    let mut limits = vec![limit.clone(); 9];
+    for (place, limit) in limits.iter_mut().enumerate() {
+        limit.held = Some(place != 8);
+    }
+    recording.verdict.limits = limits;
+    recording.warnings = (0..9).map(|number| format!("warning {number}")).collect();
+    let text = text_of(&recording);
+    let place = |part: &str| text.find(&without_spaces(part));
+    let (exceeded, met) = (
+        place("measured 150 µs; ✗ exceeded"),
+        place("measured 150 µs; ✓ met"),
+    );
+    assert!(exceeded.is_some() && exceeded < met, "{text}");
+    assert!(place("3 further limits").is_some(), "{text}");
+    let page = html(&recording, &common::digest()).unwrap();
+    assert!(
+        page.contains("warning 8") && !page.contains("further"),
+        "{page}"
+    );
 }
 
 #[test]

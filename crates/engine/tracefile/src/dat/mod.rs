@@ -23,7 +23,7 @@ use std::io::BufReader;
 use pages::{Pages, PartReader};
 
 use crate::input::ReadSeek;
-use crate::state_index::CorrectStates;
+use crate::state_encoding::CorrectStates;
 use crate::{TraceFileError, TraceReader, text};
 
 /// Size of a block of text that is read at once, in bytes.

@@ -14,7 +14,7 @@ mod warnings;
 
 use std::io::BufRead;
 
-use crate::state_index::CorrectStates;
+use crate::state_encoding::CorrectStates;
 use crate::{TraceFileError, TraceReader};
 
 /// Opens a text trace from tracefs, `trace-cmd report`, `perf script` or rtla.

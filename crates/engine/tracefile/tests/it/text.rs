@@ -328,34 +328,61 @@ fn old_perf_has_only_kernel_stacks() {
     assert!(head.warnings.is_empty(), "{:?}", head.warnings);
 }
 
-/// Linux 4.14 writes the index of a state where other kernels write its bit.
+/// The states S, D, idle, runnable and preempted, as different kernels write them after the states of
+/// an idle thread and of an idle kworker.
 #[test]
-fn states_of_linux_4_14_are_corrected() {
-    let states = |release: &str| {
-        let lines: String = ["S", "D", "T", "t", "R", "R+"]
-            .iter()
-            .enumerate()
-            .map(|(number, state)| {
-                format!(
-                    "kworker/0:0     9 [000] 42.{number:06}: sched:sched_switch: \
-                     prev_comm=kworker/0:0 prev_pid=9 prev_prio=120 prev_state={state} ==> \
-                     next_comm=swapper/0 next_pid=0 next_prio=120\n"
-                )
-            })
-            .collect();
-        let text = format!("# os release : {release}\n{lines}");
+fn states_of_linux_4_are_corrected() {
+    let bits = ["S", "D", "I", "R", "R+"];
+    let index = ["S", "D", "t", "R", "R+"];
+    let doubled = ["D", "T", "R+", "S", "R+"];
+    let right = [0x1, 0x2, 0x80, 0, 0x100];
+    let wrong = [0x2, 0x4, 0x100, 0x1, 0x100];
+    let tell_tales = |[idle, kworker]: [&str; 2]| {
+        [
+            ("swapper/0", 0, idle.to_owned()),
+            ("kworker/0:0", 9, kworker.to_owned()),
+        ]
+    };
+    let written: [(&str, [&str; 2], [&str; 5], [u32; 5]); 10] = [
+        (
+            "# os release : 4.14.62-v7emcole\n",
+            ["R", "t"],
+            index,
+            right,
+        ),
+        ("# os release : 4.14.190-vendor\n", ["R", "I"], bits, right),
+        ("# os release : 4.18.0\n", ["S", "R+"], doubled, right),
+        ("# os release : 4.18.0-372.el8\n", ["R", "I"], bits, right),
+        ("# os release : 4.20.1\n", ["S", "R+"], doubled, wrong),
+        ("# os release : 4.13.16\n", ["S", "R+"], doubled, wrong),
+        ("# os release : 14.14.1\n", ["S", "R+"], doubled, wrong),
+        ("", ["R", "t"], index, right),
+        ("", ["R", "I"], bits, right),
+        ("", ["S", "R+"], doubled, right),
+    ];
+    for (head, shown, letters, expected) in written {
+        let kworker = letters.map(|state| ("kworker/0:0", 9, state.to_owned()));
+        let lines = tell_tales(shown).into_iter().chain(kworker).enumerate();
+        let lines = lines.map(|(number, (name, pid, state))| {
+            format!(
+                "{name}     {pid} [000] 42.{number:06}: sched:sched_switch: prev_comm={name} \
+                 prev_pid={pid} prev_prio=120 prev_state={state} ==> next_comm=make next_pid=7 \
+                 next_prio=120\n"
+            )
+        });
+        let text = format!("{head}{}", lines.collect::<String>());
         let (items, _) = crate::sound::text(text.as_bytes()).expect("a trace");
         let states = events(&items).into_iter().map(|event| match event.kind {
             EventKind::Switch { prev_state, .. } => prev_state.0,
             kind => panic!("{kind:?}"),
         });
-        states.collect::<Vec<u32>>()
-    };
-    // Sleeping, uninterruptible, traced (index 4), idle (index 8), runnable, preempted.
-    let corrected = [0x1, 0x2, 0x8, 0x80, 0, 0x100];
-    assert_eq!(states("4.14.62-v7emcole"), corrected);
-    for other in ["4.13.16", "4.15.0", "4.140.1", "14.14.1", "6.18.44"] {
-        assert_eq!(states(other), [0x1, 0x2, 0x4, 0x8, 0, 0x100], "{other}");
+        let states: Vec<u32> = states.skip(2).collect();
+        if shown == ["S", "R+"] && expected == right {
+            // A preempted kworker cannot be told from an idle one.
+            assert_eq!(states, [0x1, 0x2, 0x80, 0, 0x80], "{head}");
+        } else {
+            assert_eq!(states, expected, "{head}");
+        }
     }
 }
 

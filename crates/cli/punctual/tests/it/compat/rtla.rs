@@ -94,3 +94,27 @@ fn wrong_command_lines_end_with_status_129() {
     assert_eq!(help.status.code(), Some(129));
     assert!(text(&help.stdout).contains("--bucket-size"));
 }
+
+#[test]
+fn main_threads_cpu_does_not_limit_the_measurement() {
+    let place = Sandbox::new();
+    let (all, _) = done(&place, "timerlat hist -d 1 -P o:0");
+    let (moved, _) = done(&place, "timerlat hist -d 1 -P o:0 -H 0");
+    let cpus = |text: &str| text.matches("Usr-").count();
+    assert_eq!(cpus(&moved), cpus(&all), "{moved}");
+}
+
+#[test]
+fn own_threads_do_not_stop_at_hardware_noise() {
+    let place = Sandbox::new();
+    // Without root, the kernel's tracer is not available.
+    let mut command = tool(&place, "rtla", "hwnoise -c 0 -d 1 -s 5000000");
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    let by_kernel = said.contains("threads of the kernel's tracer osnoise");
+    assert_eq!(
+        output.status.code(),
+        Some(if by_kernel { 0 } else { 1 }),
+        "{said}"
+    );
+}

@@ -58,7 +58,8 @@ pub(crate) fn all_texts(recording: &Recording) -> Vec<(&'static str, String)> {
 pub(crate) fn digest() -> Digest {
     Digest {
         sha256: "0123456789abcdef".repeat(4),
-        command: "punctual export ID --format json | sha256sum".to_owned(),
+        command: "punctual export ID --format json".to_owned(),
+        file: "recording-ID.json".to_owned(),
     }
 }
 
