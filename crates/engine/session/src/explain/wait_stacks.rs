@@ -52,12 +52,15 @@ impl UserCode {
             .filter(|time| (from..to).contains(time))
             .collect();
         begins.sort_unstable();
+        // If the wake-up was not recorded, a later one must not end this wait.
         let woken = |after: Nanos| {
-            let wakes = |event: &&TraceEvent| {
-                event.time >= after
-                    && matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid)
-            };
-            events.iter().find(wakes)
+            let mut events = events.iter().filter(|event| event.time >= after);
+            let next = events.find_map(|event| match &event.kind {
+                EventKind::Waking { task, .. } if task.pid == tid => Some(Some(event)),
+                EventKind::Switch { next, .. } if next.pid == tid => Some(None),
+                _ => None,
+            });
+            next.flatten()
         };
         let mut waits: Vec<(Nanos, &TraceEvent)> = begins
             .into_iter()
@@ -234,6 +237,24 @@ mod tests {
         let waker = waits[0].waker.as_ref().unwrap();
         assert_eq!((waker.tid, &*waker.kernel), (9, &[50_005_005, 2][..]));
         assert_eq!(waits[1].waker, None);
+        // The second wait has no wake-up: the thread runs again, and sleeps until the third one ends.
+        let missing = Nanos(20_002_000);
+        events.retain(|event| event.time != missing);
+        let task = |pid| Task {
+            comm: Comm::new(b"victim"),
+            pid,
+            prio: KernelPriority(120),
+        };
+        let kind = EventKind::Switch {
+            prev: task(0),
+            prev_state: Default::default(),
+            next: task(TID),
+        };
+        events.push(event(missing.0 + 10, 0, kind));
+        events.sort_by_key(|event| event.time);
+        let waits = code.waits(TID, (Nanos(1), Nanos(30_000_000)), &events, &stacks);
+        let lengths: Vec<u64> = waits.iter().map(|wait| (wait.to - wait.from).0).collect();
+        assert_eq!(lengths, [990]);
         // Waits outside of the job do not count.
         let waits = code.waits(TID, (Nanos(1), Nanos(9_000_000)), &events, &stacks);
         assert_eq!(waits, []);
