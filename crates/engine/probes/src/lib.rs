@@ -24,6 +24,7 @@ mod inversion;
 mod irq_load;
 mod kernel_thread;
 mod migrate;
+mod network;
 mod partner_error;
 mod policy;
 mod provider_error;
@@ -65,6 +66,7 @@ pub const PROBES: &[ProbeEntry] = &[
     hardware::ENTRY,
     clock::ENTRY,
     socket::ENTRY,
+    network::ENTRY,
     wakeup::ENTRY,
     inversion::ENTRY,
     fault::ENTRY,

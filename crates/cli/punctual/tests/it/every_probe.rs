@@ -4,12 +4,23 @@ use crate::common::{Sandbox, eventually, signal, text};
 use punctual_model::{Completion, Recording};
 use punctual_probes::PROBES;
 
+/// Returns the parameters without which a probe does not run.
+fn needed(probe: &str) -> &'static str {
+    match probe {
+        "network" => "--to 127.0.0.1",
+        _ => "",
+    }
+}
+
 #[test]
 fn each_measures_accounts_and_is_drawn() {
     let place = Sandbox::new();
     for probe in PROBES {
         let name = probe.name;
-        let output = place.run(&format!("measure {name} -q -D 1s --dma-latency off --json"));
+        let needed = needed(name);
+        let output = place.run(&format!(
+            "measure {name} {needed} -q -D 1s --dma-latency off --json"
+        ));
         let stderr = text(&output.stderr);
         if output.status.code() != Some(0) {
             punctual_testing::skip_refused(format!("measure {name}"), &stderr);
@@ -47,7 +58,10 @@ fn each_ends_when_it_is_told_to() {
     for probe in PROBES {
         let name = probe.name;
         let before = place.listed().len();
-        let mut child = place.spawn(&format!("measure {name} -q -D 10m --dma-latency off"));
+        let needed = needed(name);
+        let mut child = place.spawn(&format!(
+            "measure {name} {needed} -q -D 10m --dma-latency off"
+        ));
         let begun =
             eventually(|| place.listed().len() > before || child.try_wait().unwrap().is_some());
         assert!(begun, "{name} neither began nor ended");

@@ -1,6 +1,7 @@
 //! Tests of `punctual measure timer` on this machine, run as a user would.
 
 mod limits;
+mod network;
 mod stops;
 
 use std::fs;

@@ -1,0 +1,242 @@
+//! The measuring thread: one frame in each period.
+
+use std::io;
+use std::sync::Arc;
+
+use punctual_model::{Histogram, Nanos, SignedNanos};
+use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
+
+use super::echo_socket::{EchoSocket, Received};
+use super::replies::Replies;
+use crate::{Control, Recorder, SelfCost, WorkerOutcome};
+
+/// The inputs of the thread.
+pub(super) struct Worker {
+    pub(super) socket: EchoSocket,
+    pub(super) recorder: Recorder,
+    pub(super) interval: Nanos,
+    pub(super) duration: Option<Nanos>,
+    pub(super) warm_up: Nanos,
+    pub(super) control: Arc<Control>,
+}
+
+/// What the thread has seen, in addition to the samples.
+pub(super) struct Seen {
+    pub(super) replies: Replies,
+    pub(super) parts: Parts,
+    /// Round trips after the warm-up.
+    pub(super) measured: u64,
+    /// Periods without a frame, because the thread woke too late.
+    pub(super) skipped: u64,
+    /// Periods without a frame, because the kernel refused to send it.
+    pub(super) refused: u64,
+    /// Frames for which the kernel reported an error, and the first one.
+    pub(super) failures: u64,
+    pub(super) failure: Option<io::Error>,
+}
+
+/// The parts of the round trips.
+pub(super) struct Parts {
+    pub(super) send: Histogram,
+    pub(super) network: Histogram,
+    pub(super) receive: Histogram,
+    /// The parts of the longest round trip, if they are known.
+    pub(super) longest: Option<Split>,
+    longest_took: Nanos,
+}
+
+/// The parts of one round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    pub(super) send: Nanos,
+    pub(super) network: Nanos,
+    pub(super) receive: Nanos,
+}
+
+/// How a period ended.
+enum Period {
+    Answered,
+    Missed,
+    Stopped,
+}
+
+pub(super) fn now() -> Nanos {
+    Nanos(Clock::Monotonic.now().as_nanos())
+}
+
+fn real_time() -> Nanos {
+    Nanos(Clock::Realtime.now().as_nanos())
+}
+
+impl Worker {
+    pub(super) fn run(mut self) -> Result<(WorkerOutcome, Seen), Error> {
+        let control = Arc::clone(&self.control);
+        let _entered = control.enter();
+        let cost = SelfCost::measure(Clock::Monotonic);
+        let mut sleep = Nanosleep::new(Clock::Monotonic)?;
+        let mut seen = Seen::new();
+        let interval = self.interval;
+        let first = now() + interval;
+        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
+        let warm_until = first + self.warm_up;
+        self.recorder.start(first);
+        // The first frame has the number 0.
+        let mut number = 0;
+        let mut due = first;
+        while due < end && !control.stopping() {
+            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
+                continue;
+            }
+            let passed = now().saturating_sub(due).0 / interval.0;
+            if passed > 0 {
+                let left = (end - due).0.div_ceil(interval.0);
+                let passed = passed.min(left);
+                self.recorder.missed(due, passed, interval);
+                seen.skipped += passed;
+                due += Nanos(interval.0 * passed);
+                continue;
+            }
+            number += 1;
+            match self.period(number, due, due >= warm_until, &mut seen) {
+                Period::Answered => {}
+                Period::Missed => self.recorder.missed(due, 1, interval),
+                // This frame is not expected to be answered.
+                Period::Stopped => break,
+            }
+            due += interval;
+        }
+        let expected = (due - first).0 / interval.0;
+        Ok((self.recorder.finish(expected, cost), seen))
+    }
+
+    /// Sends a frame, and waits for its reply until the next period.
+    fn period(&mut self, number: u64, due: Nanos, is_measured: bool, seen: &mut Seen) -> Period {
+        let until = due + self.interval;
+        let (sent_real, start) = (real_time(), now());
+        if let Err(error) = self.socket.send(number) {
+            seen.refused += 1;
+            seen.fail(error);
+            // If this fails too, so will the next frame.
+            if let Ok(socket) = self.socket.reopened() {
+                self.socket = socket;
+            }
+            return Period::Missed;
+        }
+        seen.replies.sent(number);
+        loop {
+            let received = self.socket.receive();
+            let (end, end_real) = (now(), real_time());
+            match received {
+                Received::Reply { number: of, stamp } => {
+                    if !seen.replies.answered(of, number) {
+                        continue;
+                    }
+                    let took = end - start;
+                    self.recorder.sample(start, SignedNanos(took.0 as i64));
+                    if is_measured {
+                        seen.measured += 1;
+                        let split = (self.socket.sent_at().zip(stamp))
+                            .and_then(|stamps| Split::new(sent_real, stamps, end_real));
+                        seen.parts.add(took, split);
+                    }
+                    return Period::Answered;
+                }
+                Received::Foreign => {}
+                Received::Failed(error) => seen.fail(error),
+                Received::Nothing if end >= until => return Period::Missed,
+                Received::Nothing if self.control.stopping() => {
+                    seen.replies.abandon();
+                    return Period::Stopped;
+                }
+                Received::Nothing => {
+                    if let Err(error) = self.socket.wait(until - end) {
+                        seen.fail(error);
+                        return Period::Missed;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            replies: Replies::new(),
+            parts: Parts {
+                send: Histogram::new(),
+                network: Histogram::new(),
+                receive: Histogram::new(),
+                longest: None,
+                longest_took: Nanos::ZERO,
+            },
+            measured: 0,
+            skipped: 0,
+            refused: 0,
+            failures: 0,
+            failure: None,
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: io::Error) {
+        self.failures += 1;
+        self.failure.get_or_insert(error);
+    }
+}
+
+impl Parts {
+    fn add(&mut self, took: Nanos, split: Option<Split>) {
+        if took > self.longest_took {
+            (self.longest_took, self.longest) = (took, split);
+        }
+        let Some(split) = split else {
+            return;
+        };
+        let parts = [
+            (&mut self.send, split.send),
+            (&mut self.network, split.network),
+            (&mut self.receive, split.receive),
+        ];
+        for (histogram, part) in parts {
+            histogram.record(SignedNanos(part.0 as i64));
+        }
+    }
+}
+
+impl Split {
+    /// Returns `None` if the stamps are not between the times of the thread, because the clock was
+    /// set.
+    fn new(begin: Nanos, (sent, received): (Nanos, Nanos), end: Nanos) -> Option<Self> {
+        (begin <= sent && sent <= received && received <= end).then(|| Self {
+            send: sent - begin,
+            network: received - sent,
+            receive: end - received,
+        })
+    }
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_or_are_unknown() {
+        let split = |times: [u64; 4]| {
+            let [begin, sent, received, end] = times.map(Nanos);
+            Split::new(begin, (sent, received), end)
+        };
+        let known = split([10, 12, 40, 45]).unwrap();
+        assert_eq!(known.send + known.network + known.receive, Nanos(35));
+        for unknown in [[10, 9, 40, 45], [10, 12, 11, 45], [10, 12, 46, 45]] {
+            assert_eq!(split(unknown), None);
+        }
+        let mut seen = Seen::new();
+        seen.parts.add(Nanos(35), Some(known));
+        seen.parts.add(Nanos(20), None);
+        assert_eq!(seen.parts.longest, Some(known));
+        // The parts of a longer round trip are unknown.
+        seen.parts.add(Nanos(50), None);
+        assert_eq!(seen.parts.longest, None);
+    }
+}
