@@ -39,12 +39,11 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     TO: Option<String> = Typed::text(
         "to",
-        "Machine to measure: an IP address, or a name (which resolves to IPv4 if possible). It needs \
-         no software, but must answer ICMP echo requests",
+        "Machine to measure: a name or an IP address",
     );
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
-        "Time from one frame to the next, and the longest time for a reply",
+        "Time from one frame to the next",
         Nanos::from_micros(100)..=Nanos::from_secs(10),
     ).short('i').or("1ms");
     SIZE: u64 = Typed::count(
@@ -209,20 +208,14 @@ fn parts(parts: &Parts) -> Table {
             ("median_ns", "median"),
             ("p99_ns", "p99"),
             ("max_ns", "max"),
-            ("in_longest_ns", "in the longest round trip"),
+            ("in_longest_ns", "in the longest"),
         ],
     );
     let longest = parts.longest;
     let rows: [(&str, &Histogram, fn(worker::Split) -> Nanos); 3] = [
-        ("send call to network device", &parts.send, |split| {
-            split.send
-        }),
-        ("network and other machine", &parts.network, |split| {
-            split.network
-        }),
-        ("driver to this thread", &parts.receive, |split| {
-            split.receive
-        }),
+        ("send call to device", &parts.send, |split| split.send),
+        ("network and machine", &parts.network, |split| split.network),
+        ("driver to thread", &parts.receive, |split| split.receive),
     ];
     for (name, histogram, of) in rows {
         table.push([
