@@ -142,6 +142,14 @@ pub enum TuneError {
         /// Built-in profiles.
         known: String,
     },
+    /// A profile of TuneD is missing or not in the format.
+    #[error("profile of TuneD, {name}: {why}")]
+    TunedProfile {
+        /// Name of the profile, or file with the line.
+        name: String,
+        /// The problem.
+        why: String,
+    },
     /// Another user may have written the profile.
     #[error(
         "the profile {} is not used: {why}; root applies only files that root wrote: read the \
@@ -318,6 +326,7 @@ impl TuneError {
                 | Self::Cpus(_)
                 | Self::Profile { .. }
                 | Self::NoProfile { .. }
+                | Self::TunedProfile { .. }
         )
     }
 }

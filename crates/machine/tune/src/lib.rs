@@ -66,6 +66,7 @@ mod tests;
 mod throttle;
 #[cfg(test)]
 mod trees;
+mod tuned;
 mod undo;
 mod validity;
 
@@ -92,3 +93,4 @@ pub use recover::recover;
 pub use restored::{How, Restored};
 pub use setting::{may_change, offered, readable, setting, value};
 pub use status::{Hold, Phase, SettingStatus, Status};
+pub use tuned::{NotImported, TunedExport, TunedImport};

@@ -231,7 +231,8 @@ fn why_unread(source: &io::Error) -> &'static str {
     }
 }
 
-fn label(request: &Request) -> String {
+/// Returns the name of the profile and the single settings.
+pub(crate) fn label(request: &Request) -> String {
     let sets = request.sets.iter().map(|wish| match &wish.selector {
         Some(selector) => format!("{}@{selector}={}", wish.setting.name, wish.value),
         None => format!("{}={}", wish.setting.name, wish.value),

@@ -57,7 +57,7 @@ pub(crate) struct Spot {
 }
 
 impl Spot {
-    fn new(file: &str, whole: &str, span: Range<usize>) -> Self {
+    pub(crate) fn new(file: &str, whole: &str, span: Range<usize>) -> Self {
         let start = (0..=span.start.min(whole.len()))
             .rev()
             .find(|place| whole.is_char_boundary(*place))

@@ -93,6 +93,8 @@ const NO_JSON: &[(&str, &str)] = &[
     ("trend reopen", "confirms a change"),
     ("tune", "has subcommands"),
     ("tune cmdline", "has subcommands"),
+    ("tune export", "prints or writes a profile"),
+    ("tune import", "prints or writes a profile"),
     ("tune profiles", "prints TOML"),
     ("tune settings", "prints Markdown"),
 ];

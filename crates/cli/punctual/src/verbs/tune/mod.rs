@@ -6,6 +6,7 @@ mod every_boot;
 mod from_doctor;
 mod rows;
 mod settings;
+mod tuned;
 
 use anyhow::Result;
 use clap::{Args, Parser};
@@ -95,6 +96,12 @@ enum Tune {
         #[arg(long, value_name = "NAME")]
         show: Option<String>,
     },
+    /// Convert a profile of TuneD to a profile for `apply`
+    #[command(long_about = tuned::IMPORT, after_help = tuned::IMPORT_EXAMPLES)]
+    Import(tuned::Import),
+    /// Write a profile as a profile of TuneD
+    #[command(long_about = tuned::EXPORT, after_help = tuned::EXPORT_EXAMPLES)]
+    Export(tuned::Export),
     /// List the settings that can be changed, or describe one setting
     Settings(settings::Which),
 }
@@ -153,6 +160,8 @@ impl Run for Tune {
             Self::Boot(boot) => boot.run(context),
             Self::Cmdline(cmdline) => cmdline.run(context),
             Self::Profiles { show } => profiles(show.as_deref(), context),
+            Self::Import(import) => import.run(context),
+            Self::Export(export) => export.run(),
             Self::Settings(which) => which.show(&context.style()),
         }
     }

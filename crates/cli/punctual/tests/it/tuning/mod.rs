@@ -3,6 +3,7 @@
 
 mod ship;
 mod trust;
+mod tuned;
 
 use std::fs;
 use std::path::Path;

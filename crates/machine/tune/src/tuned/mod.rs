@@ -1,0 +1,19 @@
+//! Profiles of TuneD: `tuned.conf` with its includes and variables, read and written.
+//!
+//! The format is that of TuneD 2.20: `tuned/profiles/loader.py`, `merger.py`, `variables.py`, and
+//! the plug-ins in `tuned/plugins`. Other versions of TuneD can have other options.
+
+mod conf;
+#[cfg(test)]
+mod exchange_tests;
+mod export;
+mod import;
+mod imported;
+mod load;
+mod table;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use export::TunedExport;
+pub use imported::{NotImported, TunedImport};
