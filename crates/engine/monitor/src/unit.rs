@@ -28,8 +28,11 @@ pub struct Unit<'a> {
 )]
 pub struct UnitError(String);
 
-/// Quotes text for systemd, which expands `%` and splits at spaces.
-fn quoted(text: &str) -> Result<String, UnitError> {
+/// Quotes a word of a command line for systemd, which expands `%` and splits at spaces.
+///
+/// # Errors
+/// Returns an error for control characters, because systemd also ends a line at `\r`.
+pub fn quoted_for_unit(text: &str) -> Result<String, UnitError> {
     if text.chars().any(char::is_control) {
         return Err(UnitError(text.escape_debug().to_string()));
     }
@@ -50,8 +53,8 @@ pub fn unit_file(unit: &Unit<'_>) -> Result<String, UnitError> {
         None => "# All CPUs are measured, so no CPU is left for housekeeping.\n#CPUAffinity=\n"
             .to_owned(),
     };
-    let (program, plan) = (quoted(unit.program)?, quoted(unit.plan)?);
-    let (store, folder) = (quoted(unit.store)?, quoted(unit.folder)?);
+    let (program, plan) = (quoted_for_unit(unit.program)?, quoted_for_unit(unit.plan)?);
+    let (store, folder) = (quoted_for_unit(unit.store)?, quoted_for_unit(unit.folder)?);
     Ok(format!(
         "\
 [Unit]

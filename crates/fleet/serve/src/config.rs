@@ -144,8 +144,11 @@ impl Config {
         self.login || self.sign_on.is_some() || !self.listen.ip().is_loopback()
     }
 
-    /// Returns an error if this configuration is not safe.
-    pub(crate) fn check(&self) -> Result<(), ServeError> {
+    /// Checks whether this configuration is safe.
+    ///
+    /// # Errors
+    /// Returns an error if tokens would be sent over a network without TLS.
+    pub fn check(&self) -> Result<(), ServeError> {
         let safe = self.listen.ip().is_loopback() || self.tls.is_some() || self.behind_proxy;
         if safe {
             Ok(())

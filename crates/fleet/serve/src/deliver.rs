@@ -114,6 +114,18 @@ impl Deliverer {
         })
     }
 
+    /// Checks that the collector can be reached, and that it accepts the token and this machine.
+    ///
+    /// # Errors
+    /// Returns an error if one of these is not the case.
+    pub fn check(&self) -> Result<(), DeliverError> {
+        match self.ask(&[]) {
+            Ok(_) | Err(Attempt::Delivered) => Ok(()),
+            Err(Attempt::NoToken(status, message)) => Err(DeliverError::Token { status, message }),
+            Err(Attempt::Refused(why) | Attempt::Later(why, _)) => Err(DeliverError::Unusable(why)),
+        }
+    }
+
     /// Delivers everything that is due in `store`. Temporary failures are reported to `said`, and
     /// retried for at most `patience` without a success in between.
     ///

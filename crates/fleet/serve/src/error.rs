@@ -44,6 +44,9 @@ pub enum ServeError {
          begin with a letter or digit"
     )]
     Name(String),
+    /// The name occurs twice in a list of names.
+    #[error("'{0}' is listed twice: remove one of the lines")]
+    Twice(String),
     /// The name already has a token.
     #[error("'{0}' already has a token: revoke that token first with: punctual serve revoke {0}")]
     Taken(String),
@@ -70,6 +73,9 @@ pub enum DeliverError {
         /// The message of the collector.
         message: String,
     },
+    /// The collector cannot be used, as a check has shown.
+    #[error("{0}")]
+    Unusable(String),
     /// There was no answer, or no space, for the given time.
     #[error("{0}; the remaining data will be delivered by the next call")]
     GaveUp(String),

@@ -1,5 +1,7 @@
 //! Tokens, which are shown only when they are generated, and stored as hashes.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use punctual_store::{AuditLine, Collection, Role, Token};
 use sha2::{Digest, Sha256};
@@ -68,6 +70,44 @@ pub fn enrol(collection: &dyn Collection, name: &str, role: Role) -> Result<Stri
         what: format!("{name} ({})", role.name()),
     })?;
     Ok(token)
+}
+
+/// Creates a token for each of these names, or for none of them. Returns the tokens in order.
+///
+/// # Errors
+/// Returns the position of the name that cannot have a token, with the reason as in [`enrol`].
+pub fn enrol_all(
+    collection: &dyn Collection,
+    names: &[&str],
+    role: Role,
+) -> Result<Vec<String>, (usize, ServeError)> {
+    let taken = collection.tokens().map_err(|error| (0, error.into()))?;
+    let mut known: BTreeSet<&str> = taken.iter().map(|token| token.name.as_str()).collect();
+    let taken = known.clone();
+    for (place, name) in names.iter().enumerate() {
+        let name = *name;
+        let wrong = match name {
+            _ if !is_name(name) => ServeError::Name(name.to_owned()),
+            _ if taken.contains(name) => ServeError::Taken(name.to_owned()),
+            _ if !known.insert(name) => ServeError::Twice(name.to_owned()),
+            _ => continue,
+        };
+        return Err((place, wrong));
+    }
+    let mut tokens = Vec::with_capacity(names.len());
+    for (place, name) in names.iter().enumerate() {
+        match enrol(collection, name, role) {
+            Ok(token) => tokens.push(token),
+            Err(error) => {
+                for name in &names[..place] {
+                    let removed = collection.remove_token(name);
+                    removed.map_err(|error| (place, error.into()))?;
+                }
+                return Err((place, error));
+            }
+        }
+    }
+    Ok(tokens)
 }
 
 #[cfg(test)]

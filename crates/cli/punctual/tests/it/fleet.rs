@@ -118,7 +118,7 @@ fn asked(address: &str, head: &str) -> String {
 }
 
 /// Returns the complete answer of a server.
-fn answered(address: &str, head: &str) -> String {
+pub(crate) fn answered(address: &str, head: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{head}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();

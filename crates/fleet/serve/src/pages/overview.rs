@@ -74,10 +74,39 @@ pub(super) async fn get(
             button { "Filter" }
             @if found < all { span .faint { (found) " of " (all) } }
         }
-        (shown(&[table]))
-        (turn(&asked, page, pages))
+        @if all == 0 { (how_to_begin(&app)) } @else {
+            (shown(&[table]))
+            (turn(&asked, page, pages))
+        }
     };
     Ok(frame(&app, "Machines", "/", &body))
+}
+
+/// Returns how to get the first recordings into an empty store.
+fn how_to_begin(app: &App) -> Markup {
+    let needs_token = app.config.needs_login();
+    html! {
+        section {
+            p { "There are no recordings yet. They arrive in one of these ways:" }
+            ul {
+                li {
+                    "From another machine: "
+                    @if needs_token {
+                        "create its token here with " code { "punctual serve enrol NAME" }
+                        ", store the token in a file on the machine, and run there "
+                        code { "punctual push --to URL --token-file FILE" }
+                    } @else {
+                        "start this server on an address that the machine can reach ("
+                        code { "punctual serve --listen ADDRESS --tls CERT KEY" } ")"
+                    }
+                }
+                li {
+                    "From this machine: measure into the store of this server, for example with "
+                    code { "punctual measure timer -D 60s" }
+                }
+            }
+        }
+    }
 }
 
 /// Returns the number of machines in each state, with a link to them.

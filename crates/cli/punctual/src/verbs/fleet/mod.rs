@@ -3,6 +3,7 @@
 
 mod collection;
 mod copy;
+mod install;
 mod parquet;
 mod push;
 mod serve;

@@ -28,7 +28,7 @@ const LONG: &str = "Send the finished recordings of the store to a collector (pu
     The token is read from --token-file or from the variable PUNCTUAL_TOKEN.";
 
 const AFTER: &str = "Exit codes:\n  \
-    0  all recordings are pushed\n  \
+    0  all recordings are pushed; with --check: they can be\n  \
     1  some are not pushed: the collector refused them, or the next call sends them";
 
 /// Send the recordings of this machine to a collector
@@ -50,6 +50,9 @@ struct Push {
     /// Also send refused recordings, and all that the collector lost
     #[arg(long)]
     resend: bool,
+    /// Send nothing: check the address, the certificate and the token
+    #[arg(long, conflicts_with = "resend")]
+    check: bool,
 }
 
 /// How long a service keeps retrying if the collector does not answer. After that, it waits until
@@ -66,11 +69,10 @@ pub(super) fn stopped() -> bool {
 impl Run for Push {
     fn run(self, context: &Context) -> Result<Exit> {
         let token = token_of(self.token_file.as_deref())?;
-        let store = context.store_to_change()?;
         set_stop(&stop_flag()?);
         let deliverer = Deliverer::new(
             Target {
-                url: self.to,
+                url: self.to.clone(),
                 token,
                 machine: host_name(),
                 identity: identity(),
@@ -78,6 +80,12 @@ impl Run for Push {
             },
             stopped,
         )?;
+        if self.check {
+            deliverer.check()?;
+            output::print(&format!("{} accepts this machine\n", self.to))?;
+            return Ok(Exit::Done);
+        }
+        let store = context.store_to_change()?;
         let (patience, mut said) = (Duration::from(self.patience), |text: &str| {
             output::note(text);
         });

@@ -15,7 +15,7 @@ use punctual_serve::{Config, SignOn, SourceError, TlsFiles};
 use punctual_stats::trend::{Run as TrendRun, Trend};
 use punctual_store::{AuditLine, Collection, Role};
 
-use super::{collection, serve_config};
+use super::{collection, install, serve_config};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -44,30 +44,30 @@ struct Serve {
     options: Options,
 }
 
-#[derive(Args)]
-struct Options {
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(super) struct Options {
     /// Address and port to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
-    listen: SocketAddr,
+    pub(super) listen: SocketAddr,
     /// Certificate and private key (PEM files)
     #[arg(long, value_names = ["CERT", "KEY"], num_args = 2)]
-    tls: Option<Vec<PathBuf>>,
+    pub(super) tls: Option<Vec<PathBuf>>,
     /// Require a token on a loopback address as well
     #[arg(long)]
-    login: bool,
+    pub(super) login: bool,
     /// Allow plain HTTP on any address: a proxy provides TLS
     #[arg(long, conflicts_with = "tls")]
-    behind_proxy: bool,
+    pub(super) behind_proxy: bool,
     /// Header in which a proxy names the logged-in user
     #[arg(long, value_name = "NAME", value_parser = header, requires = "proxy_secret")]
-    user_header: Option<String>,
+    pub(super) user_header: Option<String>,
     /// File with the secret that the proxy sends in Punctual-Proxy-Secret
     #[arg(long, value_name = "FILE", requires = "user_header")]
-    proxy_secret: Option<PathBuf>,
+    pub(super) proxy_secret: Option<PathBuf>,
     /// Address of a proxy that sends X-Forwarded-For; separate several with commas; default:
     /// loopback with --behind-proxy or --user-header, otherwise none
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    proxy: Vec<IpAddr>,
+    pub(super) proxy: Vec<IpAddr>,
     /// Users of that proxy with the role admin; all others are viewers
     #[arg(
         long,
@@ -75,13 +75,13 @@ struct Options {
         requires = "user_header",
         value_delimiter = ','
     )]
-    admin: Vec<String>,
+    pub(super) admin: Vec<String>,
     /// Time without a push after which a machine counts as silent
     #[arg(long, value_name = "TIME", default_value = "36h")]
-    silent_after: Nanos,
+    pub(super) silent_after: Nanos,
     /// TOML file with alerts and pushed metrics
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
 }
 
 /// Parses the name of a header.
@@ -103,8 +103,11 @@ enum Access {
     /// Create a token for a machine or a user, and print it
     Enrol {
         /// Name of the machine or user
-        #[arg(value_name = "NAME")]
-        name: String,
+        #[arg(value_name = "NAME", required_unless_present = "file")]
+        name: Option<String>,
+        /// File with a name in each line; prints each name with its token
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        file: Option<PathBuf>,
         /// Role: machine (pushes), viewer (reads) or admin
         #[arg(long, value_name = "ROLE", default_value = "machine", value_parser = roles())]
         role: Role,
@@ -123,6 +126,14 @@ enum Access {
     },
     /// List the names and roles that have a token
     Tokens,
+    /// Print the systemd unit of a server with these options
+    Install {
+        #[command(flatten)]
+        options: Options,
+        /// Write the unit file instead of printing it
+        #[arg(long)]
+        write: bool,
+    },
 }
 
 fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
@@ -131,16 +142,17 @@ fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
 
 impl Run for Serve {
     fn run(self, context: &Context) -> Result<Exit> {
+        // If the store is a file, a server also keeps data next to it.
+        let store = || match context.database() {
+            Some(_) => Ok(None),
+            None => context.place_of_store().map(Some),
+        };
+        if let Some(Access::Install { options, write }) = self.tokens {
+            return install::install(options, store()?.as_deref(), write);
+        }
         let collection = collection::of_store(context)?;
         match self.tokens {
-            None => {
-                // If the store is a file, this server also keeps data next to it.
-                let store = match context.database() {
-                    Some(_) => None,
-                    None => Some(context.place_of_store()?),
-                };
-                serve(self.options, collection, store.as_deref())
-            }
+            None => serve(self.options, collection, store()?.as_deref()),
             Some(tokens) => manage(tokens, collection.as_ref()),
         }
     }
@@ -173,12 +185,15 @@ fn secret(file: &Path) -> Result<String> {
     Ok(secret.to_owned())
 }
 
-fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>) -> Result<Exit> {
+/// Returns the configuration of a server, without its collection.
+///
+/// # Errors
+/// Returns an error if a file of the options cannot be read, or if its content is wrong.
+pub(super) fn config(options: Options, store: Option<&Path>) -> Result<Config> {
     let tls = options.tls.and_then(|files| {
         let [certificate, key] = <[PathBuf; 2]>::try_from(files).ok()?;
         Some(TlsFiles { certificate, key })
     });
-    let scheme = if tls.is_some() { "https" } else { "http" };
     let has_proxy = options.behind_proxy || options.user_header.is_some();
     let proxies = if options.proxy.is_empty() && has_proxy {
         vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
@@ -187,9 +202,6 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
     };
     let mut config = Config {
         tls,
-        trends: TrendSource(Some(Arc::new(StoredTrends {
-            collection: Arc::clone(&collection),
-        }))),
         store: store.map(Path::to_owned),
         login: options.login,
         proxies,
@@ -208,6 +220,21 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
     if let Some(file) = &options.config {
         serve_config::add(&mut config, file, store)?;
     }
+    Ok(config)
+}
+
+fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>) -> Result<Exit> {
+    let config = Config {
+        trends: TrendSource(Some(Arc::new(StoredTrends {
+            collection: Arc::clone(&collection),
+        }))),
+        ..config(options, store)?
+    };
+    let scheme = if config.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let open = !config.login && config.sign_on.is_none() && config.listen.ip().is_loopback();
     let name = collection.name();
     punctual_serve::run(config, collection, |address| {
@@ -225,7 +252,14 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
 
 fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
     match tokens {
-        Access::Enrol { name, role } => {
+        Access::Enrol {
+            file: Some(file),
+            role,
+            ..
+        } => enrol_file(&file, role, collection)?,
+        Access::Install { .. } => {}
+        Access::Enrol { name, role, .. } => {
+            let name = name.unwrap_or_default();
             let token = punctual_serve::enrol(collection, &name, role)?;
             output::print(&format!("{token}\n"))?;
             output::note("this token is shown once; only its SHA-256 is stored");
@@ -267,6 +301,27 @@ fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Maximum size of a file of names, in bytes.
+const NAMES_FILE: u64 = 1 << 20;
+
+/// Creates a token for each name in a file, or for none of them.
+fn enrol_file(file: &Path, role: Role, collection: &dyn Collection) -> Result<()> {
+    let text = punctual_files::bounded::text(file, NAMES_FILE)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let is_name = |(_, line): &(usize, &str)| !line.is_empty() && !line.starts_with('#');
+    let (numbers, names): (Vec<usize>, Vec<&str>) = lines.filter(is_name).unzip();
+    let tokens =
+        punctual_serve::enrol_all(collection, &names, role).map_err(|(place, error)| {
+            let (file, line) = (file.display(), numbers.get(place).unwrap_or(&0));
+            UsageError(format!("{file}:{line}: {error}; no token was created"))
+        })?;
+    let lines = names.iter().zip(tokens);
+    let lines = lines.map(|(name, token)| format!("{name} {token}\n"));
+    output::print(&lines.collect::<String>())?;
+    output::note("these tokens are shown once; only their SHA-256 is stored");
+    Ok(())
 }
 
 /// The series of the store.

@@ -41,7 +41,8 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
     Ok(Exit::Done)
 }
 
-fn utf8(path: &Path) -> Result<&str> {
+/// Returns the text of a path in a unit file.
+pub(in crate::verbs) fn utf8(path: &Path) -> Result<&str> {
     let text = path.to_str().filter(|text| !text.contains('\n'));
     text.ok_or_else(|| {
         let path = path.display();

@@ -34,6 +34,7 @@ use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
 
+pub(super) use install::utf8;
 pub(super) use slot_process::VERB as SERVE_SLOT;
 
 /// Maximum size of a plan, in bytes.

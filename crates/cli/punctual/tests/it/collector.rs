@@ -1,0 +1,148 @@
+//! A collector from its first start: an empty page, tokens for many machines, a check of the
+//! connection, and its service.
+
+use std::process::Command;
+
+use crate::common::server::Server;
+use crate::common::{Sandbox, text};
+use crate::fleet::answered;
+
+#[test]
+fn machines_are_enrolled_together_or_not_at_all() {
+    let place = Sandbox::new();
+    let names = place.path("names");
+    let enrolled = || {
+        let listed = place.done("serve tokens");
+        listed
+            .lines()
+            .map(|line| line.split(' ').next_back().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    place.done("serve enrol board-2");
+    for (list, reason) in [
+        (
+            "board-1\n\n# a comment\nboard 3\n",
+            "names:4: 'board 3' is not a valid machine name",
+        ),
+        (
+            "board-1\nboard-3\nboard-1\n",
+            "names:3: 'board-1' is listed twice",
+        ),
+        (
+            "board-1\n  board-2 \n",
+            "names:2: 'board-2' already has a token",
+        ),
+    ] {
+        std::fs::write(&names, list).unwrap();
+        let output = place.run("serve enrol --file names");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(reason), "{stderr}");
+        assert!(stderr.contains("no token was created"), "{stderr}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(enrolled(), ["board-2"]);
+    }
+    std::fs::write(&names, "board-1\r\n# two\nboard-3").unwrap();
+    let told = place.done("serve enrol --file names");
+    let told: Vec<(&str, &str)> = told
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    assert!(
+        matches!(told[..], [("board-1", a), ("board-3", b)] if a != b),
+        "{told:?}"
+    );
+    assert_eq!(enrolled().len(), 3);
+}
+
+#[test]
+fn push_check_sends_nothing() {
+    let (machine, collector) = (Sandbox::new(), Sandbox::new());
+    let token = collector.done("serve enrol board-17");
+    let server = Server::start(collector.command("serve --listen 127.0.0.1:0 --login"));
+    machine.done("measure timer -q --policy other --dma-latency off -D 200ms");
+    let url = server.url.clone();
+    let check = |token: &str| {
+        let mut command = machine.command(&format!("push --check --to {url}"));
+        let output = command.env("PUNCTUAL_TOKEN", token).output().unwrap();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    };
+    let (status, out, said) = check(token.trim());
+    assert_eq!(
+        (status, out),
+        (Some(0), format!("{url} accepts this machine\n")),
+        "{said}"
+    );
+    for wrong in ["punctual_00", ""] {
+        let (status, out, said) = check(wrong);
+        assert_eq!((status, out.as_str()), (Some(1), ""), "{said}");
+        assert!(said.contains("the collector refuses this token"), "{said}");
+    }
+    server.end();
+    assert_eq!(collector.listed().len(), 0);
+    let (status, _, said) = check(token.trim());
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("cannot reach"), "{said}");
+}
+
+#[test]
+fn empty_collector_says_how_to_fill_it() {
+    let place = Sandbox::new();
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
+    let page = answered(server.address(), "GET / HTTP/1.1");
+    assert!(page.contains("There are no recordings yet"), "{page}");
+    assert!(page.contains("punctual measure timer"), "{page}");
+    server.end();
+    let token = place.done("serve enrol eve --role viewer");
+    let server = Server::start(place.command("serve --listen 127.0.0.1:0 --login"));
+    let page = answered(
+        server.address(),
+        &format!("GET / HTTP/1.1\r\nAuthorization: Bearer {}", token.trim()),
+    );
+    assert!(page.contains("punctual serve enrol NAME"), "{page}");
+}
+
+#[test]
+fn service_of_the_collector_is_valid() {
+    let place = Sandbox::new();
+    let unit = place.done("serve install --listen [::1]:8090 --silent-after 90m");
+    let line = unit
+        .lines()
+        .find(|line| line.starts_with("ExecStart="))
+        .unwrap();
+    for part in [
+        "\"serve\" \"--listen\" \"[::1]:8090\"",
+        "\"--store\"",
+        "\"--silent-after\" \"5400s\"",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
+    let outside = place.run("serve install --listen 0.0.0.0:8090");
+    assert_eq!(outside.status.code(), Some(1));
+    let missing = place.run("serve install --listen 0.0.0.0:8090 --tls no.pem no.key");
+    assert!(text(&missing.stderr).contains("no.pem"));
+    let file = place.path("punctual-serve.service");
+    std::fs::write(&file, unit).unwrap();
+    let verified = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg(&file)
+        .output();
+    match verified {
+        Ok(output) => {
+            let said = text(&output.stderr);
+            let about = said
+                .lines()
+                .filter(|line| line.contains("punctual-serve.service"));
+            // The manual page is not installed here.
+            let faults: Vec<&str> = about
+                .filter(|line| !line.contains("man:punctual"))
+                .collect();
+            assert!(faults.iter().all(|line| line.contains("man ")), "{said}");
+        }
+        Err(error) => punctual_testing::skip!(Program, "systemd-analyze: {error}"),
+    }
+}
