@@ -454,6 +454,13 @@ impl Host {
         lint::process_of(&self.root, tid)
     }
 
+    /// Returns the parent of a process, and the addresses of its code and stack. They are equal for
+    /// processes that the same parent created by fork(2), if none has executed another program since
+    /// then. `None` if /proc hides the addresses.
+    pub fn fork_family(&self, pid: u32) -> Option<[u64; 3]> {
+        process::fork_family(&self.root, pid)
+    }
+
     /// Returns the largest possible thread ID (`/proc/sys/kernel/pid_max`), or the largest ID that
     /// any kernel allows if that file cannot be read.
     pub fn pid_max(&self) -> u32 {

@@ -76,6 +76,20 @@ fn start_time(stat: &str) -> Option<u64> {
     fields.nth(22 - 4)?.parse().ok()
 }
 
+/// Returns fields 4, 26 and 28 of `/proc/PID/stat`: ppid, startcode and startstack.
+pub(crate) fn fork_family(root: &Root, pid: u32) -> Option<[u64; 3]> {
+    let stat = own_stat(root, pid)?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = after_name.split_whitespace().take(28 - 2).collect();
+    let field = |number: usize| fields.get(number - 3)?.parse().ok();
+    let family: [u64; 3] = [field(4)?, field(26)?, field(28)?];
+    // The kernel writes 0 or 1 for hidden addresses, and for its own threads.
+    family[1..]
+        .iter()
+        .all(|address| *address > 1)
+        .then_some(family)
+}
+
 /// Returns the user of a process or thread if its four user IDs are the same.
 pub(crate) fn sole_user(root: &Root, tid: u32) -> Option<u32> {
     let users = ids(root, tid, "Uid:")?;
@@ -215,6 +229,33 @@ mod tests {
         let zombie = rest.replacen('S', "Z", 1);
         assert_eq!(start_time(&format!("9 (cat) {zombie}")), None);
         assert_eq!(start_time(""), None);
+    }
+
+    /// Threads of a process have the same family, and children that only forked as well.
+    #[test]
+    fn family_is_parent_and_addresses() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        std::fs::create_dir_all(folder.path().join("proc/9")).unwrap();
+        let with = |code: &str, stack: &str| {
+            let zeros = |count: usize| " 0".repeat(count);
+            let text = format!(
+                "9 (a) b) S 21909{}{code} 7 {stack}{}",
+                zeros(21) + " ",
+                zeros(24)
+            );
+            std::fs::write(folder.path().join("proc/9/stat"), text).unwrap();
+            fork_family(&root, 9)
+        };
+        assert_eq!(with("4096", "8192"), Some([21_909, 4_096, 8_192]));
+        assert_eq!(with("1", "0"), None);
+        assert_eq!(with("4096", "-1"), None);
+        std::fs::write(folder.path().join("proc/9/stat"), "9 (a) S 1 2").unwrap();
+        assert_eq!(fork_family(&root, 9), None);
+        assert_eq!(fork_family(&root, 10), None);
+        let live = Root::new("/".into());
+        let own = std::process::id();
+        assert!(fork_family(&live, own).is_some_and(|family| family[1] < family[2]));
     }
 
     /// Only the thread's own file is read, because the file of the process contains the sums of all

@@ -8,6 +8,7 @@ use super::learning::Learning;
 use super::pools::{Pools, Waited};
 use super::release::{Call, FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
+use super::siblings::{Process, Siblings};
 use super::thread_state::{CallNumbers, FutexCall, Stages, State, Step};
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
@@ -20,6 +21,7 @@ pub struct JobFinder {
     stages: Stages,
     threads: BTreeMap<u32, Thread>,
     pools: Pools,
+    siblings: Siblings,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -52,7 +54,8 @@ const ELSEWHERE: u64 = 5;
 /// may be in a long job, which ends when it enters its release wait.
 const UNTIL_ACCEPTED: u64 = 5;
 
-/// Number of waits after which the release waits of a thread of a pool are judged again.
+/// Number of waits after which the release waits are judged again, for a thread of a pool or for one
+/// whose siblings end its wait.
 const JUDGED: u64 = 8;
 
 /// Maximum number of earlier release waits that are kept.
@@ -70,11 +73,13 @@ impl JobFinder {
             },
             threads: BTreeMap::new(),
             pools: Pools::new(),
+            siblings: Siblings::new(),
         }
     }
 
-    /// Sets the process of a thread, if known. Only threads of one process can form a pool.
-    pub fn joins(&mut self, tid: u32, process: Option<u32>) {
+    /// Sets the process of a thread, if known. Only threads of one process can form a pool. The
+    /// thread may be one that is not watched, but wakes watched ones.
+    pub fn joins(&mut self, tid: u32, process: Option<Process>) {
         self.pools.joins(tid, process);
     }
 
@@ -123,6 +128,7 @@ impl JobFinder {
 
     fn take_of(&mut self, tid: u32, event: &TraceEvent, kind: KindOf<'_>) -> Vec<Job> {
         let (numbers, stages) = (&self.numbers, self.stages);
+        let waker_is_watched = self.threads.contains_key(&event.pid);
         let thread = self
             .threads
             .entry(tid)
@@ -140,6 +146,14 @@ impl JobFinder {
         }
         if let Some(waited) = thread.waited.take() {
             self.pools.add(tid, waited, kind);
+            if let EventKind::Waking { .. } = event.kind {
+                let is_sibling = match thread_that_wakes(event) {
+                    Some(by) => self.pools.are_siblings(tid, by),
+                    None => Some(false),
+                };
+                let by = is_sibling.map(|is| is.then_some((event.pid, waker_is_watched)));
+                self.siblings.add(tid, waited.0, by);
+            }
         }
         let ends = thread.search_ends(event.time, stages);
         if !ends && !thread.is_to_be_judged() {
@@ -148,6 +162,7 @@ impl JobFinder {
         let judge = Judge {
             tid,
             event_wait: self.pools.event_wait(tid),
+            siblings: &self.siblings,
             numbers,
             kind,
         };
@@ -229,17 +244,20 @@ impl JobFinder {
             thread.state = State::default();
         }
         self.pools.forget(tid);
+        self.siblings.forget(tid);
     }
 
     /// Chooses the release wait of the remaining threads. Returns the jobs of these threads.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
         let (numbers, stages) = (&self.numbers, self.stages);
         let (threads, pools) = (self.threads.iter_mut(), &mut self.pools);
+        let siblings = &self.siblings;
         let learning = threads.filter(|(_, thread)| thread.seen.release.is_none());
         let jobs = learning.flat_map(|(tid, thread)| {
             let judge = Judge {
                 tid: *tid,
                 event_wait: pools.event_wait(*tid),
+                siblings,
                 numbers,
                 kind,
             };
@@ -327,9 +345,10 @@ impl Thread {
         let Judge {
             tid, numbers, kind, ..
         } = judge;
-        let Some(learning) = self.learning.take() else {
+        let Some(mut learning) = self.learning.take() else {
             return Vec::new();
         };
+        judge.mark_mutual(&mut learning.waits);
         let Some(found) = learning.waits.choose(&|call| kind(tid, call)) else {
             self.learning = Some(learning);
             return Vec::new();
@@ -372,7 +391,12 @@ impl Thread {
         let Some(release) = self.seen.release else {
             return;
         };
-        if self.seen.waits.is_lock(release.call)
+        let is_mutual = self.seen.waits.count.is_multiple_of(JUDGED)
+            && judge.siblings.are_mutual(judge.tid, release.call);
+        if is_mutual {
+            judge.mark_mutual(&mut self.seen.waits);
+        }
+        if (is_mutual || self.seen.waits.is_lock(release.call))
             && let Some(found) = (self.seen.waits).choose(&|call| (judge.kind)(judge.tid, call))
             && found.call != release.call
         {
@@ -510,17 +534,29 @@ impl Thread {
     }
 }
 
+/// Returns the thread whose own code caused a wake-up; `None` if an interrupt did, or may have.
+fn thread_that_wakes(event: &TraceEvent) -> Option<u32> {
+    let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
+    (event.pid != 0 && !in_handler).then_some(event.pid)
+}
+
 /// Judges which waits of a thread are its release waits.
 #[derive(Clone, Copy)]
 struct Judge<'a> {
     tid: u32,
     /// Place where the threads of the process wait for events in turn.
     event_wait: Option<Call>,
+    siblings: &'a Siblings,
     numbers: &'a CallNumbers,
     kind: KindOf<'a>,
 }
 
 impl Judge<'_> {
+    /// Marks the places where siblings end each other's waits.
+    fn mark_mutual(&self, waits: &mut Waits) {
+        waits.mark_mutual(&|call| self.siblings.are_mutual(self.tid, call));
+    }
+
     /// Finds the second release wait of a thread of a pool: the wait for events, or the longest wait
     /// in a futex that is not a lock. Returns whether it has changed.
     fn find_second(&self, seen: &mut JobSeen) -> bool {
@@ -550,3 +586,7 @@ mod stage_tests;
 #[cfg(test)]
 #[path = "pool_tests.rs"]
 mod pool_tests;
+
+#[cfg(test)]
+#[path = "sibling_tests.rs"]
+mod sibling_tests;

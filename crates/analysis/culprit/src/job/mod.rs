@@ -16,6 +16,7 @@ mod pools;
 mod preempted;
 mod release;
 mod seen;
+mod siblings;
 mod split;
 mod thread_activity;
 mod thread_state;
@@ -33,6 +34,7 @@ pub use jvm::is_name_of_jvm;
 pub use preempted::add_preempted;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
 pub use seen::{Job, JobSeen};
+pub use siblings::Process;
 pub use thread_activity::thread_activity;
 pub use thread_state::CallNumbers;
 

@@ -7,20 +7,21 @@ use super::super::release::CallKind;
 use super::super::thread_state::CallNumbers;
 use super::*;
 
-const EPOLL: i64 = 232;
-const FUTEX: i64 = 202;
+pub(super) const EPOLL: i64 = 232;
+pub(super) const FUTEX: i64 = 202;
 const READ: i64 = 0;
+pub(super) const SYNC: i64 = 75;
 const WAIT: u64 = 0x80;
 const WAKE: u64 = 0x81;
-const WORKERS: [u32; 3] = [11, 12, 13];
-const EVENTS: (i64, [u64; 2]) = (EPOLL, [4, 0]);
+pub(super) const WORKERS: [u32; 3] = [11, 12, 13];
+pub(super) const EVENTS: (i64, [u64; 2]) = (EPOLL, [4, 0]);
 const MUTEX: u64 = 0x9000;
 /// Time from the entry of a system call to the sleep in it, in microseconds.
-const TO_SLEEP: u64 = 2;
+pub(super) const TO_SLEEP: u64 = 2;
 
 /// The recorder whose events are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Recorder {
+pub(super) enum Recorder {
     Light,
     Full,
     /// The trace events. They do not show the system call of a sleep.
@@ -36,13 +37,13 @@ fn task(pid: u32) -> Task {
 }
 
 /// A thread, and the release and completion of its job in microseconds.
-type FoundJob = (u32, u64, u64);
+pub(super) type FoundJob = (u32, u64, u64);
 
 /// Threads that live, and their events.
 #[derive(Default)]
-struct Lives {
+pub(super) struct Lives {
     events: Vec<(u64, u32, EventKind)>,
-    jobs: Vec<FoundJob>,
+    pub(super) jobs: Vec<FoundJob>,
 }
 
 impl Lives {
@@ -55,7 +56,7 @@ impl Lives {
         self.push(us + 1, tid, EventKind::SysExit { id, ret: 0 });
     }
 
-    fn sleeps(&mut self, us: u64, tid: u32, (id, args): (i64, [u64; 2])) {
+    pub(super) fn sleeps(&mut self, us: u64, tid: u32, (id, args): (i64, [u64; 2])) {
         self.push(us, tid, EventKind::SysEnter { id, args });
         self.push(us + TO_SLEEP, tid, EventKind::SleepsIn { id, args });
         let kind = EventKind::Switch {
@@ -66,7 +67,7 @@ impl Lives {
         self.push(us + TO_SLEEP, tid, kind);
     }
 
-    fn wakes(&mut self, us: u64, tid: u32, by: u32, id: i64) {
+    pub(super) fn wakes(&mut self, us: u64, tid: u32, by: u32, id: i64) {
         let kind = EventKind::Waking {
             task: task(tid),
             target_cpu: 0,
@@ -81,7 +82,7 @@ impl Lives {
         self.push(us + 4, tid, EventKind::SysExit { id, ret: 0 });
     }
 
-    fn waits(&mut self, (from, to): (u64, u64), tid: u32, call: (i64, [u64; 2])) {
+    pub(super) fn waits(&mut self, (from, to): (u64, u64), tid: u32, call: (i64, [u64; 2])) {
         self.sleeps(from, tid, call);
         self.wakes(to, tid, 99, call.0);
     }
@@ -94,10 +95,10 @@ impl Lives {
 
     /// Returns the jobs that are found, and the statistics of the threads. `process`: the process of
     /// a thread.
-    fn seen(
+    pub(super) fn seen(
         &self,
         recorder: Recorder,
-        process: &dyn Fn(u32) -> Option<u32>,
+        process: &dyn Fn(u32) -> Option<Process>,
     ) -> (Vec<FoundJob>, BTreeMap<u32, JobSeen>) {
         let mut finder = JobFinder::new(CallNumbers {
             futex: vec![FUTEX],
@@ -140,6 +141,7 @@ impl Lives {
 fn kind_of(_: u32, call: Call) -> Option<CallKind> {
     Some(match call.id {
         EPOLL => CallKind::Any,
+        SYNC => CallKind::Storage,
         _ => CallKind::Other,
     })
 }
@@ -256,11 +258,14 @@ impl Pool {
     }
 }
 
-fn one_process(_: u32) -> Option<u32> {
-    Some(10)
+fn one_process(_: u32) -> Option<Process> {
+    Some(Process {
+        id: 10,
+        family: None,
+    })
 }
 
-fn releases(seen: &JobSeen) -> Vec<(i64, u64)> {
+pub(super) fn releases(seen: &JobSeen) -> Vec<(i64, u64)> {
     let both = [seen.release, seen.second_release];
     let both = both.into_iter().flatten();
     let mut both: Vec<_> = both
@@ -323,7 +328,8 @@ proptest! {
 fn processes_with_equal_descriptors_are_no_pool() {
     let mut pool = Pool::new();
     pool.ordinary(600);
-    for process in [&Some as &dyn Fn(u32) -> Option<u32>, &|_| None] {
+    let each = |id| Some(Process { id, family: None });
+    for process in [&each as &dyn Fn(u32) -> Option<Process>, &|_| None] {
         let (_, seen) = pool.lives.seen(Recorder::Full, process);
         let second = seen.values().find(|seen| seen.second_release.is_some());
         assert!(second.is_none(), "{second:?}");

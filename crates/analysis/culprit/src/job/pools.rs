@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_model::Nanos;
 
 use super::release::{Call, CallKind, KindOf};
+use super::siblings::Process;
 
 /// A wait, with its beginning and end.
 pub(super) type Waited = (Call, Nanos, Nanos);
@@ -24,7 +25,7 @@ const PLACES: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Pools {
     /// Processes of threads; `None` if unknown.
-    processes: BTreeMap<u32, Option<u32>>,
+    processes: BTreeMap<u32, Option<Process>>,
     /// Threads whose processes are needed.
     needed: BTreeSet<u32>,
     by_place: BTreeMap<(u32, Call), EventWait>,
@@ -71,7 +72,7 @@ impl Pools {
     }
 
     /// Sets the process of a thread.
-    pub(super) fn joins(&mut self, tid: u32, process: Option<u32>) {
+    pub(super) fn joins(&mut self, tid: u32, process: Option<Process>) {
         self.needed.remove(&tid);
         self.processes.insert(tid, process);
     }
@@ -89,12 +90,27 @@ impl Pools {
 
     fn process(&mut self, tid: u32) -> Option<u32> {
         match self.processes.get(&tid) {
-            Some(process) => *process,
+            Some(process) => process.map(|process| process.id),
             None => {
                 self.needed.insert(tid);
                 None
             }
         }
+    }
+
+    /// Returns whether two threads belong to sibling processes; `None` if this is not known yet.
+    pub(super) fn are_siblings(&mut self, one: u32, other: u32) -> Option<bool> {
+        let (first, second) = (self.processes.get(&one), self.processes.get(&other));
+        if let (Some(first), Some(second)) = (first, second) {
+            let both = first.zip(*second);
+            return Some(both.is_some_and(|(first, second)| first.is_sibling_of(second)));
+        }
+        let unknown = [one, other].into_iter();
+        let unknown = unknown.filter(|tid| !self.processes.contains_key(tid));
+        if self.processes.len() < PLACES {
+            self.needed.extend(unknown);
+        }
+        None
     }
 
     /// Adds a wait of a thread, if it is one for events.

@@ -17,6 +17,8 @@ pub struct Call {
 /// Kind of system call, as needed for the choice of the release wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallKind {
+    /// Reads or writes a file. This is a part of the job if the thread also waits elsewhere.
+    Storage,
     /// Any other call.
     Other,
     /// Waits for one of many events: epoll, poll, select.
@@ -119,6 +121,8 @@ struct WaitStatistics {
     kept: u64,
     /// Whether the thread waited for a lock with priority inheritance.
     is_pi_lock: bool,
+    /// Whether sibling processes end each other's waits here.
+    is_mutual: bool,
 }
 
 impl Waits {
@@ -164,6 +168,13 @@ impl Waits {
         }
     }
 
+    /// Marks the places where sibling processes end each other's waits.
+    pub(super) fn mark_mutual(&mut self, is_mutual: &dyn Fn(Call) -> bool) {
+        for (call, place) in &mut self.by_call {
+            place.is_mutual = is_mutual(*call);
+        }
+    }
+
     /// Returns whether the waits at a place are for a lock. A thread that had to wait for a lock
     /// wakes the next waiter when it releases the lock.
     pub(super) fn is_lock(&self, call: Call) -> bool {
@@ -187,12 +198,12 @@ impl Waits {
     /// waits for a time or for many events are included even if they are short, because a server
     /// whose clients answer immediately may spend more time waiting for locks.
     pub(super) fn candidates(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Vec<SeenWaits> {
-        let places = self.fitting(kind);
+        let places = Self::without_storage(self.fitting(kind));
         let longest = places.first().map_or(0, |(place, _)| place.total.0);
         let most = places.iter().map(|(place, _)| place.count).max();
         let may_be_idle = |place: &SeenWaits, kind: CallKind| {
             place.total.0 >= longest / SHORT
-                || (kind != CallKind::Other && place.count >= most.unwrap_or(0) / RARE)
+                || (kind > CallKind::Other && place.count >= most.unwrap_or(0) / RARE)
         };
         let places = places.into_iter();
         places
@@ -219,11 +230,45 @@ impl Waits {
         let lock_call = places.iter().find(|(place, _)| is_lock(place));
         let lock_call = lock_call.map(|(place, _)| place.call.id);
         let is_idle = places.iter().any(|(place, kind)| {
-            let is_typical = *kind != CallKind::Other || Some(place.call.id) == lock_call;
+            let is_typical = *kind > CallKind::Other || Some(place.call.id) == lock_call;
             is_typical && !is_lock(place) && place.total.0 >= longest / SHORT
         });
         if is_idle {
             places.retain(|(place, _)| !is_lock(place));
+        }
+        places
+    }
+
+    /// Removes the places where sibling processes end each other's waits, if there is another
+    /// place where a thread is typically idle. The lengths prove nothing: clients that answer at
+    /// once leave less idle time than locks take.
+    fn without_mutual(&self, mut places: Vec<(SeenWaits, CallKind)>) -> Vec<(SeenWaits, CallKind)> {
+        let is_mutual = |place: &SeenWaits| {
+            let place = self.by_call.get(&place.call);
+            place.is_some_and(|place| place.is_mutual)
+        };
+        let most = places.iter().filter(|(place, _)| is_mutual(place));
+        let most = most.map(|(place, _)| place.count).max().unwrap_or(0);
+        let is_idle = places.iter().any(|(place, kind)| {
+            let is_other = !is_mutual(place) && !self.is_lock(place.call);
+            is_other && *kind > CallKind::Other && place.count >= (most / RARE).max(2)
+        });
+        if is_idle {
+            places.retain(|(place, _)| !is_mutual(place));
+        }
+        places
+    }
+
+    /// Removes the waits for files, if the thread also waits elsewhere.
+    fn without_storage(mut places: Vec<(SeenWaits, CallKind)>) -> Vec<(SeenWaits, CallKind)> {
+        let is_storage = |kind: &CallKind| *kind == CallKind::Storage;
+        let most = places.iter().filter(|(_, kind)| is_storage(kind));
+        let most = most.map(|(place, _)| place.count).max().unwrap_or(0);
+        let is_idle = |(place, kind): &(SeenWaits, CallKind)| {
+            !is_storage(kind) && place.count >= (most / RARE).max(2)
+        };
+        if places.iter().any(is_idle) {
+            places.retain(|(_, kind)| !is_storage(kind));
         }
         places
     }
@@ -259,7 +304,8 @@ impl Waits {
     /// a time first, then a wait for many events, then the longest. Otherwise, the wait with the
     /// longest total time is chosen. `kind` returns `None` for a wait that cannot be the release.
     pub(super) fn choose(&self, kind: &dyn Fn(Call) -> Option<CallKind>) -> Option<FoundRelease> {
-        let places = self.without_locks(self.fitting(kind));
+        let places = Self::without_storage(self.fitting(kind));
+        let places = self.without_locks(self.without_mutual(places));
         let most = places.iter().map(|(place, _)| place.count).max()?;
         let is_frequent = |place: &SeenWaits| place.count >= (most / RARE).max(2);
         let longest = |fits: &dyn Fn(&SeenWaits) -> bool| {

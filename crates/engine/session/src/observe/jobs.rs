@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, SeenWaits,
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, Process, SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
@@ -52,6 +52,23 @@ const ANY: [&str; 8] = [
     "select",
     "pselect6",
     "io_uring_enter",
+];
+
+/// System calls that only wait for files, because other objects refuse them.
+const STORAGE: [&str; 13] = [
+    "fsync",
+    "fdatasync",
+    "sync",
+    "syncfs",
+    "sync_file_range",
+    "msync",
+    "pread64",
+    "preadv",
+    "preadv2",
+    "pwrite64",
+    "pwritev",
+    "pwritev2",
+    "fallocate",
 ];
 
 /// Target of a timer descriptor.
@@ -106,6 +123,7 @@ impl Waits {
         (of_kind && of_descriptor).then(|| match () {
             () if is_timer => CallKind::Timer,
             () if ANY.contains(&name) => CallKind::Any,
+            () if STORAGE.contains(&name) => CallKind::Storage,
             () => CallKind::Other,
         })
     }
@@ -197,7 +215,11 @@ impl JobWatch {
     pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
         while let Some(tid) = finder.needs_processes().first().copied() {
-            finder.joins(tid, waits.host.process_of(tid));
+            let process = waits.host.process_of(tid).map(|id| Process {
+                id,
+                family: waits.host.fork_family(id),
+            });
+            finder.joins(tid, process);
         }
         let jobs = finder.take(event, watched, &|tid, call| waits.kind(tid, call));
         self.spans(jobs)

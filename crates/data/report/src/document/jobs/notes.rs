@@ -62,8 +62,14 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     let is = |wait: &&WaitCall, of: &ReleaseWait| wait.call == of.call && wait.object == of.object;
     let chosen = one.candidates.iter().find(|wait| is(wait, release))?;
     let second = one.second_release.as_ref();
-    let others: Vec<String> = (one.candidates.iter())
+    let others: Vec<&WaitCall> = (one.candidates.iter())
         .filter(|wait| !is(wait, release) && second.is_none_or(|second| !is(wait, second)))
+        .collect();
+    if release.choice == ReleaseChoice::Requested {
+        return None;
+    }
+    let option = release_option(others.first()?);
+    let others: Vec<String> = (others.iter())
         .map(|wait| {
             let label = wait_label(&wait.call, wait.object.as_deref());
             format!(
@@ -73,18 +79,30 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
             )
         })
         .collect();
-    if others.is_empty() || release.choice == ReleaseChoice::Requested {
-        return None;
-    }
     Some(format!(
         "{}: several waits may be the release wait: {} took {} in {} waits; {}. Use --release to \
-         select another wait, for example --release epoll:4",
+         select another wait, for example --release {option}",
         title(recording, one),
         released_by(release),
         chosen.total_ns,
         grouped(chosen.count),
         others.join("; ")
     ))
+}
+
+/// Returns the value of `--release` that selects a wait.
+fn release_option(wait: &WaitCall) -> String {
+    let name = match wait.call.as_str() {
+        name if name.starts_with("epoll_") => "epoll",
+        "clock_nanosleep" => "nanosleep",
+        name => name,
+    };
+    let object = wait.object.as_deref().unwrap_or_default();
+    let number = object.strip_prefix("descriptor ").unwrap_or_default();
+    match number.split(' ').next() {
+        Some("") | None => name.to_owned(),
+        Some(number) => format!("{name}:{number}"),
+    }
 }
 
 /// Returns which threads belong to a pool.
@@ -264,6 +282,7 @@ mod tests {
             "the release wait changed; earlier jobs began with epoll_wait, descriptor 6",
             "jobs in 1.70 s were not counted",
             "so 3 jobs began late, by at most 12.0 ms",
+            "--release epoll:8",
         ] {
             assert!(noted.contains(part), "{part}: {noted}");
         }
