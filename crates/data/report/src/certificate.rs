@@ -233,7 +233,7 @@ fn measurement(recording: &Recording) -> Vec<Field> {
 /// react later.
 fn held_idle_states(recording: &Recording) -> Option<String> {
     let set = |name: &str| recording.probe.parameters.get(name)?.as_i64();
-    let latency = set("dma_latency_us").map(|us| format!("with an exit latency above {us} us"));
+    let latency = set("dma_latency_us").map(|us| format!("with an exit latency above {us} µs"));
     let depth = set("deepest_idle_state").map(|state| match state {
         -1 => "all".to_owned(),
         state => format!("deeper than state {state}"),

@@ -37,7 +37,7 @@ fn certificate_states_what_the_recording_proves() {
         "neither is proven",
         "the clock jumped",
         "made without an audit",
-        "disabled during the run: with an exit latency above 0 us; all",
+        "disabled during the run: with an exit latency above 0 µs; all",
         &common::digest().sha256,
         "sha256sum recording-ID.json",
         &id,

@@ -48,8 +48,8 @@ impl Form {
         }
     }
 
-    /// Returns the number of the frame that this message answers; `None` if it is no reply of this
-    /// run.
+    /// Returns the number of the frame that this message answers; `None` if another program's frame
+    /// was answered, or if it is not a reply.
     pub(super) fn answered(self, message: &[u8]) -> Option<u64> {
         let message = if self.is_raw && !self.is_ipv6 {
             let words = message.first()? & 0xf;

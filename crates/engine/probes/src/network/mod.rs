@@ -11,7 +11,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Parameter, Table, Typed, counted, parameters,
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, counted, parameters,
 };
 
 use crate::entry::Probe;
@@ -212,19 +212,30 @@ fn parts(parts: &Parts) -> Table {
         ],
     );
     let longest = parts.longest;
-    let rows: [(&str, &Histogram, fn(worker::Split) -> Nanos); 3] = [
-        ("send call to device", &parts.send, |split| split.send),
-        ("network and machine", &parts.network, |split| split.network),
-        ("driver to thread", &parts.receive, |split| split.receive),
-    ];
-    for (name, histogram, of) in rows {
+    for (name, histogram, in_longest) in [
+        (
+            "send call to device",
+            &parts.send,
+            longest.map(|all| all.send),
+        ),
+        (
+            "network and machine",
+            &parts.network,
+            longest.map(|all| all.network),
+        ),
+        (
+            "driver to thread",
+            &parts.receive,
+            longest.map(|all| all.receive),
+        ),
+    ] {
         table.push([
             Cell::from(name),
             histogram.recorded().into(),
             histogram.quantile(0.5).into(),
             histogram.supported_quantile(0.99).into(),
             histogram.max().into(),
-            longest.map(of).into(),
+            in_longest.into(),
         ]);
     }
     table

@@ -1,9 +1,9 @@
-//! Counts what became of the frames.
+//! Counts the frames by their replies.
 
 /// Number of frames after which a reply is no longer recognised as a second one.
 const REMEMBERED: u64 = 4_096;
 
-/// What became of the frames so far.
+/// The fate of the frames so far.
 #[derive(Debug)]
 pub(super) struct Replies {
     counts: Counts,
@@ -20,7 +20,7 @@ pub(super) struct Counts {
     pub(super) in_time: u64,
     /// Answered after their period.
     pub(super) late: u64,
-    /// Those of `late` that were answered after a newer frame.
+    /// Answered late, and after a newer frame.
     pub(super) reordered: u64,
     /// Replies to frames that were already answered.
     pub(super) again: u64,

@@ -20,7 +20,7 @@ pub(super) struct Worker {
     pub(super) control: Arc<Control>,
 }
 
-/// What the thread has seen, in addition to the samples.
+/// The result of the thread, in addition to the samples.
 pub(super) struct Seen {
     pub(super) replies: Replies,
     pub(super) parts: Parts,
@@ -30,8 +30,9 @@ pub(super) struct Seen {
     pub(super) skipped: u64,
     /// Periods without a frame, because the kernel refused to send it.
     pub(super) refused: u64,
-    /// Frames for which the kernel reported an error, and the first one.
+    /// Number of errors that the kernel reported.
     pub(super) failures: u64,
+    /// The first of these errors.
     pub(super) failure: Option<io::Error>,
 }
 
