@@ -343,7 +343,7 @@ fn states_of_linux_4_are_corrected() {
             ("kworker/0:0", 9, kworker.to_owned()),
         ]
     };
-    let written: [(&str, [&str; 2], [&str; 5], [u32; 5]); 10] = [
+    for (head, shown, letters, expected) in [
         (
             "# os release : 4.14.62-v7emcole\n",
             ["R", "t"],
@@ -359,8 +359,7 @@ fn states_of_linux_4_are_corrected() {
         ("", ["R", "t"], index, right),
         ("", ["R", "I"], bits, right),
         ("", ["S", "R+"], doubled, right),
-    ];
-    for (head, shown, letters, expected) in written {
+    ] {
         let kworker = letters.map(|state| ("kworker/0:0", 9, state.to_owned()));
         let lines = tell_tales(shown).into_iter().chain(kworker).enumerate();
         let lines = lines.map(|(number, (name, pid, state))| {
