@@ -1,7 +1,7 @@
 //! `monitor`: measures according to a plan, for years.
 
 mod in_process;
-mod install;
+pub(super) mod install;
 mod options;
 mod push;
 mod serve;
@@ -34,7 +34,6 @@ use crate::output::{self, JsonSchema};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
 
-pub(super) use install::utf8;
 pub(super) use slot_process::VERB as SERVE_SLOT;
 
 /// Maximum size of a plan, in bytes.
