@@ -14,6 +14,7 @@ mod context;
 mod exit;
 mod live;
 mod output;
+mod unit_path;
 mod verbs;
 
 use std::ffi::OsString;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
+use super::judge::Judge;
 use super::learning::Learning;
 use super::pools::{Pools, Waited};
-use super::release::{Call, FoundRelease, KindOf, Waits};
+use super::release::{FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
 use super::siblings::{Process, Siblings};
 use super::thread_state::{CallNumbers, FutexCall, Stages, State, Step};
@@ -538,41 +539,6 @@ impl Thread {
 fn thread_that_wakes(event: &TraceEvent) -> Option<u32> {
     let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
     (event.pid != 0 && !in_handler).then_some(event.pid)
-}
-
-/// Judges which waits of a thread are its release waits.
-#[derive(Clone, Copy)]
-struct Judge<'a> {
-    tid: u32,
-    /// Place where the threads of the process wait for events in turn.
-    event_wait: Option<Call>,
-    siblings: &'a Siblings,
-    numbers: &'a CallNumbers,
-    kind: KindOf<'a>,
-}
-
-impl Judge<'_> {
-    /// Marks the places where siblings end each other's waits.
-    fn mark_mutual(&self, waits: &mut Waits) {
-        waits.mark_mutual(&|call| self.siblings.are_mutual(self.tid, call));
-    }
-
-    /// Finds the second release wait of a thread of a pool: the wait for events, or the longest wait
-    /// in a futex that is not a lock. Returns whether it has changed.
-    fn find_second(&self, seen: &mut JobSeen) -> bool {
-        let fits = |call: &Call| (self.kind)(self.tid, *call).is_some();
-        let second = self.event_wait.filter(fits).and_then(|event_wait| {
-            let first = seen.release?.call;
-            if first == event_wait {
-                return (seen.waits)
-                    .longest_of(&self.numbers.futex, &|call| (self.kind)(self.tid, call));
-            }
-            self.numbers.futex.contains(&first.id).then_some(event_wait)
-        });
-        let before = seen.second_release.map(|found| found.call);
-        seen.second_release = second.map(|call| seen.waits.found(call));
-        before != second
-    }
 }
 
 #[cfg(test)]

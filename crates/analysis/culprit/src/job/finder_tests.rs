@@ -1,4 +1,4 @@
-use super::super::release::CallKind;
+use super::super::release::{Call, CallKind};
 use super::*;
 use punctual_model::{Comm, KernelPriority, Task, TaskState};
 

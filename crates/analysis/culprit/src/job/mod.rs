@@ -9,6 +9,7 @@ mod chain;
 mod cpu_span;
 mod faults;
 mod finder;
+mod judge;
 mod jvm;
 mod learning;
 mod pi_locks;

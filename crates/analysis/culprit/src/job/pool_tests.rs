@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use punctual_model::{Comm, KernelPriority, Task, TaskState};
 
-use super::super::release::CallKind;
+use super::super::release::{Call, CallKind};
 use super::super::thread_state::CallNumbers;
 use super::*;
 

@@ -68,6 +68,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("measure", "has subcommands"),
     ("monitor", "has subcommands"),
     ("monitor install", "prints a unit file"),
+    ("serve install", "prints a unit file"),
     (
         "monitor once",
         "the recording is in the store: show last --json",

@@ -7,10 +7,10 @@ use anyhow::{Context as _, Result};
 use punctual_files::Output;
 use punctual_monitor::quoted_for_unit;
 
-use super::serve::{Options, config};
+use super::serve_options::{Options, config};
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::monitor::install::utf8;
+use crate::unit_path::utf8;
 
 /// Path of the unit file, in the folder for units of the administrator: systemd.unit(5).
 const UNIT_PATH: &str = "/etc/systemd/system/punctual-serve.service";

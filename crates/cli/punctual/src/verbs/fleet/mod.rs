@@ -8,6 +8,7 @@ mod parquet;
 mod push;
 mod serve;
 mod serve_config;
+mod serve_options;
 
 pub(super) use copy::copy;
 pub(super) use parquet::to_parquet;

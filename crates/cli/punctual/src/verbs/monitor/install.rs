@@ -12,6 +12,7 @@ use super::options::PlanFile;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::unit_path::utf8;
 
 pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result<Exit> {
     // Read the plan first, because a service with an unreadable plan must not be installed.
@@ -39,18 +40,6 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
          enable --now punctual-monitor\n"
     ))?;
     Ok(Exit::Done)
-}
-
-/// Returns the text of a path in a unit file.
-pub(in crate::verbs) fn utf8(path: &Path) -> Result<&str> {
-    let text = path.to_str().filter(|text| !text.contains('\n'));
-    text.ok_or_else(|| {
-        let path = path.display();
-        UsageError(format!(
-            "{path}: a path in a unit file must be UTF-8 without line breaks"
-        ))
-        .into()
-    })
 }
 
 /// Returns the online CPUs that no series measures; `None` if there are none.

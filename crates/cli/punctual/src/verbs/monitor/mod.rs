@@ -1,7 +1,7 @@
 //! `monitor`: measures according to a plan, for years.
 
 mod in_process;
-pub(super) mod install;
+mod install;
 mod options;
 mod push;
 mod serve;
