@@ -22,7 +22,7 @@ const OUTLIERS: u64 = 2;
 const LAST_JOBS: Nanos = Nanos::from_secs(1);
 
 /// Windows for outliers may use the share of the run so far and of this time.
-const CREDIT: Nanos = Nanos::from_secs(30);
+const CREDIT: Nanos = Nanos::from_secs(15);
 
 /// Assumed share of a CPU that the full stage uses, until it has been measured.
 const USUAL_SHARE: f64 = 0.3;
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(machine.turn(IDLE), Some(Stage::Full));
         while machine.turn(IDLE).is_none() {}
         let found = machine.finish();
-        let most = Nanos::from_secs(30).0 as f64 * 0.02;
+        let most = CREDIT.0 as f64 * 0.02;
         assert!((found.watched_ns.0 as f64) < most * 1.1, "{found:?}");
     }
 
