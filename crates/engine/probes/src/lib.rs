@@ -14,6 +14,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod address;
 mod clock;
 mod control;
 mod deadline;
@@ -24,6 +25,7 @@ mod inversion;
 mod irq_load;
 mod kernel_thread;
 mod migrate;
+mod monotonic;
 mod network;
 mod partner_error;
 mod policy;

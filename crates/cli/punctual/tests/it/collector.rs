@@ -94,7 +94,7 @@ fn empty_collector_says_how_to_fill_it() {
     let place = Sandbox::new();
     let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
     let page = answered(server.address(), "GET / HTTP/1.1");
-    assert!(page.contains("There are no recordings yet"), "{page}");
+    assert!(page.contains("The store is empty"), "{page}");
     assert!(page.contains("punctual measure timer"), "{page}");
     server.end();
     let token = place.done("serve enrol eve --role viewer");
@@ -104,6 +104,7 @@ fn empty_collector_says_how_to_fill_it() {
         &format!("GET / HTTP/1.1\r\nAuthorization: Bearer {}", token.trim()),
     );
     assert!(page.contains("punctual serve enrol NAME"), "{page}");
+    server.end();
 }
 
 #[test]

@@ -7,8 +7,9 @@ use punctual_model::{Nanos, Scheduling};
 use punctual_rt::{Clock, Nanosleep};
 
 use super::reader::Reader;
-use super::rounds::{now, rest, sleep};
+use super::rounds::{rest, sleep};
 use crate::Control;
+use crate::monotonic::now;
 use crate::policy::measuring_thread;
 
 /// Number of consecutive reads without a sleep. They take about 50 µs if the clock is read through

@@ -14,13 +14,14 @@ use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Scheduling, Type
 use punctual_rt::{PosixClock, Tsc, TscRate};
 
 use crate::entry::Probe;
+use crate::monotonic::now;
 use crate::policy::measuring_thread;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
     Settings, WorkerSpec,
 };
 use reader::{Reader, Ruler};
-use rounds::{ClockWorker, Rounds, now};
+use rounds::{ClockWorker, Rounds};
 use tables::{Entry, Pair};
 
 /// The entry of this probe.

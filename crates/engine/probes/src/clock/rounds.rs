@@ -7,6 +7,7 @@ use punctual_model::{Delay, Histogram, Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait};
 
 use super::reader::{Reader, Ruler, Steps};
+use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// Number of consecutive reads that are timed together.
@@ -194,10 +195,6 @@ pub(super) fn rounds(
 /// time.
 pub(super) fn rest(awake: Nanos, now: Nanos) -> Nanos {
     now + now.saturating_sub(awake)
-}
-
-pub(super) fn now() -> Nanos {
-    Nanos(Clock::Monotonic.now().as_nanos())
 }
 
 /// Sleeps until `due`, or until the run is stopped.

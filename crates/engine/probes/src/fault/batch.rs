@@ -6,6 +6,7 @@ use punctual_model::{Nanos, ThreadUsage};
 use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, thread_usage};
 
 use super::mechanisms::{After, Memory, Sizes, Way};
+use crate::monotonic::now;
 use crate::usage::add_usage;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
@@ -109,10 +110,6 @@ impl Worker {
         }
         Ok(brought)
     }
-}
-
-fn now() -> Nanos {
-    Nanos(CLOCK.now().as_nanos())
 }
 
 impl Turn {

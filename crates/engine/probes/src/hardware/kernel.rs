@@ -9,6 +9,7 @@ use std::time::Duration;
 use punctual_model::{Cell, CpuSet, Nanos, Policy, Scheduling, SignedNanos, Table};
 
 use super::{CLOCK, HardwarePlan};
+use crate::monotonic::now;
 use crate::{
     Control, HardwareTracer, KernelGap, Measured, ProbeError, Recorder, SelfCost, TracerError,
     TracerPlan, WorkerSpec,
@@ -171,10 +172,6 @@ impl Detector {
         tables.extend(seen.reports_table());
         tables
     }
-}
-
-fn now() -> Nanos {
-    Nanos(CLOCK.now().as_nanos())
 }
 
 /// The reports of one CPU after the warm-up.

@@ -15,6 +15,7 @@ use punctual_rt::Tid;
 use super::parameters::OSNOISE;
 use super::{CLOCK, HardwarePlan};
 use crate::kernel_thread::{settle, since, usage_of};
+use crate::monotonic::now;
 use crate::{
     Control, Measured, NoisePlan, NoiseTracer, ProbeError, Recorder, SelfCost, TracerError,
 };
@@ -424,10 +425,6 @@ fn tables() -> [Table; 3] {
             &[("cpu", "CPU"), ("from_ns", "from"), ("gaps", "gaps")],
         ),
     ]
-}
-
-fn now() -> Nanos {
-    Nanos(CLOCK.now().as_nanos())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A socket for ICMP echo, with the kernel's time stamps of sent and received frames.
 
 use std::io::{self, ErrorKind, IoSliceMut};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::sockopt::Timestamping;
@@ -24,7 +24,7 @@ const ROOM: usize = MOST_PAYLOAD + 128;
 /// An open socket.
 #[derive(Debug)]
 pub(super) struct EchoSocket {
-    to: IpAddr,
+    to: SocketAddr,
     socket: OwnedFd,
     form: Form,
     frame: Vec<u8>,
@@ -55,21 +55,21 @@ impl EchoSocket {
     ///
     /// # Errors
     /// Returns an error if neither is permitted, or if there is no route to the address.
-    pub(super) fn open(to: IpAddr, payload: usize, token: u64) -> io::Result<Self> {
+    pub(super) fn open(to: SocketAddr, payload: usize, token: u64) -> io::Result<Self> {
         Self::open_as(to, payload, token, false)
             .or_else(|_| Self::open_as(to, payload, token, true))
     }
 
     /// Opens a socket of one kind.
     pub(super) fn open_as(
-        to: IpAddr,
+        to: SocketAddr,
         payload: usize,
         token: u64,
         is_raw: bool,
     ) -> io::Result<Self> {
         let (family, protocol) = match to {
-            IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
-            IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
+            SocketAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
+            SocketAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = if is_raw {
@@ -78,7 +78,7 @@ impl EchoSocket {
             SocketType::DGRAM
         };
         let socket = socket_with(family, kind, flags, Some(protocol))?;
-        connect(&socket, &SocketAddr::new(to, 0))?;
+        connect(&socket, &to)?;
         let stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE

@@ -7,14 +7,15 @@ mod replies;
 mod tests;
 mod worker;
 
-use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use punctual_model::{
     Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, counted, parameters,
 };
 
+use crate::address::resolve;
 use crate::entry::Probe;
+use crate::monotonic::now;
 use crate::policy::measuring_thread;
 use crate::{Measured, Plan, ProbeEntry, ProbeError, Ready, Resources, WorkerSpec};
 use echo_socket::{EchoSocket, Received};
@@ -80,10 +81,12 @@ impl Network {
             .as_deref()
             .ok_or_else(|| unfit("the machine to measure is missing: pass --to HOST".to_owned()))?;
         let failed = |why: String| unfit(format!("--to {to}: {why}"));
-        let address = address(to).map_err(failed)?;
+        let address = resolve((to, 0_u16))
+            .map_err(|error| failed(format!("the name does not resolve: {error}")))?
+            .ok_or_else(|| failed("the name has no address".to_owned()))?;
         let mut socket = EchoSocket::open(address, self.payload, token())
             .map_err(|error| failed(echo_socket::reason(&error)))?;
-        let asked = worker::now();
+        let asked = now();
         socket
             .send(0)
             .map_err(|error| failed(format!("the first frame was not sent: {error}")))?;
@@ -95,7 +98,7 @@ impl Network {
                 }
                 Received::Foreign => {}
                 Received::Nothing => {
-                    let left = (asked + FIRST_REPLY).saturating_sub(worker::now());
+                    let left = (asked + FIRST_REPLY).saturating_sub(now());
                     if left == Nanos::ZERO {
                         return Err(failed(format!(
                             "no reply to the first frame within {FIRST_REPLY}: the machine is not \
@@ -156,18 +159,6 @@ impl Probe for Network {
             })
         }))
     }
-}
-
-/// Returns the address of a machine. Names resolve to IPv4 if possible.
-fn address(name: &str) -> Result<IpAddr, String> {
-    let found = (name, 0_u16).to_socket_addrs();
-    let found: Vec<IpAddr> = found
-        .map_err(|error| format!("the name does not resolve: {error}"))?
-        .map(|address| address.ip())
-        .collect();
-    let ipv4 = found.iter().find(|address| address.is_ipv4());
-    let first = ipv4.or(found.first()).copied();
-    first.ok_or_else(|| "the name has no address".to_owned())
 }
 
 /// Returns a number that no other run uses.

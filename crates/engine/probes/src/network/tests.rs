@@ -53,7 +53,7 @@ fn loopback_answers_each_frame() {
 
 #[test]
 fn unprivileged_and_raw_sockets_agree() {
-    for to in ["127.0.0.1", "::1"] {
+    for to in ["127.0.0.1:0", "[::1]:0"] {
         let to = to.parse().unwrap();
         let open = |raw| Some((raw, EchoSocket::open_as(to, 64, 7, raw).ok()?));
         let sockets: Vec<(bool, EchoSocket)> = [false, true].into_iter().filter_map(open).collect();

@@ -8,6 +8,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::echo_socket::{EchoSocket, Received};
 use super::replies::Replies;
+use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// The inputs of the thread.
@@ -59,10 +60,6 @@ enum Period {
     Answered,
     Missed,
     Stopped,
-}
-
-pub(super) fn now() -> Nanos {
-    Nanos(Clock::Monotonic.now().as_nanos())
 }
 
 fn real_time() -> Nanos {

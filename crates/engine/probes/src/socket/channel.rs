@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use punctual_model::Nanos;
-use punctual_rt::{Clock, Error};
+use punctual_rt::Error;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_cork};
 use rustix::net::{
@@ -17,6 +17,7 @@ use rustix::net::{
 use super::message::{MESSAGE_BYTES, Message, PIECE_BYTES, number_of_reply};
 use super::server::Server;
 use crate::Control;
+use crate::monotonic::now;
 
 /// A reply that takes longer counts as missed.
 pub(super) const PATIENCE: Nanos = Nanos::from_secs(1);
@@ -174,10 +175,6 @@ fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
             return Err(ErrorKind::TimedOut.into());
         }
     }
-}
-
-pub(super) fn now() -> Nanos {
-    Nanos(Clock::Monotonic.now().as_nanos())
 }
 
 /// An open connection.

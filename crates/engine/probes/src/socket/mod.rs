@@ -7,13 +7,14 @@ pub mod server;
 #[cfg(test)]
 mod tests;
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use punctual_model::{
     Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
 };
 
+use crate::address::resolve;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::{
@@ -106,14 +107,7 @@ impl Socket {
             name: name.clone(),
             why,
         };
-        let found = name
-            .to_socket_addrs()
-            .map_err(|error| wrong(error.into()))?;
-        let found: Vec<SocketAddr> = found.collect();
-        // Prefer IPv4, because `localhost` often stands for ::1 as well, and the server does not
-        // listen there by default.
-        let ipv4 = found.iter().find(|address| address.is_ipv4());
-        match ipv4.or(found.first()).copied() {
+        match resolve(name.as_str()).map_err(|error| wrong(error.into()))? {
             Some(address) if address.port() != 0 => Ok(Some((address, name.clone()))),
             Some(_) => Err(wrong(AddressError::PortZero)),
             None => Err(wrong(AddressError::NoAddress)),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use punctual_model::{Nanos, ThreadUsage, counted};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, thread_usage};
 
-use super::channel::{Channel, Exchange, Target, Way, now};
+use super::channel::{Channel, Exchange, Target, Way};
 use super::message::request;
+use crate::monotonic::now;
 use crate::usage::add_usage;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 

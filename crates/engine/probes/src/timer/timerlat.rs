@@ -12,6 +12,7 @@ use punctual_model::{CpuSet, Nanos, Scheduling, TaskUsage, ThreadUsage, Timerlat
 
 use super::CLOCK;
 use crate::kernel_thread::{settle, since, usage_of};
+use crate::monotonic::now;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
@@ -314,10 +315,6 @@ impl Follower {
 /// Returns the process of the thread that a timer wakes.
 fn process(run: &Timerlat, tid: u32) -> u32 {
     if run.user { std::process::id() } else { tid }
-}
-
-fn now() -> Nanos {
-    Nanos(CLOCK.now().as_nanos())
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn how_to_begin(app: &App) -> Markup {
     let needs_token = app.config.needs_login();
     html! {
         section {
-            p { "There are no recordings yet. They arrive in one of these ways:" }
+            p { "The store is empty. Recordings arrive in one of these ways:" }
             ul {
                 li {
                     "From another machine: "

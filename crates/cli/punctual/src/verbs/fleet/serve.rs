@@ -37,9 +37,23 @@ const LONG: &str = "Serve a dashboard, an API and metrics of the recordings in t
 #[command(long_about = LONG, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct Serve {
     #[command(subcommand)]
-    tokens: Option<Access>,
+    what: Option<What>,
     #[command(flatten)]
     options: Options,
+}
+
+#[derive(Subcommand)]
+enum What {
+    #[command(flatten)]
+    Access(Access),
+    /// Print the systemd unit of a server with these options
+    Install {
+        #[command(flatten)]
+        options: Options,
+        /// Write the unit file instead of printing it
+        #[arg(long)]
+        write: bool,
+    },
 }
 
 #[derive(Subcommand)]
@@ -70,14 +84,6 @@ enum Access {
     },
     /// List the names and roles that have a token
     Tokens,
-    /// Print the systemd unit of a server with these options
-    Install {
-        #[command(flatten)]
-        options: Options,
-        /// Write the unit file instead of printing it
-        #[arg(long)]
-        write: bool,
-    },
 }
 
 fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
@@ -91,13 +97,13 @@ impl Run for Serve {
             Some(_) => Ok(None),
             None => context.place_of_store().map(Some),
         };
-        if let Some(Access::Install { options, write }) = self.tokens {
-            return install::install(options, store()?.as_deref(), write);
-        }
-        let collection = collection::of_store(context)?;
-        match self.tokens {
-            None => serve(self.options, collection, store()?.as_deref()),
-            Some(tokens) => manage(tokens, collection.as_ref()),
+        let collection = || collection::of_store(context);
+        match self.what {
+            None => serve(self.options, collection()?, store()?.as_deref()),
+            Some(What::Access(access)) => manage(access, collection()?.as_ref()),
+            Some(What::Install { options, write }) => {
+                install::install(options, store()?.as_deref(), write)
+            }
         }
     }
 }
@@ -129,14 +135,13 @@ fn serve(options: Options, collection: Arc<dyn Collection>, store: Option<&Path>
     Ok(Exit::Done)
 }
 
-fn manage(tokens: Access, collection: &dyn Collection) -> Result<Exit> {
-    match tokens {
+fn manage(access: Access, collection: &dyn Collection) -> Result<Exit> {
+    match access {
         Access::Enrol {
             file: Some(file),
             role,
             ..
         } => enrol_file(&file, role, collection)?,
-        Access::Install { .. } => {}
         Access::Enrol { name, role, .. } => {
             let name = name.unwrap_or_default();
             let token = punctual_serve::enrol(collection, &name, role)?;

@@ -29,7 +29,7 @@ pub(super) struct Options {
     /// Allow plain HTTP on any address: a proxy provides TLS
     #[arg(long, conflicts_with = "tls")]
     pub(super) behind_proxy: bool,
-    /// Header in which a proxy names the logged-in user
+    /// Header with the name of the logged-in user, set by a proxy
     #[arg(long, value_name = "NAME", value_parser = header, requires = "proxy_secret")]
     pub(super) user_header: Option<String>,
     /// File with the secret that the proxy sends in Punctual-Proxy-Secret
