@@ -22,7 +22,7 @@ const OUTLIERS: u64 = 2;
 const LAST_JOBS: Nanos = Nanos::from_secs(1);
 
 /// Windows for outliers may use the share of the run so far and of this time.
-const CREDIT: Nanos = Nanos::from_secs(15);
+const CREDIT: Nanos = Nanos::from_secs(5);
 
 /// Assumed share of a CPU that the full stage uses, until it has been measured.
 const USUAL_SHARE: f64 = 0.3;
