@@ -22,6 +22,7 @@ mod cyclictest;
 mod entry;
 mod error;
 mod getopt;
+mod hackbench;
 mod hwlatdetect;
 mod install;
 mod json;
@@ -34,7 +35,9 @@ mod options;
 mod oslat;
 mod page;
 mod pairs;
+mod pi_stress;
 mod programs;
+mod rt_migrate_test;
 mod rtla;
 mod run;
 mod shared;
@@ -46,7 +49,7 @@ mod tool_context;
 mod usage;
 mod values;
 
-pub use entry::{Difference, Family, Removed, Tool};
+pub use entry::{Difference, Family, NotReplaced, Removed, Tool, Uses};
 pub use error::CompatError;
 pub use getopt::{Given, Parsed};
 pub use install::{InstallError, Installed, install};
@@ -67,9 +70,34 @@ pub const TOOLS: &[Tool] = &[
     oslat::TOOL,
     hwlatdetect::TOOL,
     cyclicdeadline::TOOL,
+    pi_stress::TOOL,
+    rt_migrate_test::TOOL,
+    hackbench::TOOL,
     rtla::TIMERLAT_HIST,
     rtla::TIMERLAT_TOP,
     rtla::OSNOISE_HIST,
     rtla::OSNOISE_TOP,
     rtla::HWNOISE,
+];
+
+/// The tools of rt-tests that punctual does not replace.
+pub const NOT_REPLACED: &[NotReplaced] = &[
+    NotReplaced {
+        name: "deadline_test",
+        advice: "punctual measure deadline --work TIME counts missed deadlines and overruns",
+    },
+    NotReplaced {
+        name: "pip_stress",
+        advice: "punctual measure inversion measures priority inheritance between threads; nothing \
+            measures it between processes",
+    },
+    NotReplaced {
+        name: "queuelat",
+        advice: "nothing in punctual simulates the queue of a network card; punctual measure \
+            network and punctual measure socket measure real frames",
+    },
+    NotReplaced {
+        name: "ssdd",
+        advice: "it is a test of ptrace(2), not a measurement",
+    },
 ];

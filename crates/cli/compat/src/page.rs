@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::usage::{names, options};
-use crate::{Difference, TOOLS, Tool};
+use crate::{Difference, NOT_REPLACED, TOOLS, Tool, Uses};
 
 /// Intended differences from the originals that all tools have.
 pub const COMMON: &[Difference] = &[
@@ -151,6 +151,10 @@ pub fn page() -> String {
     for tool in TOOLS {
         section(&mut text, tool);
     }
+    text.push_str("\n## Not replaced\n\n");
+    for tool in NOT_REPLACED {
+        let _ = writeln!(text, "- {}: {}.", tool.name, tool.advice);
+    }
     text
 }
 
@@ -161,10 +165,14 @@ fn differences(text: &mut String, all: &[Difference]) {
 }
 
 fn section(text: &mut String, tool: &Tool) {
+    let uses = match tool.uses {
+        Uses::Probe(name) => format!("the probe [{name}](probes/{name}.md)"),
+        Uses::Load(name) => format!("the load [{name}](loads.md#{name})"),
+    };
     let _ = writeln!(
         text,
-        "\n## {}\n\nMeasures {}. It uses the probe [{}](probes/{}.md).\n\n| option | |\n|---|---|",
-        tool.name, tool.summary, tool.probe, tool.probe
+        "\n## {}\n\nMeasures {}. It uses {uses}.\n\n| option | |\n|---|---|",
+        tool.name, tool.summary
     );
     for option in options(tool) {
         let names = names(option)

@@ -40,6 +40,7 @@ mod timers;
 mod workers;
 
 pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
+pub use messages::{Exchange, Exchanged, Via};
 pub use outside::Outside;
 pub use request::{LoadRequest, Running, serve};
 

@@ -4,12 +4,16 @@
 //! socket or pipe is the same. Only the switch between address spaces is missing.
 
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use punctual_model::{Arguments, Typed, parameters};
+use punctual_rt::{JoinHandle, ThreadBuilder};
 
-use crate::workers::{Shift, Worker, Workers};
+use crate::workers::{STACK_BYTES, Worker, Workers, normal_priority};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
@@ -40,6 +44,7 @@ parameters! {
         &[
             ("socket", "a pair of Unix stream sockets"),
             ("pipe", "a pipe"),
+            ("tcp", "a TCP connection over the loopback interface"),
         ],
     ).or("socket");
     SIZE: u64 = Typed::count("size", "Size of a message in bytes", 1..=65_536).or("100");
@@ -50,64 +55,224 @@ type Writer = Box<dyn Write + Send>;
 /// The reading end of a channel.
 type Reader = Box<dyn Read + Send>;
 
+/// Transport of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A pair of Unix stream sockets.
+    Socket,
+    /// A pipe.
+    Pipe,
+    /// A TCP connection over the loopback interface.
+    Tcp,
+}
+
+impl Via {
+    fn named(name: &str) -> Self {
+        match name {
+            "pipe" => Self::Pipe,
+            "tcp" => Self::Tcp,
+            _ => Self::Socket,
+        }
+    }
+}
+
+/// The channels of a group.
+struct Group {
+    /// The reading end of each receiver.
+    readers: Vec<Reader>,
+    /// The writing ends of each sender: one to each receiver.
+    writers: Vec<Vec<Writer>>,
+}
+
+impl Group {
+    /// Opens the channels of `fan` senders and `fan` receivers.
+    fn open(fan: usize, via: Via) -> io::Result<Self> {
+        let mut writers: Vec<Vec<Writer>> = (0..fan).map(|_| Vec::new()).collect();
+        let readers = (0..fan).map(|_| channel(via, &mut writers));
+        Ok(Self {
+            readers: readers.collect::<io::Result<_>>()?,
+            writers,
+        })
+    }
+}
+
 fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
     let groups = GROUPS.value_in(arguments).unwrap_or(cpus.len() as u64);
     let fan = FAN.value_in(arguments) as usize;
     let size = SIZE.value_in(arguments) as usize;
-    let pipes = VIA.value_in(arguments) == "pipe";
+    let via = Via::named(VIA.value_in(arguments));
     let mut workers = Vec::new();
+    // The threads may run on any of the CPUs: their placement by the scheduler is part of the load.
     for _ in 0..groups {
-        group(&mut workers, cpus, fan, size, pipes).map_err(|source| {
+        let group = Group::open(fan, via).map_err(|source| {
             LoadError::start(ENTRY.name, "cannot open the channels of a group", source)
         })?;
+        for reader in group.readers {
+            workers.push(Worker::new(cpus, move |shift| {
+                receive(reader, size, || shift.did(1))
+            }));
+        }
+        for writers in group.writers {
+            workers.push(Worker::new(cpus, move |shift| {
+                send(writers, size, || !shift.stopping())
+            }));
+        }
     }
     Ok(workers)
 }
 
-/// Adds the threads of a group. They may run on any of the CPUs: their placement by the scheduler
-/// is part of the load.
-fn group(
-    workers: &mut Vec<Worker>,
-    cpus: &[u32],
-    fan: usize,
-    size: usize,
-    pipes: bool,
-) -> io::Result<()> {
-    let mut to_each: Vec<Vec<Writer>> = (0..fan).map(|_| Vec::new()).collect();
-    for _ in 0..fan {
-        let reader = open(pipes, &mut to_each)?;
-        workers.push(Worker::new(cpus, move |shift| receive(shift, reader, size)));
+/// A fixed number of messages, as hackbench sends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Number of groups.
+    pub groups: usize,
+    /// Number of senders and of receivers per group; each sender writes to each receiver.
+    pub fan: usize,
+    /// Number of messages from each sender to each receiver.
+    pub loops: u64,
+    /// Size of a message in bytes.
+    pub size: usize,
+    /// Transport of the messages.
+    pub via: Via,
+}
+
+/// The result of an [`Exchange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchanged {
+    /// Time from the release of all threads to the end of the last one.
+    pub duration: Duration,
+    /// Number of messages that were received.
+    pub messages: u64,
+}
+
+impl Exchange {
+    /// Sends all messages, or fewer if `stop` becomes true. The threads have the normal policy.
+    /// After they have been created and before they are released, calls `before`.
+    ///
+    /// # Errors
+    /// Returns an error if a channel cannot be opened, a thread cannot be created, or `before`
+    /// fails. Then no message has been sent.
+    pub fn run(
+        &self,
+        stop: &Arc<AtomicBool>,
+        before: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<Exchanged> {
+        let groups: Vec<Group> = (0..self.groups)
+            .map(|_| Group::open(self.fan, self.via))
+            .collect::<io::Result<_>>()?;
+        let threads = 2 * self.fan * self.groups;
+        let release = Arc::new(OnceLock::new());
+        let mut bodies: Vec<Body> = Vec::with_capacity(threads);
+        let (size, loops) = (self.size, self.loops);
+        for group in groups {
+            for reader in group.readers {
+                bodies.push(Box::new(move || {
+                    let mut messages = 0;
+                    receive(reader, size, || messages += 1).map(|()| messages)
+                }));
+            }
+            for writers in group.writers {
+                let stop = Arc::clone(stop);
+                bodies.push(Box::new(move || {
+                    let mut left = loops;
+                    let next = || {
+                        let more = left > 0 && !stop.load(Ordering::Relaxed);
+                        left = left.saturating_sub(1);
+                        more
+                    };
+                    send(writers, size, next).map(|()| 0)
+                }));
+            }
+        }
+        let mut spawned = Vec::with_capacity(threads);
+        let ready = (bodies.into_iter())
+            .try_for_each(|body| start(&release, body).map(|thread| spawned.push(thread)))
+            .and_then(|()| before());
+        let begun = Instant::now();
+        // Set only here, so this cannot fail.
+        let _ = release.set(ready.is_ok());
+        let mut messages = 0;
+        let mut failure = None;
+        for thread in spawned {
+            match thread.join() {
+                Ok(Ok(received)) => messages += received,
+                Ok(Err(error)) => failure = Some(error),
+                Err(_) => failure = Some(io::Error::other("a thread panicked")),
+            }
+        }
+        ready?;
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Exchanged {
+                duration: begun.elapsed(),
+                messages,
+            }),
+        }
     }
-    for writers in to_each {
-        workers.push(Worker::new(cpus, move |shift| send(shift, writers, size)));
-    }
-    Ok(())
+}
+
+/// The work of a thread of an exchange. Returns the number of messages that it has received.
+type Body = Box<dyn FnOnce() -> io::Result<u64> + Send>;
+
+/// Starts a thread of an exchange. When `release` is set, the thread does its work if the value is
+/// true, and ends otherwise.
+fn start(release: &Arc<OnceLock<bool>>, body: Body) -> io::Result<JoinHandle<io::Result<u64>>> {
+    let release = Arc::clone(release);
+    ThreadBuilder::new("hackbench")
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            let prepared = normal_priority();
+            if *release.wait() {
+                prepared.and_then(|()| body())
+            } else {
+                Ok(0)
+            }
+        })
+        .map_err(io::Error::other)
 }
 
 /// Opens a channel to one receiver. Returns its reading end, and adds a writing end for each
 /// sender.
-fn open(pipes: bool, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
-    if pipes {
-        let (reader, writer) = io::pipe()?;
-        let writer = Arc::new(writer);
-        for writers in to_each {
-            writers.push(Box::new(SharedPipe(Arc::clone(&writer))));
+fn channel(via: Via, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
+    match via {
+        Via::Pipe => {
+            let (reader, writer) = io::pipe()?;
+            share(writer, to_each);
+            Ok(Box::new(reader))
         }
-        return Ok(Box::new(reader));
+        Via::Socket => {
+            let (reader, writer) = UnixStream::pair()?;
+            share(writer, to_each);
+            Ok(Box::new(reader))
+        }
+        Via::Tcp => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            let writer = TcpStream::connect(listener.local_addr()?)?;
+            share(writer, to_each);
+            Ok(Box::new(listener.accept()?.0))
+        }
     }
-    let (reader, writer) = UnixStream::pair()?;
+}
+
+/// Adds the writing end of a channel to the writers of each sender.
+fn share<W>(writer: W, to_each: &mut [Vec<Writer>])
+where
+    W: Send + Sync + 'static,
+    for<'w> &'w W: Write,
+{
     let writer = Arc::new(writer);
     for writers in to_each {
-        writers.push(Box::new(SharedSocket(Arc::clone(&writer))));
+        writers.push(Box::new(Shared(Arc::clone(&writer))));
     }
-    Ok(Box::new(reader))
 }
 
-/// The writing end of a pipe, shared by several senders. It is closed when the last of them drops
-/// it.
-struct SharedPipe(Arc<io::PipeWriter>);
+/// A writing end that several senders share. It is closed when the last of them drops it.
+struct Shared<W>(Arc<W>);
 
-impl Write for SharedPipe {
+impl<W> Write for Shared<W>
+where
+    for<'w> &'w W: Write,
+{
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         (&*self.0).write(bytes)
     }
@@ -117,24 +282,11 @@ impl Write for SharedPipe {
     }
 }
 
-/// The writing end of a socket, shared by several senders.
-struct SharedSocket(Arc<UnixStream>);
-
-impl Write for SharedSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Sends until the load stops, then closes its writing ends. A blocked write always completes
-/// because receivers read until all senders have closed their ends.
-fn send(shift: &Shift, mut writers: Vec<Writer>, size: usize) -> io::Result<()> {
+/// Sends to each receiver in turn while `next` returns true, then closes its writing ends. A
+/// blocked write always completes because receivers read until all senders have closed their ends.
+fn send(mut writers: Vec<Writer>, size: usize, mut next: impl FnMut() -> bool) -> io::Result<()> {
     let message = vec![0x5a; size];
-    while !shift.stopping() {
+    while next() {
         for writer in &mut writers {
             writer.write_all(&message)?;
         }
@@ -142,14 +294,64 @@ fn send(shift: &Shift, mut writers: Vec<Writer>, size: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads one message after another until all senders have closed their ends.
-fn receive(shift: &Shift, mut reader: Reader, size: usize) -> io::Result<()> {
+/// Reads one message after another until all senders have closed their ends. Calls `received` for
+/// each.
+fn receive(mut reader: Reader, size: usize, mut received: impl FnMut()) -> io::Result<()> {
     let mut message = vec![0; size];
     loop {
         match reader.read_exact(&mut message) {
-            Ok(()) => shift.did(1),
+            Ok(()) => received(),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Exchange = Exchange {
+        groups: 2,
+        fan: 3,
+        loops: 50,
+        size: 100,
+        via: Via::Socket,
+    };
+
+    fn run(exchange: Exchange, stop: bool) -> io::Result<Exchanged> {
+        exchange.run(&Arc::new(AtomicBool::new(stop)), || Ok(()))
+    }
+
+    #[test]
+    fn every_message_arrives() {
+        for via in [Via::Socket, Via::Pipe, Via::Tcp] {
+            let exchanged = run(Exchange { via, ..SMALL }, false).unwrap();
+            assert_eq!(exchanged.messages, 2 * 3 * 3 * 50, "{via:?}");
+            assert!(exchanged.duration > Duration::ZERO);
+        }
+        // Larger than the buffer of a channel.
+        let large = Exchange {
+            size: 300_000,
+            loops: 2,
+            ..SMALL
+        };
+        assert_eq!(run(large, false).unwrap().messages, 2 * 3 * 3 * 2);
+    }
+
+    #[test]
+    fn a_stop_ends_the_exchange() {
+        let endless = Exchange {
+            loops: u64::MAX,
+            ..SMALL
+        };
+        assert_eq!(run(endless, true).unwrap().messages, 0);
+    }
+
+    #[test]
+    fn a_failure_before_the_release_sends_nothing() {
+        let stop = Arc::default();
+        let error = SMALL.run(&stop, || Err(io::Error::other("refused")));
+        assert_eq!(error.unwrap_err().to_string(), "refused");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const THREADS: Typed<Option<u64>> = Typed::count(
 );
 
 /// Stack size of a worker. No worker has deep calls, and some loads have hundreds of workers.
-const STACK_BYTES: usize = 256 << 10;
+pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// A function that returns the threads of a load on these CPUs.
 pub(crate) type Plan = fn(&Arguments, &[u32]) -> Result<Vec<Worker>, LoadError>;

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use clap::{ArgMatches, FromArgMatches, Parser};
-use punctual_compat::{Behaviour, Installed, Signals, Tool, ToolContext, programs};
+use punctual_compat::{Behaviour, Installed, NOT_REPLACED, Signals, Tool, ToolContext, programs};
 use punctual_host::Host;
 use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -61,10 +61,14 @@ impl Run for Compat {
     /// [`called`] and [`chosen`].
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(name) = self.words.first().map(readable) {
-            let text = format!(
-                "unknown compatible command '{name}': choose one of {}",
-                names()
-            );
+            let known = NOT_REPLACED.iter().find(|tool| tool.name == name);
+            let text = match known {
+                Some(tool) => format!("punctual does not replace {name}: {}", tool.advice),
+                None => format!(
+                    "unknown compatible command '{name}': choose one of {}",
+                    names()
+                ),
+            };
             return Err(UsageError(text).into());
         }
         if let Some(folder) = &self.install {
