@@ -132,13 +132,17 @@ struct AuditFiles {
     /// Write JUnit XML for continuous integration; - for stdout
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Write TAP for continuous integration; - for stdout
+    #[arg(long, value_name = "FILE")]
+    tap: Option<PathBuf>,
 }
 
 impl AuditFiles {
     fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
         let sarif: Form = |audit| output::json(&punctual_report::audit::sarif(audit));
         let junit: Form = |audit| Ok(punctual_report::audit::junit(audit));
-        let files = [(sarif, &self.sarif), (junit, &self.junit)];
+        let tap: Form = |audit| Ok(punctual_report::audit::tap(audit));
+        let files = [(sarif, &self.sarif), (junit, &self.junit), (tap, &self.tap)];
         (files.into_iter())
             .filter_map(|(form, path)| Some((form, path.as_ref()?)))
             .collect()

@@ -134,11 +134,11 @@ fn last_measurement_is_shown_beside_expectation() {
 }
 
 #[test]
-fn sarif_and_junit_are_written() {
+fn sarif_junit_and_tap_are_written() {
     let place = Sandbox::new();
     let laptop = tree("laptop").display().to_string();
     let output = place.run(&format!(
-        "doctor --facts {laptop} --sarif a.sarif --junit a.xml"
+        "doctor --facts {laptop} --sarif a.sarif --junit a.xml --tap a.tap"
     ));
     assert_eq!(output.status.code(), Some(3));
     let sarif: serde_json::Value =
@@ -155,6 +155,13 @@ fn sarif_and_junit_are_written() {
     }
     let xml = std::fs::read_to_string(place.path("a.xml")).unwrap();
     assert!(xml.contains("<failure") && xml.contains("<skipped"));
+    let tap = std::fs::read_to_string(place.path("a.tap")).unwrap();
+    let points = |word: &str| tap.lines().filter(|line| line.starts_with(word)).count();
+    let plan = format!("1..{}", points("ok ") + points("not ok "));
+    assert_eq!(tap.lines().nth(1), Some(plan.as_str()));
+    assert_eq!(points("not ok "), xml.matches("<failure").count());
+    let skipped = tap.lines().filter(|line| line.contains(" # SKIP ")).count();
+    assert_eq!(skipped, xml.matches("<skipped").count());
     // The conflict is reported before any output.
     let two = place.run(&format!("doctor --facts {laptop} --sarif - --junit -"));
     assert_eq!(two.status.code(), Some(2));

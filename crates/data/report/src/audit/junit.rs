@@ -1,7 +1,8 @@
-//! An audit as JUnit XML.
+//! An audit as JUnit XML and as TAP.
 
 use punctual_model::{Audit, Finding, FindingState};
 
+use crate::junit::tap;
 use crate::junit::xml::{self, Case, State, Suite};
 
 /// Returns the audit as JUnit XML, with one test suite per topic and one test case per finding. A
@@ -9,6 +10,15 @@ use crate::junit::xml::{self, Case, State, Suite};
 /// problems pass, and their text becomes the output of the test case. Findings that are unknown or
 /// do not apply are skipped, with the reason.
 pub fn junit(audit: &Audit) -> String {
+    xml::write("punctual doctor", &suites(audit))
+}
+
+/// Returns the audit as TAP 13, with the test cases of [`junit`] and their output.
+pub fn tap(audit: &Audit) -> String {
+    tap::write(&suites(audit))
+}
+
+fn suites(audit: &Audit) -> Vec<Suite> {
     let mut topics: Vec<&str> = audit.findings.iter().map(|f| f.topic.as_str()).collect();
     topics.sort_unstable();
     topics.dedup();
@@ -27,8 +37,7 @@ pub fn junit(audit: &Audit) -> String {
         .collect(),
         ..Suite::default()
     };
-    let suites: Vec<Suite> = topics.into_iter().map(suite).collect();
-    xml::write("punctual doctor", &suites)
+    topics.into_iter().map(suite).collect()
 }
 
 fn case(finding: &Finding) -> Case {

@@ -1,10 +1,10 @@
-//! Audits of a machine in the formats of code scanning (SARIF) and continuous integration (JUnit).
-//! For output that people read, see [`document`](crate::document::audit).
+//! Audits of a machine in the formats of code scanning (SARIF) and continuous integration (JUnit
+//! and TAP). For output that people read, see [`document`](crate::document::audit).
 
 mod junit;
 mod sarif;
 
-pub use junit::junit;
+pub use junit::{junit, tap};
 pub use sarif::sarif;
 pub(crate) use sarif::{level as sarif_level, run as sarif_run, uri};
 

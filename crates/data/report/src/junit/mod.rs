@@ -4,7 +4,7 @@
 mod checkup;
 mod kcidb;
 mod lava;
-mod tap;
+pub(crate) mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod xml;

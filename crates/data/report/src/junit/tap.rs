@@ -6,7 +6,7 @@ use crate::sanitize::plain_line;
 /// Writes the test cases of all suites as one plan. A case without a decision is a failure, because
 /// TAP has no third result. A reached warn level is a failure marked `TODO`, which does not fail the
 /// test.
-pub(super) fn write(suites: &[Suite]) -> String {
+pub(crate) fn write(suites: &[Suite]) -> String {
     let many: usize = suites.iter().map(|suite| suite.cases.len()).sum();
     let mut text = format!("TAP version 13\n1..{many}\n");
     let mut number = 0;
@@ -34,6 +34,12 @@ fn line(number: usize, case: &Case) -> String {
     let mut text = format!("{ok} {number} - {name}{directive}\n");
     if let Some(message) = message {
         text.push_str(&format!("# {}\n", plain_line(message)));
+    }
+    // The output of other cases repeats the message.
+    if let (State::Success, Some(output)) = (&case.state, &case.output) {
+        for output in output.lines() {
+            text.push_str(&format!("# {}\n", plain_line(output)));
+        }
     }
     if let Some(measured) = &case.measured {
         text.push_str(&format!("# measured: {}\n", measured.words()));

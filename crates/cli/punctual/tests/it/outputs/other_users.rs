@@ -23,7 +23,7 @@ fn can_other_read(path: &Path) -> bool {
 }
 
 /// Every command that writes a file (written as `@`), and the name of that file.
-const WRITERS: [(&str, &str); 13] = [
+const WRITERS: [(&str, &str); 14] = [
     ("report last -o @", "report.html"),
     ("report last -o @", "report.md"),
     ("plot last -o @", "plot.svg"),
@@ -34,6 +34,7 @@ const WRITERS: [(&str, &str); 13] = [
     ("topology -o @", "topology.svg"),
     ("doctor --sarif @", "doctor.sarif"),
     ("doctor --junit @", "doctor.xml"),
+    ("doctor --tap @", "doctor.tap"),
     (
         "measure timer -q --policy other --dma-latency off -D 50ms --json @",
         "run.json",
