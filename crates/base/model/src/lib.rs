@@ -98,9 +98,10 @@ pub use due::{Bounds, Due};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
     Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseSource, NotShown,
-    RealTimeLimit, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, Task, TaskState, Text,
-    ThreadStack, Throttle, TimerlatContext, TraceEvent, Usual, UsualLength, Vector, Victim,
-    WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
+    RealTimeLimit, RuntimeStop, SOFTIRQS, SliceStart, SmiCount, StealCount, StealRise, StopReason,
+    Task, TaskState, Text, ThreadStack, Throttle, TimerlatContext, TraceEvent, Usual, UsualLength,
+    Vector, Victim, WaitStacks, disk_name, event_names, interrupted_functions, softirq_name,
+    stack_of,
 };
 pub use experiment::{
     ArmResult, EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentState, Guard,

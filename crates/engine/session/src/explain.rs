@@ -1,6 +1,7 @@
 //! Explains outliers while a measurement runs: arms the flight recorder, and reads its events after
 //! each outlier.
 
+mod go_stops;
 mod jvm;
 mod names;
 mod outlier_buffer;
@@ -27,6 +28,7 @@ use punctual_trace::{
     TraceSlice, Tracefs,
 };
 
+use go_stops::GoStops;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
 pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
@@ -81,6 +83,7 @@ pub(crate) struct Explainer {
     quotas: QuotaHistory,
     names: Names,
     code: UserCode,
+    go_stops: GoStops,
     /// Hardware counters of jobs that are explained next, by thread and release.
     counters: BTreeMap<(u32, Nanos), HardwareCounters>,
     seen: u64,
@@ -161,6 +164,7 @@ impl Explainer {
             quotas: QuotaHistory::begin(host, &[]),
             names,
             code: UserCode::new(host),
+            go_stops: GoStops::new(host),
             counters: BTreeMap::new(),
             seen: 0,
             beyond: 0,
@@ -359,6 +363,7 @@ impl Explainer {
         let mut window = self.window_of(sighting, delay, events, lost);
         let job = (sighting.expected, actual);
         window.evidence.waits = self.code.waits(tid, job, &window.events, &stacks);
+        window.evidence.stops = self.go_stops.of(tid, job);
         window.evidence.counters = self.counters.remove(&(tid, sighting.expected));
         if delay == Delay::Job && stage == Stage::Light {
             window.missing_events = self.flight.missing(stage);

@@ -982,7 +982,10 @@ SEC("tp_btf/sched_process_exit")
 int exiting(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
+	u32 pid = task->pid;
 
+	/* A thread that was killed in its sleep in the light stage has an entry. */
+	bpf_map_delete_elem(&asleep, &pid);
 	if (is_watched(task->pid))
 		list(put_task(PROCESS_EXIT, task, 0, 0));
 	else if (!is_light() && (matters() || is_concerned(task->pid)))

@@ -4,13 +4,16 @@
 //! if it is killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::path::Path;
 
 use aya::maps::{Array, Map, MapData};
 use aya::programs::perf_event::{
     PerfEventConfig, PerfEventLinkId, PerfEventScope, SamplePolicy, SoftwareEvent,
 };
 use aya::programs::tp_btf::BtfTracePointLinkId;
-use aya::programs::{BtfTracePoint, PerfEvent, ProgramError};
+use aya::programs::uprobe::UProbeScope;
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use crate::WatchError;
@@ -206,6 +209,32 @@ impl Programs {
             program.detach(link).map_err(refused)?;
         }
         Ok(())
+    }
+
+    /// Runs a program whenever a process enters a function, which begins at an offset in the file.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel rejects the program, or has no uprobes.
+    pub(crate) fn attach_to_function(
+        &mut self,
+        name: &str,
+        process: NonZeroU32,
+        file: &Path,
+        offset: u64,
+    ) -> Result<(), WatchError> {
+        let refused = |error: ProgramError| WatchError::refused(&error);
+        let program = self.programs.program_mut(name);
+        let program: &mut UProbe = program
+            .ok_or_else(|| missing("program", name))?
+            .try_into()
+            .map_err(refused)?;
+        match program.load() {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
+            Err(error) => return Err(refused(error)),
+        }
+        // The attachment ends with the program.
+        let link = program.attach(offset, file, UProbeScope::OneProcess(process));
+        link.map(drop).map_err(refused)
     }
 
     /// Frees the memory of the types, because no further program will be attached for some time.

@@ -43,6 +43,7 @@ extern crate self as punctual_trace;
 
 mod stage;
 mod steal;
+mod stops;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
@@ -72,5 +73,6 @@ pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, PageRecord, PageRecords};
 pub use stage::Stage;
 pub use steal::StealRecorder;
+pub use stops::{RuntimeStops, StopPlaces};
 pub use tracefs::Tracefs;
 pub use watch::{GroupAsk, GroupFinder, GroupsOf, WaitNote, Waiting, WakeupWatch, WatchAsk};

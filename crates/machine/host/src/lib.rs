@@ -324,6 +324,11 @@ impl Host {
         maps.is_ok_and(|maps| maps.lines().any(is_name))
     }
 
+    /// Returns whether the program of a process was built by Go.
+    pub fn is_built_by_go(&self, pid: u32) -> bool {
+        program::is_built_by_go(&self.root, pid)
+    }
+
     /// Returns whether two threads belong to the same process.
     pub fn share_process(&self, tid: u32, other: u32) -> bool {
         let comm = format!("/proc/{tid}/task/{other}/comm");

@@ -228,6 +228,21 @@ impl ProgramCode {
         found
     }
 
+    /// Returns where functions of the executable begin, in bytes from the start of its file. `None`
+    /// for a function that is not known.
+    pub fn positions<const N: usize>(&mut self, names: [&str; N]) -> [Option<u64>; N] {
+        let path = self.executable.as_deref();
+        let region = self
+            .regions
+            .iter()
+            .find(|one| Some(one.path.as_str()) == path);
+        let Some(region) = region.cloned() else {
+            return [None; N];
+        };
+        let functions = self.functions(&region);
+        names.map(|name| functions.position(name))
+    }
+
     /// Returns the reasons why functions of files are unknown, one sentence per file.
     pub fn unread(&self) -> &[String] {
         &self.unread
@@ -284,6 +299,25 @@ impl ProgramCode {
             self.root.open_if(path, is_mapped).ok()
         })
     }
+}
+
+/// Number of bytes at the start of a program in which the linker of Go places the note.
+const NOTES: usize = 64 << 10;
+
+/// Returns whether the start of a program contains the note with Go's build ID (an ELF note of type
+/// 4 and the owner `Go`). The file is searched without parsing it, because it is untrusted.
+pub(crate) fn is_built_by_go(root: &Root, pid: u32) -> bool {
+    let Ok(file) = root.open_if(&format!("/proc/{pid}/exe"), Metadata::is_file) else {
+        return false;
+    };
+    let mut start = vec![0; NOTES];
+    let read = file.read_at(&mut start, 0).unwrap_or(0);
+    let is_note = |words: &[u8]| {
+        words.starts_with(&4_u32.to_ne_bytes()) && words[8..] == *b"\x04\0\0\0Go\0\0"
+    };
+    // The notes of 64-bit programs are aligned to four bytes.
+    let notes = start[..read].windows(16).step_by(4);
+    cfg!(target_endian = "little") && notes.into_iter().any(is_note)
 }
 
 /// Parses a line such as `55d0-55e0 r-xp 00001000 08:01 1234 /usr/bin/cat`. Returns `None` if the
@@ -347,6 +381,25 @@ mod tests {
         let nothing = code.frame(8, false);
         assert_eq!((nothing.object, nothing.symbol), (None, None));
         assert!(!code.is_code(8) && !code.follows_a_call(8));
+    }
+
+    #[test]
+    fn note_of_go_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::new(place.path().into());
+        let folder = place.path().join("proc/7");
+        std::fs::create_dir_all(&folder).unwrap();
+        let is_go = |bytes: &[u8]| {
+            std::fs::write(folder.join("exe"), bytes).unwrap();
+            is_built_by_go(&root, 7)
+        };
+        let note = b"\x04\0\0\0\x53\0\0\0\x04\0\0\0Go\0\0id";
+        let at = |offset: usize| [&vec![0x7f; offset][..], note].concat();
+        assert!(is_go(&at(3996)));
+        assert!(!is_go(&at(NOTES)));
+        assert!(!is_go(b"Go\0\0"));
+        assert!(!is_go(b""));
+        assert!(!is_built_by_go(&root, 8));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod chain;
 mod cpu_span;
 mod faults;
 mod finder;
+mod go_stops;
 mod judge;
 mod jvm;
 mod learning;

@@ -8,6 +8,7 @@ use punctual_model::cause::{
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Window, stack_of};
 
 use super::chain;
+use super::go_stops;
 use super::jvm;
 use super::pi_locks::FUTEX_OPERATION;
 use super::tracks::{InCall, Phase, Span, Tracks};
@@ -278,7 +279,24 @@ impl<'a> Split<'a> {
             ),
         };
         let name = call.map(|(id, _)| self.name_of(id));
-        let object = || self.object(span.from, call);
+        let from = span.from;
+        let mut span = span;
+        if let Some((stop, wait)) = go_stops::of_wait(self.window, (span.from, span.to))
+            && is_futex(name.as_ref())
+        {
+            let stopped = Span {
+                to: stop.to,
+                ..span
+            };
+            let object = self.object(from, call);
+            self.follow(stop.by, stopped, wait, &object);
+            // Later, the runtime lets other goroutines run, and this thread waits for its turn.
+            span.from = stop.to;
+            if span.from == span.to {
+                return;
+            }
+        }
+        let object = || self.object(from, call);
         let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };

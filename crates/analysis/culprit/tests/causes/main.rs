@@ -8,6 +8,7 @@ mod calls;
 mod ended_waits;
 mod finding;
 mod foreign;
+mod go_stops;
 mod host;
 mod idle;
 mod interrupts;

@@ -21,8 +21,11 @@ pub enum Wait {
     /// Waits for an operation of a Java virtual machine. For most operations, it stops its threads
     /// at a safepoint.
     VmOperation,
-    /// Waits for a garbage collection of a Java virtual machine.
+    /// Waits for a garbage collection of a Java virtual machine or of Go's runtime.
     Collection,
+    /// Waits until Go's runtime, which has stopped all goroutines for another reason, lets them
+    /// continue.
+    GoroutineStop,
 }
 
 /// A wait for another thread, and the activity of that thread during the wait.

@@ -381,6 +381,7 @@ impl fmt::Display for Awaited {
             Wait::Signal(signal) => write!(f, "signal {signal} of ")?,
             Wait::VmOperation => f.write_str("a JVM operation of ")?,
             Wait::Collection => f.write_str("a garbage collection of ")?,
+            Wait::GoroutineStop => f.write_str("a stop of all goroutines by ")?,
             Wait::Lock | Wait::Thread | Wait::Page => {}
         }
         for (place, name) in self.chain.iter().enumerate() {

@@ -84,6 +84,10 @@ pub struct Evidence {
     /// thread and its garbage collectors. Empty if the process does not run one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jvm: Vec<u32>,
+    /// Times around the window at which the Go runtime of the victim's process stopped all
+    /// goroutines. Empty if there were none, or if they were not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stops: Vec<RuntimeStop>,
     /// Spans with missing events, in a trace that another tool recorded. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<EventGap>,
@@ -107,6 +111,48 @@ pub struct Evidence {
     /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<HardwareCounters>,
+}
+
+/// A time at which the runtime of a program stopped its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuntimeStop {
+    /// When the runtime began to stop them, on the clock of the events.
+    #[serde(rename = "from_ns")]
+    pub from: Nanos,
+    /// When it let them continue.
+    #[serde(rename = "to_ns")]
+    pub to: Nanos,
+    /// The thread that stopped the others.
+    pub by: u32,
+    /// The reason.
+    pub reason: StopReason,
+}
+
+/// Reason why the runtime of a program stopped its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// A phase of a garbage collection.
+    Collection,
+    /// Something else: statistics of the memory, profiles, a change of GOMAXPROCS, a trace.
+    Other,
+    /// The runtime does not tell it.
+    Unknown,
+}
+
+impl StopReason {
+    /// Returns the meaning of a number of Go's runtime (`stwReason`). Go 1.21 introduced these
+    /// numbers; those up to 2 have not changed since then.
+    pub fn of_go(number: u64) -> Self {
+        // The type has one byte, and the rest of the register is undefined.
+        match number & 0xff {
+            // stwUnknown
+            0 => Self::Unknown,
+            // stwGCMarkTerm, stwGCSweepTerm
+            1 | 2 => Self::Collection,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// A span of time in which events of a CPU may be missing.

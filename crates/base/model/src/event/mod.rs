@@ -14,8 +14,8 @@ mod wait_stacks;
 use serde::{Deserialize, Serialize};
 
 pub use evidence::{
-    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, SmiCount, StealCount,
-    StealRise, Throttle, Usual, UsualLength, Victim,
+    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop,
+    SmiCount, StealCount, StealRise, StopReason, Throttle, Usual, UsualLength, Victim,
 };
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};

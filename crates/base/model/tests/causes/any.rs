@@ -77,7 +77,8 @@ fn any_awaited() -> impl Strategy<Value = Awaited> {
         Just(Wait::Lock),
         Just(Wait::Thread),
         Just(Wait::Page),
-        Just(Wait::Collection)
+        Just(Wait::Collection),
+        Just(Wait::GoroutineStop)
     ];
     let leaf = prop_oneof![
         Just(Leaf::Ran),

@@ -23,6 +23,7 @@ mod pools;
 mod recorders;
 mod releases;
 mod requested;
+mod runtimes;
 mod siblings;
 mod spins;
 mod stage;

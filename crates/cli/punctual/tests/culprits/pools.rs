@@ -17,7 +17,7 @@ use punctual_model::{Recording, ReleaseWait, Share, ThreadJobs};
 use punctual_testing::Running;
 
 /// Builds a Go program. Returns `None` and prints the reason if there is no Go.
-fn built_with_go(place: &Sandbox, name: &str) -> Option<PathBuf> {
+pub(crate) fn built_with_go(place: &Sandbox, name: &str) -> Option<PathBuf> {
     let source = format!("{}/tests/culprits/{name}.go", env!("CARGO_MANIFEST_DIR"));
     let program = place.path(name);
     let mut go = Command::new("go");

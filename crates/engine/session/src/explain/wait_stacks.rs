@@ -23,7 +23,7 @@ const PROGRAMS: usize = 4;
 pub(super) struct UserCode {
     host: Host,
     /// The command of a process that reads the program files of other users.
-    reader: Option<Vec<OsString>>,
+    pub(super) reader: Option<Vec<OsString>>,
     /// By process.
     programs: BTreeMap<u32, ProgramCode>,
 }

@@ -119,6 +119,11 @@ impl ObserveRequest {
             .map_or(self.threshold, |jobs| jobs.budget)
     }
 
+    /// Returns whether stops by the runtime of Go programs are recorded, which needs BPF programs.
+    fn records_stops(&self) -> bool {
+        self.jobs.is_some() && !self.no_bpf
+    }
+
     /// Returns the level of events; jobs require the system calls of the watched threads.
     fn events(&self) -> Level {
         match self.jobs {
@@ -197,6 +202,9 @@ impl<'a> Observation<'a> {
         let followed = finder.followed(tids.clone());
         source.follow(&mut explainer, &followed)?;
         explainer.watch(tids.iter().copied());
+        if request.records_stops() {
+            explainer.watch_runtimes(&tids);
+        }
         explainer.late_are(host, &tids);
         let start = Start::now();
         recording.started = start.wall;
@@ -424,6 +432,9 @@ impl Source for Observation<'_> {
         if new || followed != self.followed {
             self.source.follow(&mut self.explainer, &followed)?;
             self.explainer.watch(followed.tids.iter().copied());
+            if self.request.records_stops() {
+                self.explainer.watch_runtimes(&followed.tids);
+            }
             self.followed = followed;
         }
         Ok(())

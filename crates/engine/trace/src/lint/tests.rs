@@ -38,6 +38,7 @@ fn the_objects_are_those_of_their_sources() {
         ("jobs.bpf.o", crate::jobs::OBJECT),
         ("late.bpf.o", crate::late::OBJECT),
         ("steal.bpf.o", crate::steal::OBJECT),
+        ("stops.bpf.o", crate::stops::OBJECT),
     ] {
         let same = std::fs::read(folder.path().join(name)).unwrap() == object;
         assert!(

@@ -191,6 +191,15 @@ impl Functions {
         address.checked_add(place - offset)
     }
 
+    /// Returns the offset in the file at which a function begins.
+    pub(super) fn position(&self, name: &str) -> Option<u64> {
+        let (start, ..) = self.functions.iter().find(|(.., known)| known == name)?;
+        let has =
+            |(_, size, address): &&(u64, u64, u64)| start >= address && start - address < *size;
+        let (offset, _, address) = self.segments.iter().find(has)?;
+        offset.checked_add(start - address)
+    }
+
     /// Returns the function at an address. `add` is the number of bytes to add to the displayed
     /// offset.
     pub(super) fn name(&self, address: u64, add: u64) -> Option<String> {
