@@ -35,3 +35,5 @@ mod outputs;
 mod perfetto;
 mod schemas;
 mod tuning;
+#[cfg(feature = "fleet")]
+mod watching;

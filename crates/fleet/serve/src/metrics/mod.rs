@@ -1,10 +1,12 @@
-//! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods,
-//! both with classic buckets and as a native histogram.
+//! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods; and
+//! histograms of the wake-ups of this machine. Each histogram has classic buckets and is also a
+//! native histogram.
 
 mod native;
 mod protobuf;
 pub(crate) mod push;
 mod text;
+pub(crate) mod wakeups;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
@@ -32,7 +34,7 @@ pub(crate) enum Kind {
     Histogram,
 }
 
-/// The value of one machine.
+/// The value of one machine, or of one group of threads.
 pub(crate) struct Sample {
     labels: Vec<(&'static str, String)>,
     value: Value,
@@ -106,44 +108,56 @@ impl Figures {
     fn new(total: &Total, bounds: &[u64]) -> Self {
         let due = &total.due;
         let buckets = due.buckets();
-        // Early samples are below every bound.
-        let mut classic: Vec<(f64, u64)> = Vec::with_capacity(bounds.len());
-        for &bound in bounds {
-            let within = buckets
-                .iter()
-                .filter(|(lower, width, _)| lower + width - 1 <= bound);
-            let within: u64 = within.map(|(.., count)| count).sum();
-            classic.push((seconds(bound), within + due.early()));
+        let buckets = buckets.iter();
+        let mut counts: Vec<(u64, u64)> = buckets
+            .map(|(lower, width, count)| (lower + width - 1, count))
+            .collect();
+        let placed: u64 = counts.iter().map(|(_, count)| count).sum();
+        // Samples beyond the last bucket.
+        let beyond = due.recorded().saturating_sub(placed + due.early());
+        if beyond > 0 {
+            counts.push((due.max().map_or(u64::MAX, |max| max.0), beyond));
         }
+        Self::of_counts(&counts, due.early(), due.sum(), bounds)
+    }
+
+    /// Computes the buckets from counts, each with the largest value that it contains, in ns. `early`
+    /// values are below all of these.
+    fn of_counts(counts: &[(u64, u64)], early: u64, sum: Nanos, bounds: &[u64]) -> Self {
+        let up_to = |bound: u64| -> u64 {
+            let within = counts.iter().filter(|(largest, _)| *largest <= bound);
+            early + within.map(|(_, count)| count).sum::<u64>()
+        };
         Self {
-            count: due.recorded(),
-            sum_s: seconds(due.sum().0),
-            classic,
-            native: Native::from_histogram(due),
+            count: up_to(u64::MAX),
+            sum_s: seconds(sum.0),
+            classic: (bounds.iter())
+                .map(|bound| (seconds(*bound), up_to(*bound)))
+                .collect(),
+            native: Native::of_counts(counts, early),
         }
     }
 }
 
-/// Returns the metrics in the requested format.
+/// Returns the metrics of all machines in the requested format.
 pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     let families = app.work(of_app).await?;
+    Ok(answer(&headers, &families))
+}
+
+/// Returns the metrics in the requested format.
+pub(crate) fn answer(headers: &HeaderMap, families: &[Family]) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
     let protobuf = accept.is_some_and(|accept| accept.contains("application/vnd.google.protobuf"));
-    Ok(if protobuf {
-        (
-            [(header::CONTENT_TYPE, protobuf::KIND)],
-            protobuf::encode(&families),
-        )
-            .into_response()
+    if protobuf {
+        let kind = [(header::CONTENT_TYPE, protobuf::KIND)];
+        (kind, protobuf::encode(families)).into_response()
     } else {
-        (
-            [(header::CONTENT_TYPE, text::KIND)],
-            text::encode(&families),
-        )
-            .into_response()
-    })
+        let kind = [(header::CONTENT_TYPE, text::KIND)];
+        (kind, text::encode(families)).into_response()
+    }
 }
 
 /// Returns the metrics of all machines.

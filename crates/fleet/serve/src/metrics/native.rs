@@ -3,8 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::Histogram;
-
 use super::seconds;
 
 /// Buckets grow by 2^(2^-SCHEMA), which is 4.4%.
@@ -46,28 +44,19 @@ pub(super) struct Native {
 pub(super) type Spans = Vec<(i32, u32)>;
 
 impl Native {
-    pub(super) fn from_histogram(histogram: &Histogram) -> Self {
+    /// Computes the buckets from counts, each with the largest value that it contains, in ns.
+    pub(super) fn of_counts(counts: &[(u64, u64)], early: u64) -> Self {
         let mut native = Self {
-            zero: histogram.early(),
+            zero: early,
             buckets: BTreeMap::new(),
         };
-        let mut placed = histogram.early();
-        let mut add = |ns: u64, count: u64| {
-            let value = seconds(ns);
+        for (largest, count) in counts {
+            let value = seconds(*largest);
             if value <= ZERO_S {
                 native.zero += count;
             } else {
                 *native.buckets.entry(index(value)).or_default() += count;
             }
-        };
-        for (lower, width, count) in histogram.buckets().iter() {
-            add(lower + width - 1, count);
-            placed += count;
-        }
-        // Samples beyond our last bucket.
-        let beyond = histogram.recorded().saturating_sub(placed);
-        if beyond > 0 {
-            add(histogram.max().map_or(u64::MAX, |max| max.0), beyond);
         }
         native
     }

@@ -14,7 +14,17 @@ pub(super) use copy::copy;
 pub(super) use parquet::to_parquet;
 pub(super) use push::push_once;
 
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use punctual_serve::Scrape;
+
 use super::Verb;
+
+/// Starts a server of metrics.
+pub(super) fn scrape(address: SocketAddr) -> Result<Scrape> {
+    Ok(Scrape::start(address)?)
+}
 
 /// The verbs of the feature.
 pub(super) const VERBS: &[Verb] = &[serve::VERB, push::VERB];

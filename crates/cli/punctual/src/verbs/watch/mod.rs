@@ -3,6 +3,7 @@
 mod activities;
 mod view;
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use punctual_report::{document, text};
 use punctual_session::{WakeupRequest, WakeupSession};
 
 use self::view::View;
-use super::{Run, Verb, measure, named, watching};
+use super::{Run, Verb, fleet, measure, named, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -51,6 +52,9 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: how long e
     waited for that CPU. Each wait is counted for the last thread that ran during the wait. The \
     groups are those of cgroup version 2, or of the controller cpu of version 1: the hierarchy \
     that has more groups with members.\n\n\
+    With --listen, Prometheus can scrape the counts of all wake-ups since the start, grouped by the \
+    axes of --by: punctual_wakeup_latency_seconds, with classic buckets and as a native histogram. \
+    The counts are at most a second old. Anyone who can reach the address can read them.\n\n\
     With --of, the command watches the kernel's activities of one kind instead of wake-ups, by \
     source and CPU: how often each runs, how long, and how long after its request. irq are \
     handlers of interrupts; their requests are in hardware, so the delay is unknown. softirq \
@@ -96,6 +100,9 @@ struct Watch {
     /// Number of rows at the end, longest waits first
     #[arg(long, value_name = "N", default_value = "40", value_parser = value_parser!(u32).range(1..))]
     rows: u32,
+    /// Serve the counts as metrics for Prometheus at http://ADDR/metrics, such as 127.0.0.1:9760
+    #[arg(long, value_name = "ADDR", conflicts_with = "of")]
+    listen: Option<SocketAddr>,
     /// Print all counts as JSON
     #[arg(long)]
     json: bool,
@@ -177,6 +184,7 @@ impl Run for Watch {
             no_bpf: self.no_bpf,
         };
         let (duration, limit) = (self.duration, self.stalled);
+        let scrape = self.listen.map(fleet::scrape).transpose()?;
         let stop = measure::stop_flag()?;
         let host = Host::live();
         let mut session = WakeupSession::start(&request, &host)?;
@@ -192,8 +200,14 @@ impl Run for Watch {
                 "{why}; wake-ups are counted from trace events instead, which has more overhead"
             ));
         }
+        if let Some(scrape) = &scrape {
+            output::note(&format!("metrics: http://{}/metrics", scrape.address));
+        }
         let view = View::new(self.quiet);
         let (seen, stalled) = observe(&mut session, duration, &stop, limit, |seen| {
+            if let Some(scrape) = &scrape {
+                scrape.publish(seen, &axes);
+            }
             let others = seen.longest.len() + seen.open.len().min(10) + 10;
             view.draw(others, context, |rows| document::wakeups(seen, &axes, rows));
         })?;
