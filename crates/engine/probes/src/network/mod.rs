@@ -1,7 +1,8 @@
-//! `network`: the time until another machine answers a cyclic frame.
+//! `network`: the time until another machine answers a cyclic frame, or a reflector returns it.
 
-mod echo_socket;
 mod frame;
+mod frame_socket;
+mod interface;
 mod replies;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,9 @@ use crate::entry::Probe;
 use crate::monotonic::now;
 use crate::policy::measuring_thread;
 use crate::{Measured, Plan, ProbeEntry, ProbeError, Ready, Resources, WorkerSpec};
-use echo_socket::{EchoSocket, Received};
 use frame::{LEAST_PAYLOAD, MOST_PAYLOAD};
+use frame_socket::{FrameSocket, Received, Target};
+use interface::Interface;
 use worker::{Parts, Seen, Worker};
 
 /// The entry of this probe.
@@ -40,7 +42,12 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
 parameters! {
     TO: Option<String> = Typed::text(
         "to",
-        "Machine to measure: a name or an IP address",
+        "Machine to measure: a name or an IP address. With --interface: Ethernet address of the \
+         frames [default: that of the interface]",
+    );
+    INTERFACE: Option<String> = Typed::text(
+        "interface",
+        "Send Ethernet frames through this interface, to a device that returns them",
     );
     INTERVAL: Nanos = Typed::duration(
         Parameter::INTERVAL,
@@ -60,6 +67,7 @@ const FIRST_REPLY: Nanos = Nanos::from_secs(2);
 #[derive(Debug)]
 struct Network {
     to: Option<String>,
+    interface: Option<String>,
     interval: Nanos,
     payload: usize,
 }
@@ -68,24 +76,45 @@ impl Network {
     fn new(arguments: &Arguments) -> Self {
         Self {
             to: TO.value_in(arguments),
+            interface: INTERFACE.value_in(arguments),
             interval: INTERVAL.value_in(arguments),
             payload: SIZE.value_in(arguments) as usize,
         }
     }
 
-    /// Opens a socket to the machine, and waits for the reply to a first frame.
-    fn open(&self) -> Result<EchoSocket, ProbeError> {
-        let unfit = |text: String| ProbeError::Unfit(text);
-        let to = self
-            .to
-            .as_deref()
-            .ok_or_else(|| unfit("the machine to measure is missing: pass --to HOST".to_owned()))?;
-        let failed = |why: String| unfit(format!("--to {to}: {why}"));
+    /// Returns the destination of the frames, and the option that sets it, for messages.
+    fn target(&self) -> Result<(Target, String), ProbeError> {
+        let unfit = |option: &str, why: String| ProbeError::Unfit(format!("{option}: {why}"));
+        let to = self.to.as_deref().map(|to| (to, format!("--to {to}")));
+        if let Some(name) = &self.interface {
+            let option = format!("--interface {name}");
+            let interface = Interface::named(name).map_err(|why| unfit(&option, why))?;
+            let address = match to {
+                None => interface.address,
+                Some((to, option)) => interface::address(to).ok_or_else(|| {
+                    let why = "it is not an Ethernet address such as 02:00:5e:00:53:01";
+                    unfit(&option, why.to_owned())
+                })?,
+            };
+            return Ok((Target::Segment(interface, address), option));
+        }
+        let Some((to, option)) = to else {
+            return Err(ProbeError::Unfit(
+                "the machine to measure is missing: pass --to HOST, or --interface NAME".to_owned(),
+            ));
+        };
         let address = resolve((to, 0_u16))
-            .map_err(|error| failed(format!("the name does not resolve: {error}")))?
-            .ok_or_else(|| failed("the name has no address".to_owned()))?;
-        let mut socket = EchoSocket::open(address, self.payload, token())
-            .map_err(|error| failed(echo_socket::reason(&error)))?;
+            .map_err(|error| unfit(&option, format!("the name does not resolve: {error}")))?
+            .ok_or_else(|| unfit(&option, "the name has no address".to_owned()))?;
+        Ok((Target::Machine(address), option))
+    }
+
+    /// Opens a socket to the machine, and waits for the reply to a first frame.
+    fn open(&self) -> Result<FrameSocket, ProbeError> {
+        let (target, option) = self.target()?;
+        let failed = |why: String| ProbeError::Unfit(format!("{option}: {why}"));
+        let mut socket = FrameSocket::open(target, self.payload, token())
+            .map_err(|error| failed(frame_socket::reason(&error, target)))?;
         let asked = now();
         socket
             .send(0)
@@ -100,9 +129,18 @@ impl Network {
                 Received::Nothing => {
                     let left = (asked + FIRST_REPLY).saturating_sub(now());
                     if left == Nanos::ZERO {
+                        let reason = match target {
+                            Target::Machine(address) => format!(
+                                "the machine is not there, or a firewall drops ICMP echo (try: \
+                                 ping {})",
+                                address.ip()
+                            ),
+                            Target::Segment(..) => "nothing returns the frames: connect a switch \
+                                                    port in loopback mode, or another reflector"
+                                .to_owned(),
+                        };
                         return Err(failed(format!(
-                            "no reply to the first frame within {FIRST_REPLY}: the machine is not \
-                             there, or a firewall drops ICMP echo (try: ping {to})"
+                            "no reply to the first frame within {FIRST_REPLY}: {reason}"
                         )));
                     }
                     let waited = socket.wait(left);
@@ -192,7 +230,7 @@ fn frames(seen: &Seen) -> Table {
 fn parts(parts: &Parts) -> Table {
     let mut table = Table::new(
         "round_trip_parts",
-        "Parts of the round trip, by the kernel's software time stamps, after the warm-up",
+        "Parts of the round trip, by time stamps, after the warm-up",
         &[
             ("part", "part"),
             ("frames", "frames"),
@@ -203,7 +241,7 @@ fn parts(parts: &Parts) -> Table {
         ],
     );
     let longest = parts.longest;
-    for (name, histogram, in_longest) in [
+    let mut rows = vec![
         (
             "send call to device",
             &parts.send,
@@ -219,7 +257,15 @@ fn parts(parts: &Parts) -> Table {
             &parts.receive,
             longest.map(|all| all.receive),
         ),
-    ] {
+    ];
+    if parts.wire.recorded() > 0 {
+        rows.push((
+            "between the card's time stamps",
+            &parts.wire,
+            longest.and_then(|all| all.wire),
+        ));
+    }
+    for (name, histogram, in_longest) in rows {
         table.push([
             Cell::from(name),
             histogram.recorded().into(),

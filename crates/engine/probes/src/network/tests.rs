@@ -55,8 +55,9 @@ fn loopback_answers_each_frame() {
 fn unprivileged_and_raw_sockets_agree() {
     for to in ["127.0.0.1:0", "[::1]:0"] {
         let to = to.parse().unwrap();
-        let open = |raw| Some((raw, EchoSocket::open_as(to, 64, 7, raw).ok()?));
-        let sockets: Vec<(bool, EchoSocket)> = [false, true].into_iter().filter_map(open).collect();
+        let open = |raw| Some((raw, FrameSocket::echo(to, 64, 7, raw).ok()?));
+        let sockets: Vec<(bool, FrameSocket)> =
+            [false, true].into_iter().filter_map(open).collect();
         if sockets.is_empty() {
             punctual_testing::skip!(Right, "no right to send ICMP echo");
         }
@@ -65,14 +66,16 @@ fn unprivileged_and_raw_sockets_agree() {
                 socket.send(number).unwrap();
                 let answered = loop {
                     match socket.receive() {
-                        Received::Reply { number, stamp } => break (number, stamp.is_some()),
+                        Received::Reply { number, stamps } => {
+                            break (number, stamps.kernel.is_some());
+                        }
                         Received::Failed(error) => panic!("{error}"),
                         Received::Nothing => socket.wait(Nanos::from_secs(5)).unwrap(),
                         Received::Foreign => {}
                     }
                 };
                 assert_eq!(answered, (number, true));
-                assert!(socket.sent_at().is_some(), "raw: {raw}");
+                assert!(socket.sent_at().kernel.is_some(), "raw: {raw}");
             }
         }
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use punctual_model::{Histogram, Nanos, SignedNanos};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
-use super::echo_socket::{EchoSocket, Received};
+use super::frame_socket::{FrameSocket, Received, Stamps};
 use super::replies::Replies;
 use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// The inputs of the thread.
 pub(super) struct Worker {
-    pub(super) socket: EchoSocket,
+    pub(super) socket: FrameSocket,
     pub(super) recorder: Recorder,
     pub(super) interval: Nanos,
     pub(super) duration: Option<Nanos>,
@@ -42,6 +42,8 @@ pub(super) struct Parts {
     pub(super) send: Histogram,
     pub(super) network: Histogram,
     pub(super) receive: Histogram,
+    /// From the card's time stamp of the frame to that of the reply, if the card takes stamps.
+    pub(super) wire: Histogram,
     /// The parts of the longest round trip, if they are known.
     pub(super) longest: Option<Split>,
     longest_took: Nanos,
@@ -53,6 +55,7 @@ pub(super) struct Split {
     pub(super) send: Nanos,
     pub(super) network: Nanos,
     pub(super) receive: Nanos,
+    pub(super) wire: Option<Nanos>,
 }
 
 /// How a period ended.
@@ -125,7 +128,7 @@ impl Worker {
             let received = self.socket.receive();
             let (end, end_real) = (now(), real_time());
             match received {
-                Received::Reply { number: of, stamp } => {
+                Received::Reply { number: of, stamps } => {
                     if !seen.replies.answered(of, number) {
                         continue;
                     }
@@ -133,8 +136,8 @@ impl Worker {
                     self.recorder.sample(start, SignedNanos(took.0 as i64));
                     if is_measured {
                         seen.measured += 1;
-                        let split = (self.socket.sent_at().zip(stamp))
-                            .and_then(|stamps| Split::new(sent_real, stamps, end_real));
+                        let sent = self.socket.sent_at();
+                        let split = Split::new(sent_real, (sent, stamps), end_real);
                         seen.parts.add(took, split);
                     }
                     return Period::Answered;
@@ -165,6 +168,7 @@ impl Seen {
                 send: Histogram::new(),
                 network: Histogram::new(),
                 receive: Histogram::new(),
+                wire: Histogram::new(),
                 longest: None,
                 longest_took: Nanos::ZERO,
             },
@@ -199,17 +203,30 @@ impl Parts {
         for (histogram, part) in parts {
             histogram.record(SignedNanos(part.0 as i64));
         }
+        if let Some(wire) = split.wire {
+            self.wire.record(SignedNanos(wire.0 as i64));
+        }
     }
 }
 
 impl Split {
-    /// Returns `None` if the stamps are not between the times of the thread, because the clock was
-    /// set.
-    fn new(begin: Nanos, (sent, received): (Nanos, Nanos), end: Nanos) -> Option<Self> {
-        (begin <= sent && sent <= received && received <= end).then(|| Self {
-            send: sent - begin,
-            network: received - sent,
-            receive: end - received,
+    /// Returns `None` if the kernel took no stamps, or if they are not between the times of the
+    /// thread, because the clock was set. The clock of the card has another zero, so only the
+    /// difference of its stamps is used, and only if it is shorter than the time between those of the
+    /// kernel.
+    fn new(begin: Nanos, (out, back): (Stamps, Stamps), end: Nanos) -> Option<Self> {
+        let (sent, received) = out.kernel.zip(back.kernel)?;
+        (begin <= sent && sent <= received && received <= end).then(|| {
+            let network = received - sent;
+            let cards = out.card.zip(back.card);
+            let wire = cards.filter(|(sent, received)| sent <= received);
+            Self {
+                send: sent - begin,
+                network,
+                receive: end - received,
+                wire: (wire.map(|(sent, received)| received - sent))
+                    .filter(|wire| *wire <= network),
+            }
         })
     }
 }
@@ -222,10 +239,19 @@ mod unit_tests {
     fn parts_add_up_or_are_unknown() {
         let split = |times: [u64; 4]| {
             let [begin, sent, received, end] = times.map(Nanos);
-            Split::new(begin, (sent, received), end)
+            let stamps = |kernel, card| Stamps {
+                kernel: Some(kernel),
+                card: Some(Nanos(card)),
+            };
+            Split::new(begin, (stamps(sent, 1_000), stamps(received, 1_025)), end)
         };
         let known = split([10, 12, 40, 45]).unwrap();
         assert_eq!(known.send + known.network + known.receive, Nanos(35));
+        assert_eq!(known.wire, Some(Nanos(25)));
+        // The stamps of the card belong to something else.
+        assert_eq!(split([10, 12, 30, 45]).unwrap().wire, None);
+        let none = Stamps::default();
+        assert_eq!(Split::new(Nanos(1), (none, none), Nanos(2)), None);
         for unknown in [[10, 9, 40, 45], [10, 12, 11, 45], [10, 12, 46, 45]] {
             assert_eq!(split(unknown), None);
         }

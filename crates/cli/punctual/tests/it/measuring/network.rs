@@ -6,7 +6,7 @@ use punctual_model::{Cell, Recording};
 
 use crate::common::{Sandbox, text};
 
-/// Runs `measure network --to 127.0.0.1` by a shell script in its own network namespace. Returns
+/// Runs `measure network` by a shell script in its own network namespace. Returns
 /// `None`, with a visible line, if this is not possible.
 fn run_inside(script: &str, options: &str) -> Option<Output> {
     let unshare = |words: &[&str]| {
@@ -27,7 +27,7 @@ fn run_inside(script: &str, options: &str) -> Option<Output> {
         return None;
     }
     let place = Sandbox::new();
-    let run = place.command(&format!("measure network --to 127.0.0.1 {options}"));
+    let run = place.command(&format!("measure network {options}"));
     let variables = run.get_envs();
     let output = unshare(&["sh", "-c", script])
         .arg(run.get_program())
@@ -48,7 +48,7 @@ const GOES_SILENT: &str = r#"
 
 #[test]
 fn unanswered_frames_are_missed_periods() {
-    let options = "-D 3s --interval 5ms --warm-up 100ms -q --json --policy other --max-missed 0 \
+    let options = "--to 127.0.0.1 -D 3s --interval 5ms --warm-up 100ms -q --json --policy other --max-missed 0 \
                    --dma-latency off";
     let Some(output) = run_inside(GOES_SILENT, options) else {
         return;
@@ -73,7 +73,86 @@ fn silent_machine_is_an_error() {
         ("", "--to 127.0.0.1: Network is unreachable"),
         (ignores, "no reply to the first frame within 2.00 s"),
     ] {
-        let Some(output) = run_inside(&format!(r#"{before} "$0" "$@""#), "-D 1s") else {
+        let Some(output) = run_inside(&format!(r#"{before} "$0" "$@""#), "--to 127.0.0.1 -D 1s")
+        else {
+            return;
+        };
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(reason), "{stderr}");
+    }
+}
+
+/// Makes a pair of interfaces. The second one returns all frames.
+const REFLECTS: &str = r#"
+    ip link add near type veth peer name far
+    ip link set near up
+    ip link set far up
+    tc qdisc add dev far clsact &&
+        tc filter add dev far ingress protocol all u32 match u32 0 0 action mirred egress redirect dev far ||
+        exit 77
+    until ip link show near | grep -q 'state UP'; do sleep 0.1; done
+    exec "$0" "$@"
+"#;
+
+#[test]
+fn reflected_ethernet_frames_are_measured() {
+    let run = "-D 500ms --interval 5ms --warm-up 0s -q --json --policy other --dma-latency off";
+    for to in ["", "--to 02:00:5e:00:53:01"] {
+        let options = format!("--interface near {to} {run}");
+        let Some(output) = run_inside(REFLECTS, &options) else {
+            return;
+        };
+        let stderr = text(&output.stderr);
+        if output.status.code() == Some(77) {
+            punctual_testing::skip!(Kernel, "a reflector needs tc(8) and its action mirred");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+        let account = recording.accounting();
+        assert_eq!(account.expected, 100, "{account:?}");
+        assert!(account.recorded > 0, "{account:?}");
+        // The driver of such interfaces takes time stamps.
+        let parts = &recording.tables[1];
+        let recorded = Cell::Count(account.recorded);
+        assert!(parts.rows.iter().all(|row| row[1] == recorded), "{parts:?}");
+    }
+}
+
+#[test]
+fn interfaces_without_reflector_are_errors() {
+    let pair = "ip link add near type veth peer name far; ";
+    let up = "ip link set near up; ip link set far up; sleep 1; ";
+    for (before, options, reason) in [
+        (
+            String::new(),
+            "--interface none",
+            "--interface none: there is no such interface",
+        ),
+        (
+            pair.to_owned(),
+            "--interface near",
+            "--interface near: it is down",
+        ),
+        (
+            format!("{pair}ip link set near up; "),
+            "--interface near",
+            "it has no link",
+        ),
+        (
+            format!("{pair}{up}"),
+            "--interface near",
+            "nothing returns the frames",
+        ),
+        (
+            format!("{pair}{up}"),
+            "--interface near --to host",
+            "--to host: it is not an Ethernet",
+        ),
+    ] {
+        let script = format!(r#"{before} "$0" "$@""#);
+        let Some(output) = run_inside(&script, &format!("{options} -D 1s")) else {
             return;
         };
         let stderr = text(&output.stderr);
