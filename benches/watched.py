@@ -208,8 +208,12 @@ def bpf_time(pid):
     """Returns the run time of the BPF programs of a process, by program ID, in ns."""
     times = {}
     for path in glob.glob(f"/proc/{pid}/fdinfo/*") if pid else []:
-        with open(path) as file:
-            fields = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+        try:
+            with open(path) as file:
+                fields = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+        except FileNotFoundError:
+            # The process has closed the file in the meantime.
+            continue
         if "run_time_ns" in fields:
             times[fields["prog_id"].strip()] = int(fields["run_time_ns"])
     return times
