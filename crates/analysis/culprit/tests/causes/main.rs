@@ -32,3 +32,4 @@ mod taken;
 mod theft;
 mod threads;
 mod throttled;
+mod work;
