@@ -1,6 +1,6 @@
 //! The hardware counters of the slowest piece of work, and of the usual one.
 
-use punctual_model::{Cell, JobCounts, Nanos, Table};
+use punctual_model::{JobCounts, Nanos, Table};
 use punctual_rt::{CounterValues, PerfEvent, ThreadCounters, missing_counters};
 
 /// Number of pieces whose counters are kept for the median.
@@ -217,6 +217,8 @@ impl Pieces {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use punctual_model::Cell;
 
     use super::*;
 

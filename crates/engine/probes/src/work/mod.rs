@@ -29,7 +29,7 @@ use worker::{Counters, Worked, Worker};
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: ProbeRun::WORK,
-    summary: "execution time of a fixed piece of work in a periodic loop",
+    summary: "how long a fixed piece of work takes in each period",
     unit: "ns",
     documentation: include_str!("work.md").trim_ascii_end(),
     privileges: "CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; without it, the policy is \
