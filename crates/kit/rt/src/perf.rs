@@ -62,7 +62,8 @@ const FORMAT_GROUP: u64 = 8;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
 
-/// What a counter counts: all threads of a CPU, or the calling thread in a group of counters.
+/// The threads that a counter covers: all threads of a CPU, or the calling thread in a group of
+/// counters.
 #[derive(Clone, Copy)]
 enum Counted {
     Cpu(u32),

@@ -12,8 +12,7 @@ const COUNTERS: usize = 3;
 /// The values of the counters at one time.
 pub(super) type Values = CounterValues<COUNTERS>;
 
-/// The counted events. Those of the kernel exist on every machine, and let a test run where the
-/// processor has no counters.
+/// The counted events. A test uses events of the kernel, which exist on every machine.
 pub(super) type Events = [PerfEvent; COUNTERS];
 
 /// The counters of the processor.

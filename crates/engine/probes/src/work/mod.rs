@@ -72,7 +72,7 @@ parameters! {
     ).or("256");
     WORK_TIME: Nanos = Typed::duration(
         "work-time",
-        "Execution time for which the work is calibrated before the run",
+        "Execution time of the work, calibrated before the run",
         Nanos::from_micros(1)..=LONGEST,
     ).or("100us");
     ITERATIONS: Option<u64> = Typed::count(

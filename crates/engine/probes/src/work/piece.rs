@@ -1,4 +1,5 @@
-//! The fixed piece of work: a chain of operations, each of which needs the result of the one before.
+//! The fixed piece of work: a chain of operations. Each operation needs the result of the previous
+//! one.
 
 use std::hint::black_box;
 
@@ -20,7 +21,7 @@ pub(super) enum Kind {
     Memory(u64),
 }
 
-/// A node of the memory walk, which has a cache line of its own.
+/// A node of the memory walk, in a separate cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Node {
@@ -30,7 +31,7 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == LINE);
 
-/// The work of one thread, and the intermediate result with which the next piece begins.
+/// The work of one thread, and the result so far. The next piece of work begins with it.
 pub(super) enum Piece {
     Integer(u64),
     Float(f64),
