@@ -1,4 +1,4 @@
-//! The fixed piece of work: a chain of operations. Each operation needs the result of the previous
+//! The fixed piece of work: a chain of iterations. Each iteration needs the result of the previous
 //! one.
 
 use std::hint::black_box;
