@@ -31,6 +31,10 @@ pub(crate) fn own_time(moment: &Moment<'_, '_>) -> Cause {
     let doing = doing(moment, victim.tid);
     let call = matches!(doing, Some(Activity::Syscall(_))) && window.delay != Delay::Timer;
     let own = |activity: Option<_>| Cause::new(Source::OwnWork).with(activity.map(Detail::Doing));
+    // The work makes no system call. Events cannot distinguish slow work from a gap.
+    if window.delay == Delay::Work {
+        return own(Some(Activity::UserSpace));
+    }
     if does_nothing(window.delay) && !victim.slept {
         match window.delay {
             // A page fault from before the step has ended.

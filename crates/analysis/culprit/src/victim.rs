@@ -85,7 +85,7 @@ impl Thread {
     pub(crate) fn from_events(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer | Delay::Call | Delay::Step | Delay::Job => {
+            Delay::Timer | Delay::Call | Delay::Step | Delay::Job | Delay::Work => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
             // The window begins with the victim's `sched_waking` event.

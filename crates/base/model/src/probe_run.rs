@@ -54,6 +54,12 @@ impl ProbeRun {
     /// Probe name for figures that an application measured itself.
     pub const IN_APP: &str = "app";
 
+    /// Probe name for the execution time of a fixed piece of work.
+    pub const WORK: &str = "work";
+
+    /// Name of the parameter for the size of this work.
+    pub const ITERATIONS: &str = "iterations";
+
     /// Name of the parameter that contains the name of the watched application: `motion (pid
     /// 1234)`.
     pub const WATCHED: &str = "watched";
@@ -74,6 +80,24 @@ impl ProbeRun {
             .get(Self::WATCHED)
             .and_then(|value| value.as_str());
         (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
+    }
+
+    /// Returns the name of the measured quantity: `latency` or `execution time`.
+    pub fn quantity(&self) -> &'static str {
+        if self.name == Self::WORK {
+            "execution time"
+        } else {
+            "latency"
+        }
+    }
+
+    /// Returns the name of the measured quantity, with a capital letter for a heading.
+    pub fn quantity_heading(&self) -> &'static str {
+        if self.name == Self::WORK {
+            "Execution time"
+        } else {
+            "Latency"
+        }
     }
 
     /// Returns whether threads of another program were watched.

@@ -91,7 +91,10 @@ pub fn html(recording: &Recording, digest: &Digest) -> Result<String, ReportErro
     if let Some(plot) = drawn(recording, &PlotOptions::default())? {
         let figure = Figure {
             plot,
-            caption: "The measured latencies. Dots mark the maxima.".to_owned(),
+            caption: format!(
+                "Number of samples by {}. Dots mark the maxima.",
+                recording.probe.quantity()
+            ),
         };
         document.push(Section::new(vec![Block::Figure(Box::new(figure))]));
     }
@@ -217,7 +220,8 @@ fn measurement(recording: &Recording) -> Vec<Field> {
     let mut fields = vec![Field::new("run", figures::run_text(recording))];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
     let max = recording.all_latencies().max();
-    fields.extend(max.map(|max| Field::new("largest latency", max.to_string())));
+    let largest = format!("largest {}", recording.probe.quantity());
+    fields.extend(max.map(|max| Field::new(largest, max.to_string())));
     fields.push(Field::new("samples", figures::account_of(recording)));
     fields.push(Field::new("load", figures::loads_text(recording)));
     fields.extend(held_idle_states(recording).map(|text| Field::new("idle states", text)));

@@ -69,6 +69,11 @@ const fn ends(delay: Delay) -> Ends {
             to: ("completed", "the thread returns to its release wait"),
             length: "for the job",
         },
+        Delay::Work => Ends {
+            from: ("begun", "clock read before the work"),
+            to: ("done", "clock read after the work"),
+            length: "for the work",
+        },
     }
 }
 

@@ -425,6 +425,8 @@ impl Trial<'_, '_> {
             given.map(|(name, value)| (name.as_str(), value.as_str())),
         )
         .map_err(|error| TrialError::Parameter(error.to_string()))?;
+        (probe.check_repeatable(&arguments))
+            .map_err(|error| TrialError::Parameter(error.to_string()))?;
         let loads = plan
             .loads
             .iter()

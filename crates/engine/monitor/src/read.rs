@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use jiff::civil::Time;
 use punctual_model::{Arguments, Nanos};
+use punctual_probes::ProbeEntry;
 use punctual_session::{PhaseRequest, can_be_explained};
 use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
@@ -145,7 +146,7 @@ impl Reader<'_> {
         let mut series = SeriesPlan {
             name,
             probe,
-            arguments: self.arguments(span.clone(), probe.parameters, table.get("parameters"))?,
+            arguments: self.arguments(span.clone(), probe, table.get("parameters"))?,
             phases: None,
             duration: None,
             cpus: None,
@@ -258,9 +259,10 @@ impl Reader<'_> {
     fn arguments(
         &self,
         series: Range<usize>,
-        parameters: &'static [punctual_model::Parameter],
+        probe: &'static ProbeEntry,
         value: Option<&Value<'_>>,
     ) -> Result<Arguments, PlanError> {
+        let parameters = probe.parameters;
         let mut given = Vec::new();
         if let Some(value) = value {
             let DeValue::Table(table) = value.get_ref() else {
@@ -294,7 +296,11 @@ impl Reader<'_> {
             .iter()
             .map(|(name, text)| (name.as_str(), text.as_str()));
         let place = value.map_or(series, Spanned::span);
-        Arguments::check(parameters, pairs).map_err(|error| self.error(place, error.to_string()))
+        let arguments = Arguments::check(parameters, pairs)
+            .map_err(|error| self.error(place.clone(), error.to_string()))?;
+        (probe.check_repeatable(&arguments))
+            .map_err(|error| self.error(place, error.to_string()))?;
+        Ok(arguments)
     }
 
     fn times(&self, value: &Value<'_>) -> Result<Vec<Time>, PlanError> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use punctual_model::{
-    ArgumentError, Arguments, Chart, CpuSet, Delay, Nanos, Parameter, Policy, Scheduling, Table,
+    ArgumentError, Arguments, Chart, CpuSet, Delay, Nanos, Parameter, Policy, ProbeRun, Scheduling,
+    Table,
 };
 
 use crate::{
@@ -41,6 +42,21 @@ pub struct ProbeEntry {
     /// probe. Measures and changes nothing yet. The probe must use every resource that it requests
     /// from [`Resources`].
     pub prepare: fn(&Arguments, &Plan, &dyn Resources) -> Result<Ready, ProbeError>,
+}
+
+impl ProbeEntry {
+    /// Checks that several runs with these arguments measure the same thing.
+    ///
+    /// # Errors
+    /// Returns an error if each run would calibrate its own work.
+    pub fn check_repeatable(&self, arguments: &Arguments) -> Result<(), ProbeError> {
+        let name = ProbeRun::ITERATIONS;
+        let has = self.parameters.iter().any(|one| one.name == name);
+        if has && arguments.count(name).is_none() {
+            return Err(ProbeError::Calibrates { probe: self.name });
+        }
+        Ok(())
+    }
 }
 
 /// The settings of a run that all probes share.
@@ -208,6 +224,16 @@ pub enum ProbeError {
         /// The probe.
         probe: &'static str,
     },
+    /// Each of several runs would calibrate its own work.
+    #[error(
+        "the {probe} probe needs the parameter {} in several runs, because each run would \
+         calibrate its own work: `punctual measure {probe}` shows a number",
+        ProbeRun::ITERATIONS
+    )]
+    Calibrates {
+        /// The probe.
+        probe: &'static str,
+    },
     /// The interval is longer than the run.
     #[error(
         "the interval of {interval} is longer than the run of {duration}: nothing would be measured"
@@ -327,6 +353,12 @@ mod tests {
                 },
                 true,
                 "--connect board:0: nothing listens on port 0 (use HOST:PORT)",
+            ),
+            (
+                ProbeError::Calibrates { probe: "work" },
+                true,
+                "the work probe needs the parameter iterations in several runs, because each run \
+                 would calibrate its own work: `punctual measure work` shows a number",
             ),
             (
                 ProbeError::Partner(PartnerError::Status(3)),

@@ -10,7 +10,8 @@
 //!
 //! Invariant of each hot path (between a thread's wake-up and its next wait):
 //! no allocation, no lock, no logging, no floating point, no system call other
-//! than the probe's own wait.
+//! than the probe's own wait. The exception is what a probe measures, such as the
+//! floating-point work of `work`, and the counters that it reads before and after.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -42,6 +43,7 @@ mod timer;
 mod tracer;
 mod usage;
 mod wakeup;
+mod work;
 
 pub use control::{Broke, Control, Entered, Gate, OnBreak, Opening};
 pub use entry::{
@@ -54,7 +56,7 @@ pub use recorder::{
     Event, Recorder, RecorderSlot, SelfCost, WORST_KEPT, WorkerOutcome, WorkerReader,
     WorkerSettings,
 };
-pub use resources::{Resources, Settings, SettingsError};
+pub use resources::{Iterations, Resources, Settings, SettingsError};
 pub use socket::server as echo;
 pub use tracer::{
     HardwareTracer, KernelGap, NoisePlan, NoiseTracer, TracerError, TracerPlan, UserTimer,
@@ -76,6 +78,7 @@ pub const PROBES: &[ProbeEntry] = &[
     migrate::ENTRY,
     deadline::ENTRY,
     irq_load::ENTRY,
+    work::ENTRY,
 ];
 
 /// Returns the probe with this name.

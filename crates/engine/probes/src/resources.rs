@@ -2,9 +2,12 @@
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::{HardwareTracer, NoiseTracer, ProviderError};
+
+/// The calibrated size of a piece of work, once a probe has measured it.
+pub type Iterations = Arc<OnceLock<u64>>;
 
 /// The resources that a run can offer to a probe. The session implements this trait. When the run
 /// has ended, no matter how, the session stops and restores all requested resources. The methods
@@ -30,6 +33,12 @@ pub trait Resources {
     /// [`serve_partner`](crate::serve_partner).
     fn partner(&self) -> Option<&[OsString]> {
         None
+    }
+
+    /// Returns the size of the work that all phases of the run share, so that they do the same work.
+    /// The first phase sets it.
+    fn iterations(&self) -> Iterations {
+        Iterations::default()
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use punctual_model::{CpuSet, Histogram, Nanos, Scheduling};
-use punctual_probes::{Control, Plan, Resources};
+use punctual_probes::{Control, Iterations, Plan, Resources};
 
 use crate::Request;
 use crate::explain::Explainer;
@@ -67,11 +67,14 @@ pub(crate) fn measure(
 
 /// Resources that do not change the machine. A probe that needs changes would make them four times,
 /// so it is not measured.
-struct PartnerOnly<'a>(Option<&'a [OsString]>);
+struct Harmless<'a>(&'a Request);
 
-impl Resources for PartnerOnly<'_> {
+impl Resources for Harmless<'_> {
     fn partner(&self) -> Option<&[OsString]> {
-        self.0
+        self.0.partner.as_deref()
+    }
+    fn iterations(&self) -> Iterations {
+        Iterations::clone(&self.0.iterations)
     }
 }
 
@@ -91,8 +94,7 @@ fn slice_of(
         warm_up: Some(Nanos(slice.0 / 5)),
         may_be_empty: false,
     };
-    let partner = PartnerOnly(request.partner.as_deref());
-    let ready = (request.probe.prepare)(&request.arguments, &plan, &partner).ok()?;
+    let ready = (request.probe.prepare)(&request.arguments, &plan, &Harmless(request)).ok()?;
     let control = Arc::new(Control::new());
     let (recorders, _readers): (Vec<_>, Vec<_>) = ready.open_workers(None, &control).unzip();
     let run = ready.run;

@@ -108,6 +108,10 @@ impl Session {
         recording.suspensions = housekeeping.suspensions.found().to_vec();
         self.explained(recording, housekeeping);
         recording.tables = measured.tables;
+        if let Some(iterations) = self.request.iterations.get() {
+            let name = ProbeRun::ITERATIONS.to_owned();
+            (recording.probe.parameters).insert(name, (*iterations).into());
+        }
         recording.series.dropped = dropped;
         recording.series.rows = housekeeping.take_rows();
         recording.verdict = recording.judge();
@@ -128,6 +132,7 @@ impl Session {
             ));
         }
     }
+
     /// Adds the explanation of outliers, and ends the recorder.
     fn explained(&mut self, recording: &mut Recording, housekeeping: &mut PeriodicTasks) {
         let Some(explainer) = housekeeping.explainer.take() else {

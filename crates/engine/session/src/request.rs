@@ -7,7 +7,7 @@ use punctual_loads::{LoadError, LoadRequest};
 use punctual_model::{
     Arguments, CpuSet, DurationError, GroupFacts, Nanos, Policy, Requirement, Role,
 };
-use punctual_probes::ProbeEntry;
+use punctual_probes::{Iterations, ProbeEntry};
 use punctual_trace::{EventChoice, Level};
 
 use crate::OnOutlier;
@@ -19,6 +19,8 @@ pub struct Request {
     pub probe: &'static ProbeEntry,
     /// Parameters of the probe.
     pub arguments: Arguments,
+    /// Calibrated size of the probe's work, which all phases share.
+    pub iterations: Iterations,
     /// CPUs to measure; `None` for all that this process may use.
     pub cpus: Option<CpuSet>,
     /// Policy of the measuring threads; `None` for fifo if permitted, else other, with a warning.
@@ -209,6 +211,7 @@ impl Request {
         Self {
             probe,
             arguments,
+            iterations: Iterations::default(),
             cpus: None,
             policy: None,
             priority: None,

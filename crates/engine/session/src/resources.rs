@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_host::Host;
-use punctual_probes::{HardwareTracer, NoiseTracer, Resources, Settings};
+use punctual_probes::{HardwareTracer, Iterations, NoiseTracer, Resources, Settings};
 
 use crate::Request;
 use crate::noise::KernelNoise;
@@ -76,6 +76,10 @@ impl Resources for Machine<'_> {
 
     fn partner(&self) -> Option<&[OsString]> {
         self.request.partner.as_deref()
+    }
+
+    fn iterations(&self) -> Iterations {
+        Iterations::clone(&self.request.iterations)
     }
 }
 

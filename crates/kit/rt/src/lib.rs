@@ -31,6 +31,7 @@ mod ipc;
 mod limits;
 mod memory;
 mod packet;
+mod perf;
 mod periodic;
 mod policy;
 mod policy_kind;
@@ -65,6 +66,7 @@ pub use memory::{
     LockMode, LockedBuffer, MemoryLock, keep_heap, lock_process_memory, prefault_stack, share_heap,
 };
 pub use packet::packet_socket;
+pub use perf::{CounterValues, PerfEvent, ThreadCounters, missing_counters, open_cpu_counter};
 pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
     Policy, current_policy, max_permitted_priority, policy_of, priority_range, set_policy,

@@ -147,7 +147,8 @@ fn any_window() -> impl Strategy<Value = Window> {
         Just(Delay::Step),
         Just(Delay::Wakeup),
         Just(Delay::Taken),
-        Just(Delay::Job)
+        Just(Delay::Job),
+        Just(Delay::Work)
     ];
     let events = proptest::collection::vec(any_event(), 0..60);
     let missing = proptest::sample::subsequence(event_names().collect::<Vec<_>>(), 0..6);

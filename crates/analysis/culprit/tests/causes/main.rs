@@ -33,3 +33,4 @@ mod taken;
 mod theft;
 mod threads;
 mod throttled;
+mod work;

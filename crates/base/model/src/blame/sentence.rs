@@ -73,6 +73,7 @@ fn predicate(blame: &Blame) -> String {
     match blame.delay {
         Delay::Step => format!("took {latency}"),
         Delay::Job => format!("took {latency} for a job"),
+        Delay::Work => format!("took {latency} for its work"),
         Delay::Timer | Delay::Call | Delay::Wakeup | Delay::Taken => format!("was {latency} late"),
     }
 }
@@ -81,7 +82,7 @@ fn subject(blame: &Blame) -> String {
     let victim = &blame.victim;
     match blame.delay {
         Delay::Timer => format!("CPU {}", victim.cpu),
-        Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken | Delay::Job => {
+        Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken | Delay::Job | Delay::Work => {
             format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
         }
     }

@@ -44,6 +44,9 @@ pub enum Delay {
     /// From the wake-up that ends a thread's release wait to the start of its next release wait:
     /// one job of an application.
     Job,
+    /// From a thread's reading of the clock before a fixed piece of work in user space to its
+    /// reading after it. This is what the probe of execution times measures.
+    Work,
 }
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.

@@ -73,6 +73,7 @@ impl Recording {
                 .map(|place| self.measured_for(place))
                 .collect(),
             series: Some(&self.series),
+            quantity: Some(self.probe.quantity()),
             missed_unknown: !self.knows(Unknown::Missed),
             alike: self.threads_are_alike(),
             break_value: (self.duration_parameter("break_ns")).map(|limit| (limit, crossed)),

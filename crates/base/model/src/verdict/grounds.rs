@@ -10,6 +10,8 @@ pub(crate) struct Grounds<'a> {
     /// Measuring time of each thread. Empty if unknown.
     pub(crate) measured: Vec<Option<Nanos>>,
     pub(crate) series: Option<&'a Series>,
+    /// Name of the measured quantity; `None` for a latency.
+    pub(crate) quantity: Option<&'static str>,
     /// Whether the number of missed periods is unknown.
     pub(crate) missed_unknown: bool,
     /// Whether all threads measure the same thing.

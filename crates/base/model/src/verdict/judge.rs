@@ -74,7 +74,7 @@ impl Limit {
             return Single::nothing();
         }
         match self.metric {
-            Metric::Max | Metric::Warn => self.judge_max(due),
+            Metric::Max | Metric::Warn => self.judge_max(grounds, due),
             Metric::Percentile(percent) => self.judge_percentile(percent, grounds, place, due),
             Metric::Missed => {
                 let missed = grounds.threads[place].accounting.missed;
@@ -89,7 +89,7 @@ impl Limit {
         }
     }
 
-    fn judge_max(self, due: &Due) -> Single {
+    fn judge_max(self, grounds: &Grounds<'_>, due: &Due) -> Single {
         let Some(Nanos(max)) = due.max() else {
             return Single::nothing();
         };
@@ -101,7 +101,7 @@ impl Limit {
         };
         let single = Single::new(max, held, || {
             if possible {
-                latency_unknown(due)
+                latency_unknown(grounds, due)
             } else {
                 in_one_bucket()
             }
@@ -152,7 +152,7 @@ impl Limit {
             () if !is_long_enough => too_few(due.periods(), share_above, grounds.measured(place)),
             () if grounds.missed_unknown => missed_unknown(),
             () if undecided(due) == 0 => in_one_bucket(),
-            () => latency_unknown(due),
+            () => latency_unknown(grounds, due),
         });
         Single {
             above: Some(above.at_least),
@@ -179,13 +179,14 @@ fn in_one_bucket() -> String {
     "one histogram bucket contains values on both sides of the limit".to_owned()
 }
 
-fn latency_unknown(due: &Due) -> String {
+fn latency_unknown(grounds: &Grounds<'_>, due: &Due) -> String {
     let periods = |count: u64| match count {
         1 => "1 missed period".to_owned(),
         count => format!("{} missed periods", grouped(count)),
     };
+    let quantity = grounds.quantity.unwrap_or("latency");
     let unknown =
-        (due.unknown() > 0).then(|| format!("{} of unknown latency", periods(due.unknown())));
+        (due.unknown() > 0).then(|| format!("{} of unknown {quantity}", periods(due.unknown())));
     let open = due.open_at_least().map(|late| {
         format!(
             "{} without a wake-up at the end of the run, late by at least {late}",

@@ -328,7 +328,8 @@ pub(crate) fn any_blame() -> impl Strategy<Value = Blame> {
         Just(Delay::Step),
         Just(Delay::Wakeup),
         Just(Delay::Taken),
-        Just(Delay::Job)
+        Just(Delay::Job),
+        Just(Delay::Work)
     ];
     let share = (any_cause(), 1u64..1_000_000, 1u32..5)
         .prop_map(|(cause, ns, count)| Share::new(cause, Nanos(ns), count));

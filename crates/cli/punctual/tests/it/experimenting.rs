@@ -311,6 +311,7 @@ fn inconclusive_experiment_is_refused_before_measuring() {
         ("--b true --parameter bogus=1", 2, "bogus"),
         ("--b true --load bogus", 2, "bogus"),
         ("--b true --probe bogus", 2, "bogus"),
+        ("--b true --probe work", 2, "needs the parameter iterations"),
         ("--b true -o report.doc", 2, "unknown file extension"),
         ("show", 1, "no experiment 'last'"),
     ] {

@@ -39,7 +39,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             Column::left("time (UTC)")
         },
         Column::left("where").most(24),
-        Column::right("latency"),
+        Column::right(recording.probe.quantity()),
         Column::left("main cause").cut_to(20),
     ];
     let rows = largest.into_iter().map(|outlier| {

@@ -206,7 +206,8 @@ fn latency(
     }
     let figure = |figure| Block::Figure(Box::new(figure));
     let heading = Section::new(first.into_iter().map(figure).collect());
-    document.push(heading.heading(Medium::Page, "Latency").only(Medium::Page));
+    let heading = heading.heading(Medium::Page, recording.probe.quantity_heading());
+    document.push(heading.only(Medium::Page));
     threads(document, recording);
     document.push(Section::new(due(recording)));
     document.push(Section::new(spread(recording)).only(Medium::Terminal));
@@ -336,7 +337,7 @@ fn top_samples(document: &mut Document, recording: &Recording) {
         Column::left("time").only(Medium::Page),
         Column::right("monotonic").only(Medium::Page),
         Column::left("where").most(NAME),
-        Column::right("latency"),
+        Column::right(recording.probe.quantity()),
     ];
     columns.extend(explained.then(|| Column::left("explanation").fold(Fold::Below)));
     let rows = recording.top_samples.iter().map(|sample| {

@@ -134,10 +134,11 @@ fn page_faults(recording: &Recording) -> Option<String> {
     let faults = page_faults_of(&usage);
     (faults > 0).then(|| {
         format!(
-            "{} in the measuring threads after their warm-up{}: each page fault adds latency \
-             caused by the measurement itself",
+            "{} in the measuring threads after their warm-up{}: each page fault adds {} caused by \
+             the measurement itself",
             counted(faults, "page fault", "page faults"),
             on_threads(recording, |thread| { page_faults_of(&thread.usage) > 0 }),
+            recording.probe.quantity(),
         )
     })
 }

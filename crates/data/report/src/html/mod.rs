@@ -159,15 +159,19 @@ fn together(recordings: &[Recording], plots: &PlotOptions) -> Result<Vec<Block>,
         return Ok(Vec::new());
     }
     let bars = measured.iter().all(|r| r.probe.chart == Chart::Bars);
+    let (what, _) = plot::quantity_of(&measured);
     let first = if bars {
         figure(
             plot::bars(&measured, &high_enough(plots, &measured))?,
-            "Latency of all recordings: bars end at the median, lines at p99; dots mark the maxima.",
+            &format!(
+                "{what} of all recordings: bars end at the median, lines at p99; dots mark the \
+                 maxima."
+            ),
         )
     } else {
         figure(
             plot::latency(&measured, plots)?,
-            "Latency of all recordings, with their threads combined.",
+            &format!("{what} of all recordings, with their threads combined."),
         )
     };
     let percentiles = figure(
@@ -236,11 +240,14 @@ fn figures(recording: &Recording, options: &HtmlOptions) -> Result<Figures, Repo
 }
 
 fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure, ReportError> {
+    let (heading, what) = plot::quantity_of(&[recording]);
     Ok(match kind {
         Kind::Latency => figure(
             plot::latency(&[recording], plots)?,
-            "Number of samples by latency, on a log scale. The curve is on the axis if there are \
-             no samples. Dots mark the maxima.",
+            &format!(
+                "Number of samples by {what}, on a log scale. The curve is on the axis if there \
+                 are no samples. Dots mark the maxima."
+            ),
         ),
         Kind::Matrix => figure(
             plot::matrix(recording, plots)?,
@@ -252,12 +259,14 @@ fn draw(kind: Kind, recording: &Recording, plots: &PlotOptions) -> Result<Figure
         ),
         Kind::Percentiles => figure(
             plot::percentiles(&[recording], plots)?,
-            "Latency by percentile. Each curve ends at the largest percentile that its samples \
-             allow.",
+            &format!(
+                "{heading} by percentile. Each curve ends at the largest percentile that its \
+                 samples allow."
+            ),
         ),
         Kind::Timeline => figure(
             plot::timeline(recording, plots)?,
-            "Latency over time, all threads combined.",
+            &format!("{heading} over time, all threads combined."),
         ),
     })
 }

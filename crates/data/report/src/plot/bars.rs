@@ -7,7 +7,7 @@ use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, counted};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{Canvas, Colour, Shape, Stroke, fit, text_width};
-use super::curves::{LIMIT, badness, headings, limits, recording_name};
+use super::curves::{LIMIT, badness, headings, limits, quantity_of, recording_name};
 use super::frame::{Annotation, BODY, Entry, Frame, inner_height};
 use super::latency::{in_sight, latency_axis, mark_limits};
 use super::{Plot, PlotOptions, Scale};
@@ -47,7 +47,8 @@ struct Group {
 }
 
 pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
-    let headings = headings("Latency", recordings, options);
+    let (heading, what) = quantity_of(recordings);
+    let headings = headings(heading, recordings, options);
     let groups = groups(recordings, options);
     let count = groups.len();
     let least = GROUP.max(BAR * (recordings.len() + 1) as f64);
@@ -71,7 +72,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
     // The axis starts below the shortest bar, because a log axis has no zero.
     let start = Nanos(low.0 - low.0 / 3);
     let x_max = options.x_max.map(|at| unit.scale(at.0 as f64));
-    let x = latency_axis(scale, start, end, unit).ending(x_max);
+    let x = latency_axis(what, scale, start, end, unit).ending(x_max);
     let pitch = room / groups.len().max(1) as f64;
     let (names, size) = names(&groups, recordings.len(), pitch, options);
     let title = match count - groups.len() {

@@ -229,6 +229,20 @@ pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
     list
 }
 
+/// Returns the name of the measured quantity, for a heading and for an axis. Recordings of different
+/// quantities have only a time in common.
+pub(crate) fn quantity_of(recordings: &[&Recording]) -> (&'static str, &'static str) {
+    let mut probes = recordings.iter().map(|recording| &recording.probe);
+    let first = probes.next();
+    match first {
+        Some(first) if probes.all(|probe| probe.quantity() == first.quantity()) => {
+            (first.quantity_heading(), first.quantity())
+        }
+        None => ("Latency", "latency"),
+        Some(_) => ("Time", "time"),
+    }
+}
+
 /// Returns the heading and the line below it. Empty parts are left out.
 pub(super) fn headings(
     what: &str,

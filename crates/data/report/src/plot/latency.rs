@@ -5,7 +5,7 @@ use punctual_model::{Histogram, MAX_TRACKABLE_NS, Nanos, Recording, counted};
 use super::axis::{Axis, Unit};
 use super::bins::Bins;
 use super::canvas::{Point, Shape};
-use super::curves::{Curves, LIMIT, headings, limits};
+use super::curves::{Curves, LIMIT, headings, limits, quantity_of};
 use super::frame::{Frame, inner_height};
 use super::legend::legend;
 use super::{Plot, PlotOptions, Scale};
@@ -36,8 +36,9 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         _ if curves.list.len() > 12 => Bins::linear(max, 250, row),
         _ => Bins::linear(max, 600, row),
     };
-    let x =
-        latency_axis(scale, min, end, unit).ending(options.x_max.map(|at| unit.scale(at.0 as f64)));
+    let (heading, what) = quantity_of(recordings);
+    let x = latency_axis(what, scale, min, end, unit)
+        .ending(options.x_max.map(|at| unit.scale(at.0 as f64)));
     let counts: Vec<Vec<u64>> = curves
         .list
         .iter()
@@ -45,7 +46,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .collect();
     let most = counts.iter().flatten().max().copied().unwrap_or(0);
     let y = Axis::counts(most as f64, samples_title(&bins, unit));
-    let headings = headings("Latency", recordings, options);
+    let headings = headings(heading, recordings, options);
     let legend = legend(&curves, inner_height(&headings, options), options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     for (curve, counts) in curves.list.iter().zip(&counts) {
@@ -162,16 +163,17 @@ fn chosen_scale(all: &Histogram, asked: Scale) -> Scale {
     }
 }
 
-/// Returns the latency axis. A scale that is not linear is named in the title.
-pub(super) fn latency_axis(scale: Scale, min: Nanos, max: Nanos, unit: Unit) -> Axis {
+/// Returns the axis of the samples, which are called `what`. A scale that is not linear is named in
+/// the title.
+pub(super) fn latency_axis(what: &str, scale: Scale, min: Nanos, max: Nanos, unit: Unit) -> Axis {
     let of = |ns: Nanos| unit.scale(ns.0 as f64);
     match scale {
         Scale::Log => {
             // A log axis has no zero, so values below 1 ns are drawn at its end.
             let (low, high) = (of(min.max(Nanos(1))), of(max.max(Nanos(1))));
-            Axis::log(low, high, format!("latency [{}], log scale", unit.name))
+            Axis::log(low, high, format!("{what} [{}], log scale", unit.name))
         }
-        _ => Axis::linear(of(max), format!("latency [{}]", unit.name)),
+        _ => Axis::linear(of(max), format!("{what} [{}]", unit.name)),
     }
 }
 

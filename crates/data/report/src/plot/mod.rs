@@ -34,6 +34,7 @@ mod timeline;
 mod topology;
 
 pub(crate) use certificate::{Ink, TextRow, Texts, draw as certificate};
+pub(crate) use curves::quantity_of;
 pub use kind::Kind;
 pub use longterm::{Cells, LongTerm, cells, heatmap, surface, trend};
 pub use strip::strip;

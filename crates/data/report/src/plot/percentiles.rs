@@ -4,7 +4,7 @@ use punctual_model::{Histogram, Nanos, Recording};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{Point, Shape};
-use super::curves::{Curves, LIMIT, headings, limits};
+use super::curves::{Curves, LIMIT, headings, limits, quantity_of};
 use super::frame::{Frame, inner_height};
 use super::latency::latency_axis;
 use super::legend::legend;
@@ -31,7 +31,7 @@ pub(super) fn draw(recordings: &[&Recording], options: &PlotOptions) -> Plot {
         .max()
         .unwrap_or(0);
     let x = Axis::nines(nines(1, most.max(10)), "percentile".to_owned());
-    let y = latency_axis(scale, min, end, unit);
+    let y = latency_axis(quantity_of(recordings).1, scale, min, end, unit);
     let headings = headings("Percentiles", recordings, options);
     let legend = legend(&curves, inner_height(&headings, options), options);
     let mut frame = Frame::new(headings, x, y, &legend, options);

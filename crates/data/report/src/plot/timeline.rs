@@ -4,7 +4,7 @@ use punctual_model::{Histogram, Nanos, Recording};
 
 use super::axis::{Axis, Unit};
 use super::canvas::{Colour, Point, Shape, Stroke};
-use super::curves::{LIMIT, headings, limits};
+use super::curves::{LIMIT, headings, limits, quantity_of};
 use super::frame::{Annotation, Entry, Frame, triangle};
 use super::latency::{in_sight, latency_axis};
 use super::percentiles::mark_limits;
@@ -72,9 +72,10 @@ pub(super) fn draw(recording: &Recording, options: &PlotOptions) -> Plot {
         time.scale(span.0 as f64),
         format!("time since the start [{}]", time.name),
     );
-    let y = latency_axis(scale, min, top, unit);
+    let (heading, what) = quantity_of(&[recording]);
+    let y = latency_axis(what, scale, min, top, unit);
     let legend = legend(recording, &steps, &largest);
-    let headings = headings("Latency over time", &[recording], options);
+    let headings = headings(&format!("{heading} over time"), &[recording], options);
     let mut frame = Frame::new(headings, x, y, &legend, options);
     bands(&mut frame, &steps, time, unit);
     frame.grid_lines();

@@ -119,6 +119,11 @@ fn an_error_has_line_and_column() {
         ),
         (series, "1:1", "is never due"),
         (
+            "[[series]]\nname = \"a\"\nprobe = \"work\"\n",
+            "1:1",
+            "needs the parameter iterations",
+        ),
+        (
             &format!("{series}at = [\"25:10\"]\n"),
             "4:7",
             "'25:10' is not a time of day",

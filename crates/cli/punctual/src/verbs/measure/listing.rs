@@ -81,6 +81,9 @@ fn spanned(delay: Delay) -> String {
         Delay::Step => {
             "from the thread's clock reading before the operation to its clock reading after it"
         }
+        Delay::Work => {
+            "from the thread's clock reading before the work to its clock reading after it"
+        }
         Delay::Wakeup | Delay::Taken | Delay::Job => {
             "from the time at which the thread became runnable to the time at which it ran"
         }

@@ -3,6 +3,7 @@
 mod limits;
 mod network;
 mod stops;
+mod work;
 
 use std::fs;
 use std::process::Command;

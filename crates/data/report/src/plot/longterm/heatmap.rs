@@ -27,7 +27,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let (scale, unit, max) = (of.scale(options), of.unit(), of.max());
     let limit = of.limit(scale);
     let top = limit.unwrap_or_default().max(max);
-    let y = latency_axis(scale, of.min(), top, unit);
+    let y = latency_axis("latency", scale, of.min(), top, unit);
     let starts = starts(of);
     let (first, _) = of.span();
     let end = starts.last().map_or(60.0, |(_, end)| *end);

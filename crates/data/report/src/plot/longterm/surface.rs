@@ -69,7 +69,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let (width, height) = (f64::from(options.width), f64::from(options.height));
     let limit = of.limit(scale);
     let top = limit.unwrap_or_default().max(max);
-    let mut x = latency_axis(scale, of.min(), top, unit);
+    let mut x = latency_axis("latency", scale, of.min(), top, unit);
     let shift = (width * DEEP.0, height * DEEP.1);
     (x.from, x.to) = (58.0, width - shift.0 - 92.0);
     let most = ((x.to - x.from) / BIN).max(20.0) as usize;
