@@ -305,6 +305,8 @@ fn body(tasks: Vec<Task>, additions: Option<Additions<'_>>) -> JsonThreads<'_, T
 
 #[cfg(test)]
 mod tests {
+    use punctual_model::{Cell, Table};
+
     use super::*;
     use crate::getopt;
 
@@ -366,5 +368,27 @@ mod tests {
             "Parent pid: 6662\n Task 0 (prio 3) (pid 6664):\n   Max: 67 us\n   Min: 28 us\n   \
              Tot: 249 us\n   Avg: 49 us\n\n"
         );
+    }
+
+    #[test]
+    fn violations_and_unjudged_rounds_fail() {
+        let with = |violations: u64, not_judged: u64| {
+            let columns = [
+                ("judged", ""),
+                ("not_judged", ""),
+                ("violations", ""),
+                ("longest_ns", ""),
+                ("total_ns", ""),
+            ];
+            let mut table = Table::new("rounds", "", &columns);
+            let counts = [50, not_judged, violations, 0, 0];
+            table.push(counts.map(Cell::Count));
+            let mut recording = punctual_model::testing::recording(1, 0);
+            recording.tables = vec![table];
+            super::violations(&recording)
+        };
+        assert_eq!(with(0, 0), 0);
+        assert_eq!(with(2, 0), 2);
+        assert_eq!(with(0, 1), 1);
     }
 }

@@ -329,6 +329,12 @@ impl Host {
         maps.is_ok_and(|maps| maps.lines().any(is_name))
     }
 
+    /// Returns a path to the program file of a process, also if the file was deleted or is in another
+    /// mount namespace.
+    pub fn program_file(&self, pid: u32) -> PathBuf {
+        self.root.join(&format!("/proc/{pid}/exe"))
+    }
+
     /// Returns whether the program of a process was built by Go.
     pub fn is_built_by_go(&self, pid: u32) -> bool {
         program::is_built_by_go(&self.root, pid)

@@ -262,6 +262,11 @@ impl FrameSocket {
                     number = Some(error.ee_data);
                 }
             }
+            // Packet sockets do not number the stamps. One of an older frame is before the send call,
+            // so it is not used.
+            let last = self.sent.wrapping_sub(1);
+            let is_ethernet = matches!(self.form.kind, Kind::Ethernet { .. });
+            let number = number.or(is_ethernet.then_some(last));
             self.stamped = number.zip(stamps.kernel).or(self.stamped);
             self.stamped_by_card = number.zip(stamps.card).or(self.stamped_by_card);
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 
 use punctual_host::Host;
 use punctual_model::{Nanos, RuntimeStop};
@@ -93,8 +92,7 @@ impl GoStops {
             Some(stops) => stops,
             none => none.insert(RuntimeStops::load().map_err(|error| error.to_string())?),
         };
-        let file = PathBuf::from(format!("/proc/{process}/exe"));
-        let watched = stops.watch(number, &file, places);
+        let watched = stops.watch(number, &self.host.program_file(process), places);
         watched.map_err(|error| error.to_string())?;
         self.watched.insert(process);
         Ok(())

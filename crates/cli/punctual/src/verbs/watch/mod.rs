@@ -100,8 +100,8 @@ struct Watch {
     /// Number of rows at the end, longest waits first
     #[arg(long, value_name = "N", default_value = "40", value_parser = value_parser!(u32).range(1..))]
     rows: u32,
-    /// Serve the counts as metrics for Prometheus at http://ADDR/metrics, such as 127.0.0.1:9760
-    #[arg(long, value_name = "ADDR", conflicts_with = "of")]
+    /// Serve the counts as metrics for Prometheus at http://ADDRESS/metrics, such as 127.0.0.1:9760
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "of")]
     listen: Option<SocketAddr>,
     /// Print all counts as JSON
     #[arg(long)]
