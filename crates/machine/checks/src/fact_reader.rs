@@ -2,6 +2,7 @@
 
 mod booted;
 mod by_cpu;
+mod by_pattern;
 
 pub(crate) use booted::Obeyed;
 
@@ -10,7 +11,7 @@ use std::str::FromStr;
 
 use punctual_model::{
     CpuInterference, CpuSet, Fact, FactSet, HostFacts, Nanos, Reading, Setting, TaskFact, marked,
-    path_matches, setting, unmask,
+    setting, unmask,
 };
 
 use crate::Role;
@@ -216,40 +217,6 @@ impl<'a> FactReader<'a> {
                 self.could_not(&fact.source, why);
                 Err(Missing::unknown(format!("{}: {why}", fact.source)))
             }
-        }
-    }
-
-    /// Returns the files of a pattern, or the reason why there are none. Does not record them as
-    /// evidence: the check itself records the relevant ones with [`saw`](Self::saw).
-    pub(crate) fn files(&self, pattern: &str) -> Result<Vec<(&'a str, &'a str)>, Missing> {
-        let start = pattern.find(['*', '#']).unwrap_or(pattern.len());
-        let prefix = &pattern[..start];
-        let mut found = Vec::new();
-        let mut refused = None;
-        for (file, reading) in self.facts.files.range(prefix.to_owned()..) {
-            if !file.starts_with(prefix) {
-                break;
-            }
-            if file == pattern || !path_matches(pattern, file) {
-                continue;
-            }
-            match reading {
-                Reading::Text(text) => found.push((file.as_str(), text.as_str())),
-                Reading::Unreadable(why) => refused = Some(format!("{file}: {why}")),
-                Reading::Absent => {}
-            }
-        }
-        match (found.is_empty(), refused) {
-            (false, _) => Ok(found),
-            (true, Some(why)) => {
-                self.could_not(pattern, &why);
-                Err(Missing::Unknown(why))
-            }
-            // If nothing matched, the reason is in the entry for the pattern itself.
-            (true, None) => Err(match self.text(pattern) {
-                Ok(_) => Missing::unknown(format!("{pattern} is not a file")),
-                Err(missing) => missing,
-            }),
         }
     }
 

@@ -54,8 +54,8 @@ pub struct Check {
     /// Expected state, in words.
     pub expected: &'static str,
     /// Files that the check reads in addition to those of its setting: paths, with `#` for a number
-    /// and `*` for any name, or `ethtool -c *` for a query to the kernel. This list does not
-    /// include facts that every recording has, the kernel's options and the tasks.
+    /// and `*` for any name, or a command such as `ethtool -c *` for a query to the kernel. This
+    /// list does not include facts that every recording has, the kernel's options and the tasks.
     pub reads: &'static [&'static str],
     /// Judges the facts.
     pub(crate) judge: fn(&FactReader) -> Judged,

@@ -1,7 +1,6 @@
 //! Captures the state of a machine as a set of readings, for an audit on this or another machine.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use jiff::Timestamp;
 use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, name_matches};
@@ -9,7 +8,7 @@ use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, 
 use crate::cgroup::group_in;
 use crate::facts::{self, NotAConfig};
 use crate::root::Root;
-use crate::{Coalescing, Host, Unread, latency_holders};
+use crate::{Host, Unread, cards, latency_holders};
 
 /// Device with the current limit on the exit latency of idle states, which is a 32-bit number
 /// rather than text (`kernel/power/qos.c`).
@@ -18,19 +17,12 @@ const DMA_LATENCY: &str = latency_holders::DEVICE;
 /// Maximum number of processes and threads to store. `pid_max` allows up to 4 million.
 const TASKS_LIMIT: usize = 65_536;
 
-/// Pattern that stands not for a file but for a command with the same output: the interrupt
-/// coalescing of received packets, queried from the kernel.
-const COALESCING: &str = "ethtool -c *";
 /// Pattern that stands not for a file but for a command with the same output: the processes that
 /// have [`DMA_LATENCY`] open.
 const HOLDERS: &str = "fuser /dev/cpu_dma_latency";
 /// File of which only the per-CPU lines are stored. Its other lines count the interrupts of the
 /// whole machine and are left out.
 const STAT: &str = "/proc/stat";
-/// Folder of the network interfaces. Virtual interfaces, such as the loopback, have no `device`.
-const CARDS: &str = "/sys/class/net";
-/// `ENODEV` from errno(3).
-const NO_DEVICE: i32 = 19;
 
 /// Source of the list of processes, as it is named in facts.
 const TASKS: &str = "/proc/PID/{stat,status}";
@@ -49,9 +41,10 @@ impl Host {
     /// and `{cgroup:cpu}` stand for the control group of this process. `{cgroups}` and
     /// `{cgroups:cpu}` stand for that group and all groups above it. In this case, the text has one
     /// line per group, which contains the group's name and the file's text. The innermost group
-    /// comes first. Two patterns are not files: `ethtool -c *` stands for the answer of each
-    /// network card (see [`Coalescing`]), and `fuser /dev/cpu_dma_latency` for the processes that
-    /// have that device open, if the device limits anything.
+    /// comes first. Three patterns are not files: `ethtool -c *` and `ethtool --show-eee *` stand
+    /// for the answer of each network card (see [`Coalescing`](crate::Coalescing) and
+    /// [`Eee`](crate::Eee)), and `fuser /dev/cpu_dma_latency` for the processes that have that
+    /// device open, if the device limits anything.
     pub fn capture(&self, patterns: &[&str]) -> FactSet {
         let mut files = BTreeMap::new();
         // On a large machine, reading the processes is half of the work and mostly waits for the
@@ -90,8 +83,7 @@ impl Host {
 /// Reads each file that matches a pattern. If no file matches, stores the pattern itself with the
 /// reason.
 fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading>) {
-    if pattern == COALESCING {
-        read_coalescing(root, files);
+    if cards::read(root, pattern, files) {
         return;
     }
     if pattern == HOLDERS {
@@ -144,46 +136,6 @@ fn read_pattern(root: &Root, pattern: &str, files: &mut BTreeMap<String, Reading
     if files.len() == before {
         let why = refused.unwrap_or(Unread::NotThere);
         files.insert(pattern.to_owned(), reading(Err(why.into())));
-    }
-}
-
-/// Reads the interrupt coalescing of each network card. The coalescing is *absent* for a card whose
-/// driver does not support the query.
-fn read_coalescing(root: &Root, files: &mut BTreeMap<String, Reading>) {
-    let put = |why: Reading| (COALESCING.to_owned(), why);
-    if !root.is_live() {
-        let why = "not stored in a file: only the kernel of the running machine can be queried";
-        files.extend([put(Reading::Unreadable(why.to_owned()))]);
-        return;
-    }
-    let names = match root.names(CARDS) {
-        Ok(names) => names,
-        Err(reason) => {
-            files.extend([put(reading(Err(reason.into())))]);
-            return;
-        }
-    };
-    let device = |name: &&String| {
-        root.path()
-            .join(format!("sys/class/net/{name}/device"))
-            .exists()
-    };
-    let cards: Vec<&String> = names.iter().filter(device).collect();
-    if cards.is_empty() {
-        files.extend([put(Reading::Absent)]);
-    }
-    for card in cards {
-        let reading = match Coalescing::read(card) {
-            // The card answered, but without any parameters for received packets.
-            Ok(found) if found == Coalescing::default() => Reading::Absent,
-            Ok(found) => Reading::Text(found.to_string()),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Reading::Absent,
-            Err(error) if error.raw_os_error() == Some(NO_DEVICE) => Reading::Unreadable(
-                "the network card is not in the network namespace of this process".to_owned(),
-            ),
-            Err(error) => Reading::Unreadable(error.to_string()),
-        };
-        files.insert(COALESCING.replace('*', card), reading);
     }
 }
 
@@ -355,28 +307,6 @@ mod tests {
         .map(|(file, reading)| (file.to_owned(), reading))
         .into();
         assert_eq!(facts.files, expected);
-    }
-
-    #[test]
-    fn cards_of_a_tree_are_not_asked() {
-        let (_folder, host) = host(&[("sys/class/net/lo/device/uevent", b"")]);
-        let facts = host.capture(&["ethtool -c *"]);
-        let reading = &facts.files["ethtool -c *"];
-        assert!(
-            matches!(reading, Reading::Unreadable(why) if why.contains("of the running machine"))
-        );
-    }
-
-    #[test]
-    fn local_cards_answer_or_give_reason() {
-        let facts = Host::live().capture(&["ethtool -c *"]);
-        assert!(!facts.files.is_empty());
-        for (name, reading) in facts.files {
-            assert!(name.starts_with("ethtool -c "), "{name}");
-            if let Reading::Text(text) = reading {
-                assert!(text.parse::<Coalescing>().is_ok(), "{name}: {text}");
-            }
-        }
     }
 
     #[test]

@@ -6,47 +6,52 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
-use crate::netlink::{Attributes, Netlink, append_attribute, put_nest, text};
+use crate::ethtool::{self, Parameter, Width};
 
-/// Name of the generic netlink family.
-pub const ETHTOOL: &str = "ethtool";
 /// `ETHTOOL_MSG_COALESCE_GET`.
 const GET: u8 = 19;
-/// `ETHTOOL_A_COALESCE_HEADER`: identifies the device.
-const HEADER: u16 = 1;
-/// `ETHTOOL_A_HEADER_DEV_NAME`.
-const DEVICE: u16 = 2;
-/// Longer than the name of any device (`IFNAMSIZ`).
-const NAME: usize = 16;
 
-/// Type of a parameter in a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Width {
-    /// One byte, 0 or 1.
-    Switch,
-    /// Four bytes.
-    Number,
-}
-
-/// Parameters for received packets, with their names in ethtool(8) (`ETHTOOL_A_COALESCE_…` in
+/// The parameters of both directions (`ETHTOOL_A_COALESCE_…` in
 /// `include/uapi/linux/ethtool_netlink.h`).
-const PARAMETERS: [(&str, u16, Width); 3] = [
+const PARAMETERS: [Parameter; 6] = [
     ("adaptive-rx", 11, Width::Switch),
     ("rx-usecs", 2, Width::Number),
     ("rx-frames", 3, Width::Number),
+    ("adaptive-tx", 12, Width::Switch),
+    ("tx-usecs", 6, Width::Number),
+    ("tx-frames", 7, Width::Number),
 ];
 
-/// Interrupt coalescing of received packets. A parameter that the driver does not report is `None`.
-///
-/// Displayed as, for example, `adaptive-rx off, rx-usecs 3, rx-frames 32`.
+/// The direction of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The card receives them.
+    Receive,
+    /// The card sends them.
+    Transmit,
+}
+
+/// Delays of the interrupts of one direction. A parameter that the driver does not report is
+/// `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Coalescing {
+pub struct Delays {
     /// Whether the driver adapts the parameters to the traffic.
     pub adaptive: Option<bool>,
     /// Longest delay from a packet to its interrupt, in microseconds.
     pub micros: Option<u32>,
-    /// Number of received packets that end the delay early.
+    /// Number of packets that end the delay early.
     pub frames: Option<u32>,
+}
+
+/// Interrupt coalescing of a card.
+///
+/// Displayed as, for example, `adaptive-rx off, rx-usecs 3, rx-frames 32, tx-usecs 50`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coalescing {
+    /// Interrupts for received packets.
+    pub receive: Delays,
+    /// Interrupts after packets were sent.
+    pub transmit: Delays,
 }
 
 impl Coalescing {
@@ -56,9 +61,7 @@ impl Coalescing {
     /// Returns the kernel's error: `Unsupported` if the driver has no coalescing, `ENODEV` if this
     /// network namespace has no such device.
     pub fn read(device: &str) -> io::Result<Self> {
-        let link = Netlink::open(ETHTOOL)?;
-        let answer = link.ask(GET, &header(device)?)?;
-        Ok(Self::parse(&answer))
+        Ok(Self::parse(&ethtool::ask(device, GET)?))
     }
 
     /// Returns the attributes that name `device` and set the parameters that are not `None`.
@@ -66,71 +69,66 @@ impl Coalescing {
     /// # Errors
     /// Returns an error if the name is not valid for a device.
     pub fn request(&self, device: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = header(device)?;
-        for ((_, number, width), value) in PARAMETERS.into_iter().zip(self.values()) {
-            match (value, width) {
-                (Some(value), Width::Switch) => {
-                    append_attribute(&mut bytes, number, &[u8::from(value != 0)])
-                }
-                (Some(value), Width::Number) => {
-                    append_attribute(&mut bytes, number, &value.to_ne_bytes())
-                }
-                (None, _) => {}
-            }
+        ethtool::request(device, PARAMETERS, self.values())
+    }
+
+    /// Returns a coalescing with parameters of one direction only.
+    pub fn only(direction: Direction, delays: Delays) -> Self {
+        let none = Self::default();
+        match direction {
+            Direction::Receive => Self {
+                receive: delays,
+                ..none
+            },
+            Direction::Transmit => Self {
+                transmit: delays,
+                ..none
+            },
         }
-        Ok(bytes)
+    }
+
+    /// Returns the parameters of one direction.
+    pub fn of(&self, direction: Direction) -> Delays {
+        match direction {
+            Direction::Receive => self.receive,
+            Direction::Transmit => self.transmit,
+        }
     }
 
     /// Returns the values in the order of [`PARAMETERS`].
-    fn values(&self) -> [Option<u32>; 3] {
-        [self.adaptive.map(u32::from), self.micros, self.frames]
+    fn values(&self) -> [Option<u128>; 6] {
+        let of = |delays: Delays| {
+            [
+                delays.adaptive.map(u128::from),
+                delays.micros.map(u128::from),
+                delays.frames.map(u128::from),
+            ]
+        };
+        let ([a, b, c], [d, e, f]) = (of(self.receive), of(self.transmit));
+        [a, b, c, d, e, f]
     }
 
-    fn of_values([adaptive, micros, frames]: [Option<u32>; 3]) -> Self {
-        Self {
+    fn of_values([a, b, c, d, e, f]: [Option<u128>; 6]) -> Self {
+        let number = |value: Option<u128>| value.and_then(|value| u32::try_from(value).ok());
+        let delays = |adaptive: Option<u128>, micros, frames| Delays {
             adaptive: adaptive.map(|on| on != 0),
-            micros,
-            frames,
+            micros: number(micros),
+            frames: number(frames),
+        };
+        Self {
+            receive: delays(a, b, c),
+            transmit: delays(d, e, f),
         }
     }
 
     fn parse(answer: &[u8]) -> Self {
-        let value = |(_, wanted, width): (&str, u16, Width)| {
-            let (_, bytes) = Attributes(answer).find(|(number, _)| *number == wanted)?;
-            match width {
-                Width::Switch => bytes.first().map(|byte| u32::from(*byte)),
-                Width::Number => Some(u32::from_ne_bytes(bytes.try_into().ok()?)),
-            }
-        };
-        Self::of_values(PARAMETERS.map(value))
+        Self::of_values(ethtool::parameters_in(answer, PARAMETERS))
     }
-}
-
-/// Returns the attribute that names the device.
-fn header(device: &str) -> io::Result<Vec<u8>> {
-    if device.is_empty() || device.len() >= NAME || device.contains('\0') {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut name = Vec::new();
-    append_attribute(&mut name, DEVICE, &text(device));
-    let mut bytes = Vec::new();
-    put_nest(&mut bytes, HEADER, &name);
-    Ok(bytes)
 }
 
 impl fmt::Display for Coalescing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut before = "";
-        for ((name, _, width), value) in PARAMETERS.into_iter().zip(self.values()) {
-            match (value, width) {
-                (None, _) => continue,
-                (Some(value), Width::Number) => write!(f, "{before}{name} {value}")?,
-                (Some(0), Width::Switch) => write!(f, "{before}{name} off")?,
-                (Some(_), Width::Switch) => write!(f, "{before}{name} on")?,
-            }
-            before = ", ";
-        }
-        Ok(())
+        ethtool::show(f, PARAMETERS, self.values())
     }
 }
 
@@ -143,23 +141,9 @@ impl FromStr for Coalescing {
     type Err = CoalescingError;
 
     fn from_str(words: &str) -> Result<Self, CoalescingError> {
+        let values = ethtool::parse(words, PARAMETERS);
         let wrong = || CoalescingError(words.chars().take(80).collect());
-        let mut values = [None; 3];
-        for part in words.split(", ") {
-            let (name, value) = part.split_once(' ').ok_or_else(wrong)?;
-            let at = PARAMETERS.iter().position(|(known, ..)| *known == name);
-            let at = at.ok_or_else(wrong)?;
-            let value = match (PARAMETERS[at].2, value) {
-                (Width::Switch, "off") => 0,
-                (Width::Switch, "on") => 1,
-                (Width::Number, number) => number.parse().map_err(|_| wrong())?,
-                (Width::Switch, _) => return Err(wrong()),
-            };
-            if values[at].replace(value).is_some() {
-                return Err(wrong());
-            }
-        }
-        Ok(Self::of_values(values))
+        values.map(Self::of_values).ok_or_else(wrong)
     }
 }
 
@@ -170,20 +154,32 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_an_answer() {
-        let all = Coalescing {
+        let receive = Delays {
             adaptive: Some(true),
             micros: Some(3),
             frames: None,
         };
+        let transmit = Delays {
+            adaptive: Some(false),
+            micros: None,
+            frames: Some(64),
+        };
+        let all = Coalescing { receive, transmit };
         let request = all.request("eth0").unwrap();
         assert_eq!(Coalescing::parse(&request), all);
-        // The device's name is first, in a nested attribute.
-        let (number, nest) = Attributes(&request).next().unwrap();
-        assert_eq!(number, HEADER);
-        assert_eq!(Attributes(nest).next(), Some((DEVICE, &b"eth0\0"[..])));
-        for name in ["", "a\0b", "sixteen-letters-"] {
-            assert!(all.request(name).is_err(), "{name}");
+        assert_eq!(
+            all.to_string(),
+            "adaptive-rx on, rx-usecs 3, adaptive-tx off, tx-frames 64"
+        );
+        for (direction, delays) in [
+            (Direction::Receive, receive),
+            (Direction::Transmit, transmit),
+        ] {
+            assert_eq!(all.of(direction), delays);
+            assert_eq!(Coalescing::only(direction, delays).of(direction), delays);
         }
+        let only = Coalescing::only(Direction::Transmit, transmit);
+        assert_eq!(only.to_string(), "adaptive-tx off, tx-frames 64");
     }
 
     #[test]
@@ -205,7 +201,7 @@ mod tests {
             "rx-usecs",
             "rx-usecs -1",
             "adaptive-rx 1",
-            "tx-usecs 1",
+            "tx-usecs-irq 1",
             "rx-usecs 1, rx-usecs 1",
         ] {
             assert!(text.parse::<Coalescing>().is_err(), "{text}");
@@ -214,8 +210,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn its_text_is_read_back(adaptive: Option<bool>, micros: Option<u32>, frames in 0_u32..) {
-            let coalescing = Coalescing { adaptive, micros, frames: Some(frames) };
+        fn its_text_is_read_back(
+            adaptive: Option<bool>,
+            micros: Option<u32>,
+            frames in 0_u32..,
+            sent: Option<u32>,
+        ) {
+            let receive = Delays { adaptive, micros, frames: Some(frames) };
+            let transmit = Delays { adaptive: None, micros: sent, frames: sent };
+            let coalescing = Coalescing { receive, transmit };
             prop_assert_eq!(coalescing.to_string().parse(), Ok(coalescing));
         }
 

@@ -16,11 +16,14 @@
 
 mod capacity;
 mod capture;
+mod cards;
 mod cgroup;
 mod coalescing;
 mod container;
 mod counters;
+mod eee;
 mod error;
+mod ethtool;
 mod facts;
 mod fingerprint;
 mod group_facts;
@@ -51,10 +54,12 @@ use punctual_model::{
 };
 
 pub use cgroup::{QuotaCounts, Quotas};
-pub use coalescing::{Coalescing, CoalescingError, ETHTOOL};
+pub use coalescing::{Coalescing, CoalescingError, Delays, Direction};
 pub use container::{Container, ControlGroup};
 pub use counters::{Counters, CpuCounts, CpuWatch, SmiWatch, StealWatch};
+pub use eee::{Eee, EeeError};
 pub use error::{HostError, NoHeader};
+pub use ethtool::ETHTOOL;
 pub use facts::{NoConfig, NotAConfig, keeps_option};
 pub use fingerprint::fingerprint;
 pub use group_facts::GroupLocation;

@@ -10,12 +10,14 @@ use std::process::{Command, Stdio};
 
 use punctual_files::trusted::{self, Access};
 use punctual_host::netlink::Netlink;
-use punctual_host::{Coalescing, ETHTOOL, Host};
+use punctual_host::{Coalescing, ETHTOOL, Eee, Host};
 use punctual_rt::{Policy, ThreadRef, Tid};
 use rustix::fs::{FlockOperation, flock};
 
 /// `ETHTOOL_MSG_COALESCE_SET` from `include/uapi/linux/ethtool_netlink.h`.
 const COALESCE_SET: u8 = 20;
+/// `ETHTOOL_MSG_EEE_SET`.
+const EEE_SET: u8 = 24;
 
 /// Maximum number of bytes to read from the file of a setting.
 const READ_LIMIT: u64 = 1 << 20;
@@ -70,6 +72,11 @@ pub(crate) trait FileSystem: Send {
     /// Sets the parameters of a card that are not `None`. If all of them are `None`, only checks
     /// the permission.
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()>;
+    /// Reads the Energy-Efficient Ethernet of a network card of the machine at `root`.
+    fn eee(&self, root: &Path, card: &str) -> io::Result<Eee>;
+    /// Sets the Energy-Efficient Ethernet of a card as [`set_coalescing`](Self::set_coalescing)
+    /// sets the coalescing.
+    fn set_eee(&self, root: &Path, card: &str, wanted: &Eee) -> io::Result<()>;
 }
 
 /// The real file system.
@@ -217,6 +224,16 @@ impl FileSystem for Files {
     fn set_coalescing(&self, root: &Path, card: &str, wanted: &Coalescing) -> io::Result<()> {
         of_this_machine(root)?;
         Netlink::open(ETHTOOL)?.execute(COALESCE_SET, &wanted.request(card)?)
+    }
+
+    fn eee(&self, root: &Path, card: &str) -> io::Result<Eee> {
+        of_this_machine(root)?;
+        Eee::read(card)
+    }
+
+    fn set_eee(&self, root: &Path, card: &str, wanted: &Eee) -> io::Result<()> {
+        of_this_machine(root)?;
+        Netlink::open(ETHTOOL)?.execute(EEE_SET, &wanted.request(card)?)
     }
 }
 

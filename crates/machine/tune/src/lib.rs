@@ -32,6 +32,8 @@ pub mod boot_loader;
 mod cmdline;
 mod context;
 mod default_path;
+#[cfg(test)]
+mod device_tests;
 mod error;
 mod every_boot;
 mod frequency;
@@ -61,6 +63,8 @@ mod target;
 mod testing;
 #[cfg(test)]
 mod testing_kernel;
+#[cfg(test)]
+mod testing_resctrl;
 #[cfg(test)]
 mod tests;
 mod throttle;

@@ -65,7 +65,11 @@ pub(crate) fn everything() -> Request {
             "dirty-limit=67108864",
             "irq-affinity@eth0*=1",
             "rps-cpus=housekeeping",
+            "eee=off",
             "rx-coalescing-us=0",
+            "tx-coalescing-us=0",
+            "pci-link-power=off",
+            "cache-partition=measured:4",
             "smt=off",
         ],
         "2-3",
@@ -132,7 +136,7 @@ fn applied_settings_persist_and_revert_exactly() {
 
 /// Checks that, after an apply that was killed at step `at`, the next command and a revert restore
 /// the original state.
-fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
+pub(crate) fn kill_apply(machine: &Machine, request: &Request, fault: Fault, at: usize) {
     let before = machine.snapshot();
     let plan = match plan(machine, request) {
         // The request has a minimum frequency above the maximum.
@@ -184,13 +188,13 @@ proptest! {
 
     #[test]
     fn any_plan_killed_anywhere_is_put_back(
-        chosen in prop::collection::vec((0_usize..24, 0_usize..2), 1..9),
+        chosen in prop::collection::vec((0_usize..28, 0_usize..2), 1..9),
         on in prop::sample::select(vec!["", "2-3", "0", "1-3"]),
         fault in prop::sample::select(vec![KILLS[0], KILLS[1], KILLS[2], Fault::Fails]),
         at in 0_usize..150,
         v2 in any::<bool>(),
     ) {
-        const SETS: [[&str; 2]; 24] = [
+        const SETS: [[&str; 2]; 28] = [
             ["swappiness=0", "swappiness=200"],
             ["thp=never", "thp=always"],
             ["governor=performance", "governor@policy1=performance"],
@@ -215,6 +219,10 @@ proptest! {
             ["rps-cpus=0-3", "default-irq-affinity=1"],
             ["energy-preference=performance", "energy-bias=0"],
             ["timer-migration=off", "rx-coalescing-us@eth0=7"],
+            ["eee=off", "eee=on"],
+            ["tx-coalescing-us=0", "tx-coalescing-us@eth0=9"],
+            ["pci-runtime-power=on", "pci-link-power=l0s_aspm,l1_aspm"],
+            ["cache-partition=2-3:4", "pci-link-power=off"],
         ];
         let sets: Vec<&str> = chosen.iter().map(|(which, value)| SETS[*which][*value]).collect();
         let machine = Machine::controller(v2);
@@ -280,6 +288,11 @@ fn ignored_write_of_any_kind_is_detected() {
             "watchdog=off",
             "default-irq-affinity=1",
             "rx-coalescing-us=5",
+            "tx-coalescing-us=5",
+            "eee=off",
+            "pci-runtime-power=on",
+            "pci-link-power=off",
+            "cache-partition=2-3:4",
         ] {
             let all = plan(&machine, &request("", &[wish], "")).unwrap();
             // If the request needs several changes, the first one is enough for the test.

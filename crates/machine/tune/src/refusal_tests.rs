@@ -127,6 +127,12 @@ fn journal_with_foreign_values_is_not_obeyed() {
         ("dirty-limit=5%", "1 2"),
         ("turbo=off", "on but ../../../x"),
         ("cpuset-partition=2-3", "none; ../x"),
+        ("cache-partition=2-3:4", "none; ../x"),
+        ("cache-partition=2-3:4", "unfinished; L3:0=fff"),
+        ("pci-link-power=off", "l1_aspm;id"),
+        ("pci-runtime-power=on", "sleep"),
+        ("eee=off", "eee on; id"),
+        ("tx-coalescing-us=0", "rx-usecs 3"),
         ("dma-latency-us=5", "0 --journal /etc/passwd"),
     ] {
         let machine = Machine::controller(false);

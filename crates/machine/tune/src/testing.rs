@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use punctual_host::{Coalescing, Host};
+use punctual_host::{Coalescing, Eee, Host};
 use punctual_rt::{Policy, Tid};
 
 use crate::apply::Locations;
@@ -391,5 +391,19 @@ impl FileSystem for Faulty {
         }
         let set = || Kernel.set_coalescing(root, card, wanted);
         self.step("set", set, || Ok(()))
+    }
+
+    fn eee(&self, root: &Path, card: &str) -> io::Result<Eee> {
+        self.step("read", || Kernel.eee(root, card), || Ok(()))
+    }
+
+    fn set_eee(&self, root: &Path, card: &str, wanted: &Eee) -> io::Result<()> {
+        if *wanted == Eee::default() {
+            return self.step("writable", || Ok(()), || Ok(()));
+        }
+        if self.fault == Fault::Ignored {
+            return Ok(());
+        }
+        self.step("set", || Kernel.set_eee(root, card, wanted), || Ok(()))
     }
 }

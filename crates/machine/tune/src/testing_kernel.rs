@@ -5,10 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use punctual_host::Coalescing;
+use punctual_host::{Coalescing, Delays, Eee};
 use punctual_model::CpuSet;
 
 use crate::fs::{FileSystem, Files};
+use crate::testing_resctrl as resctrl;
 
 const EPERM: i32 = 1;
 const EBUSY: i32 = 16;
@@ -81,6 +82,10 @@ impl Kernel {
                 return set_smt(path, text);
             }
             "cpuset.cpus.partition" => return Files.set(path, &partition(path, text)),
+            "schemata" | "cpus_list" => return resctrl::set(path, &name, text),
+            _ if path.parent().is_some_and(|folder| folder.ends_with("link")) => {
+                return set_link(path, &name, text);
+            }
             // A task is in exactly one group, so its PID is in exactly one file of the tree.
             "tasks" | "cgroup.procs" => return move_task(path, &name, text),
             _ => {}
@@ -103,6 +108,9 @@ impl Kernel {
 
     pub(crate) fn make_folder(self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)?;
+        if resctrl::contains(path) {
+            return resctrl::fill(path);
+        }
         for file in [
             "cpuset.cpus",
             "cpuset.mems",
@@ -130,15 +138,44 @@ impl Kernel {
         wanted: &Coalescing,
     ) -> io::Result<()> {
         let found = self.coalescing(root, card)?;
-        let now = Coalescing {
+        let merged = |wanted: Delays, found: Delays| Delays {
             adaptive: wanted.adaptive.or(found.adaptive),
             micros: wanted.micros.or(found.micros),
             frames: wanted.frames.or(found.frames),
         };
+        let now = Coalescing {
+            receive: merged(wanted.receive, found.receive),
+            transmit: merged(wanted.transmit, found.transmit),
+        };
         Files.set(&root.join("ethtool").join(card), &now.to_string())
     }
 
+    pub(crate) fn eee(self, root: &Path, card: &str) -> io::Result<Eee> {
+        let text = text_of(&root.join("ethtool-eee").join(card));
+        text.parse().or_else(|_| refused(EOPNOTSUPP))
+    }
+
+    /// As drivers do before Linux 6.8: a card whose Energy-Efficient Ethernet is off advertises no
+    /// link mode for it (`phy_ethtool_set_eee` in drivers/net/phy/phy.c).
+    pub(crate) fn set_eee(self, root: &Path, card: &str, wanted: &Eee) -> io::Result<()> {
+        let found = self.eee(root, card)?;
+        let enabled = wanted.enabled.or(found.enabled);
+        let advertised = wanted.advertised.or(found.advertised);
+        let on = enabled == Some(true) && advertised != Some(0);
+        let now = Eee {
+            enabled: Some(on),
+            active: Some(on),
+            sleeps: wanted.sleeps.or(found.sleeps),
+            timer_micros: wanted.timer_micros.or(found.timer_micros),
+            advertised: if on { advertised } else { Some(0) },
+        };
+        Files.set(&root.join("ethtool-eee").join(card), &now.to_string())
+    }
+
     pub(crate) fn remove_folder(self, path: &Path) -> io::Result<()> {
+        if resctrl::contains(path) {
+            return resctrl::remove(path);
+        }
         for file in ["tasks", "cgroup.procs"] {
             if !fs::read_to_string(path.join(file))?.trim().is_empty() {
                 return refused(EBUSY);
@@ -146,6 +183,22 @@ impl Kernel {
         }
         fs::remove_dir_all(path)
     }
+}
+
+/// See `aspm_attr_store_common` in drivers/pci/pcie/aspm.c: the substates need L1.
+fn set_link(path: &Path, name: &str, text: &str) -> io::Result<()> {
+    let beside = |name: &str| path.with_file_name(name);
+    let substates = ["l1_1_aspm", "l1_2_aspm", "l1_1_pcipm", "l1_2_pcipm"];
+    match (name, text) {
+        ("l1_aspm", "0") => {
+            for substate in substates.map(beside).iter().filter(|file| file.exists()) {
+                Files.set(substate, "0")?;
+            }
+        }
+        (substate, "1") if substates.contains(&substate) => Files.set(&beside("l1_aspm"), "1")?,
+        _ => {}
+    }
+    Files.set(path, text)
 }
 
 /// Moves a task out of all groups at this level, above and below, into this one. The order of the

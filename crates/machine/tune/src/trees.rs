@@ -119,7 +119,7 @@ impl Machine {
             ("sys/class/net/eth0/queues/rx-0/rps_cpus".to_owned(), "0\n"),
             (
                 "ethtool/eth0".to_owned(),
-                "adaptive-rx on, rx-usecs 50, rx-frames 64\n",
+                "adaptive-rx on, rx-usecs 50, rx-frames 64, adaptive-tx on, tx-usecs 80, tx-frames 9\n",
             ),
             (
                 "etc/default/irqbalance".to_owned(),
@@ -129,6 +129,7 @@ impl Machine {
         ] {
             machine.write(&file, text);
         }
+        machine.devices();
         machine.write("dev/cpu_dma_latency", "");
         std::fs::write(
             machine.host().root().join("dev/cpu_dma_latency"),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use punctual_host::netlink::Netlink;
-use punctual_host::{Coalescing, ETHTOOL, Host};
+use punctual_host::{Coalescing, Delays, Direction, ETHTOOL, Host};
 use punctual_model::Setting;
 use punctual_tune::{
     How, Journal, Locations, Options, Plan, Request, Wish, apply, may_change, offered, recover,
@@ -55,10 +55,13 @@ fn lacking() -> Result<(), String> {
             ));
         }
     }
-    let before = Coalescing {
-        frames: Some(64),
-        ..Coalescing::default()
-    };
+    let before = Coalescing::only(
+        Direction::Receive,
+        Delays {
+            frames: Some(64),
+            ..Delays::default()
+        },
+    );
     let request = before.request("punctual0").unwrap();
     let link = Netlink::open(ETHTOOL).map_err(|error| error.to_string())?;
     link.execute(20, &request)

@@ -82,7 +82,8 @@ pub enum Location {
 pub enum WashOut {
     /// 2 s, for interrupts, frequencies, idle states and scheduler limits.
     Short,
-    /// 30 s, for settings with slow background effects on memory.
+    /// 30 s, for settings with slow background effects on memory, and for settings that interrupt a
+    /// network link.
     Long,
     /// No time, because the setting is read only when the machine or a service starts.
     Boot,
@@ -346,9 +347,10 @@ mod tests {
                 let good = match row.values {
                     Values::Mask | Values::List => cpus,
                     Values::Between { .. } => ["min", "max"].contains(&wanted),
-                    Values::Number { .. } | Values::NumberOr { .. } | Values::Switch => {
-                        row.values.plain(wanted).is_some()
-                    }
+                    Values::Number { .. }
+                    | Values::NumberOr { .. }
+                    | Values::Switch
+                    | Values::Words(_) => row.values.plain(wanted).is_some(),
                     _ => true,
                 };
                 assert!(good, "{} {}", row.name, wanted);
@@ -373,6 +375,7 @@ mod tests {
             "rcu-stall-timeout-s",
             "rcu-stall-suppress",
             "irqbalance-banned",
+            "eee",
         ] {
             assert!(by_name(name).only_by_hand().is_some(), "{name}");
         }
@@ -420,6 +423,10 @@ mod tests {
             )
         );
         assert_eq!(form("idle-limit-us", "10"), None);
+        assert_eq!(
+            form("pci-runtime-power", "on"),
+            found("w /sys/bus/pci/devices/*/power/control - - - - on in a file of /etc/tmpfiles.d")
+        );
         let none = by_name("workqueue-cpus").permanently("housekeeping", &cpus("0-1"), &cpus(""));
         assert_eq!(none, None);
     }

@@ -34,6 +34,8 @@ pub enum Values {
         /// The file with the maximum.
         most: &'static str,
     },
+    /// A word of this list.
+    Words(&'static [&'static str]),
     /// 0, or a power of two.
     PowerOfTwo {
         /// The maximum.
@@ -60,6 +62,10 @@ impl Values {
             }
             Self::Between { .. } => {
                 "a number within the limits of the hardware, `min` or `max`".to_owned()
+            }
+            Self::Words(words) => {
+                let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+                words.join(" or ")
             }
             Self::PowerOfTwo { max } => format!("0, or a power of two up to {max}"),
             Self::Switch => "`on` or `off`".to_owned(),
@@ -89,6 +95,7 @@ impl Values {
                 _ => None,
             },
             Self::NumberOr { word, .. } if asked == word => Some(word.to_owned()),
+            Self::Words(words) => words.contains(&asked).then(|| asked.to_owned()),
             Self::Number { min, max } | Self::NumberOr { min, max, .. } => {
                 let number: i64 = asked.parse().ok()?;
                 (min..=max).contains(&number).then(|| number.to_string())
@@ -113,6 +120,7 @@ impl Values {
             Self::Offered(_) | Self::Marked => {
                 !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic())
             }
+            Self::Words(words) => words.contains(&value),
             Self::Number { min, max } => within(min, max),
             Self::NumberOr { word, min, max } => value == word || within(min, max),
             Self::PowerOfTwo { max } => within(0, max),
@@ -236,6 +244,17 @@ mod tests {
         }
         assert!(Values::Mask.same("0000000f", "f"));
         assert!(!Values::Mask.same("x", "y"));
+    }
+
+    #[test]
+    fn only_the_words_are_accepted() {
+        let values = Values::Words(&["on", "auto"]);
+        assert_eq!(values.takes(), "`on` or `auto`");
+        for (word, good) in [("on", true), ("auto", true), ("1", false), ("", false)] {
+            assert_eq!(values.plain(word).is_some(), good, "{word}");
+            assert_eq!(values.holds(word), good, "{word}");
+        }
+        assert!(values.same("on", "on") && !values.same("on", "auto"));
     }
 
     #[test]

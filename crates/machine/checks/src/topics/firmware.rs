@@ -3,7 +3,7 @@
 use punctual_model::{Severity, counted, path_of};
 
 use super::counting::seconds;
-use super::{Topic, stolen};
+use super::{Topic, cache_partition, stolen};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::remedy::to;
 use crate::{BASE, Check, Remedy, Role, Stance};
@@ -20,8 +20,6 @@ const NX_PAGES: &str = "/sys/module/kvm/parameters/nx_huge_pages";
 const PLE_GAP: &str = "/sys/module/kvm_intel/parameters/ple_gap";
 const HALT_POLL: &str = "/sys/module/kvm/parameters/halt_poll_ns";
 const IOMMU: &str = "/sys/class/iommu/*/uevent";
-const CPUINFO: &str = "/proc/cpuinfo";
-const RESCTRL: &str = "/sys/fs/resctrl/schemata";
 const BIOS_VENDOR: &str = "/sys/class/dmi/id/bios_vendor";
 const BIOS_VERSION: &str = "/sys/class/dmi/id/bios_version";
 const BIOS_DATE: &str = "/sys/class/dmi/id/bios_date";
@@ -204,18 +202,7 @@ const CHECKS: &[Check] = &[
         source: "Documentation/core-api/real-time/hardware.rst, Firmware; Documentation/ABI/testing/sysfs-devices-edac, sdram_scrub_rate",
         ..BASE
     },
-    Check {
-        name: "cache-partition",
-        subject: "cache partitioning",
-        severity: Severity::Info,
-        expected: "a cache partition for the measured CPUs",
-        reads: &[RESCTRL, CPUINFO],
-        judge: cache_partition,
-        why: "A program on another CPU that reads much memory evicts the application's cache \
-              lines.",
-        source: "Documentation/filesystems/resctrl.rst, before Linux 6.17 Documentation/arch/x86/resctrl.rst (mount -t resctrl resctrl /sys/fs/resctrl)",
-        ..BASE
-    },
+    cache_partition::CHECK,
     Check {
         name: "iommu",
         subject: "IOMMU",
@@ -436,41 +423,6 @@ fn graphics(reader: &FactReader) -> Judged {
     } else {
         Verdict::Warn(format!("uses the driver {}", line(&busy.join(", "))))
     })
-}
-
-fn cache_partition(reader: &FactReader) -> Judged {
-    if reader.text(RESCTRL).is_ok() {
-        return Ok(Verdict::Ok("is available (resctrl is mounted)".to_owned()));
-    }
-    let text = match reader.facts.files.get(CPUINFO) {
-        Some(punctual_model::Reading::Text(text)) => text,
-        _ => reader.text(CPUINFO)?,
-    };
-    // The flags for cache allocation at each cache level: arch/x86/include/asm/cpufeatures.h.
-    let can = text
-        .lines()
-        .filter(|line| line.starts_with("flags"))
-        .any(|line| {
-            line.split_whitespace()
-                .any(|flag| flag == "cat_l3" || flag == "cat_l2")
-        });
-    reader.saw(
-        CPUINFO,
-        if can {
-            "flags: cat_l3 or cat_l2"
-        } else {
-            "flags: neither cat_l3 nor cat_l2"
-        },
-    );
-    if can {
-        Ok(Verdict::Warn(
-            "is not in use: resctrl is not mounted".to_owned(),
-        ))
-    } else {
-        Err(Missing::not_applicable(
-            "the processor does not report support for it",
-        ))
-    }
 }
 
 fn smi(reader: &FactReader) -> Judged {

@@ -1,6 +1,8 @@
 //! The topics of the audit, one file each. They contain knowledge about the machine but no generic
 //! code.
 
+mod cache_partition;
+mod cards;
 mod clock;
 mod counting;
 mod firmware;
@@ -14,6 +16,7 @@ mod kernel;
 mod limits;
 mod memory;
 mod network;
+mod pci;
 mod power;
 mod rcu;
 mod rights;

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Reading, Severity, path_matches, path_of};
+use punctual_model::{Severity, path_of};
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
+use super::cards::{self, PACKETS, for_packets};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::consider;
-use crate::{BASE, Check, Remedy, Role, Stance};
+use crate::{BASE, Check, Remedy, Stance};
 use punctual_model::SPINNING;
 
 pub(super) const TOPIC: Topic = Topic {
@@ -22,12 +23,6 @@ pub(super) const TOPIC: Topic = Topic {
 const CARD: &str = "/sys/class/net/*/device/uevent";
 const QUEUE: &str = path_of("rps-cpus");
 const FLUSH: &str = path_of("gro-flush-ns");
-/// Pattern that stands not for a file but for the answer of each card, such as `adaptive-rx off,
-/// rx-usecs 3, rx-frames 32`.
-const COALESCING: &str = "ethtool -c *";
-
-/// Roles that wait for packets.
-const PACKETS: &[Role] = &[Role::Network, Role::Trading, Role::Telco];
 
 const CHECKS: &[Check] = &[
     Check {
@@ -72,28 +67,9 @@ const CHECKS: &[Check] = &[
         )],
         ..BASE
     },
-    Check {
-        name: "coalescing",
-        subject: "receive coalescing",
-        severity: Severity::Info,
-        expected: "adaptive-rx off, and rx-usecs 0 or rx-frames 1",
-        reads: &[COALESCING],
-        judge: coalescing,
-        why: "After a packet, the card waits for more packets, so that one interrupt serves all of \
-              them. With adaptive coalescing, the driver chooses the delay.",
-        source: "Documentation/networking/ethtool-netlink.rst, COALESCE_GET; ethtool(8), --coalesce",
-        stances: &[Stance {
-            roles: PACKETS,
-            severity: Severity::Medium,
-            note: "coalescing delays each packet. Without it, a card that receives very many \
-                   packets a second drops some",
-        }],
-        remedies: &[consider(
-            "rx-coalescing-us",
-            "a card that receives very many packets drops some",
-        )],
-        ..BASE
-    },
+    cards::RECEIVE,
+    cards::TRANSMIT,
+    cards::EEE,
     Check {
         name: "time-stamps",
         subject: "packet time stamps",
@@ -164,18 +140,6 @@ fn queues(reader: &FactReader) -> Judged {
     })
 }
 
-/// Returns *not applicable* if packets do not matter for this role.
-fn for_packets(reader: &FactReader) -> Result<(), Missing> {
-    if PACKETS.contains(&reader.role) {
-        Ok(())
-    } else {
-        Err(Missing::not_applicable(format!(
-            "not relevant for the role {}",
-            reader.role
-        )))
-    }
-}
-
 fn held_back(reader: &FactReader) -> Judged {
     for_packets(reader)?;
     let cards = cards(reader)?;
@@ -197,94 +161,6 @@ fn held_back(reader: &FactReader) -> Judged {
         Verdict::Ok("none".to_owned())
     } else {
         Verdict::Warn(held.join(", "))
-    })
-}
-
-fn coalescing(reader: &FactReader) -> Judged {
-    for_packets(reader)?;
-    let (mut at_once, mut held, mut silent) = (0_usize, Vec::new(), Vec::new());
-    let mut refused = None;
-    for (source, reading) in answers(reader)? {
-        let card = source.rsplit(' ').next().unwrap_or(source);
-        match reading {
-            Reading::Text(text) => {
-                reader.saw(source, text);
-                match delay(text)? {
-                    None => at_once += 1,
-                    Some(delay) => held.push(format!("{card} {delay}")),
-                }
-            }
-            Reading::Absent => silent.push(card),
-            Reading::Unreadable(why) => {
-                reader.could_not(source, why);
-                refused = Some(format!("{source}: {why}"));
-            }
-        }
-    }
-    let silent = match silent.as_slice() {
-        [] => String::new(),
-        cards => format!("unknown to the driver of {}", cards.join(", ")),
-    };
-    match (held.is_empty(), refused, at_once) {
-        (false, ..) => Ok(Verdict::Warn(held.join("; "))),
-        (true, Some(why), _) => Err(Missing::Unknown(why)),
-        (true, None, 0) => Err(Missing::not_applicable(silent)),
-        (true, None, _) if silent.is_empty() => Ok(Verdict::Ok("is off".to_owned())),
-        (true, None, _) => Ok(Verdict::Ok(format!("is off; {silent}"))),
-    }
-}
-
-/// Returns each card with its answer.
-fn answers<'a>(reader: &FactReader<'a>) -> Result<Vec<(&'a str, &'a Reading)>, Missing> {
-    let all = reader.facts.files.iter();
-    let answers: Vec<(&str, &Reading)> = all
-        .filter(|(name, _)| *name != COALESCING && path_matches(COALESCING, name))
-        .map(|(name, reading)| (name.as_str(), reading))
-        .collect();
-    if answers.is_empty() {
-        // If nothing matched, the reason is in the entry for the pattern itself.
-        Err(match reader.text(COALESCING) {
-            Err(Missing::NotApplicable(_)) => Missing::not_applicable("there is no network card"),
-            Err(missing) => missing,
-            Ok(_) => Missing::unknown("the facts do not name the network card"),
-        })
-    } else {
-        Ok(answers)
-    }
-}
-
-/// Describes how long a card delays packets. Returns `None` if each packet raises an interrupt
-/// immediately. Parameters that the driver does not report are left out.
-fn delay(text: &str) -> Result<Option<String>, Missing> {
-    let wrong = || {
-        Missing::unknown(format!(
-            "a network card gave the unexpected answer '{}'",
-            line(text)
-        ))
-    };
-    let mut adaptive = false;
-    let (mut micros, mut frames) = (None, None);
-    for part in text.split(", ") {
-        let number = |value: &str| value.parse::<u32>().map_err(|_| wrong());
-        match part.split_once(' ').ok_or_else(wrong)? {
-            ("adaptive-rx", word) => adaptive = word != "off",
-            ("rx-usecs", value) => micros = Some(number(value)?),
-            ("rx-frames", value) => frames = Some(number(value)?),
-            _ => return Err(wrong()),
-        }
-    }
-    Ok(match (adaptive, micros, frames) {
-        (true, ..) => Some("adaptive (adaptive-rx)".to_owned()),
-        (false, None, None) => {
-            return Err(Missing::unknown(
-                "a network card reports neither rx-usecs nor rx-frames",
-            ));
-        }
-        (_, _, Some(1)) | (_, None | Some(0), None | Some(0)) => None,
-        (_, None | Some(0), Some(frames)) => {
-            Some(format!("for {frames} packets, without a time limit"))
-        }
-        (_, Some(micros), _) => Some(format!("up to {micros} us")),
     })
 }
 

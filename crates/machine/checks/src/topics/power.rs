@@ -3,7 +3,7 @@
 use punctual_model::{CpuSet, POLICY_CPUS, Severity, path_of};
 
 use super::idle_states::{self, DMA_LATENCY, NO_REQUEST};
-use super::{Topic, throttled};
+use super::{Topic, pci, throttled};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{consider, set};
 use crate::{BASE, Check, Role, Stance};
@@ -247,6 +247,8 @@ const CHECKS: &[Check] = &[
         why: "A link that sleeps takes microseconds to wake at the next access to the device.",
         ..BASE
     },
+    pci::LINKS,
+    pci::RUNTIME,
     throttled::CHECK,
     Check {
         name: "uncore",

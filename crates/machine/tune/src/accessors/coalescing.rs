@@ -1,47 +1,70 @@
-//! Longest time for which a network card delays received packets to save interrupts, as set by
-//! `ethtool -C`. No file contains this value, so it is set through the generic netlink family
+//! Longest delay of the interrupts that a network card raises for received or sent packets, as set
+//! by `ethtool -C`. No file contains this value, so it is set through the generic netlink family
 //! `ethtool` (`Documentation/networking/ethtool-netlink.rst`, COALESCE_SET).
 
 use std::io;
-use std::path::PathBuf;
 
-use punctual_host::Coalescing;
-
+use punctual_host::{Coalescing, Delays, Direction};
 use punctual_model::Setting;
 
+use super::cards;
 use crate::TuneError;
 use crate::access::{Access, Ask, invalid};
 use crate::target::Target;
 
-const CARDS: &str = "/sys/class/net";
-/// `ENODEV` from errno(3): the device no longer exists.
-const NO_DEVICE: i32 = 19;
 /// Maximum value: one second. No card delays packets that long.
 const MOST_US: u32 = 1_000_000;
 
-pub(crate) struct RxCoalescing;
-
-fn read_coalescing(target: &Target<'_>, card: &str) -> io::Result<Coalescing> {
-    target.files.coalescing(target.host.root(), card)
+/// The coalescing of one direction.
+pub(crate) struct CardCoalescing {
+    name: &'static str,
+    direction: Direction,
 }
 
-fn set(target: &Target<'_>, card: &str, wanted: &Coalescing) -> Result<(), TuneError> {
-    let set = target
-        .files
-        .set_coalescing(target.host.root(), card, wanted);
-    set.map_err(|source| target.not_written(PathBuf::from(format!("ethtool -C {card}")), source))
-}
+pub(crate) const RECEIVE: CardCoalescing = CardCoalescing {
+    name: "rx-coalescing-us",
+    direction: Direction::Receive,
+};
 
-fn now(target: &Target<'_>, card: &str) -> Result<Coalescing, TuneError> {
-    read_coalescing(target, card).map_err(|source| TuneError::Read {
-        path: PathBuf::from(format!("ethtool -c {card}")),
-        source,
-    })
+pub(crate) const TRANSMIT: CardCoalescing = CardCoalescing {
+    name: "tx-coalescing-us",
+    direction: Direction::Transmit,
+};
+
+impl CardCoalescing {
+    fn ask(&self, target: &Target<'_>, card: &str) -> io::Result<Delays> {
+        let found = target.files.coalescing(target.host.root(), card)?;
+        Ok(found.of(self.direction))
+    }
+
+    fn now(&self, target: &Target<'_>, card: &str) -> Result<Delays, TuneError> {
+        self.ask(target, card)
+            .map_err(|source| cards::unread("-c", card, source))
+    }
+
+    fn set(&self, target: &Target<'_>, card: &str, wanted: Delays) -> Result<(), TuneError> {
+        let wanted = self.whole(wanted);
+        let set = target
+            .files
+            .set_coalescing(target.host.root(), card, &wanted);
+        set.map_err(|source| cards::unwritten(target, "-C", card, source))
+    }
+
+    fn whole(&self, delays: Delays) -> Coalescing {
+        Coalescing::only(self.direction, delays)
+    }
+
+    /// Parses a value of this setting, which has no parameter of the other direction.
+    fn parse(&self, value: &str) -> Option<Delays> {
+        let all: Coalescing = value.parse().ok()?;
+        let own = all.of(self.direction);
+        (self.whole(own) == all).then_some(own)
+    }
 }
 
 /// Returns the parameters that limit the delay of a packet to `micros`, or `None` if the driver has
 /// no such parameter.
-fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
+fn limited(mut card: Delays, micros: u32) -> Option<Delays> {
     card.adaptive = card.adaptive.map(|_| false);
     if micros > 0 {
         card.micros?;
@@ -54,58 +77,52 @@ fn limited(mut card: Coalescing, micros: u32) -> Option<Coalescing> {
     Some(card)
 }
 
-/// Returns the parameters of `wanted` that differ from `found`. Only these are sent, because some
-/// parameters can be read but not set, and a driver refuses a message that contains such a
-/// parameter.
-fn difference(found: &Coalescing, wanted: &Coalescing) -> Coalescing {
-    fn changed<T: PartialEq>(found: Option<T>, wanted: Option<T>) -> Option<T> {
-        if found == wanted { None } else { wanted }
-    }
-    Coalescing {
-        adaptive: changed(found.adaptive, wanted.adaptive),
-        micros: changed(found.micros, wanted.micros),
-        frames: changed(found.frames, wanted.frames),
+/// Returns the parameters of `wanted` that differ from `found`.
+fn difference(found: &Delays, wanted: &Delays) -> Delays {
+    Delays {
+        adaptive: cards::changed(found.adaptive, wanted.adaptive),
+        micros: cards::changed(found.micros, wanted.micros),
+        frames: cards::changed(found.frames, wanted.frames),
     }
 }
 
-impl Access for RxCoalescing {
-    /// The instances are the cards whose driver reports coalescing parameters.
+impl Access for CardCoalescing {
+    /// The instances are the cards whose driver reports parameters of this direction.
     fn instances(&self, target: &Target<'_>) -> Result<Vec<String>, TuneError> {
-        let mut names = target.files.names(&target.below(CARDS)).unwrap_or_default();
-        let none = Coalescing::default();
-        names.retain(|card| read_coalescing(target, card).is_ok_and(|found| found != none));
-        Ok(names)
+        let none = Delays::default();
+        let has = |card: &str| self.ask(target, card).is_ok_and(|found| found != none);
+        Ok(cards::names(target, has))
     }
 
     fn absence(&self, _: &Setting, _: &Target<'_>) -> String {
-        "no driver of a network card has this setting".to_owned()
+        cards::ABSENT.to_owned()
     }
 
     fn read(&self, target: &Target<'_>, card: &str) -> Result<String, TuneError> {
-        now(target, card).map(|found| found.to_string())
+        let found = self.now(target, card)?;
+        Ok(self.whole(found).to_string())
     }
 
     fn write(&self, target: &Target<'_>, card: &str, value: &str) -> Result<(), TuneError> {
-        let wanted: Coalescing = value.parse().map_err(|_| TuneError::Value {
-            setting: "rx-coalescing-us",
+        let wanted = self.parse(value).ok_or_else(|| TuneError::Value {
+            setting: self.name,
             value: value.to_owned(),
         })?;
-        let change = difference(&now(target, card)?, &wanted);
-        if change == Coalescing::default() {
+        let change = difference(&self.now(target, card)?, &wanted);
+        if change == Delays::default() {
             Ok(())
         } else {
-            set(target, card, &change)
+            self.set(target, card, change)
         }
     }
 
     fn holds(&self, card: &str, value: &str) -> bool {
-        let name = !card.is_empty() && !card.contains('/') && !card.contains(char::is_control);
-        name && value.parse::<Coalescing>().is_ok()
+        cards::is_name(card) && self.parse(value).is_some()
     }
 
     /// Sends a request that changes nothing, because the kernel checks the permission first.
     fn may_write(&self, target: &Target<'_>, card: &str) -> Result<(), TuneError> {
-        set(target, card, &Coalescing::default())
+        self.set(target, card, Delays::default())
     }
 
     fn resolve(&self, ask: Ask<'_>) -> Result<Option<String>, TuneError> {
@@ -118,8 +135,8 @@ impl Access for RxCoalescing {
         } = ask;
         let micros = asked.parse().ok().filter(|micros| *micros <= MOST_US);
         let micros: u32 = micros.ok_or_else(|| invalid(setting, card, asked))?;
-        match limited(now(target, card)?, micros) {
-            Some(wanted) => Ok(Some(wanted.to_string())),
+        match limited(self.now(target, card)?, micros) {
+            Some(wanted) => Ok(Some(self.whole(wanted).to_string())),
             None => Err(TuneError::Refused {
                 setting: setting.named(card),
                 reason: "its driver accepts only a time of 0".to_owned(),
@@ -128,7 +145,7 @@ impl Access for RxCoalescing {
     }
 
     fn is_gone(&self, target: &Target<'_>, card: &str) -> bool {
-        read_coalescing(target, card).is_err_and(|error| error.raw_os_error() == Some(NO_DEVICE))
+        cards::is_gone(&self.ask(target, card))
     }
 }
 
@@ -136,13 +153,17 @@ impl Access for RxCoalescing {
 mod tests {
     use super::*;
 
-    fn card(text: &str) -> Coalescing {
-        text.parse().unwrap()
+    fn card(text: &str) -> Delays {
+        text.parse::<Coalescing>().unwrap().receive
+    }
+
+    fn shown(delays: Delays) -> String {
+        RECEIVE.whole(delays).to_string()
     }
 
     #[test]
     fn unsupported_driver_parameters_are_not_requested() {
-        let to = |from: &str, micros| limited(card(from), micros).map(|card| card.to_string());
+        let to = |from: &str, micros| limited(card(from), micros).map(shown);
         let full = "adaptive-rx on, rx-usecs 50, rx-frames 64";
         let none = "adaptive-rx off, rx-usecs 0, rx-frames 1";
         assert_eq!(to(full, 0).unwrap(), none);
@@ -162,7 +183,19 @@ mod tests {
     fn only_what_differs_is_set() {
         let found = card("adaptive-rx on, rx-usecs 50, rx-frames 1");
         let wanted = card("adaptive-rx off, rx-usecs 50, rx-frames 1");
-        assert_eq!(difference(&found, &wanted).to_string(), "adaptive-rx off");
-        assert_eq!(difference(&found, &found), Coalescing::default());
+        assert_eq!(shown(difference(&found, &wanted)), "adaptive-rx off");
+        assert_eq!(difference(&found, &found), Delays::default());
+    }
+
+    #[test]
+    fn each_direction_has_its_own_values() {
+        for (own, other, value) in [
+            (RECEIVE, TRANSMIT, "rx-usecs 3"),
+            (TRANSMIT, RECEIVE, "adaptive-tx off, tx-frames 1"),
+        ] {
+            assert!(own.holds("eth0", value) && !other.holds("eth0", value));
+            assert!(!own.holds("../x", value) && !own.holds("", value));
+        }
+        assert!(!RECEIVE.holds("eth0", "rx-usecs 3, tx-usecs 3"));
     }
 }

@@ -1,11 +1,16 @@
 //! Access to each setting. Most settings consist of one file, but some need their own code.
 
+mod cache_masks;
+mod cache_partition;
+mod cards;
 mod coalescing;
 mod dirty;
+mod eee;
 mod held_latency;
 mod idle_limit;
 mod irq;
 mod irqbalance;
+mod links;
 mod one_file;
 mod partition;
 mod priority;
@@ -29,9 +34,13 @@ const SPECIAL: &[(&str, &dyn Access)] = &[
     ("irqbalance-banned", &irqbalance::IrqbalanceBan),
     ("thread-priority", &priority::ThreadPriority),
     ("cpuset-partition", &partition::Partition),
+    ("cache-partition", &cache_partition::CachePartition),
+    ("pci-link-power", &links::Links),
     ("dirty-limit", &dirty::DIRTY),
     ("dirty-background-limit", &dirty::DIRTY_BACKGROUND),
-    ("rx-coalescing-us", &coalescing::RxCoalescing),
+    ("eee", &eee::EnergyEfficient),
+    ("rx-coalescing-us", &coalescing::RECEIVE),
+    ("tx-coalescing-us", &coalescing::TRANSMIT),
     ("smt", &smt::Smt),
 ];
 

@@ -23,6 +23,7 @@ fn values(setting: &Setting) -> Vec<String> {
         // The file has 5, which the other limit of the frequency must not cross.
         Values::Between { .. } if setting.name == "freq-max" => &["900", "max"],
         Values::Between { .. } => &["2", "min"],
+        Values::Words(words) => words,
         Values::PowerOfTwo { .. } => &["0", "1024"],
         Values::Switch => &["on", "off"],
         Values::Mask | Values::List => &["measured", "housekeeping", "1-2"],
@@ -62,6 +63,7 @@ fn machine_with_all_settings() -> Machine {
             }
             Values::Mask => mask(&"0-3".parse::<CpuSet>().unwrap()),
             Values::List => "0-3".to_owned(),
+            Values::Words(words) => words[0].to_owned(),
             _ => "3".to_owned(),
         };
         match setting.location {

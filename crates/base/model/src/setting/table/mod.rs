@@ -114,7 +114,8 @@ impl Setting {
         Self { by_hand, ..self }
     }
 
-    /// Marks a setting with slow background effects on memory.
+    /// Marks a setting with slow background effects on memory, or one that interrupts a network
+    /// link.
     const fn long(self) -> Self {
         Self {
             wash_out: WashOut::Long,

@@ -73,6 +73,22 @@ pub(super) const ROWS: &[Setting] = &[
     )
     .risk(Risk::Low, "Polling takes CPU time.")
     .from("Documentation/admin-guide/sysctl/net.rst"),
+    // A card that negotiates its link again can lose other parameters, so this comes first.
+    special(
+        "eee",
+        "whether the link of a network card sleeps between packets (Energy-Efficient Ethernet)",
+        "/sys/class/net/*, by netlink (ethtool --set-eee)",
+        "network card",
+        Values::Own("`on` or `off`"),
+    )
+    .risk(
+        Risk::Medium,
+        "The card negotiates its link again, which interrupts the network for some seconds.",
+    )
+    .from("Documentation/networking/ethtool-netlink.rst (EEE_SET); ethtool(8), --set-eee")
+    .wanted("off")
+    .by_hand("it interrupts the network for some seconds")
+    .long(),
     special(
         "rx-coalescing-us",
         "how long a network card delays a packet to wait for more packets, in microseconds (0: no \
@@ -84,6 +100,20 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(
         Risk::Medium,
         "0: each packet causes an interrupt. During a flood of packets, a CPU does nothing else.",
+    )
+    .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
+    .wanted("0"),
+    special(
+        "tx-coalescing-us",
+        "how long a network card delays the interrupt after it sent a packet, in microseconds (0: \
+         no delay)",
+        "/sys/class/net/*, by netlink (ethtool -C, transmit)",
+        "network card",
+        Values::Own("a number of microseconds, 0 to 1000000"),
+    )
+    .risk(
+        Risk::Medium,
+        "0: each packet that is sent causes an interrupt, which takes CPU time at high rates.",
     )
     .from("Documentation/networking/ethtool-netlink.rst (COALESCE_SET)")
     .wanted("0"),

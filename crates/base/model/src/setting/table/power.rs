@@ -158,6 +158,27 @@ pub(super) const ROWS: &[Setting] = &[
     .from("Documentation/core-api/real-time/hardware.rst, Hardware buses; drivers/pci/pcie/aspm.c (policy)")
     .wanted("performance")
     .boot("pcie_aspm.policy={}"),
+    special(
+        "pci-link-power",
+        "the sleep states that the PCI Express link of a device may use",
+        "/sys/bus/pci/devices/*/link/*", "PCI device",
+        Values::Own("`off`, or the states to allow, such as `l0s_aspm,clkpm`"),
+    )
+    .risk(Risk::Low, "Links that do not sleep use more power. The kernel does not show which \
+                      states its policy would allow: after a revert, a state that was off stays \
+                      off until the next boot, even with another policy.")
+    .from("Documentation/ABI/testing/sysfs-bus-pci (link/l0s_aspm); drivers/pci/pcie/aspm.c")
+    .wanted("off"),
+    each(
+        "pci-runtime-power",
+        "whether a PCI device sleeps while it is idle (`auto`) or never (`on`)",
+        "/sys/bus/pci/devices/*/power/control",
+        Values::Words(&["on", "auto"]),
+        Scope::Machine,
+    )
+    .risk(Risk::Low, "Devices that do not sleep use more power.")
+    .from("Documentation/power/runtime_pm.rst; Documentation/ABI/testing/sysfs-devices-power (power/control); TuneD, issue 719")
+    .wanted("on"),
     machine(
         "platform-profile",
         "the firmware's balance between performance, heat and noise",

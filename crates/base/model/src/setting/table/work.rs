@@ -76,6 +76,15 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(Risk::High, "Other programs can no longer use these CPUs. With cgroup v1, all other \
                        programs are moved.")
     .from("Documentation/admin-guide/cgroup-v2.rst (cpuset.cpus.partition), cgroup-v1/cpusets.rst"),
+    special(
+        "cache-partition",
+        "CPUs with ways of the third-level cache that no other CPU uses (resctrl)",
+        "/sys/fs/resctrl/punctual", "",
+        Values::Own("CPUs (a list or `measured`), a colon and a number of cache ways, such as \
+                     `measured:4`"),
+    )
+    .risk(Risk::Medium, "All other programs have that much less cache.")
+    .from("Documentation/filesystems/resctrl.rst, before Linux 6.17 Documentation/arch/x86/resctrl.rst"),
     // The scheduler.
     machine(
         "rt-runtime-us",
