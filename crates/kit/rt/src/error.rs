@@ -289,6 +289,38 @@ pub enum Error {
         micros: i32,
     },
 
+    /// Opening a PTP hardware clock: ENOENT.
+    #[error(
+        "{} does not exist: use the path of a PTP hardware clock, such as /dev/ptp0 (`ethtool -T \
+         DEVICE` shows the number of a network card's clock)",
+        path.display()
+    )]
+    PtpAbsent {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Opening a PTP hardware clock: EACCES or EPERM.
+    #[error(
+        "{} may not be opened for reading ({source}), because it belongs to root. Assign it to a \
+         group with a udev rule (SUBSYSTEM==\"ptp\", GROUP=\"realtime\", MODE=\"0640\"), or run as \
+         root",
+        path.display()
+    )]
+    PtpRefused {
+        /// The file.
+        path: PathBuf,
+        /// The system error.
+        source: io::Error,
+    },
+    /// The file is not a PTP hardware clock.
+    #[error("{} is not a PTP clock ({source}): use a file such as /dev/ptp0", path.display())]
+    PtpNoClock {
+        /// The file.
+        path: PathBuf,
+        /// The system error.
+        source: io::Error,
+    },
+
     /// This kernel, architecture or program does not support the requested feature.
     #[error("{what} is not supported here: {why}")]
     NotSupported {
@@ -321,6 +353,7 @@ impl Error {
                 | Self::AffinityRefused { .. }
                 | Self::MemoryLockRefused { .. }
                 | Self::DmaLatencyRefused { .. }
+                | Self::PtpRefused { .. }
         )
     }
 

@@ -10,7 +10,8 @@
 //!
 //! **Must not know:** other parts of punctual, such as its histograms and recordings, or the
 //! definition of a latency. It reads and writes no files except those with the CPU lists and the
-//! peak memory of the process, and the file that the caller names for [`DmaLatency`].
+//! peak memory of the process, and the file that the caller names for [`DmaLatency`] or
+//! [`PtpClock`].
 //!
 //! The functions for use in a loop ([`Clock::now`], [`PeriodicWait::wait_until`]) do not allocate
 //! or lock.
@@ -34,6 +35,7 @@ mod periodic;
 mod policy;
 mod policy_kind;
 mod posix_clock;
+mod ptp;
 mod signal;
 mod spin;
 mod sync;
@@ -69,6 +71,7 @@ pub use policy::{
 };
 pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;
+pub use ptp::{PtpClock, PtpMethod, PtpReading};
 pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};
 pub use sync::{

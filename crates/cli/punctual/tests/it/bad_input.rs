@@ -16,6 +16,16 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--interval", "0 ns", "20.0 µs"],
     ),
+    (
+        "measure clock --phc /dev/null",
+        2,
+        &["/dev/null is not a PTP clock"],
+    ),
+    (
+        "measure clock --phc /dev/ptp999",
+        2,
+        &["/dev/ptp999 does not exist", "ethtool -T"],
+    ),
     ("measure timer --interval 1000", 2, &["1000us", "no unit"]),
     ("measure timer --interval soon", 2, &["'soon'"]),
     (

@@ -1,6 +1,7 @@
 //! `clock`: the cost of reading a clock, its step size, and whether it ever steps back.
 
 mod agreement;
+mod phc;
 mod reader;
 mod rounds;
 mod tables;
@@ -20,6 +21,7 @@ use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
     Settings, WorkerSpec,
 };
+use phc::Phc;
 use reader::{Reader, Ruler};
 use rounds::{ClockWorker, Rounds};
 use tables::{Entry, Pair};
@@ -30,7 +32,8 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     summary: "the cost, resolution and agreement between CPUs of each clock",
     unit: "ns",
     documentation: include_str!("clock.md").trim_ascii_end(),
-    privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root",
+    privileges: "none; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy; --sources needs root; \
+                 --phc needs the right to read the device",
     replaces: "the clock_timing and clock_getres example programs of the real-time guides",
     chart: Chart::Bars,
     explained: Ok(Delay::Step),
@@ -57,6 +60,10 @@ parameters! {
         "batch",
         "Reads per sample; the sample is their mean [default: 1, or 64 without an invariant TSC]",
         1..=256,
+    );
+    PHC: Option<String> = Typed::text(
+        "phc",
+        "Measure the offset of this PTP hardware clock (/dev/ptp0) to the system clock instead",
     );
 }
 
@@ -89,6 +96,8 @@ struct ClockProbe {
     interval: Nanos,
     reads: u64,
     batch: Option<u64>,
+    /// A PTP hardware clock to measure instead of all others.
+    phc: Option<String>,
     tsc: Option<Tsc>,
 }
 
@@ -130,6 +139,7 @@ impl ClockProbe {
             interval: INTERVAL.value_in(arguments),
             reads: READS.value_in(arguments),
             batch: BATCH.value_in(arguments),
+            phc: PHC.value_in(arguments),
             tsc: Tsc::available().filter(|tsc| tsc.is_fine()),
         }
     }
@@ -156,6 +166,25 @@ impl ClockProbe {
         Ok(offered.into_iter().map(of_source).collect())
     }
 
+    /// Opens the PTP hardware clock.
+    fn hardware_clock(&self, device: String) -> Result<Phc, ProbeError> {
+        let unfit = |why: String| Err(ProbeError::Unfit(why));
+        if self.sources || self.batch.is_some() {
+            let other = if self.sources { "--sources" } else { "--batch" };
+            return unfit(format!(
+                "--phc measures only this clock, so {other} has no effect: leave out one of them"
+            ));
+        }
+        if self.reads > phc::MOST_READS {
+            return unfit(format!(
+                "--reads {}: the kernel reads a PTP clock at most {} times in a call",
+                self.reads,
+                phc::MOST_READS
+            ));
+        }
+        Phc::open(device, self.interval, self.reads as usize)
+    }
+
     fn rate_hz(&self) -> u64 {
         (1_000_000_000 / self.interval.0).saturating_mul(self.reads)
     }
@@ -164,6 +193,9 @@ impl ClockProbe {
 impl Probe for ClockProbe {
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
+        if let Some(device) = self.phc.clone() {
+            return self.hardware_clock(device)?.prepare(plan);
+        }
         let cpus: Vec<u32> = plan.cpus.iter().collect();
         let Some(first) = cpus.first().copied() else {
             return Err(ProbeError::Unfit("no CPU to measure on".to_owned()));

@@ -237,3 +237,21 @@ fn impossible_request_is_refused_before_start() {
     let deadline = plan(None, DEADLINE);
     assert!(testing::refusal(clocks(&[]), &deadline).contains("SCHED_DEADLINE"));
 }
+
+#[test]
+fn hardware_clock_must_be_one() {
+    let refused = |given: &[(&str, &str)]| testing::refusal(clocks(given), &other(100));
+    for (device, why) in [
+        ("/dev/null", "/dev/null is not a PTP clock"),
+        ("/dev/no-such-clock", "such as /dev/ptp0"),
+    ] {
+        let text = refused(&[("phc", device)]);
+        assert!(text.starts_with("--phc: ") && text.contains(why), "{text}");
+    }
+    let text = refused(&[("phc", "/dev/ptp0"), ("reads", "26")]);
+    assert!(text.contains("at most 25 times"), "{text}");
+    for (name, value) in [("sources", "true"), ("batch", "2")] {
+        let text = refused(&[("phc", "/dev/ptp0"), (name, value)]);
+        assert!(text.contains(&format!("--{name} has no effect")), "{text}");
+    }
+}
