@@ -44,7 +44,7 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    fn join(&self, file: &str) -> PathBuf {
+    pub(crate) fn join(&self, file: &str) -> PathBuf {
         self.0.join(file.trim_start_matches('/'))
     }
 
