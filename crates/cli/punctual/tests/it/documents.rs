@@ -94,6 +94,9 @@ fn ended(mut child: Child, runs_on: bool) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// The profiles that TuneD installs.
+const TUNED: &str = "/usr/lib/tuned";
+
 /// Creates a store with a series of eight runs, and the files that the pages name.
 fn prepared(place: &Sandbox) {
     for _ in 0..8 {
@@ -131,6 +134,10 @@ fn commands_are_not_refused(page: &str) {
     for command in commands(page) {
         if NOT_RUN.iter().any(|begin| command.starts_with(begin)) && !command.contains("--dry-run")
         {
+            continue;
+        }
+        if command.starts_with("tune import ") && !Path::new(TUNED).is_dir() {
+            punctual_testing::skip!(Program, "{command}: TuneD is not installed");
             continue;
         }
         let mut line = command.clone();
