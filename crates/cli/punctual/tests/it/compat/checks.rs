@@ -9,7 +9,7 @@ fn run(place: &Sandbox, line: &str, status: i32) -> Option<(String, Value)> {
     let output = place.run(line);
     let (out, said) = (text(&output.stdout), text(&output.stderr));
     if said.contains("Unable to change scheduling policy") {
-        punctual_testing::skip_refused("SCHED_FIFO", &said);
+        punctual_testing::skip!(Right, "{line}: SCHED_FIFO is refused");
         return None;
     }
     assert_eq!(output.status.code(), Some(status), "{line}: {out}{said}");
