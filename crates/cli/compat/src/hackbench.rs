@@ -24,8 +24,8 @@ pub(crate) const TOOL: Tool = Tool {
     removed: &[],
     differences: &[
         Difference {
-            what: "The tasks are threads, also with `-P` and by default. The first line says so, \
-                and `-P` prints a warning.",
+            what: "The tasks are always threads, and the first line shows this. `-P` prints a \
+                warning.",
             why: "The switch between address spaces is missing, so the time is shorter than that \
                 of processes. Compare it with `hackbench -T` only.",
         },

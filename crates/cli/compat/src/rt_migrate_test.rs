@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use punctual_formats::{Additions, JsonThreads};
+use punctual_formats::JsonThreads;
 use punctual_model::{CpuSet, Nanos, Recording, ThreadRecord};
 use punctual_session::{PhaseRequest, Request, RunLength, Snapshot, Watcher, WorkerView};
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub(crate) const TOOL: Tool = Tool {
             why: "Tasks of the same priority may run in any order, so their order shows nothing.",
         },
         Difference {
-            what: "There is no progress bar. A run that a signal has ended has status 0 unless the \
+            what: "The tool prints no progress bar. If a signal ends the run, the status is 0 unless the \
                 check failed.",
             why: "The original then ends with status 1, as after a wrong option.",
         },
@@ -86,13 +86,17 @@ const OPTIONS: &[OptionRow<Settings>] = &[
         |settings| settings.check = true,
     ),
     OptionRow::DURATION,
-    OptionRow::new("-e --equal", "refused: see below", |_, _, _| {
-        Err(CompatError::Usage(
+    OptionRow::new(
+        "-e --equal",
+        "refused: tasks of equal priority have no order to check",
+        |_, _, _| {
+            Err(CompatError::Usage(
             "--equal: tasks of the same priority may run in any order, so nothing can be checked: \
              leave it out"
                 .to_owned(),
         ))
-    }),
+        },
+    ),
     OptionRow::HELP,
     OptionRow::JSON,
     OptionRow::new(
@@ -110,7 +114,7 @@ const OPTIONS: &[OptionRow<Settings>] = &[
         "priority of the lowest task; default 2",
         put!(priority = |given| given.priority()?),
     ),
-    OptionRow::QUIET,
+    OptionRow::accepted("-q --quiet", "no effect: no progress bar is printed"),
     OptionRow::new(
         "-r --run-time=TIME",
         "how long the tasks run in each iteration, in ms; default 20",
@@ -195,7 +199,7 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
     }
     let status = if failed { 255 } else { 0 };
     if settings.common.json.is_some() {
-        let body = body(tasks, context.additions(recording, None));
+        let body = JsonThreads::new(tasks, context.additions(recording, None));
         let bytes = json::file(context, &recording.host, u8::from(failed), &body)?;
         shared::put_json(file, &bytes, context)?;
     }
@@ -220,7 +224,7 @@ fn request(
     let parameters = [
         (
             "interval",
-            format!("{}ms", settings.run_ms + settings.sleep_ms),
+            shared::micros(settings.interval().whole_micros()),
         ),
         ("run", format!("{}ms", settings.run_ms)),
         ("tolerance", shared::micros(settings.max_error_us)),
@@ -296,11 +300,6 @@ fn text(tasks: &[Task], parent: u32) -> String {
         );
     }
     text
-}
-
-/// Returns the part of the JSON file after the head.
-fn body(tasks: Vec<Task>, additions: Option<Additions<'_>>) -> JsonThreads<'_, Task> {
-    JsonThreads::new(tasks, additions)
 }
 
 #[cfg(test)]

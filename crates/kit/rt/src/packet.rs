@@ -11,7 +11,7 @@ use crate::Error;
 /// blocks. See packet(7).
 ///
 /// # Errors
-/// Returns [`Error::Os`] without CAP_NET_RAW, or if there is no interface with this index.
+/// Returns [`Error::Os`] without CAP_NET_RAW, or if no interface has this index.
 pub fn packet_socket(interface: u32, ethertype: u16) -> Result<OwnedFd, Error> {
     let what = "a packet socket";
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;

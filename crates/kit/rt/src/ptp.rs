@@ -79,7 +79,7 @@ impl PtpClock {
             .custom_flags(libc::O_NONBLOCK)
             .open(path);
         let file = opened.map_err(|source| unopened(path, source))?;
-        // SAFETY: the structure consists of integers, for which all zeros are valid.
+        // SAFETY: the structure consists of integers, and zero is a valid integer.
         let mut abilities: libc::ptp_clock_caps = unsafe { std::mem::zeroed() };
         // SAFETY: the request writes one structure of this type (ptp_ioctl in
         // drivers/ptp/ptp_chardev.c), and the pointer is valid until the call returns.
@@ -145,7 +145,7 @@ impl PtpClock {
     }
 
     fn extended(&self, count: usize, into: &mut [PtpReading; Self::MOST]) -> io::Result<()> {
-        // SAFETY: the structure consists of integers, for which all zeros are valid.
+        // SAFETY: the structure consists of integers, and zero is a valid integer.
         let mut data: libc::ptp_sys_offset_extended = unsafe { std::mem::zeroed() };
         data.n_samples = count as libc::c_uint;
         // SAFETY: the request reads and writes one structure of this type, and `n_samples` is at
@@ -171,7 +171,7 @@ impl PtpClock {
     }
 
     fn basic(&self, count: usize, into: &mut [PtpReading; Self::MOST]) -> io::Result<()> {
-        // SAFETY: the structure consists of integers, for which all zeros are valid.
+        // SAFETY: the structure consists of integers, and zero is a valid integer.
         let mut data: libc::ptp_sys_offset = unsafe { std::mem::zeroed() };
         data.n_samples = count as libc::c_uint;
         // SAFETY: as for `extended`.

@@ -301,7 +301,7 @@ impl ProgramCode {
     }
 }
 
-/// Number of bytes at the start of a program in which the linker of Go places the note.
+/// Number of bytes at the start of a program that contain the note of Go's linker.
 const NOTES: usize = 64 << 10;
 
 /// Returns whether the start of a program contains the note with Go's build ID (an ELF note of type

@@ -35,5 +35,4 @@ mod outputs;
 mod perfetto;
 mod schemas;
 mod tuning;
-#[cfg(feature = "fleet")]
 mod watching;

@@ -243,7 +243,7 @@ proptest::proptest! {
         proptest::prop_assert!(account.expected <= periods);
         let without_work = account.missed + account.warm_up_missed;
         proptest::prop_assert_eq!(account.expected, worked + without_work);
-        // There is no execution time of a period without work.
+        // A period without work has no execution time.
         proptest::prop_assert!(outcome.missed_histogram.is_none());
     }
 }

@@ -153,7 +153,7 @@ impl Counters {
 }
 
 /// Counts the periods, starting at `due`, that have passed by `now` without a piece of work, and
-/// returns their total time. Their execution time is unknown, because there was no work.
+/// returns their total time. These periods have no execution time.
 #[cold]
 pub(super) fn skipped(
     now: Nanos,

@@ -8,8 +8,8 @@ use punctual_host::Host;
 use punctual_model::{Nanos, RuntimeStop};
 use punctual_trace::{RuntimeStops, StopPlaces};
 
-/// The functions of the runtime that stop and start all goroutines, and two of which one exists since
-/// the first function has the reason as its argument: Go 1.21, and later versions.
+/// The functions of the runtime that stop and start all goroutines. Since Go 1.21, the first one gets
+/// the reason as its argument; such a runtime has the third function (1.21) or the fourth (later).
 const FUNCTIONS: [&str; 4] = [
     "runtime.stopTheWorldWithSema",
     "runtime.startTheWorldWithSema",
