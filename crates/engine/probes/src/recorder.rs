@@ -128,7 +128,7 @@ impl RecorderSlot {
     /// Creates both ends.
     pub fn open(settings: WorkerSettings, control: &Arc<Control>) -> (Recorder, WorkerReader) {
         let capacity = Self::capacity(settings.rate_hz);
-        Self::with_capacity(settings, control, capacity, Histogram::new())
+        Self::with_capacity(settings, control, capacity, Histogram::preallocated())
     }
 
     fn with_capacity(
@@ -210,7 +210,7 @@ impl Recorder {
     /// Enables counting the lateness of missed periods, for a probe that reports them with
     /// [`overrun`](Self::overrun). Call this before the start, because it allocates memory.
     pub fn count_overruns(&mut self) {
-        self.overruns = Some(Box::new(Histogram::new()));
+        self.overruns = Some(Box::new(Histogram::preallocated()));
     }
 
     /// Enables an exact count of the periods above each limit. The histogram does not suffice for

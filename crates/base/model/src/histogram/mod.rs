@@ -20,7 +20,7 @@ use crate::{Above, Nanos, Resolution, SignedNanos};
 /// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
 /// [`Buckets`] describes the grid.
 ///
-/// A histogram takes 73 kB, never rescales, and is merged by addition. In addition to the buckets
+/// A histogram takes at most 73 kB, never rescales, and is merged by addition. In addition to the buckets
 /// it stores the exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are
 /// counted separately: early ones (negative latency), and those beyond the range. The latter are
 /// part of count, sum and maximum.
@@ -53,11 +53,21 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Creates an empty histogram. It takes memory for the range of its samples only. A real-time
+    /// thread needs a [preallocated](Self::preallocated) one.
+    pub fn new() -> Self {
+        Self::from_counters(Counts::default())
+    }
+
     /// Creates an empty histogram whose memory has already been touched, so that recording neither
     /// allocates memory nor causes page faults.
-    pub fn new() -> Self {
+    pub fn preallocated() -> Self {
+        Self::from_counters(Counts::preallocated())
+    }
+
+    fn from_counters(counts: Counts) -> Self {
         Self {
-            counts: Counts::new(),
+            counts,
             count: 0,
             sum: 0,
             min: u64::MAX,
@@ -69,7 +79,7 @@ impl Histogram {
     }
 
     /// Counts one latency. This is the hot path: no lock, no floating point, no system call, and no
-    /// allocation.
+    /// allocation if the histogram is preallocated.
     #[inline]
     pub fn record(&mut self, latency: SignedNanos) {
         let Some(Nanos(ns)) = latency.non_negative() else {

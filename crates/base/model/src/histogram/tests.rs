@@ -199,3 +199,23 @@ proptest! {
         let _ = Histogram::decode(&bytes);
     }
 }
+
+proptest! {
+    #[test]
+    fn range_of_counters_does_not_change_figures(values in latencies(), more in latencies()) {
+        let grown = histogram_of(&values);
+        let mut preallocated = Histogram::preallocated();
+        for value in &values {
+            preallocated.record(SignedNanos(*value));
+        }
+        prop_assert_eq!(&grown, &preallocated);
+        prop_assert_eq!(grown.encode(), preallocated.encode());
+        let other = histogram_of(&more);
+        let (mut one, mut two) = (grown, other.clone());
+        one.merge(&other);
+        two.merge(&preallocated);
+        prop_assert_eq!(&one, &two);
+        let all = values.iter().chain(&more).copied().collect::<Vec<_>>();
+        prop_assert_eq!(one, histogram_of(&all));
+    }
+}

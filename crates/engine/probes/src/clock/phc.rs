@@ -150,7 +150,7 @@ impl Rounds {
             phc,
             recorders,
             series,
-            windows: Histogram::new(),
+            windows: Histogram::preallocated(),
             whole_seconds: None,
             set_back: 0,
             attempted: 0,

@@ -63,8 +63,8 @@ impl ClockWorker {
             reader,
             recorder,
             attempted: 0,
-            row: Histogram::new(),
-            direct: Histogram::new(),
+            row: Histogram::preallocated(),
+            direct: Histogram::preallocated(),
             steps: Steps::default(),
         }
     }

@@ -20,7 +20,7 @@ impl<T: Ticks> Iterations<T> {
     pub(super) fn new(clock: T, bytes: usize) -> Self {
         Self {
             clock,
-            histogram: Histogram::new(),
+            histogram: Histogram::preallocated(),
             memory: (vec![1; bytes], vec![2; bytes]),
         }
     }

@@ -165,10 +165,10 @@ impl Seen {
         Self {
             replies: Replies::new(),
             parts: Parts {
-                send: Histogram::new(),
-                network: Histogram::new(),
-                receive: Histogram::new(),
-                wire: Histogram::new(),
+                send: Histogram::preallocated(),
+                network: Histogram::preallocated(),
+                receive: Histogram::preallocated(),
+                wire: Histogram::preallocated(),
                 longest: None,
                 longest_took: Nanos::ZERO,
             },

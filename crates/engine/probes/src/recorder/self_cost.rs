@@ -39,7 +39,7 @@ impl SelfCost {
         };
         let control = Arc::new(Control::new());
         let (mut recorder, mut reader) =
-            RecorderSlot::with_capacity(settings, &control, Self::RING, Histogram::new());
+            RecorderSlot::with_capacity(settings, &control, Self::RING, Histogram::preallocated());
         recorder.start(Nanos::ZERO);
         // The values have only 32 bits, because the arrays are on the stack. This is enough for 4
         // s.

@@ -269,7 +269,7 @@ fn rounds(
     control: &Control,
 ) -> Result<Histogram, Error> {
     let second = ring.tid(1)?;
-    let mut whole = Histogram::new();
+    let mut whole = Histogram::preallocated();
     let mut sleep = Nanosleep::new(CLOCK)?;
     let mut round = 0;
     while !control.stopping() && times.at(round) < times.end {

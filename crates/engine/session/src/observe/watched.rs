@@ -136,12 +136,14 @@ impl Watched {
             }
             Targets::Comm(_) | Targets::Group(_) => targets.threads(host),
         };
+        let own = std::process::id();
+        let found = found.into_iter().filter(|(tid, _)| *tid != own);
+        let found: BTreeMap<_, _> = found
+            .map(|(tid, name)| (tid, (name, host.process_start(tid))))
+            .collect();
+        self.look_at_others(&found, host);
         let mut new = false;
-        for (tid, name) in found {
-            if tid == std::process::id() {
-                continue;
-            }
-            let started = host.process_start(tid);
+        for (tid, (name, started)) in found {
             match self.now.get(&tid) {
                 None => {
                     self.now.insert(tid, started);
@@ -161,7 +163,6 @@ impl Watched {
                 Some(_) => self.rename(tid, name),
             }
         }
-        self.look_at_others(host);
         new
     }
 
@@ -179,10 +180,11 @@ impl Watched {
         }
     }
 
-    /// The same for threads.
-    fn look_at_others(&mut self, host: &Host) {
-        let there: Vec<_> = self.now.iter().map(|(tid, at)| (*tid, *at)).collect();
-        for (tid, started) in there {
+    /// Stops watching threads that are not among those found, and whose ID was reused.
+    fn look_at_others<T>(&mut self, found: &BTreeMap<u32, T>, host: &Host) {
+        let others = self.now.iter().filter(|(tid, _)| !found.contains_key(tid));
+        let others: Vec<_> = others.map(|(tid, at)| (*tid, *at)).collect();
+        for (tid, started) in others {
             if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {
                 self.ended.insert(tid);
                 self.note(format!(
