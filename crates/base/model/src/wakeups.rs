@@ -1,5 +1,7 @@
 //! Run-queue latency of woken threads, summed over the whole machine.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
@@ -178,7 +180,48 @@ pub struct WakeupGroup {
     pub waits: WaitHistogram,
 }
 
+impl WakeupAxis {
+    /// All axes, in the order of the columns of a table.
+    pub const ALL: [Self; 4] = [Self::Cpu, Self::Priority, Self::Comm, Self::Group];
+
+    /// Returns the word that names the axis.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Priority => "priority",
+            Self::Comm => "comm",
+            Self::Group => "cgroup",
+        }
+    }
+}
+
 impl Wakeups {
+    /// Adds the rows of the next observation, and the numbers of what was lost. Names and groups
+    /// without a row there are dropped, so that those of ended programs do not accumulate.
+    pub fn add_next(&mut self, next: &Self) {
+        let name = |row: &WakeupRow| (row.comm.clone(), row.group.as_ref().map(|group| group.id));
+        let names: BTreeSet<_> = next.rows.iter().map(name).collect();
+        let earlier = std::mem::take(&mut self.rows).into_iter();
+        let remains = |row: &WakeupRow| name(row) == (None, None) || names.contains(&name(row));
+        // The newest row of a group has its current path.
+        let mut rows = BTreeMap::new();
+        for row in earlier.filter(remains).chain(next.rows.iter().cloned()) {
+            let key = (row.cpu, row.class, name(&row));
+            let Some(sum) = rows.get_mut(&key) else {
+                rows.insert(key, row);
+                continue;
+            };
+            let WakeupRow { waits, held_ns, .. } = std::mem::replace(sum, row);
+            sum.waits.merge(&waits);
+            sum.held_ns += held_ns;
+        }
+        self.rows = rows.into_values().collect();
+        self.elapsed_ns += next.elapsed_ns;
+        self.lost = self.lost.saturating_add(next.lost);
+        self.unnamed = self.unnamed.saturating_add(next.unnamed);
+        self.events_lost = self.events_lost.saturating_add(next.events_lost);
+    }
+
     /// Returns the longest wait, whether ended or open, or zero if there was none.
     pub fn longest(&self) -> Nanos {
         let ended = self.rows.iter().map(|row| row.waits.max_ns);
@@ -188,7 +231,7 @@ impl Wakeups {
 
     /// Sums up the rows by these axes, in ascending order of CPU, class and comm.
     pub fn by(&self, axes: &[WakeupAxis]) -> Vec<WakeupGroup> {
-        let mut groups = std::collections::BTreeMap::<_, (WaitHistogram, Nanos)>::new();
+        let mut groups = BTreeMap::<_, (WaitHistogram, Nanos)>::new();
         for row in &self.rows {
             let with = |axis| axes.contains(&axis);
             let key = (
@@ -416,6 +459,65 @@ mod tests {
         ] {
             assert_eq!(WaitHistogram::bucket_of(Nanos(ns)), bucket, "{ns}");
         }
+    }
+
+    /// Counts with a row of waits for each (CPU, ID of a control group).
+    fn seen(rows: &[(u32, Option<u64>, &[u64])]) -> Wakeups {
+        let row = |(cpu, group, waits_ns): &(u32, Option<u64>, &[u64])| {
+            let mut waits = WaitHistogram::new();
+            waits_ns.iter().for_each(|wait| waits.record(Nanos(*wait)));
+            WakeupRow {
+                cpu: *cpu,
+                class: PriorityClass::Fair,
+                comm: None,
+                group: group.map(GroupSeen::from_id),
+                held_ns: Nanos(1),
+                waits,
+            }
+        };
+        Wakeups {
+            source: WakeupSource::Bpf,
+            not_bpf: None,
+            elapsed_ns: Nanos(10),
+            rows: rows.iter().map(row).collect(),
+            longest: Vec::new(),
+            open: Vec::new(),
+            lost: 1,
+            unnamed: 0,
+            events_lost: 2,
+        }
+    }
+
+    #[test]
+    fn sum_of_observations_is_without_ended_groups() {
+        let mut sum = seen(&[(0, None, &[5]), (0, Some(7), &[5]), (1, Some(8), &[9])]);
+        let mut next = seen(&[(1, Some(7), &[3]), (0, Some(7), &[4, 400])]);
+        next.rows[1].group.as_mut().unwrap().path = Some("/a".to_owned());
+        sum.add_next(&next);
+        let row = |row: &WakeupRow| {
+            let group = row.group.as_ref().map(|group| group.id);
+            (
+                row.cpu,
+                group,
+                row.waits.count,
+                row.waits.sum_ns,
+                row.held_ns.0,
+            )
+        };
+        assert_eq!(
+            sum.rows.iter().map(row).collect::<Vec<_>>(),
+            [
+                (0, None, 1, 5, 1),
+                (0, Some(7), 3, 409, 2),
+                (1, Some(7), 1, 3, 1)
+            ]
+        );
+        let renamed = sum.rows[1].group.as_ref().unwrap();
+        assert_eq!(renamed.path.as_deref(), Some("/a"));
+        assert_eq!(
+            (sum.elapsed_ns, sum.lost, sum.events_lost),
+            (Nanos(20), 2, 4)
+        );
     }
 
     #[test]

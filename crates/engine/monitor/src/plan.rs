@@ -1,9 +1,10 @@
 //! A plan: which series to measure, when, and how long to keep the recordings.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::civil::Time;
-use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role};
+use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role, WakeupAxis};
 use punctual_probes::ProbeEntry;
 use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
 use serde::{Deserialize, Serialize};
@@ -14,14 +15,25 @@ use serde_json::json;
 pub struct Plan {
     /// The series to measure repeatedly.
     pub series: Vec<SeriesPlan>,
-    /// Length of a window in which all wake-ups are counted; `None` to disable.
-    pub window: Option<Nanos>,
+    /// Watch of all wake-ups; `None` to disable.
+    pub watch: Option<WatchPlan>,
     /// Flight recorder between the runs; `None` to disable.
     pub flight: Option<FlightPlan>,
     /// How long parts of recordings are kept.
     pub keep: Retention,
     /// Destination for recordings; `None` to disable pushing.
     pub push: Option<Push>,
+}
+
+/// A watch of all wake-ups in windows of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchPlan {
+    /// Length of a window.
+    pub window: Nanos,
+    /// Address at which Prometheus can scrape the counts since the start; `None` to disable.
+    pub listen: Option<SocketAddr>,
+    /// Grouping of these counts.
+    pub by: Vec<WakeupAxis>,
 }
 
 /// A flight recorder of trace events, for snapshots after an incident.

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use jiff::civil::Time;
-use punctual_model::{Arguments, Nanos};
+use punctual_model::{Arguments, Nanos, WakeupAxis};
 use punctual_probes::ProbeEntry;
 use punctual_session::{PhaseRequest, can_be_explained};
 use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{FlightPlan, Plan, Push, Retention, SeriesPlan};
+use crate::plan::{FlightPlan, Plan, Push, Retention, SeriesPlan, WatchPlan};
 
 /// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,7 +93,7 @@ impl Reader<'_> {
                     return Err(self.error(key.span(), message));
                 }
                 ("watch", DeValue::Table(table)) => {
-                    plan.window = Some(self.watch(key.span(), table)?)
+                    plan.watch = Some(self.watch(key.span(), table)?)
                 }
                 ("flight", DeValue::Table(table)) => plan.flight = Some(self.flight(table)?),
                 ("keep", DeValue::Table(table)) => plan.keep = self.keep(table)?,
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 }
             }
         }
-        if plan.series.is_empty() && plan.window.is_none() && plan.flight.is_none() {
+        if plan.series.is_empty() && plan.watch.is_none() && plan.flight.is_none() {
             Err(self.error(
                 0..0,
                 "the plan is empty: add [[series]], [watch] or [flight]",
@@ -335,18 +335,51 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn watch(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<Nanos, PlanError> {
-        for (key, _) in table {
-            if key.get_ref() != "window" {
-                return Err(self.unknown(key.span(), key.get_ref(), &["window"]));
+    fn watch(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<WatchPlan, PlanError> {
+        let mut plan = WatchPlan {
+            window: self.at_least(self.required(span.clone(), table, "window")?, SHORTEST)?,
+            listen: None,
+            by: vec![WakeupAxis::Cpu],
+        };
+        if plan.window > Nanos::from_secs(24 * 3600) {
+            return Err(self.error(span, "a window is at most 24 h long"));
+        }
+        for (key, value) in table {
+            match &**key.get_ref() {
+                "window" => {}
+                "listen" => {
+                    let address = self.word(value)?.parse().map_err(|_| {
+                        let message = "listen must be an address with a port, such as \
+                                       \"127.0.0.1:9760\"";
+                        self.error(value.span(), message)
+                    })?;
+                    plan.listen = Some(address);
+                }
+                "by" => plan.by = self.axes(value)?,
+                other => {
+                    let known = ["window", "listen", "by"];
+                    return Err(self.unknown(key.span(), other, &known));
+                }
             }
         }
-        let window = self.at_least(self.required(span.clone(), table, "window")?, SHORTEST)?;
-        if window > Nanos::from_secs(24 * 3600) {
-            Err(self.error(span, "a window is at most 24 h long"))
-        } else {
-            Ok(window)
+        match table.get("by") {
+            Some(by) if plan.listen.is_none() => Err(self.error(
+                by.span(),
+                "by groups the counts that are served to Prometheus: add listen, or remove by",
+            )),
+            _ => Ok(plan),
         }
+    }
+
+    fn axes(&self, value: &Value<'_>) -> Result<Vec<WakeupAxis>, PlanError> {
+        let list = self.list(value, "by must be a list, such as [\"cpu\", \"cgroup\"]")?;
+        let axis = |value: &Value<'_>| {
+            let word = self.word(value)?;
+            let axis = WakeupAxis::ALL.into_iter().find(|axis| axis.name() == word);
+            let known = WakeupAxis::ALL.map(WakeupAxis::name);
+            axis.ok_or_else(|| self.unknown(value.span(), word, &known))
+        };
+        list.map(axis).collect()
     }
 
     fn flight(&self, table: &DeTable<'_>) -> Result<FlightPlan, PlanError> {

@@ -5,21 +5,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use punctual_host::Host;
 use punctual_model::{
     Nanos, PriorityClass, SeriesEpoch, Slot, SlotCause, SlotState, WaitHistogram, WakeWindow,
-    Wakeups,
+    WakeupAxis, WakeupSource, Wakeups,
 };
+use punctual_session::{WakeupRequest, WakeupSession};
 use punctual_store::{Store, StoreError};
-use punctual_trace::{WakeupWatch, WatchAsk};
 use serde_json::json;
 
 use crate::clock::Clock;
+use crate::plan::WatchPlan;
 use crate::service::Machine;
 
 /// Number of longest waits kept for each window.
 const WORST: usize = 8;
 
-/// Interval between checks for a request to end the window.
+/// Interval between checks for a request to end the window, and between publications.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Name of the series that contains the windows.
@@ -31,10 +33,12 @@ pub struct Watching<'a> {
     pub store: &'a Store,
     /// The machine.
     pub machine: &'a Machine,
-    /// Length of a window. Windows begin at multiples of this length.
-    pub window: Nanos,
-    /// The largest possible thread ID on this machine.
-    pub pid_max: u32,
+    /// The plan. Windows begin at multiples of their length.
+    pub plan: &'a WatchPlan,
+    /// The machine's facts and control groups.
+    pub host: &'a Host,
+    /// Publishes the wake-ups since the start; `None` if nobody asks for them.
+    pub publish: Option<&'a dyn Fn(&Wakeups)>,
     /// The clocks.
     pub clock: &'a dyn Clock,
     /// Set to `true` to end the watch.
@@ -51,17 +55,18 @@ impl Watching<'_> {
     /// reason. Changes of state go to `log`.
     pub fn watch(&self, log: &mut dyn FnMut(&str)) {
         let mut said = String::new();
+        let mut total = None;
         while !self.stop.load(Ordering::Relaxed) {
             let start = self.clock.now();
-            let result = match self.one(start) {
+            let result = match self.one(start, &mut total) {
                 Ok(None) => String::new(),
                 Ok(Some(refused)) => {
                     let kept = self.refuse(start, &refused);
-                    self.wait_for_end(start);
+                    self.wait_for_end(start, &mut || {});
                     kept.map_or_else(|error| error.to_string(), |()| refused)
                 }
                 Err(error) => {
-                    self.wait_for_end(start);
+                    self.wait_for_end(start, &mut || {});
                     error.to_string()
                 }
             };
@@ -72,39 +77,55 @@ impl Watching<'_> {
         }
     }
 
-    /// Watches one window. Returns the reason if it cannot be watched.
-    fn one(&self, start: Timestamp) -> Result<Option<String>, StoreError> {
+    /// Watches one window, and adds it to the total. Returns the reason if it cannot be watched.
+    fn one(
+        &self,
+        start: Timestamp,
+        total: &mut Option<Wakeups>,
+    ) -> Result<Option<String>, StoreError> {
         let began = self.clock.since_boot();
-        let watch = WakeupWatch::by_programs(WatchAsk {
-            by_comm: false,
+        let is_published_by = |axis| self.publish.is_some() && self.plan.by.contains(&axis);
+        let request = WakeupRequest {
+            by_comm: is_published_by(WakeupAxis::Comm),
+            by_group: is_published_by(WakeupAxis::Group),
+            group: None,
             real_time_only: false,
-            pid_max: self.pid_max,
             longest: WORST,
-            groups: None,
-        });
-        let mut watch = match watch {
-            Ok(watch) => watch,
+            source: Some(WakeupSource::Bpf),
+        };
+        let mut session = match WakeupSession::start(&request, self.host) {
+            Ok(session) => session,
             Err(error) => return Ok(Some(error.to_string())),
         };
         (self.rest)();
-        self.wait_for_end(start);
-        let seen = watch.read();
+        self.wait_for_end(start, &mut || {
+            // An error occurs again at the end of the window, and is then reported.
+            if let (Some(publish), Ok(())) = (self.publish, session.keep_up())
+                && let Ok(seen) = session.read()
+            {
+                publish(&sum(total.as_ref(), &seen));
+            }
+        });
+        let seen = session.read();
         let length = self.clock.since_boot().saturating_sub(began);
         // Even if this fails, the programs end when their descriptors are closed.
-        let stopped = watch.stop().map_err(|error| error.to_string());
+        let stopped = session.stop().map_err(|error| error.to_string());
         match (seen, stopped) {
             (Err(error), _) => Ok(Some(error.to_string())),
             (Ok(seen), stopped) => {
                 let window = window_of(&self.machine.id, start, length, &seen);
+                if self.publish.is_some() {
+                    *total = Some(sum(total.as_ref(), &seen));
+                }
                 self.store.add_wake_window(&window)?;
                 Ok(stopped.err())
             }
         }
     }
 
-    /// Waits for the end of the window that contains `start`.
-    fn wait_for_end(&self, start: Timestamp) {
-        let window = i128::from(self.window.0.max(1));
+    /// Waits for the end of the window that contains `start`, and calls `each_look` at each check.
+    fn wait_for_end(&self, start: Timestamp, each_look: &mut dyn FnMut()) {
+        let window = i128::from(self.plan.window.0.max(1));
         let end = (start.as_nanosecond().div_euclid(window) + 1) * window;
         while !self.stop.load(Ordering::Relaxed) && !self.close.swap(false, Ordering::Relaxed) {
             let now = self.clock.now().as_nanosecond();
@@ -113,13 +134,14 @@ impl Watching<'_> {
             if now >= end || now < start.as_nanosecond() {
                 return;
             }
+            each_look();
             let left = Duration::from_nanos(u64::try_from(end - now).unwrap_or_default());
             self.clock.wait(left.min(LOOK), self.stop);
         }
     }
 
     fn refuse(&self, start: Timestamp, reason: &str) -> Result<(), StoreError> {
-        let definition = json!({"window_ns": self.window}).to_string();
+        let definition = json!({"window_ns": self.plan.window}).to_string();
         let epoch: SeriesEpoch = self.store.put_series(
             &self.machine.id,
             self.machine.host.as_deref(),
@@ -139,6 +161,15 @@ impl Watching<'_> {
         };
         self.store.add_slot(&epoch, &slot).map(drop)
     }
+}
+
+/// Returns the sum of the earlier windows and the current one.
+fn sum(total: Option<&Wakeups>, seen: &Wakeups) -> Wakeups {
+    let mut sum = total.cloned();
+    if let Some(sum) = &mut sum {
+        sum.add_next(seen);
+    }
+    sum.unwrap_or_else(|| seen.clone())
 }
 
 /// Converts the counted wake-ups to a window.

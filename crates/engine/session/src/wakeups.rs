@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use punctual_host::{Container, GroupHierarchy, GroupTree, Host};
-use punctual_model::{Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, Wakeups};
+use punctual_model::{
+    Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, WakeupSource, Wakeups,
+};
 use punctual_trace::{
     GroupAsk, GroupFinder, GroupsOf, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError,
 };
@@ -25,9 +27,9 @@ pub struct WakeupRequest {
     pub real_time_only: bool,
     /// Number of longest waits to report.
     pub longest: usize,
-    /// Counts wake-ups from trace events instead of using BPF programs. This is also done if the
-    /// kernel rejects the programs.
-    pub no_bpf: bool,
+    /// Counts with BPF programs only, or from trace events only. `None`: with programs, or from
+    /// events if the kernel rejects the programs.
+    pub source: Option<WakeupSource>,
 }
 
 /// Counts wake-ups until it is dropped.
@@ -121,10 +123,10 @@ impl WakeupSession {
     /// Maximum interval between calls of [`keep_up`](Self::keep_up).
     pub const KEEP_UP: std::time::Duration = WakeupWatch::KEEP_UP;
 
-    /// Starts counting, with BPF programs, or from trace events if the kernel rejects programs.
+    /// Starts counting.
     ///
     /// # Errors
-    /// Returns an error if the kernel permits neither to this user.
+    /// Returns an error if the kernel does not permit the requested source to this user.
     pub fn start(request: &WakeupRequest, host: &Host) -> Result<Self, SessionError> {
         let groups = Groups::find(request, host)?;
         let ask = WatchAsk {
@@ -134,11 +136,13 @@ impl WakeupSession {
             pid_max: host.pid_max(),
             longest: request.longest,
         };
-        let why = if request.no_bpf {
+        let only_events = request.source == Some(WakeupSource::Events);
+        let why = if only_events {
             NoPrograms::NotWanted.to_string()
         } else {
             match WakeupWatch::by_programs(ask) {
                 Ok(watch) => return Self::begin(watch, host, groups),
+                Err(error) if request.source.is_some() => return Err(error.into()),
                 Err(error) => error.to_string(),
             }
         };
@@ -147,7 +151,7 @@ impl WakeupSession {
         let watch = Tracefs::find(host.root())
             .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone(), finder))
             .map_err(|events| {
-                if request.no_bpf {
+                if only_events {
                     WatchError::Events(events)
                 } else {
                     WatchError::Neither {

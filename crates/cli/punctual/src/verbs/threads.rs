@@ -150,7 +150,7 @@ impl Threads {
             by_comm: true,
             real_time_only: false,
             longest: 0,
-            no_bpf: false,
+            source: None,
         };
         let mut wakeups = WakeupSession::start(&request, host).ok();
         let over = watching::wait(Some(time), stop, || {

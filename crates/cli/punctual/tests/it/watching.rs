@@ -1,11 +1,11 @@
-//! `watch --listen`: metrics of all wake-ups.
+//! Metrics of all wake-ups: `watch --listen`, and `listen` in the plan of a monitor.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::common::{Sandbox, eventually, text};
+use crate::common::{Sandbox, eventually, signal, text};
 
 /// Returns the body of an answer to `GET path`; `None` if the status is not 200.
 fn get(address: &str, path: &str) -> Option<String> {
@@ -30,32 +30,100 @@ fn sum(metrics: &str, name: &str) -> f64 {
         .sum()
 }
 
-#[test]
-fn prometheus_can_scrape_a_watch() {
-    let place = Sandbox::new();
-    let probe = place.run("watch -q -D 100ms");
-    if !probe.status.success() {
-        punctual_testing::skip_refused("watch", text(&probe.stderr));
-        return;
-    }
+/// Metric whose sum is the number of all counted wake-ups.
+const COUNT: &str = "punctual_wakeup_latency_seconds_count";
+
+/// Starts a command that serves metrics. Returns it with the address that it reports.
+fn serving(place: &Sandbox, line: &str) -> (Child, String) {
     let mut child = place
-        .command("watch --by cgroup,cpu --listen 127.0.0.1:0 -q -D 60s")
+        .command(line)
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let address = lines
-        .map_while(Result::ok)
-        .find_map(|line| {
-            let (_, rest) = line.split_once("http://")?;
-            Some(rest.strip_suffix("/metrics")?.to_owned())
-        })
-        .unwrap();
-    let count = "punctual_wakeup_latency_seconds_count";
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let address = lines.by_ref().map_while(Result::ok).find_map(|line| {
+        let (_, rest) = line.split_once("http://")?;
+        Some(rest.strip_suffix("/metrics")?.to_owned())
+    });
+    // The command must be able to write more.
+    std::thread::spawn(move || lines.for_each(drop));
+    (child, address.unwrap())
+}
+
+/// Returns whether wake-ups can be counted here, by BPF programs or from trace events. Prints a skip
+/// if not.
+fn can_watch(place: &Sandbox) -> bool {
+    let probe = place.run("watch -q -D 100ms");
+    if !probe.status.success() {
+        punctual_testing::skip_refused("watch", text(&probe.stderr));
+    }
+    probe.status.success()
+}
+
+/// Returns whether BPF programs can count them.
+fn can_watch_by_programs(place: &Sandbox) -> bool {
+    if !can_watch(place) {
+        return false;
+    }
+    let seen = place.done("watch -q -D 100ms --json");
+    let seen: serde_json::Value = serde_json::from_str(&seen).unwrap();
+    let why = seen["not_bpf"].as_str();
+    why.inspect(|why| punctual_testing::skip_refused("watch", why));
+    why.is_none()
+}
+
+#[test]
+fn monitor_serves_sum_of_its_windows() {
+    let place = Sandbox::new();
+    if !can_watch_by_programs(&place) {
+        return;
+    }
+    let plan = place.path("plan.toml");
+    let text = "[watch]\nwindow = \"1s\"\nlisten = \"127.0.0.1:0\"\nby = [\"cpu\", \"cgroup\"]\n";
+    std::fs::write(&plan, text).unwrap();
+    let line = format!("monitor run --plan {}", plan.display());
+    let (mut service, address) = serving(&place, &line);
+    let windows = || -> u64 {
+        let stats = place.run("store stats --json").stdout;
+        let stats: serde_json::Value = serde_json::from_slice(&stats).unwrap_or_default();
+        stats["windows"].as_u64().unwrap_or(0)
+    };
+    // Groups that end are no longer served, but the sum for a CPU and the root group never shrinks.
+    let of_root = || {
+        let metrics = get(&address, "/metrics")?;
+        let root = metrics.lines().filter(|line| line.contains("cgroup=\"/\""));
+        let root: Vec<_> = root.collect();
+        (!root.is_empty()).then(|| sum(&root.join("\n"), COUNT))
+    };
+    assert!(eventually(|| of_root().is_some()));
+    let mut before = 0.0;
+    let mut grows = || {
+        let now = of_root().unwrap_or(before);
+        assert!(now >= before, "{now} after {before}");
+        before = now;
+        windows() >= 3
+    };
+    assert!(eventually(&mut grows));
+    assert!(before > 0.0);
+    signal(&service, "TERM");
+    assert_eq!(service.wait().unwrap().code(), Some(0));
+    assert!(get(&address, "/metrics").is_none());
+}
+
+#[test]
+fn prometheus_can_scrape_a_watch() {
+    let place = Sandbox::new();
+    if !can_watch(&place) {
+        return;
+    }
+    let (mut child, address) = serving(
+        &place,
+        "watch --by cgroup,cpu --listen 127.0.0.1:0 -q -D 60s",
+    );
     let counted = |before: f64| {
         let metrics = get(&address, "/metrics");
-        metrics.filter(|metrics| sum(metrics, count) > before)
+        metrics.filter(|metrics| sum(metrics, COUNT) > before)
     };
     assert!(eventually(|| counted(0.0).is_some()));
     let first = counted(0.0).unwrap();
@@ -65,7 +133,7 @@ fn prometheus_can_scrape_a_watch() {
         "{first}"
     );
     // The counts grow.
-    assert!(eventually(|| counted(sum(&first, count)).is_some()));
+    assert!(eventually(|| counted(sum(&first, COUNT)).is_some()));
     assert!(get(&address, "/").is_none());
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,7 +1,7 @@
 //! Valid and invalid plans.
 
-use punctual_model::Nanos;
-use punctual_monitor::{FlightPlan, Retention, read_plan};
+use punctual_model::{Nanos, WakeupAxis};
+use punctual_monitor::{FlightPlan, Retention, WatchPlan, read_plan};
 
 const WHOLE: &str = r#"
 [[series]]
@@ -23,6 +23,8 @@ wait = "1h"
 
 [watch]
 window = "5min"
+listen = "127.0.0.1:9760"
+by = ["cgroup", "cpu"]
 
 [flight]
 last = "90s"
@@ -62,7 +64,12 @@ fn a_plan_is_read_whole() {
         (Some(Nanos::from_secs(6 * 3600)), Nanos::from_secs(3600))
     );
     assert_eq!(second.request().unwrap().requirement.limits.len(), 1);
-    assert_eq!(plan.window, Some(Nanos::from_secs(300)));
+    let watch = WatchPlan {
+        window: Nanos::from_secs(300),
+        listen: Some("127.0.0.1:9760".parse().unwrap()),
+        by: vec![WakeupAxis::Group, WakeupAxis::Cpu],
+    };
+    assert_eq!(plan.watch, Some(watch));
     let flight = FlightPlan {
         last: Nanos::from_secs(90),
         memory: 16 << 20,
@@ -173,6 +180,21 @@ fn an_error_has_line_and_column() {
             "two series 'a'",
         ),
         ("[watch]\nwindow = \"2d\"\n", "1:2", "at most 24 h"),
+        (
+            "[watch]\nwindow = \"5min\"\nby = [\"cpu\"]\n",
+            "3:6",
+            "add listen, or remove by",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\nlisten = \"localhost\"\n",
+            "3:10",
+            "an address with a port",
+        ),
+        (
+            "[watch]\nwindow = \"5min\"\nlisten = \"[::1]:1\"\nby = [\"node\"]\n",
+            "4:7",
+            "one of cpu, priority, comm, cgroup",
+        ),
         (
             "[watch]\n[keep]\nsize = \"2GB\"\n",
             "1:2",

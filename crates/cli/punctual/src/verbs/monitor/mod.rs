@@ -10,6 +10,7 @@ mod slot_process;
 mod snapshot;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use anyhow::Result;
 use jiff::Timestamp;
@@ -130,11 +131,14 @@ fn rows(plan: &Plan, store: Option<&Store>, zone: &TimeZone) -> Result<Vec<Serie
 /// Returns the settings of a plan other than its series.
 fn facts(plan: &Plan) -> Vec<Field> {
     let mut fields = Vec::new();
-    if let Some(window) = plan.window {
-        fields.push(Field::new(
-            "watch",
-            format!("all wake-ups, in windows of {window}"),
-        ));
+    if let Some(watch) = &plan.watch {
+        let mut text = format!("all wake-ups, in windows of {}", watch.window);
+        if let Some(address) = watch.listen {
+            let axes = watch.by.iter().map(|axis| axis.name());
+            let axes = axes.collect::<Vec<_>>().join(",");
+            let _ = write!(text, "; by {axes} at http://{address}/metrics");
+        }
+        fields.push(Field::new("watch", text));
     }
     if let Some(flight) = plan.flight {
         let text = format!(

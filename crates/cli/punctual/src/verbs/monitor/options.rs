@@ -30,6 +30,8 @@ use crate::verbs::{list::since, named};
 ///
 /// [watch]
 /// window = "5min"
+/// listen = "127.0.0.1:9760"
+/// by = ["cpu", "cgroup"]
 ///
 /// [flight]
 /// last = "60s"

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use punctual_host::Host;
-use punctual_model::Nanos;
+use punctual_model::Wakeups;
 use punctual_monitor::{
     Answering, Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, ProcessRunner, Runner,
     Service, StoredSnapshot, SystemClock, Watching, next_due, only_service, wait_for_killed,
@@ -17,8 +17,8 @@ use super::slot_process;
 use crate::context::Context;
 use crate::exit::{Exit, with_causes};
 use crate::output;
-use crate::verbs::command_line;
 use crate::verbs::measure::stop_flag;
+use crate::verbs::{command_line, fleet};
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     // The threads of the service are idle most of the time. If each thread had its own heap, it
@@ -38,7 +38,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
         signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(flag))?;
     }
     let _only = only_service(&store)?;
-    let offered = StoredSnapshot::offering(plan.window.is_some(), plan.flight.is_some());
+    let offered = StoredSnapshot::offering(plan.watch.is_some(), plan.flight.is_some());
     offered.write(&store, &machine.id)?;
     wait_for_killed(&store, &machine.id)?;
     let clock = SystemClock;
@@ -67,20 +67,46 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let next = next_slot(&plan);
     runner.notify.ready(&next);
     runner.say(&next);
-    let own = plan.window.map(|_| Store::open(store.path())).transpose()?;
+    let watch_plan = plan.watch.as_ref();
+    let own = watch_plan.map(|_| Store::open(store.path())).transpose()?;
+    let listen = watch_plan.and_then(|watch| watch.listen);
+    let scrape = listen.map(fleet::scrape).transpose()?;
+    if let Some(scrape) = &scrape {
+        output::note(&format!("metrics: http://{}/metrics", scrape.address));
+    }
     let of_snapshots = plan.flight.map(|_| Store::open(store.path())).transpose()?;
     std::thread::scope(|scope| {
-        if let (Some(window), Some(store)) = (plan.window, own) {
-            let (machine, flags) = (&machine, (&*stop, &*close));
-            let pid_max = host.pid_max();
-            scope.spawn(move || watch(&store, machine, (window, pid_max), flags));
+        if let (Some(plan), Some(store)) = (watch_plan, own) {
+            let (machine, host, scrape) = (&machine, &host, scrape.as_ref());
+            let (stop, close) = (&*stop, &*close);
+            let publish = move |seen: &Wakeups| {
+                if let Some(scrape) = scrape {
+                    scrape.publish(seen, &plan.by);
+                }
+            };
+            scope.spawn(move || {
+                let watching = Watching {
+                    store: &store,
+                    machine,
+                    plan,
+                    host,
+                    publish: scrape.is_some().then_some(&publish),
+                    clock: &SystemClock,
+                    stop,
+                    close,
+                    rest: &|| {
+                        punctual_rt::release_heap();
+                    },
+                };
+                watching.watch(&mut |text| output::note(text));
+            });
         }
         if let (Some(recorder), Some(store)) = (&recorder, of_snapshots) {
             let answering = Answering {
                 store,
                 machine: &machine.id,
                 recorder,
-                windows: plan.window.is_some(),
+                windows: plan.watch.is_some(),
                 asked: &asked,
                 stop: &stop,
                 say: output::note,
@@ -95,29 +121,6 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     });
     runner.notify.stopping();
     Ok(Exit::Done)
-}
-
-/// Watches wake-ups in windows of time. The flag `stop` ends the service, and `close` ends the
-/// current window.
-fn watch(
-    store: &Store,
-    machine: &Machine,
-    (window, pid_max): (Nanos, u32),
-    (stop, close): (&AtomicBool, &AtomicBool),
-) {
-    let watching = Watching {
-        store,
-        machine,
-        window,
-        pid_max,
-        clock: &SystemClock,
-        stop,
-        close,
-        rest: &|| {
-            punctual_rt::release_heap();
-        },
-    };
-    watching.watch(&mut |text| output::note(text));
 }
 
 fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder, String> {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::{Parser, value_parser};
 use punctual_host::Host;
-use punctual_model::{ActivityAxis, ActivityKind, Nanos, WakeupAxis, Wakeups};
+use punctual_model::{ActivityAxis, ActivityKind, Nanos, WakeupAxis, WakeupSource, Wakeups};
 use punctual_report::{document, text};
 use punctual_session::{WakeupRequest, WakeupSession};
 
@@ -122,10 +122,13 @@ enum Axis {
 /// The axes of `--by`, in the order of the columns.
 const AXES: [(&str, Axis); 5] = [
     ("source", Axis::Source),
-    ("cpu", Axis::Cpu),
-    ("priority", Axis::Wakeups(WakeupAxis::Priority)),
-    ("comm", Axis::Wakeups(WakeupAxis::Comm)),
-    ("cgroup", Axis::Wakeups(WakeupAxis::Group)),
+    (WakeupAxis::Cpu.name(), Axis::Cpu),
+    (
+        WakeupAxis::Priority.name(),
+        Axis::Wakeups(WakeupAxis::Priority),
+    ),
+    (WakeupAxis::Comm.name(), Axis::Wakeups(WakeupAxis::Comm)),
+    (WakeupAxis::Group.name(), Axis::Wakeups(WakeupAxis::Group)),
 ];
 
 impl Watch {
@@ -181,7 +184,7 @@ impl Run for Watch {
             group: self.cgroup,
             real_time_only: self.real_time,
             longest: self.longest as usize,
-            no_bpf: self.no_bpf,
+            source: self.no_bpf.then_some(WakeupSource::Events),
         };
         let (duration, limit) = (self.duration, self.stalled);
         let scrape = self.listen.map(fleet::scrape).transpose()?;
@@ -195,7 +198,7 @@ impl Run for Watch {
         if let Some(group) = group {
             output::note(&host.group_facts(&group).describe());
         }
-        if let (Some(why), false) = (session.why_not_programs(), request.no_bpf) {
+        if let (Some(why), false) = (session.why_not_programs(), self.no_bpf) {
             output::note(&format!(
                 "{why}; wake-ups are counted from trace events instead, which has more overhead"
             ));
