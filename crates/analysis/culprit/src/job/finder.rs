@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 
 use super::judge::Judge;
-use super::learning::Learning;
+use super::learning::{Kept, Learning};
 use super::pools::{Pools, Waited};
 use super::release::{FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
@@ -133,14 +133,14 @@ impl JobFinder {
         let thread = self
             .threads
             .entry(tid)
-            .or_insert_with(|| Thread::new(event.time));
+            .or_insert_with(|| Thread::new(event.time, stages));
         let waits = thread.seen.waits.count;
         let mut jobs: Vec<Job> = thread
             .step(tid, event, numbers, stages)
             .into_iter()
             .collect();
         if let Some(learning) = &mut thread.learning {
-            learning.keep(event);
+            learning.keep(Kept::Event(event.clone()));
         }
         if thread.seen.waits.count == waits {
             return jobs;
@@ -168,7 +168,7 @@ impl JobFinder {
             kind,
         };
         if ends {
-            jobs.extend(thread.learnt(stages, judge));
+            jobs.extend(thread.learnt(judge));
         } else {
             thread.judge_again(judge);
         }
@@ -182,7 +182,7 @@ impl JobFinder {
         }
         self.stages = Stages { light, both: true };
         for thread in self.threads.values_mut() {
-            thread.change_stage(light, at);
+            thread.change_stage(self.stages, at);
         }
     }
 
@@ -222,9 +222,7 @@ impl JobFinder {
             (thread.last_release, thread.elsewhere) = (None, 0);
             // The kept events would be replayed later, and the interruption would look like a job.
             if let Some(learning) = &mut thread.learning {
-                learning.events.clear();
-                learning.waits.interrupt();
-                learning.dropped_since = None;
+                learning.interrupt(self.stages);
             }
             // The thread may have entered its release wait in the meantime.
             if thread.seen.release.is_some() {
@@ -250,7 +248,7 @@ impl JobFinder {
 
     /// Chooses the release wait of the remaining threads. Returns the jobs of these threads.
     pub fn finish(&mut self, kind: KindOf<'_>) -> Vec<Job> {
-        let (numbers, stages) = (&self.numbers, self.stages);
+        let numbers = &self.numbers;
         let (threads, pools) = (self.threads.iter_mut(), &mut self.pools);
         let siblings = &self.siblings;
         let learning = threads.filter(|(_, thread)| thread.seen.release.is_none());
@@ -262,7 +260,7 @@ impl JobFinder {
                 numbers,
                 kind,
             };
-            thread.learnt(stages, judge)
+            thread.learnt(judge)
         });
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
@@ -299,9 +297,9 @@ impl JobFinder {
 }
 
 impl Thread {
-    fn new(since: Nanos) -> Self {
+    fn new(since: Nanos, stages: Stages) -> Self {
         Self {
-            learning: Some(Learning::new(since)),
+            learning: Some(Learning::new(since, stages)),
             ..Self::default()
         }
     }
@@ -332,7 +330,7 @@ impl Thread {
                     self.seen_in_full = false;
                     self.learning = Some(Learning {
                         dropped_since: Some(since),
-                        ..Learning::new(now)
+                        ..Learning::new(now, stages)
                     });
                 }
                 false
@@ -342,7 +340,7 @@ impl Thread {
 
     /// Chooses the release wait and replays the kept events. If no wait qualifies, the search
     /// continues.
-    fn learnt(&mut self, stages: Stages, judge: Judge<'_>) -> Vec<Job> {
+    fn learnt(&mut self, judge: Judge<'_>) -> Vec<Job> {
         let Judge {
             tid, numbers, kind, ..
         } = judge;
@@ -357,15 +355,22 @@ impl Thread {
         self.seen.candidates = learning.waits.candidates(&|call| kind(tid, call));
         self.replaces(found);
         judge.find_second(&mut self.seen);
-        if let (Some(since), Some(first)) = (learning.dropped_since, learning.events.front()) {
-            self.seen.not_counted += first.time.saturating_sub(since);
+        if let (Some(since), Some(first)) = (learning.dropped_since, learning.kept.front()) {
+            self.seen.not_counted += first.time().saturating_sub(since);
         }
         let waits = std::mem::take(&mut self.seen.waits);
         self.state = State::default();
-        let events = learning.events.iter();
-        let jobs = events
-            .filter_map(|event| self.step(tid, event, numbers, stages))
-            .collect();
+        let mut stages = learning.stages;
+        let mut jobs = Vec::new();
+        for kept in learning.kept {
+            match kept {
+                Kept::Event(event) => jobs.extend(self.step(tid, &event, numbers, stages)),
+                Kept::Stage(next, at) => {
+                    stages = next;
+                    self.change_stage(stages, at);
+                }
+            }
+        }
         self.seen.waits = waits;
         self.waited = None;
         jobs
@@ -409,7 +414,8 @@ impl Thread {
     }
 
     /// Changes the stage. A job in progress may then be several jobs.
-    fn change_stage(&mut self, light: bool, at: Nanos) {
+    fn change_stage(&mut self, stages: Stages, at: Nanos) {
+        let light = stages.light;
         let state = &mut self.state;
         if light {
             self.seen_in_full = true;
@@ -426,12 +432,8 @@ impl Thread {
             open.light = true;
             open.fresh &= state.asleep.is_some() || light;
         }
-        // The kept events would be replayed in a single stage.
-        if let Some(learning) = &mut self.learning
-            && let Some(first) = learning.events.front().map(|first| first.time)
-        {
-            learning.dropped_since.get_or_insert(first);
-            learning.events.clear();
+        if let Some(learning) = &mut self.learning {
+            learning.keep(Kept::Stage(stages, at));
         }
     }
 

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use punctual_model::{Nanos, TraceEvent};
 
 use super::release::Waits;
+use super::thread_state::Stages;
 
-/// Maximum number of events kept per thread: enough for a few thousand waits.
+/// Maximum number of events and changes of the stage kept per thread: enough for a few thousand waits.
 pub(super) const REMEMBERED: usize = 20_000;
 
 /// Search for the release wait.
@@ -14,31 +15,62 @@ pub(super) const REMEMBERED: usize = 20_000;
 pub(super) struct Learning {
     pub(super) since: Nanos,
     pub(super) waits: Waits,
-    /// The newest events, without a gap. When the events are replayed, a gap would look like a job.
-    pub(super) events: VecDeque<TraceEvent>,
+    /// What happened last, without a gap. When it is replayed, a gap would look like a job.
+    pub(super) kept: VecDeque<Kept>,
+    /// The stage before all of this.
+    pub(super) stages: Stages,
     /// Jobs between this time and the oldest kept event are not counted.
     pub(super) dropped_since: Option<Nanos>,
 }
 
+/// An event, or a change of the stage.
+#[derive(Clone, Debug)]
+pub(super) enum Kept {
+    Event(TraceEvent),
+    Stage(Stages, Nanos),
+}
+
+impl Kept {
+    pub(super) const fn time(&self) -> Nanos {
+        match self {
+            Self::Event(event) => event.time,
+            Self::Stage(_, at) => *at,
+        }
+    }
+}
+
 impl Learning {
     /// Begins a search at this time.
-    pub(super) fn new(since: Nanos) -> Self {
+    pub(super) fn new(since: Nanos, stages: Stages) -> Self {
         Self {
             since,
             waits: Waits::default(),
-            events: VecDeque::new(),
+            kept: VecDeque::new(),
+            stages,
             dropped_since: None,
         }
     }
 
-    /// Keeps an event, in place of the oldest one if there are too many.
-    pub(super) fn keep(&mut self, event: &TraceEvent) {
-        if self.events.len() >= REMEMBERED
-            && let Some(dropped) = self.events.pop_front()
-        {
-            self.dropped_since.get_or_insert(dropped.time);
+    /// Keeps an event or a change, in place of the oldest one if there are too many.
+    pub(super) fn keep(&mut self, kept: Kept) {
+        if self.kept.len() >= REMEMBERED {
+            match self.kept.pop_front() {
+                Some(Kept::Event(event)) => {
+                    self.dropped_since.get_or_insert(event.time);
+                }
+                Some(Kept::Stage(stages, _)) => self.stages = stages,
+                None => {}
+            }
         }
-        self.events.push_back(event.clone());
+        self.kept.push_back(kept);
+    }
+
+    /// Begins anew after an interruption.
+    pub(super) fn interrupt(&mut self, stages: Stages) {
+        self.kept.clear();
+        self.stages = stages;
+        self.waits.interrupt();
+        self.dropped_since = None;
     }
 
     /// Returns whether there have been enough waits in the time so far.
