@@ -34,8 +34,13 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     // Observed threads have no periods, and the recording has its own warning about waits of
     // unknown length.
     if all.missed > 0 && !recording.probe.is_observed() {
+        // In other probes, a period can also be missed because an answer is missing.
+        let overruns = match recording.probe.name.as_str() {
+            "timer" => " (overruns)",
+            _ => "",
+        };
         list.push(format!(
-            "{} missed (overruns){}",
+            "{} missed{overruns}{}",
             counted(all.missed, "period", "periods"),
             on_threads(recording, |thread| thread.accounting.missed > 0),
         ));
