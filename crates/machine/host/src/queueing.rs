@@ -80,6 +80,17 @@ struct Classes {
 }
 
 impl Qdisc {
+    /// Describes a queueing discipline without traffic classes.
+    pub fn new(kind: &str, handle: u32, parent: u32, etf: Option<Etf>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            handle,
+            parent,
+            etf,
+            classes: None,
+        }
+    }
+
     /// Reads the queueing disciplines of an interface.
     ///
     /// # Errors
@@ -125,24 +136,21 @@ impl Qdisc {
                 .map(|(_, content)| content)
         };
         let kind = attribute(KIND)?.split(|byte| *byte == 0).next()?;
-        let kind = String::from_utf8_lossy(kind).into_owned();
+        let kind = String::from_utf8_lossy(kind);
         let options = attribute(OPTIONS).unwrap_or_default();
         let nested = |wanted| {
             let found = Attributes(options).find(|(number, _)| *number == wanted);
             found.map(|(_, content)| content)
         };
         let etf = (kind == "etf").then(|| Etf::read(nested(ETF_PARAMETERS)?));
-        let classes = match kind.as_str() {
+        let classes = match kind.as_ref() {
             "mqprio" => Classes::read(options),
             "taprio" => nested(TAPRIO_MAP).and_then(Classes::read),
             _ => None,
         };
         let qdisc = Self {
-            kind,
-            handle,
-            parent,
-            etf: etf.flatten(),
             classes,
+            ..Self::new(&kind, handle, parent, etf.flatten())
         };
         Some((index, qdisc))
     }

@@ -1,8 +1,15 @@
-use punctual_model::Scheduling;
+use punctual_model::{Cell, Scheduling};
 
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, plan};
 use crate::{Control, ProbeError};
+
+fn flight(number: u64) -> Flight {
+    Flight {
+        number,
+        ..first_flight(None)
+    }
+}
 
 fn network(given: &[(&str, &str)]) -> Network {
     Network::new(&testing::arguments(PARAMETERS, given))
@@ -63,7 +70,7 @@ fn unprivileged_and_raw_sockets_agree() {
         }
         for (raw, mut socket) in sockets {
             for number in 0..3 {
-                socket.send(number).unwrap();
+                socket.send(flight(number)).unwrap();
                 let answered = loop {
                     match socket.receive() {
                         Received::Reply { number, stamps } => {
@@ -75,7 +82,8 @@ fn unprivileged_and_raw_sockets_agree() {
                     }
                 };
                 assert_eq!(answered, (number, true));
-                assert!(socket.sent_at().kernel.is_some(), "raw: {raw}");
+                let (_, stamps) = socket.sent_at(number).unwrap();
+                assert!(stamps.kernel.is_some(), "raw: {raw}");
             }
         }
     }
