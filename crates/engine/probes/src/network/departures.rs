@@ -121,10 +121,8 @@ impl Departures {
 
     pub(super) fn table(&self, launch: &Launch) -> Table {
         let title = format!(
-            "Distance of departures from the launch time, after the warm-up ({} on {}, {})",
-            launch.discipline,
-            launch.interface,
-            launch.clock.name()
+            "Departures after the warm-up, relative to the launch time ({} on {})",
+            launch.discipline, launch.interface
         );
         let mut table = Table::new(
             "departures",
@@ -239,8 +237,8 @@ mod tests {
         assert_eq!(departures.least_spare(), Some(Nanos(300)));
         let launch = Launch::known(Clock::Tai, "etf delta 200 µs");
         let table = departures.table(&launch);
-        let title = "Distance of departures from the launch time, after the warm-up (etf delta 200 \
-                     µs on eth0, CLOCK_TAI)";
+        let title = "Departures after the warm-up, relative to the launch time (etf delta 200 µs on \
+                     eth0)";
         assert_eq!(table.title, title);
         let count = Cell::Count;
         let rows: Vec<_> = table.rows.iter().map(|row| row[1..].to_vec()).collect();

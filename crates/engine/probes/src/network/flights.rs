@@ -28,6 +28,16 @@ pub(super) struct LaunchTime {
     pub(super) offset: RealOffset,
 }
 
+/// Why the queueing discipline dropped a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DropReason {
+    /// The launch time had passed when the frame reached the queue
+    /// (`SO_EE_CODE_TXTIME_INVALID_PARAM`).
+    OnTheWay,
+    /// The launch time passed while the frame was in the queue (`SO_EE_CODE_TXTIME_MISSED`).
+    InQueue,
+}
+
 /// A frame that was passed to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flight {
@@ -57,7 +67,7 @@ pub(super) struct Flights {
     /// The number that the kernel gives the next frame.
     next: u32,
     /// Frames that were dropped, until the thread asks for them.
-    dropped: [u64; REMEMBERED],
+    dropped: [(u64, DropReason); REMEMBERED],
     dropped_count: usize,
 }
 
@@ -66,7 +76,7 @@ impl Flights {
         Self {
             entries: vec![None; REMEMBERED],
             next: 0,
-            dropped: [0; REMEMBERED],
+            dropped: [(0, DropReason::OnTheWay); REMEMBERED],
             dropped_count: 0,
         }
     }
@@ -100,19 +110,27 @@ impl Flights {
         Some((&entry.flight, entry.stamps))
     }
 
-    /// Adds the stamps of a frame. Returns the frame, if it is still remembered.
-    pub(super) fn stamped(&mut self, key: u32, stamps: Stamps) -> Option<Flight> {
+    /// Adds the stamps of a frame. Returns the frame, if it is still remembered, and the stamps that
+    /// are new. If a reflector returns the frame within this machine, it is stamped again.
+    pub(super) fn stamped(&mut self, key: u32, stamps: Stamps) -> Option<(Flight, Stamps)> {
         let entry = self.entries[slot(key)].as_mut()?;
         if entry.key != key {
             return None;
         }
-        entry.stamps.kernel = stamps.kernel.or(entry.stamps.kernel);
-        entry.stamps.card = stamps.card.or(entry.stamps.card);
-        Some(entry.flight)
+        let known = entry.stamps;
+        let new = Stamps {
+            kernel: stamps.kernel.filter(|_| known.kernel.is_none()),
+            card: stamps.card.filter(|_| known.card.is_none()),
+        };
+        entry.stamps = Stamps {
+            kernel: known.kernel.or(new.kernel),
+            card: known.card.or(new.card),
+        };
+        Some((entry.flight, new))
     }
 
     /// Notes that the queueing discipline dropped the frame with this launch time on its clock.
-    pub(super) fn dropped(&mut self, disciplined: Nanos) {
+    pub(super) fn dropped(&mut self, disciplined: Nanos, why: DropReason) {
         let mut entries = self.entries.iter_mut().flatten();
         let found = entries.find(|entry| {
             let launch = entry.flight.launch;
@@ -122,7 +140,7 @@ impl Flights {
             && let Some(place) = self.dropped.get_mut(self.dropped_count)
         {
             entry.is_dropped = true;
-            *place = entry.flight.number;
+            *place = (entry.flight.number, why);
             self.dropped_count += 1;
         }
     }
@@ -132,8 +150,8 @@ impl Flights {
         self.entries[slot(self.last())].is_some_and(|entry| entry.is_dropped)
     }
 
-    /// Returns the number of a frame that was dropped, once.
-    pub(super) fn next_dropped(&mut self) -> Option<u64> {
+    /// Returns the number of a frame that was dropped, once, and the reason.
+    pub(super) fn next_dropped(&mut self) -> Option<(u64, DropReason)> {
         self.dropped_count = self.dropped_count.checked_sub(1)?;
         Some(self.dropped[self.dropped_count])
     }
@@ -182,9 +200,12 @@ mod tests {
             kernel: None,
             card: Some(Nanos(7)),
         };
-        assert_eq!(flights.stamped(2, kernel(120)).unwrap().number, 12);
-        assert_eq!(flights.stamped(0, kernel(100)).unwrap().number, 10);
+        assert_eq!(flights.stamped(2, kernel(120)).unwrap().0.number, 12);
+        assert_eq!(flights.stamped(0, kernel(100)).unwrap().0.number, 10);
         flights.stamped(0, card);
+        // A reflector returns the frame.
+        let again = flights.stamped(0, kernel(110)).unwrap().1;
+        assert_eq!(again, Stamps::default());
         let both = Stamps {
             kernel: Some(Nanos(100)),
             card: Some(Nanos(7)),
@@ -203,7 +224,7 @@ mod tests {
         flights.begin(flight(2));
         flights.cancel();
         flights.begin(flight(3));
-        assert_eq!(flights.stamped(1, kernel(5)).unwrap().number, 3);
+        assert_eq!(flights.stamped(1, kernel(5)).unwrap().0.number, 3);
         assert!(flights.find(2).is_none());
     }
 
@@ -214,14 +235,14 @@ mod tests {
             flights.begin(flight(number));
         }
         // There is no frame with this launch time.
-        flights.dropped(Nanos(1));
+        flights.dropped(Nanos(1), DropReason::InQueue);
         assert_eq!(flights.next_dropped(), None);
-        for launch in [38_000, 40_000, 38_000] {
-            flights.dropped(Nanos(launch));
-        }
+        flights.dropped(Nanos(38_000), DropReason::InQueue);
+        flights.dropped(Nanos(40_000), DropReason::OnTheWay);
+        flights.dropped(Nanos(38_000), DropReason::InQueue);
         assert!(flights.last_is_dropped());
-        assert_eq!(flights.next_dropped(), Some(3));
-        assert_eq!(flights.next_dropped(), Some(1));
+        assert_eq!(flights.next_dropped(), Some((3, DropReason::OnTheWay)));
+        assert_eq!(flights.next_dropped(), Some((1, DropReason::InQueue)));
         assert_eq!(flights.next_dropped(), None);
     }
 

@@ -22,7 +22,7 @@ use rustix::net::{
 
 use super::clocks::{Pair, real_time};
 use super::departures::Departures;
-use super::flights::{Flight, Flights, Stamps};
+use super::flights::{DropReason, Flight, Flights, Stamps};
 use super::frame::{ETHERTYPE, Form, Kind, MOST_PAYLOAD};
 use super::interface::Interface;
 use crate::monotonic::now;
@@ -68,6 +68,9 @@ const BOTH: u32 = 1 << 14;
 /// `SO_EE_ORIGIN_TXTIME` from `include/uapi/linux/errqueue.h`: the queueing discipline dropped a
 /// frame because of its launch time.
 const ORIGIN_TXTIME: u8 = 6;
+
+/// `SO_EE_CODE_TXTIME_MISSED`.
+const CODE_MISSED: u8 = 2;
 
 /// `PACKET_TX_TIMESTAMP` from `include/uapi/linux/if_packet.h`.
 const PACKET_REPORT: i32 = 16;
@@ -255,7 +258,7 @@ impl FrameSocket {
     }
 
     /// Returns a frame that the queueing discipline dropped because of its launch time, once.
-    pub(super) fn next_dropped(&mut self) -> Option<u64> {
+    pub(super) fn next_dropped(&mut self) -> Option<(u64, DropReason)> {
         self.flights.next_dropped()
     }
 
@@ -323,15 +326,15 @@ impl FrameSocket {
             let last = self.flights.last();
             let is_ethernet = matches!(self.form.kind, Kind::Ethernet { .. });
             let key = match report {
-                Some(Report::Dropped(disciplined)) => {
-                    self.flights.dropped(disciplined);
+                Some(Report::Dropped(disciplined, why)) => {
+                    self.flights.dropped(disciplined, why);
                     continue;
                 }
                 _ if is_ethernet && self.settings.clock.is_none() => last,
                 Some(Report::Stamped(key)) => key,
                 None => continue,
             };
-            if let Some(flight) = self.flights.stamped(key, stamps) {
+            if let Some((flight, stamps)) = self.flights.stamped(key, stamps) {
                 let monotonic = now();
                 let real = real_time();
                 let read = Pair { real, monotonic };
@@ -347,15 +350,15 @@ enum Report {
     /// The time stamps of the frame with this number.
     Stamped(u32),
     /// The queueing discipline dropped the frame with this launch time.
-    Dropped(Nanos),
+    Dropped(Nanos, DropReason),
 }
 
 impl Report {
     fn read(message: &ControlMessageOwned) -> Option<Self> {
-        let (origin, info, data) = match message {
+        let (origin, code, info, data) = match message {
             ControlMessageOwned::Ipv4RecvErr(error, _)
             | ControlMessageOwned::Ipv6RecvErr(error, _) => {
-                (error.ee_origin, error.ee_info, error.ee_data)
+                (error.ee_origin, error.ee_code, error.ee_info, error.ee_data)
             }
             ControlMessageOwned::Unknown(other)
                 if other.cmsg_header.cmsg_level == libc::SOL_PACKET
@@ -365,16 +368,21 @@ impl Report {
                 let bytes = &other.data_bytes;
                 let number =
                     |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-                (*bytes.get(4)?, number(8)?, number(12)?)
+                (*bytes.get(4)?, *bytes.get(6)?, number(8)?, number(12)?)
             }
             _ => return None,
         };
         match origin {
             libc::SO_EE_ORIGIN_TIMESTAMPING => Some(Self::Stamped(data)),
-            // The data has the upper half of the launch time.
-            ORIGIN_TXTIME => Some(Self::Dropped(Nanos(
-                u64::from(data) << 32 | u64::from(info),
-            ))),
+            ORIGIN_TXTIME => {
+                let why = match code {
+                    CODE_MISSED => DropReason::InQueue,
+                    _ => DropReason::OnTheWay,
+                };
+                // The data has the upper half of the launch time.
+                let launch = Nanos(u64::from(data) << 32 | u64::from(info));
+                Some(Self::Dropped(launch, why))
+            }
             _ => None,
         }
     }

@@ -10,6 +10,8 @@ use super::clocks::{RealOffset, tai_ahead};
 use super::flights::LaunchTime;
 use super::frame_socket::Target;
 
+/// `TC_H_ROOT` from `include/uapi/linux/pkt_sched.h`.
+const ROOT: u32 = u32::MAX;
 /// `TC_H_MAJ_MASK` from `include/uapi/linux/pkt_sched.h`.
 const MAJOR: u32 = 0xffff_0000;
 
@@ -20,6 +22,9 @@ pub(super) struct Launch {
     pub(super) lead: Nanos,
     /// The clock of the launch times.
     pub(super) clock: Clock,
+    /// How long before the launch time frames may leave: the delta of etf, unless the card holds them
+    /// until their launch time.
+    early: Nanos,
     /// How far this clock is ahead of CLOCK_REALTIME, if it is CLOCK_TAI.
     tai_ahead: Nanos,
     /// The interface through which the frames leave.
@@ -59,13 +64,23 @@ impl Launch {
             format!("the queueing disciplines of {interface} cannot be read: {error}")
         })?;
         let (clock, discipline) = served_by(&interface, &all, priority)?;
+        let serving = Qdisc::serving(&all, priority);
+        let held_by_etf = serving
+            .iter()
+            .filter_map(|one| one.etf.filter(|etf| !etf.offload));
         Ok(Self {
             lead,
             clock,
+            early: held_by_etf.map(|etf| etf.delta).max().unwrap_or_default(),
             tai_ahead: tai_ahead(),
             interface,
             discipline,
         })
+    }
+
+    /// Returns the time from the scheduled send call until the frame may leave.
+    pub(super) const fn hold(&self) -> Nanos {
+        self.lead.saturating_sub(self.early)
     }
 
     /// Returns the launch time of a frame whose send call is due at `due`.
@@ -89,6 +104,7 @@ impl Launch {
         Self {
             lead: Nanos(500),
             clock,
+            early: Nanos(200),
             tai_ahead: Nanos::from_secs(37),
             interface: "eth0".to_owned(),
             discipline: discipline.to_owned(),
@@ -131,10 +147,14 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
     names.sort();
     names.dedup();
     let names = names.join(", ");
+    let place = match first.parent {
+        ROOT => interface.to_owned(),
+        _ => format!("{interface} for frames of priority {priority}"),
+    };
     if serving.iter().any(|one| one.kind != first.kind) {
         return Err(format!(
-            "the queues of {interface} for frames of priority {priority} have different queueing \
-             disciplines ({names}), and a frame can take any of these queues: {}",
+            "the queues of {place} have different queueing disciplines ({names}), and a frame can take \
+             any of these queues: {}",
             remedy(interface, Some(first))
         ));
     }
@@ -147,8 +167,8 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
             });
             if !usable {
                 return Err(format!(
-                    "the queueing discipline of {interface} is {names}, which needs CLOCK_TAI and no \
-                     deadline mode to hold frames until their launch time: {}",
+                    "the queueing discipline of {place} is {names}, which needs CLOCK_TAI and no deadline \
+                     mode to hold frames until their launch time: {}",
                     remedy(interface, Some(first))
                 ));
             }
@@ -156,8 +176,8 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
         }
         _ => {
             return Err(format!(
-                "the queueing discipline of {interface} for frames of priority {priority} is \
-                 {names}, which does not hold frames until their launch time: {}",
+                "the queueing discipline of {place} is {names}, which does not hold frames until their \
+                 launch time: {}",
                 remedy(interface, Some(first))
             ));
         }
@@ -168,7 +188,7 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
 /// Returns the commands that install a suitable queueing discipline.
 fn remedy(interface: &str, found: Option<&Qdisc>) -> String {
     let place = match found {
-        Some(found) if found.parent != u32::MAX && found.parent & MAJOR != 0 => {
+        Some(found) if found.parent != ROOT && found.parent & MAJOR != 0 => {
             format!(
                 "parent {:x}:{:x}",
                 found.parent >> 16,
@@ -178,7 +198,7 @@ fn remedy(interface: &str, found: Option<&Qdisc>) -> String {
         _ => "root".to_owned(),
     };
     format!(
-        "tc qdisc replace dev {interface} {place} fq, or: tc qdisc replace dev {interface} {place} \
+        "install one that does: tc qdisc replace dev {interface} {place} fq, or: tc qdisc replace dev {interface} {place} \
          etf clockid CLOCK_TAI delta 200000"
     )
 }
@@ -188,8 +208,6 @@ mod tests {
     use punctual_host::Etf;
 
     use super::*;
-
-    const ROOT: u32 = u32::MAX;
 
     fn qdisc(kind: &str, handle: u32, parent: u32) -> Qdisc {
         let etf = Etf {
@@ -262,5 +280,6 @@ mod tests {
         let of_etf = launch(Clock::Tai).time(due, offset);
         let tai = offset.real(Nanos(1_500)) + Nanos::from_secs(37);
         assert_eq!((of_etf.monotonic, of_etf.disciplined), (Nanos(1_500), tai));
+        assert_eq!(launch(Clock::Tai).hold(), Nanos(300));
     }
 }

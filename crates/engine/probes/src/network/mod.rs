@@ -85,8 +85,11 @@ parameters! {
 /// The longest time for the reply to the first frame, which may need ARP or neighbour discovery.
 const FIRST_REPLY: Nanos = Nanos::from_secs(2);
 
-/// The time that the first frame gets to reach the queueing discipline, in addition to the lead.
+/// The time from the send call of the first frame to its launch.
 const FIRST_LEAD: Nanos = Nanos::from_millis(200);
+
+/// Number of attempts to send a first frame that the queueing discipline drops.
+const FIRST_TRIES: u32 = 5;
 
 #[derive(Debug)]
 struct Network {
@@ -162,57 +165,64 @@ impl Network {
         };
         let mut socket = FrameSocket::open(target, self.payload, token(), settings)
             .map_err(|error| failed(frame_socket::reason(&error, target)))?;
-        socket
-            .send(first_flight(launch.as_ref()))
-            .map_err(|error| failed(format!("the first frame was not sent: {error}")))?;
-        self.await_reply(&mut socket, launch.as_ref(), target)
-            .map_err(|why| failed(format!("no reply to the first frame{why}")))?;
+        await_reply(&mut socket, launch.as_ref(), target).map_err(failed)?;
         Ok(Opened {
             socket,
             launch,
             interface: launch::interface_to(target).ok(),
         })
     }
+}
 
-    /// Waits for the reply to the first frame.
-    fn await_reply(
-        &self,
-        socket: &mut FrameSocket,
-        launch: Option<&Launch>,
-        target: Target,
-    ) -> Result<(), String> {
-        let lead = launch.map_or(Nanos::ZERO, |launch| launch.lead + FIRST_LEAD);
-        let until = now() + lead + FIRST_REPLY;
-        loop {
-            if let Some(launch) = launch
-                && socket.next_dropped().is_some()
-            {
-                return Err(format!(
-                    ": {} dropped it because of its launch time. Another program may have changed \
-                     the clock",
+/// Sends a first frame and waits for its reply.
+fn await_reply(
+    socket: &mut FrameSocket,
+    launch: Option<&Launch>,
+    target: Target,
+) -> Result<(), String> {
+    let mut tries = 1;
+    let send = |socket: &mut FrameSocket| {
+        socket
+            .send(first_flight(launch))
+            .map_err(|error| format!("the first frame was not sent: {error}"))
+    };
+    let no_reply = |why: String| Err(format!("no reply to the first frame{why}"));
+    send(socket)?;
+    let lead = launch.map_or(Nanos::ZERO, |_| FIRST_LEAD);
+    let until = now() + lead + FIRST_REPLY;
+    loop {
+        if let Some(launch) = launch
+            && socket.next_dropped().is_some()
+        {
+            if tries == FIRST_TRIES {
+                return no_reply(format!(
+                    ": {} dropped {tries} frames because it took them out of its queue after their \
+                     launch time: increase its delta",
                     launch.discipline
                 ));
             }
-            match socket.receive() {
-                Received::Reply { .. } => return Ok(()),
-                Received::Failed(error) => return Err(format!(": {error}")),
-                Received::Foreign => {}
-                Received::Nothing => {
-                    let left = until.saturating_sub(now());
-                    if left == Nanos::ZERO {
-                        return Err(format!(
-                            " within {FIRST_REPLY}: {}",
-                            silence(target, launch)
-                        ));
-                    }
-                    socket.wait(left).map_err(|error| format!(": {error}"))?;
+            tries += 1;
+            send(socket)?;
+        }
+        match socket.receive() {
+            Received::Reply { .. } => return Ok(()),
+            Received::Failed(error) => return no_reply(format!(": {error}")),
+            Received::Foreign => {}
+            Received::Nothing => {
+                let left = until.saturating_sub(now());
+                if left == Nanos::ZERO {
+                    let why = silence(target, launch);
+                    return no_reply(format!(" within {FIRST_REPLY}: {why}"));
+                }
+                if let Err(error) = socket.wait(left) {
+                    return no_reply(format!(": {error}"));
                 }
             }
         }
     }
 }
 
-/// Returns the first frame, which checks the connection. Its launch time is certain to be ahead.
+/// Returns a frame that checks the connection. Its launch time is certain to be ahead.
 fn first_flight(launch: Option<&Launch>) -> Flight {
     let real = real_time();
     let monotonic = now();

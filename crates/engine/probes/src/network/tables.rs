@@ -36,10 +36,18 @@ fn frames(seen: &Seen, has_launch: bool) -> Table {
         table.push([Cell::from(what), count.into()]);
     }
     if has_launch {
-        table.push([
-            Cell::from("not sent: launch time missed"),
-            seen.launch_missed.into(),
-        ]);
+        for (what, count) in [
+            (
+                "not sent: launch time passed before the queue",
+                seen.passed_on_the_way,
+            ),
+            (
+                "not sent: launch time missed in the queue",
+                seen.missed_in_queue,
+            ),
+        ] {
+            table.push([Cell::from(what), count.into()]);
+        }
     }
     table
 }
@@ -138,13 +146,21 @@ pub(super) fn warnings(
 fn launch_warnings(seen: &Seen, launch: &Launch) -> Vec<String> {
     let mut warnings = Vec::new();
     let departures = &seen.departures;
-    if seen.launch_missed > 0 {
+    if seen.passed_on_the_way > 0 {
         warnings.push(format!(
-            "{} missed the launch time: {} got them too late and dropped them. Choose a --launch-time \
+            "{} reached the queue after the launch time, and {} dropped them: choose a --launch-time \
              longer than {}",
-            counted(seen.launch_missed, "frame", "frames"),
+            counted(seen.passed_on_the_way, "frame", "frames"),
             launch.discipline,
             launch.lead
+        ));
+    }
+    if seen.missed_in_queue > 0 {
+        warnings.push(format!(
+            "{} reached the queue in time, but {} took them out of it too late and dropped them: \
+             increase the delta of etf",
+            counted(seen.missed_in_queue, "frame", "frames"),
+            launch.discipline
         ));
     }
     let unknown = seen

@@ -9,7 +9,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::clocks::{Pair, RealOffset, real_time};
 use super::departures::Departures;
-use super::flights::{Flight, LaunchTime, Stamps};
+use super::flights::{DropReason, Flight, LaunchTime, Stamps};
 use super::frame_socket::{FrameSocket, Received};
 use super::launch::Launch;
 use super::replies::Replies;
@@ -38,8 +38,11 @@ pub(super) struct Seen {
     pub(super) skipped: u64,
     /// Periods without a frame, because the kernel refused to send it.
     pub(super) refused: u64,
-    /// Frames that the queueing discipline dropped because of their launch time.
-    pub(super) launch_missed: u64,
+    /// Frames that the queueing discipline dropped, because their launch time had passed when they
+    /// reached the queue.
+    pub(super) passed_on_the_way: u64,
+    /// Frames that the queueing discipline dropped, because their launch time passed in the queue.
+    pub(super) missed_in_queue: u64,
     /// Frames after the warm-up that the queueing discipline did not drop.
     pub(super) launched: u64,
     /// Number of errors that the kernel reported.
@@ -75,9 +78,9 @@ pub(super) struct Split {
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     number: u64,
-    /// When the round trip is due to begin: the scheduled send call, or the launch time.
+    /// The start of its period: when it may leave at the earliest.
     due: Nanos,
-    /// When its round trip began.
+    /// When its round trip began: then, or at the send call if that is later.
     start: Nanos,
     is_measured: bool,
 }
@@ -106,22 +109,22 @@ impl Worker {
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
         let mut sleep = Nanosleep::new(Clock::Monotonic)?;
-        let (interval, lead) = (self.interval, self.lead());
+        let (interval, hold) = (self.interval, self.hold());
         let first = now() + interval;
         let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
         let mut run = Run {
             seen: Seen::new(),
             awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),
             number: 0,
-            warm_until: first + lead + self.warm_up,
+            warm_until: first + hold + self.warm_up,
             offset: RealOffset::measure(),
             worker: self,
         };
-        run.worker.recorder.start(first + lead);
+        run.worker.recorder.start(first + hold);
         let mut due = first;
         while !control.stopping() && (due < end || !run.awaited.is_empty()) {
             if due >= end {
-                run.receive_until(due + lead + interval);
+                run.receive_until(due + hold + interval);
                 continue;
             }
             run.receive_until(due);
@@ -135,7 +138,7 @@ impl Worker {
             if passed > 0 {
                 let left = (end - due).0.div_ceil(interval.0);
                 let passed = passed.min(left);
-                run.worker.recorder.missed(due + lead, passed, interval);
+                run.worker.recorder.missed(due + hold, passed, interval);
                 run.seen.skipped += passed;
                 due += Nanos(interval.0 * passed);
                 continue;
@@ -147,11 +150,9 @@ impl Worker {
         Ok(run.finish(expected, cost))
     }
 
-    /// Returns the time from the scheduled send call of a frame to the start of its period.
-    fn lead(&self) -> Nanos {
-        self.launch
-            .as_ref()
-            .map_or(Nanos::ZERO, |launch| launch.lead)
+    /// Returns the time from the scheduled send call of a frame until it may leave.
+    fn hold(&self) -> Nanos {
+        self.launch.as_ref().map_or(Nanos::ZERO, Launch::hold)
     }
 }
 
@@ -166,8 +167,8 @@ impl Run {
         };
         let launch = (self.worker.launch.is_some()).then(|| self.launch_time(due, sent));
         let launch = launch.flatten();
-        let due = launch.map_or(due, |launch| launch.monotonic);
-        let start = launch.map_or(sent.monotonic, |launch| launch.monotonic);
+        let due = due + self.worker.hold();
+        let start = due.max(sent.monotonic);
         let flight = Flight {
             number: self.number,
             sent,
@@ -203,8 +204,11 @@ impl Run {
 
     /// Counts the frames that the queueing discipline dropped.
     fn note_dropped(&mut self) {
-        while let Some(number) = self.worker.socket.next_dropped() {
-            self.seen.launch_missed += 1;
+        while let Some((number, why)) = self.worker.socket.next_dropped() {
+            match why {
+                DropReason::OnTheWay => self.seen.passed_on_the_way += 1,
+                DropReason::InQueue => self.seen.missed_in_queue += 1,
+            }
             self.seen.replies.forget();
             let place = self.awaited.iter().position(|one| one.number == number);
             if let Some(frame) = place.and_then(|place| self.awaited.remove(place)) {
@@ -302,7 +306,8 @@ impl Seen {
             measured: 0,
             skipped: 0,
             refused: 0,
-            launch_missed: 0,
+            passed_on_the_way: 0,
+            missed_in_queue: 0,
             launched: 0,
             failures: 0,
             failure: None,
