@@ -238,6 +238,27 @@ pub(crate) const MACHINES: &[Machine] = &[
             ),
         ],
     },
+    Machine {
+        name: super::network::MACHINE,
+        summary: "PREEMPT_RT with modules for network interfaces and queueing disciplines",
+        kernel_words: "",
+        cpus: TWO,
+        prepare: "",
+        on_request: false,
+        suites: &[
+            some(
+                "punctual",
+                Target::Integration("it"),
+                &["measuring::launch_times::"],
+            ),
+            // This machine has queueing disciplines that the host of the gate lacks.
+            some(
+                "punctual-host",
+                Target::Unit,
+                &["queueing::", "timestamping::"],
+            ),
+        ],
+    },
     // `PUNCTUAL_VM_KERNEL` can name a kernel that was built without any of these features.
     Machine {
         name: "poor",
