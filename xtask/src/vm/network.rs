@@ -1,5 +1,5 @@
-//! What the tests of launch times need on the emulated machine: modules of its kernel, and ip(8) and
-//! tc(8) of this machine.
+//! Adds the requirements of the tests of launch times to an emulated machine: modules of its kernel,
+//! and ip(8) and tc(8) of this machine.
 
 use std::path::Path;
 

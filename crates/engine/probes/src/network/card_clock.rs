@@ -10,10 +10,10 @@ use punctual_model::Nanos;
 use punctual_rt::{JoinHandle, PtpClock, PtpReading};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Time from one comparison to the next. Within it, an unsynchronised clock drifts by a few
-/// microseconds, of which the rate of the last comparison predicts nearly all.
+/// Time from one comparison to the next. An unsynchronised clock drifts by a few microseconds within
+/// this time, and the rate of the last comparisons predicts this drift.
 const EVERY: Duration = Duration::from_millis(100);
-/// Number of readings from which the shortest one is taken.
+/// Number of readings per comparison. The shortest one is used.
 const READINGS: usize = 5;
 /// Number of comparisons that can wait for the measuring thread.
 const ROOM: usize = 64;

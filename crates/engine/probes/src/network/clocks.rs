@@ -5,7 +5,7 @@ use punctual_rt::Clock;
 
 use crate::monotonic::now;
 
-/// Number of readings from which the shortest one is taken.
+/// Number of readings per measurement. The shortest one is used.
 const READINGS: u32 = 32;
 
 /// Errors of the offset below this do not matter: a step of the clock is longer.

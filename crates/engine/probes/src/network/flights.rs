@@ -24,7 +24,7 @@ pub(super) struct LaunchTime {
     pub(super) monotonic: Nanos,
     /// On the clock of the queueing discipline.
     pub(super) disciplined: Nanos,
-    /// The offset with which it was computed.
+    /// The offset of CLOCK_REALTIME in this computation.
     pub(super) offset: RealOffset,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Flight {
     pub(super) is_measured: bool,
 }
 
-/// A frame with what the kernel has reported about it.
+/// A frame, and the reports of the kernel about it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Its number among those of the socket, which the kernel counts too.
@@ -234,7 +234,7 @@ mod tests {
         for number in 0..4 {
             flights.begin(flight(number));
         }
-        // There is no frame with this launch time.
+        // No frame has this launch time.
         flights.dropped(Nanos(1), DropReason::InQueue);
         assert_eq!(flights.next_dropped(), None);
         flights.dropped(Nanos(38_000), DropReason::InQueue);
