@@ -111,14 +111,6 @@ impl Departures {
         self.by_card.count()
     }
 
-    /// Returns the shortest time from a send call to the launch time; `None` if it was after it, or
-    /// if there was none.
-    pub(super) fn least_spare(&self) -> Option<Nanos> {
-        (self.spare.after.recorded() == 0)
-            .then(|| self.spare.before.min())
-            .flatten()
-    }
-
     pub(super) fn table(&self, launch: &Launch) -> Table {
         let title = format!(
             "Departures after the warm-up, relative to the launch time ({} on {})",
@@ -234,7 +226,6 @@ mod tests {
         departures.stamped(&flight(offset, true), kernel(at(300)), set);
         assert_eq!((departures.clock_was_set, departures.card_unknown), (1, 1));
         assert_eq!(departures.stamped_by_driver(), 3);
-        assert_eq!(departures.least_spare(), Some(Nanos(300)));
         let launch = Launch::known(Clock::Tai, "etf delta 200 µs");
         let table = departures.table(&launch);
         let title = "Departures after the warm-up, relative to the launch time (etf delta 200 µs on \
