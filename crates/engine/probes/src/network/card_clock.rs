@@ -50,7 +50,8 @@ struct Relation {
     last: Option<Comparison>,
 }
 
-/// Opens the clock of the card that belongs to this interface. Returns `None` if the card has none.
+/// Opens the clock of the card that belongs to this interface, and compares it with the system clock.
+/// Returns `None` if the card has none.
 ///
 /// # Errors
 /// Returns the reason why the clock cannot be read.
@@ -67,7 +68,13 @@ pub(super) fn open(interface: &str) -> Result<Option<(Comparer, CardClock)>, Str
         from,
         relation: Relation::default(),
     };
-    Ok(Some((Comparer { clock, to }, card)))
+    let mut comparer = Comparer { clock, to };
+    // The first time stamp can be converted after two comparisons.
+    for wait in [EVERY, Duration::ZERO] {
+        comparer.compare().map_err(|error| error.to_string())?;
+        sleep(wait);
+    }
+    Ok(Some((comparer, card)))
 }
 
 impl Comparer {
@@ -77,14 +84,14 @@ impl Comparer {
     /// Returns an error if the clock can no longer be read.
     pub(super) fn attend<T>(mut self, thread: &JoinHandle<T>) -> Result<(), punctual_rt::Error> {
         while !thread.is_finished() {
-            self.compare()?;
             sleep(EVERY);
+            self.compare()?;
         }
         Ok(())
     }
 
     /// Compares the clocks once.
-    pub(super) fn compare(&mut self) -> Result<(), punctual_rt::Error> {
+    fn compare(&mut self) -> Result<(), punctual_rt::Error> {
         let mut readings = [PtpReading::default(); PtpClock::MOST];
         let count = self.clock.read(READINGS, &mut readings)?;
         if let Some(comparison) = Comparison::best(&readings[..count]) {

@@ -106,11 +106,6 @@ impl Departures {
         self.by_driver.count()
     }
 
-    /// Returns the number of frames whose departure the card stamped.
-    pub(super) fn stamped_by_card(&self) -> u64 {
-        self.by_card.count()
-    }
-
     pub(super) fn table(&self, launch: &Launch) -> Table {
         let title = format!(
             "Departures after the warm-up, relative to the launch time ({} on {})",

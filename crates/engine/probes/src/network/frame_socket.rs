@@ -51,6 +51,15 @@ pub(super) struct FrameSocket {
     flights: Flights,
     settings: SendSettings,
     pub(super) departures: Departures,
+    /// Whether the card has stamped any frame.
+    pub(super) card_stamps: CardStamps,
+}
+
+/// Directions in which a card takes time stamps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct CardStamps {
+    pub(super) sent: bool,
+    pub(super) received: bool,
 }
 
 /// Settings of the sent frames.
@@ -202,6 +211,7 @@ impl FrameSocket {
             flights: Flights::new(),
             settings: SendSettings::default(),
             departures: Departures::new(None),
+            card_stamps: CardStamps::default(),
         }
     }
 
@@ -290,15 +300,18 @@ impl FrameSocket {
         );
         let (bytes, stamps) = match received {
             Ok(message) => {
-                let stamps =
-                    (message.cmsgs().into_iter().flatten()).find_map(|one| stamps_of(&one));
-                (message.bytes, stamps.unwrap_or_default())
+                let mut messages = message.cmsgs().into_iter().flatten();
+                let stamps = messages.find_map(|one| stamps_of(&one)).unwrap_or_default();
+                (message.bytes, stamps)
             }
             Err(nix::Error::EAGAIN | nix::Error::EINTR) => return Received::Nothing,
             Err(errno) => return Received::Failed(errno.into()),
         };
         match self.form.answered(&self.message[..bytes]) {
-            Some(number) => Received::Reply { number, stamps },
+            Some(number) => {
+                self.card_stamps.received |= stamps.card.is_some();
+                Received::Reply { number, stamps }
+            }
             None => Received::Foreign,
         }
     }
@@ -334,6 +347,7 @@ impl FrameSocket {
                 Some(Report::Stamped(key)) => key,
                 None => continue,
             };
+            self.card_stamps.sent |= stamps.card.is_some();
             if let Some((flight, stamps)) = self.flights.stamped(key, stamps) {
                 let monotonic = now();
                 let real = real_time();
@@ -355,23 +369,31 @@ enum Report {
 
 impl Report {
     fn read(message: &ControlMessageOwned) -> Option<Self> {
-        let (origin, code, info, data) = match message {
+        match message {
             ControlMessageOwned::Ipv4RecvErr(error, _)
             | ControlMessageOwned::Ipv6RecvErr(error, _) => {
-                (error.ee_origin, error.ee_code, error.ee_info, error.ee_data)
+                Self::of(error.ee_origin, error.ee_code, error.ee_info, error.ee_data)
             }
             ControlMessageOwned::Unknown(other)
                 if other.cmsg_header.cmsg_level == libc::SOL_PACKET
                     && other.cmsg_header.cmsg_type == PACKET_REPORT =>
             {
-                // The structure sock_extended_err.
-                let bytes = &other.data_bytes;
-                let number =
-                    |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-                (*bytes.get(4)?, *bytes.get(6)?, number(8)?, number(12)?)
+                Self::of_packet(&other.data_bytes)
             }
-            _ => return None,
+            _ => None,
+        }
+    }
+
+    /// Parses a `struct sock_extended_err`.
+    fn of_packet(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let four = bytes.get(at..at + 4)?.try_into().ok()?;
+            Some(u32::from_ne_bytes(four))
         };
+        Self::of(*bytes.get(4)?, *bytes.get(6)?, number(8)?, number(12)?)
+    }
+
+    fn of(origin: u8, code: u8, info: u32, data: u32) -> Option<Self> {
         match origin {
             libc::SO_EE_ORIGIN_TIMESTAMPING => Some(Self::Stamped(data)),
             ORIGIN_TXTIME => {
@@ -420,5 +442,28 @@ pub(super) fn reason(error: &io::Error, to: Target) -> String {
              /proc/sys/net/ipv4/ping_group_range"
         ),
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_the_kernel_are_told_apart() {
+        let launch = Nanos(37 << 32 | 5);
+        for (origin, code, expected) in [
+            (4, 0, Some(Report::Stamped(37))),
+            (6, 1, Some(Report::Dropped(launch, DropReason::OnTheWay))),
+            (6, 2, Some(Report::Dropped(launch, DropReason::InQueue))),
+            // An ICMP message.
+            (2, 1, None),
+        ] {
+            assert_eq!(Report::of(origin, code, 5, 37), expected);
+            let mut bytes = vec![0, 0, 0, 0, origin, 0, code, 0];
+            bytes.extend([5_u32, 37].map(u32::to_ne_bytes).concat());
+            assert_eq!(Report::of_packet(&bytes), expected);
+            assert_eq!(Report::of_packet(&bytes[..15]), None);
+        }
     }
 }

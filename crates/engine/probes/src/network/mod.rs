@@ -329,7 +329,7 @@ fn token() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Opens the clock of the card, and compares it with the system clock for the first time.
+/// Opens the clock of the card.
 fn card_clock(launch: &Launch, warnings: &mut Vec<String>) -> Option<(Comparer, CardClock)> {
     match card_clock::open(&launch.interface) {
         Ok(opened) => opened,

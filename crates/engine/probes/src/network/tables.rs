@@ -3,6 +3,7 @@
 use punctual_host::TimestampAbilities;
 use punctual_model::{Cell, Table, counted};
 
+use super::frame_socket::CardStamps;
 use super::launch::Launch;
 use super::worker::{Parts, Seen};
 
@@ -133,12 +134,11 @@ pub(super) fn warnings(
     if let Some(launch) = launch {
         warnings.extend(launch_warnings(seen, launch));
     }
-    let by_card = seen.parts.wire.recorded() + seen.departures.stamped_by_card();
     if let Some(interface) = interface
-        && by_card + seen.departures.card_unknown == 0
+        && seen.measured > 0
     {
         let abilities = TimestampAbilities::read(interface).unwrap_or_default();
-        warnings.extend(stamps_are_off(interface, abilities));
+        warnings.extend(stamps_are_off(interface, abilities, seen.card_stamps));
     }
     warnings
 }
@@ -189,19 +189,26 @@ fn launch_warnings(seen: &Seen, launch: &Launch) -> Vec<String> {
     warnings
 }
 
-/// Returns the command that enables the time stamps of a card, if the card supports them.
-fn stamps_are_off(interface: &str, abilities: TimestampAbilities) -> Option<String> {
-    if !abilities.sent {
-        return None;
-    }
-    let (filter, which) = if abilities.received {
-        (1, "all frames")
-    } else {
-        (0, "sent frames, and of received ones only those of PTP")
+/// Returns the command that enables the time stamps of a card, if the card supports them but took
+/// none.
+fn stamps_are_off(
+    interface: &str,
+    abilities: TimestampAbilities,
+    took: CardStamps,
+) -> Option<String> {
+    let which = match (
+        abilities.sent && !took.sent,
+        abilities.received && !took.received,
+    ) {
+        (true, true) => "sent and received frames",
+        (true, false) => "sent frames",
+        (false, true) => "received frames",
+        (false, false) => return None,
     };
+    let (sent, received) = (u8::from(abilities.sent), u8::from(abilities.received));
     Some(format!(
         "{interface} can take hardware time stamps of {which}, but took none. To enable them: \
-         hwstamp_ctl -i {interface} -t 1 -r {filter}"
+         hwstamp_ctl -i {interface} -t {sent} -r {received}"
     ))
 }
 
@@ -216,10 +223,34 @@ mod tests {
             received,
             clock: Some(0),
         };
-        assert_eq!(stamps_are_off("eth0", abilities(false, true)), None);
-        let all = stamps_are_off("eth0", abilities(true, true)).unwrap();
-        assert!(all.ends_with("hwstamp_ctl -i eth0 -t 1 -r 1"), "{all}");
-        let sent = stamps_are_off("eth0", abilities(true, false)).unwrap();
-        assert!(sent.ends_with("hwstamp_ctl -i eth0 -t 1 -r 0"), "{sent}");
+        let took = |sent, received| CardStamps { sent, received };
+        for (abilities, took, expected) in [
+            (abilities(false, false), took(false, false), None),
+            (abilities(true, true), took(true, true), None),
+            (abilities(true, false), took(true, false), None),
+            (
+                abilities(true, true),
+                took(false, false),
+                Some(
+                    "sent and received frames, but took none. To enable them: hwstamp_ctl -i eth0 -t 1 -r 1",
+                ),
+            ),
+            (
+                abilities(true, true),
+                took(true, false),
+                Some(
+                    "received frames, but took none. To enable them: hwstamp_ctl -i eth0 -t 1 -r 1",
+                ),
+            ),
+            (
+                abilities(true, false),
+                took(false, false),
+                Some("sent frames, but took none. To enable them: hwstamp_ctl -i eth0 -t 1 -r 0"),
+            ),
+        ] {
+            let expected =
+                expected.map(|text| format!("eth0 can take hardware time stamps of {text}"));
+            assert_eq!(stamps_are_off("eth0", abilities, took), expected);
+        }
     }
 }

@@ -10,7 +10,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 use super::clocks::{Pair, RealOffset, real_time};
 use super::departures::Departures;
 use super::flights::{DropReason, Flight, LaunchTime, Stamps};
-use super::frame_socket::{FrameSocket, Received};
+use super::frame_socket::{CardStamps, FrameSocket, Received};
 use super::launch::Launch;
 use super::replies::Replies;
 use crate::monotonic::now;
@@ -51,6 +51,7 @@ pub(super) struct Seen {
     pub(super) failure: Option<io::Error>,
     /// Departures of the frames, if they have launch times.
     pub(super) departures: Departures,
+    pub(super) card_stamps: CardStamps,
 }
 
 /// The parts of the round trips.
@@ -286,6 +287,7 @@ impl Run {
             self.seen.launched -= u64::from(frame.is_measured);
         }
         let outcome = self.worker.recorder.finish(expected - abandoned, cost);
+        self.seen.card_stamps = self.worker.socket.card_stamps;
         self.seen.departures = self.worker.socket.departures;
         (outcome, self.seen)
     }
@@ -312,6 +314,7 @@ impl Seen {
             failures: 0,
             failure: None,
             departures: Departures::new(None),
+            card_stamps: CardStamps::default(),
         }
     }
 
