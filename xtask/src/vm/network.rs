@@ -14,10 +14,12 @@ use crate::paths::program;
 pub(super) const MACHINE: &str = "network";
 
 /// Interfaces, queueing disciplines, and a reflector of frames.
-const MODULES: [&str; 6] = [
+const MODULES: [&str; 8] = [
     "veth",
     "sch_fq",
     "sch_etf",
+    "sch_mqprio_lib",
+    "sch_mqprio",
     "sch_ingress",
     "cls_u32",
     "act_mirred",

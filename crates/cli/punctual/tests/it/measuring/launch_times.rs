@@ -24,7 +24,7 @@ const PAIR: &str = r#"
     trap 'kill $far' EXIT
     until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
     far() { nsenter --net=/proc/$far/ns/net "$TOOLS/$@"; }
-    ip link add near address 02:00:5e:00:53:01 type veth \
+    ip link add near address 02:00:5e:00:53:01 numtxqueues 2 type veth \
         peer name far address 02:00:5e:00:53:02 || exit 76
     ip link set far netns $far
     ip address add 192.0.2.1/24 dev near
@@ -254,6 +254,39 @@ fn ethernet_frames_wait_for_their_launch() {
             recording.accounting()
         );
     }
+}
+
+/// Two traffic classes with one queue each. Frames of priority 3 use the second queue.
+const TWO_CLASSES: &str = "
+    tc qdisc replace dev near root handle 100: mqprio num_tc 2 \
+        map 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 queues 1@0 1@1 hw 0 || exit 77
+    tc qdisc replace dev near parent 100:2 etf clockid CLOCK_TAI delta 10000000 || exit 77
+";
+
+#[test]
+fn priority_selects_the_queue() {
+    let options = "--to 192.0.2.2 --launch-time 15ms -D 2s --interval 20ms --warm-up 0s -q --json \
+                   --policy other --dma-latency off";
+    let Some(output) = run(TWO_CLASSES, options) else {
+        return;
+    };
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("near for frames of priority 0 is"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("dev near parent 100:1 etf"), "{stderr}");
+    let Some(output) = run(TWO_CLASSES, &format!("{options} --frame-priority 3")) else {
+        return;
+    };
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let recording = Recording::from_json(&text(&output.stdout)).unwrap();
+    assert_balanced(&recording);
+    // Only the queue with etf sends frames before their launch time.
+    let early = count(&recording.tables[2], "before launch, by the driver's stamp");
+    assert!(early > 0, "{:?}", recording.tables);
 }
 
 #[test]
