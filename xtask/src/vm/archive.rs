@@ -13,7 +13,7 @@ use cpio::newc::Builder;
 use super::Parts;
 use super::build::{self, Payload};
 use super::console;
-use super::machines::Machine;
+use super::machines::{Machine, NETWORK};
 use super::network;
 use crate::paths::{self, crate_folder};
 
@@ -52,8 +52,10 @@ pub(crate) fn write(
             }
         }
     }
-    if machine.name == network::MACHINE {
-        network::add(&mut archive, parts)?;
+    if machine.name == NETWORK {
+        for (file, place) in network::files(parts)? {
+            archive.copy(&file, &place)?;
+        }
     }
     archive.end(&script(machine, payload)?)?;
     Ok(path)
@@ -86,7 +88,7 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
          ip link set lo up\n",
     );
     writeln!(script, "[ ! -e {DELAYS} ] || insmod {DELAYS}")?;
-    if machine.name == network::MACHINE {
+    if machine.name == NETWORK {
         script.push_str(&network::script());
     }
     script.push_str(machine.prepare);

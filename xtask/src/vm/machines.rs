@@ -85,6 +85,9 @@ const POOR: &str = "mkdir /tmp/none\n\
 
 const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
 
+/// Name of the machine with modules for network interfaces, and with ip(8) and tc(8).
+pub(crate) const NETWORK: &str = "network";
+
 /// The machines for arm64, outside the gate: they represent a board, with a kernel for a processor
 /// other than x86.
 pub(crate) const ARM64: &[Machine] = &[
@@ -239,7 +242,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         ],
     },
     Machine {
-        name: super::network::MACHINE,
+        name: NETWORK,
         summary: "PREEMPT_RT with modules for network interfaces and queueing disciplines",
         kernel_words: "",
         cpus: TWO,

@@ -1,17 +1,13 @@
-//! Adds the requirements of the tests of launch times to an emulated machine: modules of its kernel,
+//! Finds the requirements of the tests of launch times on an emulated machine: modules of its kernel,
 //! and ip(8) and tc(8) of this machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 use super::Parts;
-use super::archive::Archive;
 use super::{build, kernel};
 use crate::paths::program;
-
-/// Name of the machine with these tests.
-pub(super) const MACHINE: &str = "network";
 
 /// Interfaces, queueing disciplines, and a reflector of frames.
 const MODULES: [&str; 8] = [
@@ -31,27 +27,27 @@ const FOLDER: &str = "/modules";
 /// Folder of the programs on the machine. It is not in `PATH`, so other tests use those of busybox.
 const PROGRAMS: &str = "/usr/sbin";
 
-/// Adds the modules and the programs to the archive of the machine. What is missing makes its tests
-/// skip, with a visible line.
-pub(super) fn add(archive: &mut Archive, parts: &Parts) -> Result<()> {
+/// Returns the modules and the programs, with their paths on the machine. If one is missing, its
+/// tests skip, with a visible line.
+pub(super) fn files(parts: &Parts) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut files = Vec::new();
     for name in MODULES {
+        let place = Path::new(FOLDER).join(format!("{name}.ko"));
         match kernel::module(&parts.kernel, name, &parts.busybox) {
-            Ok(module) => archive.copy(&module, &Path::new(FOLDER).join(format!("{name}.ko")))?,
+            Ok(module) => files.push((module, place)),
             Err(lacking) => println!("SKIP the kernel's module {name}: {lacking:#}"),
         }
     }
     for name in ["ip", "tc"] {
         match program(name, "iproute2") {
             Ok(path) => {
-                archive.copy(&path, &Path::new(PROGRAMS).join(name))?;
-                for (library, place) in build::libraries_of(parts.arch, &path)? {
-                    archive.copy(&library, &place)?;
-                }
+                files.extend(build::libraries_of(parts.arch, &path)?);
+                files.push((path, Path::new(PROGRAMS).join(name)));
             }
             Err(lacking) => println!("SKIP the tests of launch times: {lacking:#}"),
         }
     }
-    Ok(())
+    Ok(files)
 }
 
 /// Returns the lines of the init script that load the modules.

@@ -5,7 +5,6 @@ use punctual_model::{Cell, Histogram, Nanos, Table};
 use super::card_clock::CardClock;
 use super::clocks::Pair;
 use super::flights::{Flight, LaunchTime, Stamps};
-use super::launch::Launch;
 
 /// The departures after the warm-up.
 #[derive(Debug)]
@@ -106,11 +105,9 @@ impl Departures {
         self.by_driver.count()
     }
 
-    pub(super) fn table(&self, launch: &Launch) -> Table {
-        let title = format!(
-            "Departures after the warm-up, relative to the launch time ({} on {})",
-            launch.discipline, launch.interface
-        );
+    /// Returns the table. `queue` names the queueing discipline and its interface.
+    pub(super) fn table(&self, queue: &str) -> Table {
+        let title = format!("Departures after the warm-up, relative to the launch time ({queue})");
         let mut table = Table::new(
             "departures",
             &title,
@@ -160,8 +157,6 @@ impl Departures {
 
 #[cfg(test)]
 mod tests {
-    use punctual_rt::Clock;
-
     use super::*;
     use crate::network::clocks::RealOffset;
 
@@ -221,8 +216,7 @@ mod tests {
         departures.stamped(&flight(offset, true), kernel(at(300)), set);
         assert_eq!((departures.clock_was_set, departures.card_unknown), (1, 1));
         assert_eq!(departures.stamped_by_driver(), 3);
-        let launch = Launch::known(Clock::Tai, "etf delta 200 µs");
-        let table = departures.table(&launch);
+        let table = departures.table("etf delta 200 µs on eth0");
         let title = "Departures after the warm-up, relative to the launch time (etf delta 200 µs on \
                      eth0)";
         assert_eq!(table.title, title);

@@ -97,21 +97,6 @@ impl Launch {
     }
 }
 
-#[cfg(test)]
-impl Launch {
-    /// Returns launch times half a microsecond after the send call.
-    pub(super) fn known(clock: Clock, discipline: &str) -> Self {
-        Self {
-            lead: Nanos(500),
-            clock,
-            early: Nanos(200),
-            tai_ahead: Nanos::from_secs(37),
-            interface: "eth0".to_owned(),
-            discipline: discipline.to_owned(),
-        }
-    }
-}
-
 /// Returns the name of the interface through which the frames leave.
 ///
 /// # Errors
@@ -267,9 +252,20 @@ mod tests {
         assert!(refused(&[other]).contains("is etf, which needs"));
     }
 
+    /// Returns launch times half a microsecond after the send call.
+    fn launch(clock: Clock) -> Launch {
+        Launch {
+            lead: Nanos(500),
+            clock,
+            early: Nanos(200),
+            tai_ahead: Nanos::from_secs(37),
+            interface: "eth0".to_owned(),
+            discipline: String::new(),
+        }
+    }
+
     #[test]
     fn launch_time_is_on_the_clock_of_the_discipline() {
-        let launch = |clock| Launch::known(clock, "");
         let offset = RealOffset::measure();
         let due = Nanos(1_000);
         let of_fq = launch(Clock::Monotonic).time(due, offset);

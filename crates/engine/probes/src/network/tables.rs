@@ -13,7 +13,10 @@ pub(super) fn tables(seen: &Seen, launch: Option<&Launch>) -> Vec<Table> {
         frames(seen, launch.is_some()),
         parts(&seen.parts, launch.is_some()),
     ];
-    tables.extend(launch.map(|launch| seen.departures.table(launch)));
+    tables.extend(launch.map(|launch| {
+        let queue = format!("{} on {}", launch.discipline, launch.interface);
+        seen.departures.table(&queue)
+    }));
     tables
 }
 
