@@ -466,4 +466,13 @@ mod tests {
             assert_eq!(Report::of_packet(&bytes[..15]), None);
         }
     }
+
+    #[test]
+    fn refused_option_names_the_right() {
+        let to = Target::Machine("127.0.0.1:0".parse().unwrap());
+        let refused = io::Error::new(ErrorKind::PermissionDenied, "SO_TXTIME: EPERM");
+        assert!(reason(&refused, to).contains("CAP_NET_ADMIN"));
+        let refused = io::Error::from(ErrorKind::PermissionDenied);
+        assert!(reason(&refused, to).contains("CAP_NET_RAW"));
+    }
 }

@@ -27,7 +27,7 @@ use crate::{Measured, Plan, ProbeEntry, ProbeError, Ready, Resources, WorkerSpec
 use card_clock::{CardClock, Comparer};
 use clocks::{Pair, RealOffset, real_time};
 use departures::Departures;
-use flights::Flight;
+use flights::{DropReason, Flight};
 use frame::{LEAST_PAYLOAD, MOST_PAYLOAD};
 use frame_socket::{FrameSocket, Received, SendSettings, Target};
 use interface::Interface;
@@ -192,14 +192,19 @@ fn await_reply(
     let until = now() + lead + FIRST_REPLY;
     loop {
         if let Some(launch) = launch
-            && socket.next_dropped().is_some()
+            && let Some((_, why)) = socket.next_dropped()
         {
             if tries == FIRST_TRIES {
-                return no_reply(format!(
-                    ": {} dropped {tries} frames because it took them out of its queue after their \
-                     launch time: increase its delta",
-                    launch.discipline
-                ));
+                let why = match why {
+                    DropReason::OnTheWay => {
+                        "their launch time had passed when they reached its queue"
+                    }
+                    DropReason::InQueue => {
+                        "it took them out of its queue after their launch time: increase its delta"
+                    }
+                };
+                let by = &launch.discipline;
+                return no_reply(format!(": {by} dropped {tries} frames because {why}"));
             }
             tries += 1;
             send(socket)?;

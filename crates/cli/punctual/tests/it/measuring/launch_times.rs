@@ -33,6 +33,10 @@ const PAIR: &str = r#"
     far ip link set far up
     ip neighbour replace 192.0.2.2 lladdr 02:00:5e:00:53:02 dev near nud permanent
     far ip neighbour replace 192.0.2.1 lladdr 02:00:5e:00:53:01 dev far nud permanent
+    ip address add 2001:db8::1/64 dev near nodad
+    far ip address add 2001:db8::2/64 dev far nodad
+    ip neighbour replace 2001:db8::2 lladdr 02:00:5e:00:53:02 dev near nud permanent
+    far ip neighbour replace 2001:db8::1 lladdr 02:00:5e:00:53:01 dev far nud permanent
     until ip link show near | grep -q 'state UP'; do sleep 0.1; done
 "#;
 
@@ -152,9 +156,9 @@ fn assert_balanced(recording: &Recording) {
 #[test]
 fn frames_wait_for_their_launch() {
     for (discipline, is_early) in [("fq", false), (ETF, true)] {
-        // With the second one, three frames wait at a time.
-        for lead in ["15ms", "50ms"] {
-            let options = format!("--to 192.0.2.2 --launch-time {lead}");
+        // With the second lead, three frames wait at a time.
+        for (to, lead) in [("2001:db8::2", "15ms"), ("192.0.2.2", "50ms")] {
+            let options = format!("--to {to} --launch-time {lead}");
             let Some(recording) = measure(discipline, "", &options) else {
                 return;
             };
@@ -191,23 +195,27 @@ fn frames_wait_for_their_launch() {
 #[test]
 fn launch_times_in_the_past_are_counted() {
     let options = "--to 192.0.2.2 --launch-time 0ns";
-    let Some(recording) = measure(ETF, "", options) else {
-        return;
-    };
-    assert_balanced(&recording);
-    let [frames, _, departures] = &recording.tables[..] else {
-        panic!("three tables");
-    };
-    let skipped = count(frames, "not sent: the thread was too late");
-    let passed = count(frames, "not sent: launch time passed before the queue");
-    assert_eq!(passed + skipped, 100, "{frames:?}");
-    assert_eq!(count(departures, "send call after launch"), passed);
-    let warned = |text: &str| recording.warnings.iter().any(|one| one.contains(text));
-    assert!(
-        warned("choose a --launch-time longer than 0 ns"),
-        "{:?}",
-        recording.warnings
-    );
+    // The send call of a raw socket succeeds, and that of a socket for unprivileged echo fails.
+    let unprivileged = "echo 0 0 > /proc/sys/net/ipv4/ping_group_range";
+    for groups in ["", unprivileged] {
+        let Some(recording) = measure(ETF, groups, options) else {
+            return;
+        };
+        assert_balanced(&recording);
+        let [frames, _, departures] = &recording.tables[..] else {
+            panic!("three tables");
+        };
+        let skipped = count(frames, "not sent: the thread was too late");
+        let passed = count(frames, "not sent: launch time passed before the queue");
+        assert_eq!(passed + skipped, 100, "{frames:?}");
+        assert_eq!(count(departures, "send call after launch"), passed);
+        let warnings = &recording.warnings;
+        let warned = |text: &str| warnings.iter().any(|one| one.contains(text));
+        assert!(
+            warned("choose a --launch-time longer than 0 ns"),
+            "{warnings:?}"
+        );
+    }
     // fq sends such frames at once.
     let Some(recording) = measure("fq", "", options) else {
         return;
