@@ -51,11 +51,11 @@ pub(super) struct FrameSocket {
     flights: Flights,
     settings: SendSettings,
     pub(super) departures: Departures,
-    /// Whether the card has stamped any frame.
+    /// The directions of the frames that the card has stamped.
     pub(super) card_stamps: CardStamps,
 }
 
-/// Directions in which a card takes time stamps.
+/// The frames that a card has stamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CardStamps {
     pub(super) sent: bool,
