@@ -122,16 +122,12 @@ impl Departures {
         );
         let [driver, card, spare] = [&self.by_driver, &self.by_card, &self.spare];
         let rows = [
-            ("after launch, by the driver's stamp", &driver.after, true),
-            (
-                "before launch, by the driver's stamp",
-                &driver.before,
-                false,
-            ),
-            ("after launch, by the card's stamp", &card.after, false),
-            ("before launch, by the card's stamp", &card.before, false),
-            ("send call before launch", &spare.before, true),
-            ("send call after launch", &spare.after, false),
+            ("driver: after launch", &driver.after, true),
+            ("driver: before launch", &driver.before, false),
+            ("card: after launch", &card.after, false),
+            ("card: before launch", &card.before, false),
+            ("send call: before launch", &spare.before, true),
+            ("send call: after launch", &spare.after, false),
         ];
         for (name, histogram, always) in rows {
             if always || histogram.recorded() > 0 {
@@ -146,7 +142,7 @@ impl Departures {
             }
         }
         if card.count() > 0 {
-            let name = Cell::from("largest error of the card's clock");
+            let name = Cell::from("card clock: largest error");
             let (count, error) = (card.count().into(), self.card_error.into());
             let none = Cell::Unknown;
             table.push([name, count, none.clone(), none.clone(), none, error]);

@@ -73,7 +73,7 @@ fn parts(parts: &Parts, has_launch: bool) -> Table {
     let mut rows = vec![
         (
             if has_launch {
-                "send call to device, with the hold"
+                "send call to device, held"
             } else {
                 "send call to device"
             },

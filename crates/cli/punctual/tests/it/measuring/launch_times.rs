@@ -143,10 +143,7 @@ fn assert_balanced(recording: &Recording) {
     ];
     let sent = count(frames, "sent");
     assert_eq!(sent + sum(frames, &unsent), 100, "{frames:?}");
-    let departed = [
-        "after launch, by the driver's stamp",
-        "before launch, by the driver's stamp",
-    ];
+    let departed = ["driver: after launch", "driver: before launch"];
     assert_eq!(sum(departures, &departed), sent, "{departures:?}");
     let account = recording.accounting();
     assert_eq!(account.recorded + account.missed, 100, "{account:?}");
@@ -177,16 +174,13 @@ fn frames_wait_for_their_launch() {
                 "{frames:?}"
             );
             assert!(count(frames, "answered in time") > 0, "{frames:?}");
+            assert!(count(parts, "send call to device, held") > 0, "{parts:?}");
             assert!(
-                count(parts, "send call to device, with the hold") > 0,
-                "{parts:?}"
-            );
-            assert!(
-                count(departures, "send call before launch") > 0,
+                count(departures, "send call: before launch") > 0,
                 "{departures:?}"
             );
             // fq never sends early, and etf hands each frame over before its launch time.
-            let early = count(departures, "before launch, by the driver's stamp");
+            let early = count(departures, "driver: before launch");
             assert_eq!(early > 0, is_early, "{departures:?}");
         }
     }
@@ -208,7 +202,7 @@ fn launch_times_in_the_past_are_counted() {
         let skipped = count(frames, "not sent: the thread was too late");
         let passed = count(frames, "not sent: launch time passed before the queue");
         assert_eq!(passed + skipped, 100, "{frames:?}");
-        assert_eq!(count(departures, "send call after launch"), passed);
+        assert_eq!(count(departures, "send call: after launch"), passed);
         let warnings = &recording.warnings;
         let warned = |text: &str| warnings.iter().any(|one| one.contains(text));
         assert!(
@@ -226,10 +220,7 @@ fn launch_times_in_the_past_are_counted() {
     };
     let sent = count(frames, "sent");
     assert!(sent > 0, "{frames:?}");
-    assert_eq!(
-        count(departures, "after launch, by the driver's stamp"),
-        sent
-    );
+    assert_eq!(count(departures, "driver: after launch"), sent);
 }
 
 #[test]
@@ -293,7 +284,7 @@ fn priority_selects_the_queue() {
     let recording = Recording::from_json(&text(&output.stdout)).unwrap();
     assert_balanced(&recording);
     // Only the queue with etf sends frames before their launch time.
-    let early = count(&recording.tables[2], "before launch, by the driver's stamp");
+    let early = count(&recording.tables[2], "driver: before launch");
     assert!(early > 0, "{:?}", recording.tables);
 }
 
