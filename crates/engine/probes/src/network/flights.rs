@@ -31,8 +31,8 @@ pub(super) struct LaunchTime {
 /// Why the queueing discipline dropped a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DropReason {
-    /// The launch time had passed when the frame reached the queue
-    /// (`SO_EE_CODE_TXTIME_INVALID_PARAM`).
+    /// The launch time had passed when the frame reached the queue, or a frame of another program
+    /// with a later launch time had left it (`SO_EE_CODE_TXTIME_INVALID_PARAM`).
     OnTheWay,
     /// The launch time passed while the frame was in the queue (`SO_EE_CODE_TXTIME_MISSED`).
     InQueue,

@@ -187,9 +187,10 @@ fn await_reply(
             .map_err(|error| format!("the first frame was not sent: {error}"))
     };
     let no_reply = |why: String| Err(format!("no reply to the first frame{why}"));
+    let hold = launch.map_or(Nanos::ZERO, |launch| FIRST_LEAD + launch.lead);
+    let deadline = || now() + hold + FIRST_REPLY;
     send(socket)?;
-    let lead = launch.map_or(Nanos::ZERO, |_| FIRST_LEAD);
-    let until = now() + lead + FIRST_REPLY;
+    let mut until = deadline();
     loop {
         if let Some(launch) = launch
             && let Some((_, why)) = socket.next_dropped()
@@ -208,6 +209,7 @@ fn await_reply(
             }
             tries += 1;
             send(socket)?;
+            until = deadline();
         }
         match socket.receive() {
             Received::Reply { .. } => return Ok(()),
