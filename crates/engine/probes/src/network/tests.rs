@@ -98,6 +98,12 @@ fn what_cannot_be_is_refused() {
     let error = refused(&[("to", "nowhere.invalid")], OTHER);
     assert!(error.contains("does not resolve"), "{error}");
     assert!(refused(&[("to", "127.0.0.1")], DEADLINE).contains("SCHED_DEADLINE"));
+    let held = [("to", "127.0.0.1"), ("launch-time", "1ms")];
+    let error = refused(&held, OTHER);
+    assert!(error.starts_with("--launch-time 1.00 ms: "), "{error}");
+    assert!(error.contains("tc qdisc replace dev lo root fq"), "{error}");
+    let far = [("to", "127.0.0.1"), ("launch-time", "65ms")];
+    assert!(refused(&far, OTHER).contains("65 frames would wait"));
     let long = [("to", "127.0.0.1"), ("interval", "2s")];
     let error = testing::prepare(network(&long), &plan(OTHER, second)).err();
     assert!(matches!(error, Some(ProbeError::IntervalTooLong { .. })));
