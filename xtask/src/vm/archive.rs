@@ -13,7 +13,8 @@ use cpio::newc::Builder;
 use super::Parts;
 use super::build::{self, Payload};
 use super::console;
-use super::machines::Machine;
+use super::machines::{Machine, NETWORK};
+use super::network;
 use crate::paths::{self, crate_folder};
 
 const DIRECTORY: u32 = 0o040_755;
@@ -51,6 +52,11 @@ pub(crate) fn write(
             }
         }
     }
+    if machine.name == NETWORK {
+        for (file, place) in network::files(parts)? {
+            archive.copy(&file, &place)?;
+        }
+    }
     archive.end(&script(machine, payload)?)?;
     Ok(path)
 }
@@ -82,6 +88,9 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
          ip link set lo up\n",
     );
     writeln!(script, "[ ! -e {DELAYS} ] || insmod {DELAYS}")?;
+    if machine.name == NETWORK {
+        script.push_str(&network::script());
+    }
     script.push_str(machine.prepare);
     for suite in machine.suites {
         let name = console::suite_name(suite);

@@ -85,6 +85,9 @@ const POOR: &str = "mkdir /tmp/none\n\
 
 const POOR_WORDS: &str = "lockdown=confidentiality debugfs=off";
 
+/// Name of the machine with modules for network interfaces, and with ip(8) and tc(8).
+pub(crate) const NETWORK: &str = "network";
+
 /// The machines for arm64, outside the gate: they represent a board, with a kernel for a processor
 /// other than x86.
 pub(crate) const ARM64: &[Machine] = &[
@@ -235,6 +238,27 @@ pub(crate) const MACHINES: &[Machine] = &[
                     "audit_sees",
                     "control_group",
                 ],
+            ),
+        ],
+    },
+    Machine {
+        name: NETWORK,
+        summary: "PREEMPT_RT with modules for network interfaces and queueing disciplines",
+        kernel_words: "",
+        cpus: TWO,
+        prepare: "",
+        on_request: false,
+        suites: &[
+            some(
+                "punctual",
+                Target::Integration("it"),
+                &["measuring::launch_times::"],
+            ),
+            // This machine has queueing disciplines that the host of the gate lacks.
+            some(
+                "punctual-host",
+                Target::Unit,
+                &["queueing::", "timestamping::"],
             ),
         ],
     },

@@ -15,6 +15,7 @@ mod delays;
 mod grub;
 mod kernel;
 mod machines;
+mod network;
 
 use std::path::{Path, PathBuf};
 

@@ -35,11 +35,14 @@ pub mod netlink;
 mod power;
 mod process;
 mod program;
+mod queueing;
 mod root;
+mod rtnetlink;
 mod support_files;
 mod symbols;
 mod tasks;
 mod thermal;
+mod timestamping;
 mod topology;
 mod unread;
 
@@ -67,9 +70,11 @@ pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
 pub use program::{NotDropped, ProgramCode, serve_symbols};
+pub use queueing::{Etf, Qdisc, outgoing_interface};
 pub use support_files::{NoSupportFile, SupportFile};
 pub use symbols::{Symbols, system_call_name, system_call_numbers};
 pub use thermal::ThermalZone;
+pub use timestamping::TimestampAbilities;
 pub use unread::Unread;
 
 use root::Root;

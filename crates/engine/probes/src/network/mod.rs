@@ -1,28 +1,38 @@
 //! `network`: the time until another machine answers a cyclic frame, or a reflector returns it.
 
+mod card_clock;
+mod clocks;
+mod departures;
+mod flights;
 mod frame;
 mod frame_socket;
 mod interface;
+mod launch;
 mod replies;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, counted, parameters,
-};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Typed, parameters};
+use punctual_rt::{Clock, JoinHandle};
 
 use crate::address::resolve;
 use crate::entry::Probe;
 use crate::monotonic::now;
 use crate::policy::measuring_thread;
 use crate::{Measured, Plan, ProbeEntry, ProbeError, Ready, Resources, WorkerSpec};
+use card_clock::{CardClock, Comparer};
+use clocks::{Pair, RealOffset, real_time};
+use departures::Departures;
+use flights::{DropReason, Flight};
 use frame::{LEAST_PAYLOAD, MOST_PAYLOAD};
-use frame_socket::{FrameSocket, Received, Target};
+use frame_socket::{FrameSocket, Received, SendSettings, Target};
 use interface::Interface;
-use worker::{Parts, Seen, Worker};
+use launch::Launch;
+use worker::Worker;
 
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -31,7 +41,8 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     unit: "ns",
     documentation: include_str!("network.md").trim_ascii_end(),
     privileges: "CAP_NET_RAW, or a group in net.ipv4.ping_group_range; CAP_SYS_NICE or \
-                 RLIMIT_RTPRIO for a real-time policy",
+                 RLIMIT_RTPRIO for a real-time policy; CAP_NET_ADMIN for launch times with etf, and \
+                 for frame priorities above 6",
     replaces: "chrt 90 ping -i .001",
     chart: Chart::Latency,
     explained: Ok(Delay::Call),
@@ -59,10 +70,26 @@ parameters! {
         "Bytes of payload in a frame",
         LEAST_PAYLOAD as u64..=MOST_PAYLOAD as u64,
     ).or("64");
+    LAUNCH_TIME: Option<Nanos> = Typed::duration(
+        "launch-time",
+        "Hold each frame until this long after its scheduled send call (SO_TXTIME)",
+        Nanos::ZERO..=Nanos::from_secs(1),
+    );
+    FRAME_PRIORITY: Option<u64> = Typed::count(
+        "frame-priority",
+        "Priority of the frames, which selects the queue of the card (SO_PRIORITY) [default: 0]",
+        0..=15,
+    );
 }
 
 /// The longest time for the reply to the first frame, which may need ARP or neighbour discovery.
 const FIRST_REPLY: Nanos = Nanos::from_secs(2);
+
+/// The time from the send call of the first frame to its launch.
+const FIRST_LEAD: Nanos = Nanos::from_millis(200);
+
+/// Number of attempts to send a first frame that the queueing discipline drops.
+const FIRST_TRIES: u32 = 5;
 
 #[derive(Debug)]
 struct Network {
@@ -70,6 +97,16 @@ struct Network {
     interface: Option<String>,
     interval: Nanos,
     payload: usize,
+    launch_time: Option<Nanos>,
+    priority: Option<u8>,
+}
+
+/// What [`Network::open`] has found.
+struct Opened {
+    socket: FrameSocket,
+    launch: Option<Launch>,
+    /// The name of the interface through which the frames leave, if it is known.
+    interface: Option<String>,
 }
 
 impl Network {
@@ -79,6 +116,8 @@ impl Network {
             interface: INTERFACE.value_in(arguments),
             interval: INTERVAL.value_in(arguments),
             payload: SIZE.value_in(arguments) as usize,
+            launch_time: LAUNCH_TIME.value_in(arguments),
+            priority: FRAME_PRIORITY.value_in(arguments).map(|value| value as u8),
         }
     }
 
@@ -110,45 +149,120 @@ impl Network {
     }
 
     /// Opens a socket to the machine, and waits for the reply to a first frame.
-    fn open(&self) -> Result<FrameSocket, ProbeError> {
+    fn open(&self) -> Result<Opened, ProbeError> {
         let (target, option) = self.target()?;
         let failed = |why: String| ProbeError::Unfit(format!("{option}: {why}"));
-        let mut socket = FrameSocket::open(target, self.payload, token())
+        let launch = self
+            .launch_time
+            .map(|lead| {
+                Launch::new((lead, self.interval), target, self.priority.unwrap_or(0))
+                    .map_err(|why| ProbeError::Unfit(format!("--launch-time {lead}: {why}")))
+            })
+            .transpose()?;
+        let settings = SendSettings {
+            clock: launch.as_ref().map(|launch| launch.clock),
+            priority: self.priority,
+        };
+        let mut socket = FrameSocket::open(target, self.payload, token(), settings)
             .map_err(|error| failed(frame_socket::reason(&error, target)))?;
-        let asked = now();
+        await_reply(&mut socket, launch.as_ref(), target).map_err(failed)?;
+        Ok(Opened {
+            socket,
+            launch,
+            interface: launch::interface_to(target).ok(),
+        })
+    }
+}
+
+/// Sends a first frame and waits for its reply.
+fn await_reply(
+    socket: &mut FrameSocket,
+    launch: Option<&Launch>,
+    target: Target,
+) -> Result<(), String> {
+    let mut tries = 1;
+    let send = |socket: &mut FrameSocket| {
         socket
-            .send(0)
-            .map_err(|error| failed(format!("the first frame was not sent: {error}")))?;
-        loop {
-            match socket.receive() {
-                Received::Reply { .. } => return Ok(socket),
-                Received::Failed(error) => {
-                    return Err(failed(format!("no reply to the first frame: {error}")));
-                }
-                Received::Foreign => {}
-                Received::Nothing => {
-                    let left = (asked + FIRST_REPLY).saturating_sub(now());
-                    if left == Nanos::ZERO {
-                        let reason = match target {
-                            Target::Machine(address) => format!(
-                                "the machine is not there, or a firewall drops ICMP echo (try: \
-                                 ping {})",
-                                address.ip()
-                            ),
-                            Target::Segment(..) => "nothing returns the frames: connect a switch \
-                                                    port in loopback mode, or another reflector"
-                                .to_owned(),
-                        };
-                        return Err(failed(format!(
-                            "no reply to the first frame within {FIRST_REPLY}: {reason}"
-                        )));
+            .send(first_flight(launch))
+            .map_err(|error| format!("the first frame was not sent: {error}"))
+    };
+    let no_reply = |why: String| Err(format!("no reply to the first frame{why}"));
+    let hold = launch.map_or(Nanos::ZERO, |launch| FIRST_LEAD + launch.lead);
+    let deadline = || now() + hold + FIRST_REPLY;
+    send(socket)?;
+    let mut until = deadline();
+    loop {
+        if let Some(launch) = launch
+            && let Some((_, why)) = socket.next_dropped()
+        {
+            if tries == FIRST_TRIES {
+                let why = match why {
+                    DropReason::OnTheWay => {
+                        "their launch time had passed when they reached its queue"
                     }
-                    let waited = socket.wait(left);
-                    waited.map_err(|error| failed(error.to_string()))?;
+                    DropReason::InQueue => {
+                        "it took them out of its queue after their launch time: increase its delta"
+                    }
+                };
+                let by = &launch.discipline;
+                return no_reply(format!(": {by} dropped {tries} frames because {why}"));
+            }
+            tries += 1;
+            send(socket)?;
+            until = deadline();
+        }
+        match socket.receive() {
+            Received::Reply { .. } => return Ok(()),
+            Received::Failed(error) => return no_reply(format!(": {error}")),
+            Received::Foreign => {}
+            Received::Nothing => {
+                let left = until.saturating_sub(now());
+                if left == Nanos::ZERO {
+                    let why = silence(target, launch);
+                    return no_reply(format!(" within {FIRST_REPLY}: {why}"));
+                }
+                if let Err(error) = socket.wait(left) {
+                    return no_reply(format!(": {error}"));
                 }
             }
         }
     }
+}
+
+/// Returns a frame that checks the connection. Its launch time is certain to be ahead.
+fn first_flight(launch: Option<&Launch>) -> Flight {
+    let real = real_time();
+    let monotonic = now();
+    Flight {
+        number: 0,
+        sent: Pair { real, monotonic },
+        launch: launch.map(|launch| launch.time(monotonic + FIRST_LEAD, RealOffset::measure())),
+        is_measured: false,
+    }
+}
+
+/// Returns the likely reason for a missing reply.
+fn silence(target: Target, launch: Option<&Launch>) -> String {
+    let mut reason = match target {
+        Target::Machine(address) => format!(
+            "the machine is not there, or a firewall drops ICMP echo (try: ping {})",
+            address.ip()
+        ),
+        Target::Segment(..) => "nothing returns the frames: connect a switch port in loopback \
+                                mode, or another reflector"
+            .to_owned(),
+    };
+    if let (Target::Machine(_), Some(launch)) = (target, launch)
+        && launch.clock == Clock::Tai
+    {
+        reason += &format!(
+            ". etf drops frames without a launch time, such as those of ARP: serve them with \
+             another queue (mqprio), or add a permanent neighbour: ip neighbour replace ADDRESS \
+             lladdr MAC dev {} nud permanent",
+            launch.interface
+        );
+    }
+    reason
 }
 
 impl Probe for Network {
@@ -165,7 +279,11 @@ impl Probe for Network {
                 duration,
             });
         }
-        let socket = self.open()?;
+        let Opened {
+            mut socket,
+            launch,
+            interface,
+        } = self.open()?;
         let specification = WorkerSpec {
             label: None,
             cpu: Some(cpu),
@@ -179,21 +297,34 @@ impl Probe for Network {
             let Ok([recorder]) = <[_; 1]>::try_from(recorders) else {
                 return Err(ProbeError::NoCpu { probe: ENTRY.name });
             };
+            let mut warnings = Vec::new();
+            let comparer = launch.as_ref().and_then(|launch| {
+                let (comparer, card) = card_clock(launch, &mut warnings)?;
+                socket.departures = Departures::new(Some(card));
+                Some(comparer)
+            });
             let worker = Worker {
                 socket,
                 recorder,
                 interval,
                 duration,
                 warm_up,
+                launch: launch.clone(),
                 control: Arc::clone(control),
             };
             let name = format!("network/{cpu}");
             let thread = measuring_thread(&name, &[cpu], scheduling);
-            let (outcome, seen) = thread.spawn(move || worker.run())?.join()??;
+            let thread = thread.spawn(move || worker.run())?;
+            if let Some(comparer) = comparer {
+                compare(comparer, &thread, &mut warnings);
+            }
+            let (outcome, seen) = thread.join()??;
+            let launch = launch.as_ref();
+            warnings.extend(tables::warnings(&seen, launch, interface.as_deref()));
             Ok(Measured {
-                tables: vec![frames(&seen), parts(&seen.parts)],
+                tables: tables::tables(&seen, launch),
                 workers: vec![outcome],
-                warnings: warnings(&seen),
+                warnings,
             })
         }))
     }
@@ -205,95 +336,24 @@ fn token() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-fn frames(seen: &Seen) -> Table {
-    let mut table = Table::new(
-        "frames",
-        "Frames of the whole run, including its warm-up",
-        &[("what", "frames"), ("count", "count")],
-    );
-    let counts = seen.replies.counts();
-    for (what, count) in [
-        ("sent", counts.sent),
-        ("answered in time", counts.in_time),
-        ("answered late, in a later period", counts.late),
-        ("answered after a newer frame", counts.reordered),
-        ("answered again", counts.again),
-        ("never answered", counts.unanswered()),
-        ("not sent: the thread was too late", seen.skipped),
-        ("not sent: the kernel refused", seen.refused),
-    ] {
-        table.push([Cell::from(what), count.into()]);
+/// Opens the clock of the card.
+fn card_clock(launch: &Launch, warnings: &mut Vec<String>) -> Option<(Comparer, CardClock)> {
+    match card_clock::open(&launch.interface) {
+        Ok(opened) => opened,
+        Err(why) => {
+            warnings.push(format!(
+                "the card's time stamps cannot be compared with the launch times: {why}"
+            ));
+            None
+        }
     }
-    table
 }
 
-fn parts(parts: &Parts) -> Table {
-    let mut table = Table::new(
-        "round_trip_parts",
-        "Parts of the round trip, by time stamps, after the warm-up",
-        &[
-            ("part", "part"),
-            ("frames", "frames"),
-            ("median_ns", "median"),
-            ("p99_ns", "p99"),
-            ("max_ns", "max"),
-            ("in_longest_ns", "in the longest"),
-        ],
-    );
-    let longest = parts.longest;
-    let mut rows = vec![
-        (
-            "send call to device",
-            &parts.send,
-            longest.map(|all| all.send),
-        ),
-        (
-            "network and machine",
-            &parts.network,
-            longest.map(|all| all.network),
-        ),
-        (
-            "driver to thread",
-            &parts.receive,
-            longest.map(|all| all.receive),
-        ),
-    ];
-    if parts.wire.recorded() > 0 {
-        rows.push((
-            "between the card's time stamps",
-            &parts.wire,
-            longest.and_then(|all| all.wire),
-        ));
-    }
-    for (name, histogram, in_longest) in rows {
-        table.push([
-            Cell::from(name),
-            histogram.recorded().into(),
-            histogram.quantile(0.5).into(),
-            histogram.supported_quantile(0.99).into(),
-            histogram.max().into(),
-            in_longest.into(),
-        ]);
-    }
-    table
-}
-
-fn warnings(seen: &Seen) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if let Some(error) = &seen.failure {
+/// Compares the clock of the card with the system clock until the thread ends.
+fn compare<T>(comparer: Comparer, thread: &JoinHandle<T>, warnings: &mut Vec<String>) {
+    if let Err(error) = comparer.attend(thread) {
         warnings.push(format!(
-            "the kernel reported errors for {}, the first: {error}",
-            counted(seen.failures, "frame", "frames")
+            "the card's clock could not be read to the end: {error}"
         ));
     }
-    let in_time = seen.measured;
-    let stamped = seen.parts.send.recorded();
-    if stamped < in_time {
-        warnings.push(format!(
-            "the parts of {} round trips are unknown: the kernel took no software time stamps (ethtool \
-             -T shows which ones a device supports)",
-            in_time - stamped
-        ));
-    }
-    warnings
 }

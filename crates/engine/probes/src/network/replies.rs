@@ -20,7 +20,7 @@ pub(super) struct Counts {
     pub(super) in_time: u64,
     /// Answered after their period.
     pub(super) late: u64,
-    /// Answered late, and after a newer frame.
+    /// Answered after a newer frame.
     pub(super) reordered: u64,
     /// Replies to frames that were already answered.
     pub(super) again: u64,
@@ -29,7 +29,7 @@ pub(super) struct Counts {
 impl Counts {
     /// Frames without a reply by the end of the run.
     pub(super) const fn unanswered(&self) -> u64 {
-        self.sent - self.in_time - self.late
+        self.sent.saturating_sub(self.in_time + self.late)
     }
 }
 
@@ -52,15 +52,16 @@ impl Replies {
         self.answered[(number % REMEMBERED) as usize] = false;
     }
 
-    /// Notes that the last frame will not be waited for, because the run ends.
-    pub(super) const fn abandon(&mut self) {
+    /// Notes that a frame does not count as sent: the run ends before its reply is due, or the
+    /// queueing discipline dropped it.
+    pub(super) const fn forget(&mut self) {
         self.counts.sent -= 1;
     }
 
-    /// Notes the reply to a frame. `current`: the frame of this period. Returns whether this is the
-    /// first reply to it.
-    pub(super) fn answered(&mut self, number: u64, current: u64) -> bool {
-        if number > current || current - number >= REMEMBERED {
+    /// Notes the reply to a frame. `newest`: the last frame that was sent. `is_in_time`: whether the
+    /// frame is still waited for. Returns whether this is the first reply to it, and in time.
+    pub(super) fn answered(&mut self, number: u64, newest: u64, is_in_time: bool) -> bool {
+        if number > newest || newest - number >= REMEMBERED {
             return false;
         }
         let counts = &mut self.counts;
@@ -68,15 +69,14 @@ impl Replies {
             counts.again += 1;
             return false;
         }
-        let is_current = number == current;
-        if is_current {
+        if is_in_time {
             counts.in_time += 1;
         } else {
             counts.late += 1;
-            counts.reordered += u64::from(self.newest > Some(number));
         }
+        counts.reordered += u64::from(self.newest > Some(number));
         self.newest = self.newest.max(Some(number));
-        is_current
+        is_in_time
     }
 }
 
@@ -93,6 +93,7 @@ mod tests {
         #[test]
         fn each_frame_is_counted_once(
             delays in prop::collection::vec(prop::collection::vec(0..5_u64, 0..3), 1..200),
+            in_time_until in 0..3_u64,
         ) {
             let mut replies = Replies::new();
             let mut expected = Counts::default();
@@ -103,14 +104,14 @@ mod tests {
                 for (number, delays) in (0..=current).zip(&delays) {
                     for _ in delays.iter().filter(|delay| number + **delay == current) {
                         let first = seen.insert(number);
-                        let is_current = number == current;
+                        let in_time = current - number <= in_time_until;
                         expected.again += u64::from(!first);
-                        expected.in_time += u64::from(first && is_current);
-                        expected.late += u64::from(first && !is_current);
-                        let older = newest > Some(number);
-                        expected.reordered += u64::from(first && !is_current && older);
+                        expected.in_time += u64::from(first && in_time);
+                        expected.late += u64::from(first && !in_time);
+                        expected.reordered += u64::from(first && newest > Some(number));
                         newest = newest.max(Some(number));
-                        prop_assert_eq!(replies.answered(number, current), first && is_current);
+                        let counted = replies.answered(number, current, in_time);
+                        prop_assert_eq!(counted, first && in_time);
                     }
                 }
             }
@@ -123,9 +124,9 @@ mod tests {
     fn numbers_that_were_not_sent_do_not_count() {
         let mut replies = Replies::new();
         replies.sent(0);
-        assert!(!replies.answered(1, 0));
-        assert!(!replies.answered(u64::MAX, 0));
-        assert!(!replies.answered(0, REMEMBERED));
+        assert!(!replies.answered(1, 0, true));
+        assert!(!replies.answered(u64::MAX, 0, true));
+        assert!(!replies.answered(0, REMEMBERED, true));
         assert_eq!(
             replies.counts(),
             Counts {

@@ -1,8 +1,15 @@
-use punctual_model::Scheduling;
+use punctual_model::{Cell, Scheduling};
 
 use super::*;
 use crate::testing::{self, DEADLINE, OTHER, plan};
 use crate::{Control, ProbeError};
+
+fn flight(number: u64) -> Flight {
+    Flight {
+        number,
+        ..first_flight(None)
+    }
+}
 
 fn network(given: &[(&str, &str)]) -> Network {
     Network::new(&testing::arguments(PARAMETERS, given))
@@ -63,7 +70,7 @@ fn unprivileged_and_raw_sockets_agree() {
         }
         for (raw, mut socket) in sockets {
             for number in 0..3 {
-                socket.send(number).unwrap();
+                socket.send(flight(number)).unwrap();
                 let answered = loop {
                     match socket.receive() {
                         Received::Reply { number, stamps } => {
@@ -75,7 +82,8 @@ fn unprivileged_and_raw_sockets_agree() {
                     }
                 };
                 assert_eq!(answered, (number, true));
-                assert!(socket.sent_at().kernel.is_some(), "raw: {raw}");
+                let (_, stamps) = socket.sent_at(number).unwrap();
+                assert!(stamps.kernel.is_some(), "raw: {raw}");
             }
         }
     }
@@ -90,6 +98,12 @@ fn what_cannot_be_is_refused() {
     let error = refused(&[("to", "nowhere.invalid")], OTHER);
     assert!(error.contains("does not resolve"), "{error}");
     assert!(refused(&[("to", "127.0.0.1")], DEADLINE).contains("SCHED_DEADLINE"));
+    let held = [("to", "127.0.0.1"), ("launch-time", "1ms")];
+    let error = refused(&held, OTHER);
+    assert!(error.starts_with("--launch-time 1.00 ms: "), "{error}");
+    assert!(error.contains("tc qdisc replace dev lo root fq"), "{error}");
+    let far = [("to", "127.0.0.1"), ("launch-time", "65ms")];
+    assert!(refused(&far, OTHER).contains("65 frames would wait"));
     let long = [("to", "127.0.0.1"), ("interval", "2s")];
     let error = testing::prepare(network(&long), &plan(OTHER, second)).err();
     assert!(matches!(error, Some(ProbeError::IntervalTooLong { .. })));

@@ -1,12 +1,17 @@
 //! The measuring thread: one frame in each period.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
-use super::frame_socket::{FrameSocket, Received, Stamps};
+use super::clocks::{Pair, RealOffset, real_time};
+use super::departures::Departures;
+use super::flights::{DropReason, Flight, LaunchTime, Stamps};
+use super::frame_socket::{CardStamps, FrameSocket, Received};
+use super::launch::Launch;
 use super::replies::Replies;
 use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
@@ -18,6 +23,8 @@ pub(super) struct Worker {
     pub(super) interval: Nanos,
     pub(super) duration: Option<Nanos>,
     pub(super) warm_up: Nanos,
+    /// Launch times of the frames, if they have any.
+    pub(super) launch: Option<Launch>,
     pub(super) control: Arc<Control>,
 }
 
@@ -31,10 +38,20 @@ pub(super) struct Seen {
     pub(super) skipped: u64,
     /// Periods without a frame, because the kernel refused to send it.
     pub(super) refused: u64,
+    /// Frames that the queueing discipline dropped, because their launch time had passed when they
+    /// reached the queue.
+    pub(super) passed_on_the_way: u64,
+    /// Frames that the queueing discipline dropped, because their launch time passed in the queue.
+    pub(super) missed_in_queue: u64,
+    /// Frames after the warm-up that the queueing discipline did not drop.
+    pub(super) launched: u64,
     /// Number of errors that the kernel reported.
     pub(super) failures: u64,
     /// The first of these errors.
     pub(super) failure: Option<io::Error>,
+    /// Departures of the frames, if they have launch times.
+    pub(super) departures: Departures,
+    pub(super) card_stamps: CardStamps,
 }
 
 /// The parts of the round trips.
@@ -46,7 +63,7 @@ pub(super) struct Parts {
     pub(super) wire: Histogram,
     /// The parts of the longest round trip, if they are known.
     pub(super) longest: Option<Split>,
-    longest_took: Nanos,
+    longest_took: SignedNanos,
 }
 
 /// The parts of one round trip.
@@ -58,33 +75,63 @@ pub(super) struct Split {
     pub(super) wire: Option<Nanos>,
 }
 
-/// How a period ended.
-enum Period {
-    Answered,
-    Missed,
-    Stopped,
+/// A frame whose reply is awaited.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    number: u64,
+    /// The start of its period: when it may leave at the earliest.
+    due: Nanos,
+    /// When its round trip began: then, or at the send call if that is later.
+    start: Nanos,
+    is_measured: bool,
 }
 
-fn real_time() -> Nanos {
-    Nanos(Clock::Realtime.now().as_nanos())
+/// The state of a run.
+struct Run {
+    worker: Worker,
+    seen: Seen,
+    /// Frames whose period has not ended. Without launch times, there is at most one.
+    awaited: VecDeque<Awaited>,
+    /// The number of the last frame. The first frame of the run is 1, because the one that checked
+    /// the connection was 0.
+    number: u64,
+    warm_until: Nanos,
+    /// Used to compute and compare launch times.
+    offset: RealOffset,
 }
+
+/// A reading of both clocks differs from their offset by less than this, unless the clock was set or
+/// the thread was interrupted.
+const NEAR: Nanos = Nanos::from_micros(100);
 
 impl Worker {
-    pub(super) fn run(mut self) -> Result<(WorkerOutcome, Seen), Error> {
+    pub(super) fn run(self) -> Result<(WorkerOutcome, Seen), Error> {
         let control = Arc::clone(&self.control);
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
         let mut sleep = Nanosleep::new(Clock::Monotonic)?;
-        let mut seen = Seen::new();
-        let interval = self.interval;
+        let (interval, hold) = (self.interval, self.hold());
         let first = now() + interval;
         let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
-        let warm_until = first + self.warm_up;
-        self.recorder.start(first);
-        // The first frame has the number 0.
-        let mut number = 0;
+        let mut run = Run {
+            seen: Seen::new(),
+            awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),
+            number: 0,
+            warm_until: first + hold + self.warm_up,
+            offset: RealOffset::measure(),
+            worker: self,
+        };
+        run.worker.recorder.start(first + hold);
         let mut due = first;
-        while due < end && !control.stopping() {
+        while !control.stopping() && (due < end || !run.awaited.is_empty()) {
+            if due >= end {
+                run.receive_until(due + hold + interval);
+                continue;
+            }
+            run.receive_until(due);
+            if control.stopping() {
+                break;
+            }
             if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
                 continue;
             }
@@ -92,71 +139,157 @@ impl Worker {
             if passed > 0 {
                 let left = (end - due).0.div_ceil(interval.0);
                 let passed = passed.min(left);
-                self.recorder.missed(due, passed, interval);
-                seen.skipped += passed;
+                run.worker.recorder.missed(due + hold, passed, interval);
+                run.seen.skipped += passed;
                 due += Nanos(interval.0 * passed);
                 continue;
             }
-            number += 1;
-            match self.period(number, due, due >= warm_until, &mut seen) {
-                Period::Answered => {}
-                Period::Missed => self.recorder.missed(due, 1, interval),
-                // This frame is not expected to be answered.
-                Period::Stopped => break,
-            }
+            run.send(due);
             due += interval;
         }
         let expected = (due - first).0 / interval.0;
-        Ok((self.recorder.finish(expected, cost), seen))
+        Ok(run.finish(expected, cost))
     }
 
-    /// Sends a frame, and waits for its reply until the next period.
-    fn period(&mut self, number: u64, due: Nanos, is_measured: bool, seen: &mut Seen) -> Period {
-        let until = due + self.interval;
-        let (sent_real, start) = (real_time(), now());
-        if let Err(error) = self.socket.send(number) {
-            seen.refused += 1;
-            seen.fail(error);
+    /// Returns the time from the scheduled send call of a frame until it may leave.
+    fn hold(&self) -> Nanos {
+        self.launch.as_ref().map_or(Nanos::ZERO, Launch::hold)
+    }
+}
+
+impl Run {
+    /// Sends the frame that is due.
+    fn send(&mut self, due: Nanos) {
+        self.number += 1;
+        let real = real_time();
+        let sent = Pair {
+            real,
+            monotonic: now(),
+        };
+        let launch = (self.worker.launch.is_some()).then(|| self.launch_time(due, sent));
+        let launch = launch.flatten();
+        let due = due + self.worker.hold();
+        let start = due.max(sent.monotonic);
+        let flight = Flight {
+            number: self.number,
+            sent,
+            launch,
+            is_measured: start >= self.warm_until,
+        };
+        if let Err(error) = self.worker.socket.send(flight) {
+            self.seen.refused += 1;
+            self.seen.fail(error);
+            self.miss(due);
             // If this fails too, so will the next frame.
-            if let Ok(socket) = self.socket.reopened() {
-                self.socket = socket;
-            }
-            return Period::Missed;
+            let _ = self.worker.socket.reopen();
+            return;
         }
-        seen.replies.sent(number);
-        loop {
-            let received = self.socket.receive();
-            let (end, end_real) = (now(), real_time());
+        self.seen.replies.sent(self.number);
+        self.seen.launched += u64::from(flight.is_measured);
+        self.awaited.push_back(Awaited {
+            number: self.number,
+            due,
+            start,
+            is_measured: flight.is_measured,
+        });
+        self.note_dropped();
+    }
+
+    fn launch_time(&mut self, due: Nanos, sent: Pair) -> Option<LaunchTime> {
+        if !self.offset.is_near(sent, NEAR) {
+            self.offset = RealOffset::measure();
+        }
+        let launch = self.worker.launch.as_ref()?;
+        Some(launch.time(due, self.offset))
+    }
+
+    /// Counts the frames that the queueing discipline dropped.
+    fn note_dropped(&mut self) {
+        while let Some((number, why)) = self.worker.socket.next_dropped() {
+            match why {
+                DropReason::OnTheWay => self.seen.passed_on_the_way += 1,
+                DropReason::InQueue => self.seen.missed_in_queue += 1,
+            }
+            self.seen.replies.forget();
+            let place = self.awaited.iter().position(|one| one.number == number);
+            if let Some(frame) = place.and_then(|place| self.awaited.remove(place)) {
+                self.seen.launched -= u64::from(frame.is_measured);
+                self.miss(frame.due);
+            }
+        }
+    }
+
+    fn miss(&mut self, due: Nanos) {
+        self.worker.recorder.missed(due, 1, self.worker.interval);
+    }
+
+    /// Reads replies until this time, or until none is awaited.
+    fn receive_until(&mut self, until: Nanos) {
+        while !self.awaited.is_empty() && !self.worker.control.stopping() {
+            let received = self.worker.socket.receive();
+            let monotonic = now();
+            let real = real_time();
             match received {
-                Received::Reply { number: of, stamps } => {
-                    if !seen.replies.answered(of, number) {
-                        continue;
-                    }
-                    let took = end - start;
-                    self.recorder.sample(start, SignedNanos(took.0 as i64));
-                    if is_measured {
-                        seen.measured += 1;
-                        let sent = self.socket.sent_at();
-                        let split = Split::new(sent_real, (sent, stamps), end_real);
-                        seen.parts.add(took, split);
-                    }
-                    return Period::Answered;
+                Received::Reply { number, stamps } => {
+                    self.reply(number, stamps, Pair { real, monotonic });
                 }
                 Received::Foreign => {}
-                Received::Failed(error) => seen.fail(error),
-                Received::Nothing if end >= until => return Period::Missed,
-                Received::Nothing if self.control.stopping() => {
-                    seen.replies.abandon();
-                    return Period::Stopped;
-                }
+                Received::Failed(error) => self.seen.fail(error),
                 Received::Nothing => {
-                    if let Err(error) = self.socket.wait(until - end) {
-                        seen.fail(error);
-                        return Period::Missed;
+                    self.note_dropped();
+                    let interval = self.worker.interval;
+                    while let Some(late) = (self.awaited.front().copied())
+                        .filter(|frame| frame.due + interval <= monotonic)
+                    {
+                        self.awaited.pop_front();
+                        self.miss(late.due);
+                    }
+                    let Some(next) = self.awaited.front().filter(|_| monotonic < until) else {
+                        return;
+                    };
+                    let wake = until.min(next.due + interval);
+                    if let Err(error) = self.worker.socket.wait(wake - monotonic) {
+                        self.seen.fail(error);
+                        return;
                     }
                 }
             }
         }
+    }
+
+    /// Notes the reply to a frame, which was read at this time.
+    fn reply(&mut self, number: u64, stamps: Stamps, end: Pair) {
+        let place = self.awaited.iter().position(|one| one.number == number);
+        let replies = &mut self.seen.replies;
+        if !replies.answered(number, self.number, place.is_some()) {
+            return;
+        }
+        let Some(frame) = place.and_then(|place| self.awaited.remove(place)) else {
+            return;
+        };
+        let took = end.monotonic.signed_sub(frame.start);
+        self.worker.recorder.sample(frame.start, took);
+        if frame.is_measured {
+            self.seen.measured += 1;
+            let sent = self.worker.socket.sent_at(number);
+            let split = sent.and_then(|(sent, out)| Split::new(sent.real, (out, stamps), end.real));
+            self.seen.parts.add(took, split);
+        }
+    }
+
+    /// Ends the run. Frames whose reply is still awaited are not expected to be answered.
+    fn finish(mut self, expected: u64, cost: SelfCost) -> (WorkerOutcome, Seen) {
+        self.worker.socket.take_reports();
+        self.note_dropped();
+        let abandoned = self.awaited.len() as u64;
+        for frame in &self.awaited {
+            self.seen.replies.forget();
+            self.seen.launched -= u64::from(frame.is_measured);
+        }
+        let outcome = self.worker.recorder.finish(expected - abandoned, cost);
+        self.seen.card_stamps = self.worker.socket.card_stamps;
+        self.seen.departures = self.worker.socket.departures;
+        (outcome, self.seen)
     }
 }
 
@@ -170,13 +303,18 @@ impl Seen {
                 receive: Histogram::preallocated(),
                 wire: Histogram::preallocated(),
                 longest: None,
-                longest_took: Nanos::ZERO,
+                longest_took: SignedNanos(i64::MIN),
             },
             measured: 0,
             skipped: 0,
             refused: 0,
+            passed_on_the_way: 0,
+            missed_in_queue: 0,
+            launched: 0,
             failures: 0,
             failure: None,
+            departures: Departures::new(None),
+            card_stamps: CardStamps::default(),
         }
     }
 
@@ -188,7 +326,7 @@ impl Seen {
 }
 
 impl Parts {
-    fn add(&mut self, took: Nanos, split: Option<Split>) {
+    fn add(&mut self, took: SignedNanos, split: Option<Split>) {
         if took > self.longest_took {
             (self.longest_took, self.longest) = (took, split);
         }
@@ -256,11 +394,11 @@ mod unit_tests {
             assert_eq!(split(unknown), None);
         }
         let mut seen = Seen::new();
-        seen.parts.add(Nanos(35), Some(known));
-        seen.parts.add(Nanos(20), None);
+        seen.parts.add(SignedNanos(35), Some(known));
+        seen.parts.add(SignedNanos(20), None);
         assert_eq!(seen.parts.longest, Some(known));
         // The parts of a longer round trip are unknown.
-        seen.parts.add(Nanos(50), None);
+        seen.parts.add(SignedNanos(50), None);
         assert_eq!(seen.parts.longest, None);
     }
 }

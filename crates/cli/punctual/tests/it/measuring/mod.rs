@@ -1,5 +1,6 @@
 //! Tests of `punctual measure timer` on this machine, run as a user would.
 
+mod launch_times;
 mod limits;
 mod network;
 mod stops;
