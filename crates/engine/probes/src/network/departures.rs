@@ -32,8 +32,8 @@ struct Sides {
 impl Sides {
     fn new() -> Self {
         Self {
-            after: Histogram::new(),
-            before: Histogram::new(),
+            after: Histogram::preallocated(),
+            before: Histogram::preallocated(),
         }
     }
 
