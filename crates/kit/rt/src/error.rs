@@ -373,6 +373,13 @@ impl Error {
     }
 }
 
+/// In a box, because every function of this crate returns an [`Error`], and so a small one.
+impl From<GpioError> for Error {
+    fn from(error: GpioError) -> Self {
+        Self::Gpio(Box::new(error))
+    }
+}
+
 /// The text if CAP_SYS_NICE is effective but the kernel still refuses.
 const NICE_ALL_THE_SAME: &str = "this thread has CAP_SYS_NICE, so the cause is its environment: a \
      user namespace (in a rootless container, the capability must be held outside of it), or a \

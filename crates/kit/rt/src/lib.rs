@@ -26,6 +26,7 @@ mod dma_latency;
 mod echo;
 mod error;
 mod gpio;
+mod gpio_error;
 mod guard;
 mod inherit;
 pub mod interrupt;
@@ -54,9 +55,8 @@ pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::Error;
-pub use gpio::{
-    GpioChip, GpioChipInfo, GpioEdge, GpioEdges, GpioError, GpioInput, GpioLineInfo, GpioOutput,
-};
+pub use gpio::{GpioChip, GpioChipInfo, GpioEdge, GpioEdges, GpioInput, GpioLineInfo, GpioOutput};
+pub use gpio_error::GpioError;
 pub use guard::{
     AllocationGuard, CountingAllocator, KEPT_VIOLATIONS, PageFaultGuard, SystemCallGuard,
     Violation, Violations,

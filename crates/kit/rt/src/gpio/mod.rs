@@ -2,7 +2,6 @@
 //! (kernel: Documentation/userspace-api/gpio/chardev.rst).
 #![allow(unsafe_code)]
 
-mod error;
 mod layout;
 
 use std::fs::{File, OpenOptions};
@@ -11,10 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-pub use error::GpioError;
 use layout::{LineEvent, LineInfo, LineRequest, LineValues};
 
-use crate::{Error, Instant};
+use crate::{Error, GpioError, Instant};
 
 /// An open GPIO chip, such as `/dev/gpiochip0`.
 #[derive(Debug)]
@@ -102,7 +100,7 @@ impl GpioChip {
             // Opening a FIFO would otherwise wait for a writer.
             .custom_flags(libc::O_NONBLOCK)
             .open(path);
-        let file = opened.map_err(|source| error::unopened(path, source))?;
+        let file = opened.map_err(|source| unopened(path, source))?;
         let mut info = layout::ChipInfo::default();
         // SAFETY: the request writes one structure of this type (chipinfo_get in
         // drivers/gpio/gpiolib-cdev.c), and the pointer is valid until the call returns.
@@ -352,6 +350,19 @@ impl Line {
     }
 }
 
+fn unopened(path: &Path, source: io::Error) -> Error {
+    let owned = path.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound => GpioError::Absent { path: owned }.into(),
+        io::ErrorKind::PermissionDenied => GpioError::Refused {
+            path: owned,
+            source,
+        }
+        .into(),
+        _ => Error::os("open", path.display().to_string(), source),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -367,6 +378,12 @@ mod tests {
         assert!(error.to_string().contains("is not a GPIO chip"), "{error}");
         let error = gpio("/dev/no-such-chip");
         assert!(matches!(error, GpioError::Absent { .. }), "{error}");
+        assert!(!Error::from(error).is_privilege());
+        let path = Path::new("/dev/gpiochip3");
+        let refused = unopened(path, io::ErrorKind::PermissionDenied.into());
+        assert!(refused.is_privilege());
+        let text = refused.to_string();
+        assert!(text.starts_with("/dev/gpiochip3 may not"), "{text}");
     }
 
     /// A pipe takes the place of the kernel, which writes edges in the same form.

@@ -1,9 +1,7 @@
 //! Errors of GPIO chips and lines.
 
 use std::io;
-use std::path::{Path, PathBuf};
-
-use crate::Error;
+use std::path::PathBuf;
 
 /// Why a GPIO chip or a line cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -96,26 +94,6 @@ fn user(consumer: &str) -> String {
     format!("'{consumer}'")
 }
 
-/// The variants of [`Error`] stay small, because every function of this crate returns them.
-impl From<GpioError> for Error {
-    fn from(error: GpioError) -> Self {
-        Self::Gpio(Box::new(error))
-    }
-}
-
-pub(super) fn unopened(path: &Path, source: io::Error) -> Error {
-    let owned = path.to_owned();
-    match source.kind() {
-        io::ErrorKind::NotFound => GpioError::Absent { path: owned }.into(),
-        io::ErrorKind::PermissionDenied => GpioError::Refused {
-            path: owned,
-            source,
-        }
-        .into(),
-        _ => Error::os("open", path.display().to_string(), source),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,13 +111,6 @@ mod tests {
             let text = busy(consumer).to_string();
             assert!(text.starts_with(&format!("{start} {user}:")), "{text}");
         }
-        let refused = unopened(&path(), io::ErrorKind::PermissionDenied.into());
-        assert!(refused.is_privilege());
-        assert!(
-            refused.to_string().starts_with("/dev/gpiochip3 may not"),
-            "{refused}"
-        );
-        assert!(!Error::from(busy("")).is_privilege());
         let few = GpioError::NoSuchLine {
             path: path(),
             offset: 9,
