@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A GPIO chip with two lines: the other end of `measure gpio` in the emulated
+ * A GPIO chip with three lines: the other end of `measure gpio` in the emulated
  * machine, and the ground truth for its tests.
  *
  * Writing "edges 100 5000" to /proc/punctual_gpio clears the counts. The level of
@@ -27,13 +27,17 @@
 
 #define LINE_IN 0
 #define LINE_OUT 1
-#define LINES 2
+/* An input without an interrupt, which no test may drive. */
+#define LINE_IDLE 2
+#define LINES 3
 
 #define MOST_EDGES 1000000u
 #define SHORTEST_US 50u
 #define LONGEST_US 1000000u
 
-static const char *const names[LINES] = { "punctual-in", "punctual-out" };
+static const char *const names[LINES] = {
+	"punctual-in", "punctual-out", "punctual-idle",
+};
 
 struct times {
 	u64 sum;
@@ -155,18 +159,25 @@ static const struct irq_domain_ops domain_ops = {
 
 static int chip_direction(struct gpio_chip *chip, unsigned int line)
 {
-	return line == LINE_IN ? GPIO_LINE_DIRECTION_IN :
-				 GPIO_LINE_DIRECTION_OUT;
+	return line == LINE_OUT ? GPIO_LINE_DIRECTION_OUT :
+				  GPIO_LINE_DIRECTION_IN;
 }
 
 static int chip_input(struct gpio_chip *chip, unsigned int line)
 {
-	return line == LINE_IN ? 0 : -EOPNOTSUPP;
+	return line == LINE_OUT ? -EOPNOTSUPP : 0;
 }
 
 static int chip_get(struct gpio_chip *chip, unsigned int line)
 {
-	return READ_ONCE(*(line == LINE_IN ? &level_in : &level_out));
+	switch (line) {
+	case LINE_IN:
+		return READ_ONCE(level_in);
+	case LINE_OUT:
+		return READ_ONCE(level_out);
+	default:
+		return 0;
+	}
 }
 
 static void chip_set(struct gpio_chip *chip, unsigned int line, int value)

@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(seen.edges, seen.received + seen.dropped);
         prop_assert_eq!(account.missed + account.warm_up, seen.dropped + seen.received - measured);
         // Edges that the kernel dropped after the last one that it kept are unknown.
-        let last_kept = kept.clone().last().map_or(0, |edge| edge.1);
+        let last_kept = kept.clone().next_back().map_or(0, |edge| edge.1);
         if kept.clone().all(|edge| edge.0 < LENGTH.0) {
             prop_assert_eq!(seen.edges, u64::from(last_kept));
         } else {

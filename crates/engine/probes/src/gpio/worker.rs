@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
-use punctual_rt::{Clock, Error, GpioEdge, GpioInput, GpioOutput, Instant};
+use punctual_rt::{Error, GpioEdge, GpioInput, GpioOutput, Instant};
 
 use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
