@@ -42,7 +42,7 @@ pub(super) fn find(arch: &Arch) -> Result<PathBuf> {
     if let Some(image) = image_in(&folder) {
         return Ok(image);
     }
-    let package = dependency(arch, arch.kernel, "")?;
+    let package = concrete_package(arch)?;
     download(arch, &package, &folder)?;
     image_in(&folder).with_context(|| format!("no kernel in {package}"))
 }
@@ -153,16 +153,19 @@ fn image_in(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// Returns the first package with this start of its name that a package depends on. The package for
-/// the newest kernel depends on that of the current kernel.
-pub(super) fn dependency(arch: &Arch, package: &str, start: &str) -> Result<String> {
-    let depends = said(apt(arch, "apt-cache")?.args(["depends", package]))?;
+/// Returns the current kernel package that the package for the newest kernel depends on.
+fn concrete_package(arch: &Arch) -> Result<String> {
+    let depends = said(apt(arch, "apt-cache")?.args(["depends", arch.kernel]))?;
     depends
         .lines()
-        .filter_map(|line| line.trim().strip_prefix("Depends: "))
-        .find(|name| name.starts_with(start))
+        .find_map(|line| line.trim().strip_prefix("Depends: "))
         .map(str::to_owned)
-        .with_context(|| format!("apt knows no {package} (has apt-get update been run?)"))
+        .with_context(|| {
+            format!(
+                "apt knows no {} (has apt-get update been run?)",
+                arch.kernel
+            )
+        })
 }
 
 /// Runs a command to its end and returns its output.

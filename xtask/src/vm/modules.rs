@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Parts;
-use super::kernel::{dependency, download, said};
+use super::kernel::{download, said};
 use crate::paths::{folder, program, repository};
 
 /// The names of the modules, which are those of their sources in `xtask/module`.
@@ -59,11 +59,11 @@ fn headers(parts: &Parts, version: &str, common: &str) -> Result<PathBuf> {
     let place = folder().join("headers");
     let done = place.join(format!("{version}.complete"));
     if !done.exists() {
-        let own = format!("linux-headers-{version}");
-        // Its name contains the version of the kernel's source, which `version` need not contain.
-        let kbuild = dependency(parts.arch, &own, "linux-kbuild-")?;
-        let common = format!("linux-headers-{common}-common-rt");
-        for package in [own, common, kbuild] {
+        for package in [
+            format!("linux-headers-{version}"),
+            format!("linux-headers-{common}-common-rt"),
+            format!("linux-kbuild-{common}"),
+        ] {
             download(parts.arch, &package, &place)?;
         }
         // The Makefile refers to the other package by its installed path.

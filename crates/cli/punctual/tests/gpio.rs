@@ -177,7 +177,7 @@ fn edges_that_the_kernel_drops_are_missed() {
     order("edges 4000 500");
     assert!(eventually(|| truth()["left"] == 0), "the module hangs");
     signal(&child, "CONT");
-    // One of them can have interrupted the wait in which the process was stopped.
+    // The thread answers the edges in the queue.
     assert!(eventually(|| truth()["changes"] >= 1_024), "{:?}", truth());
     let truth = truth();
     let recording = end(&place, child);
@@ -208,7 +208,7 @@ fn no_edge_proves_nothing() {
     }
     let place = Sandbox::new();
     let output = place.run(&format!(
-        "measure gpio --in punctual-in -D 1s --max 10s --json {USUAL}"
+        "measure gpio --in punctual-in -D 1s --max-latency 10s --json {USUAL}"
     ));
     let stderr = text(&output.stderr);
     let recording = Recording::from_json(&text(&output.stdout)).unwrap();

@@ -138,7 +138,7 @@ impl Chips {
         }
     }
 
-    /// Returns the reason why there is no chip.
+    /// Returns the reason why no chip was found.
     fn none(&self) -> String {
         if self.unread.is_empty() {
             return "this machine has no GPIO chip: there is no /dev/gpiochip* (the kernel has no \

@@ -32,7 +32,7 @@ pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     unit: "ns",
     documentation: include_str!("gpio.md").trim_ascii_end(),
     privileges: "access to /dev/gpiochip*; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy",
-    replaces: "the reaction test of latmus (EVL)",
+    replaces: "gpiomon (libgpiod) with a script",
     chart: Chart::Latency,
     explained: Ok(Delay::Call),
     parameters: PARAMETERS,

@@ -129,7 +129,8 @@ fn edges_around_the_run_are_not_samples() {
     let control = Arc::new(Control::new());
     let (recorder, _reader) = testing::worker(Nanos::ZERO, &control);
     let second = 1_000_000_000;
-    // Two edges before the start, of which the kernel dropped one, two in the run, one after it.
+    // The kernel dropped the first edge, before the start. Two edges are in the run. The kernel
+    // dropped another one before the last edge, which is after the end.
     let times = [(-second, 2), (5, 3), (7, 4), (second / 2, 6)];
     let worker = Worker {
         port: Simulated {

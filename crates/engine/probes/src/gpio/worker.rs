@@ -14,7 +14,7 @@ pub(super) trait Port: Send + 'static {
     fn wait(&mut self) -> Result<Option<GpioEdge>, Error>;
     /// Returns whether `wait` would return at once.
     fn has_edge(&mut self) -> Result<bool, Error>;
-    /// Changes the level of the output. Returns false if there is no output.
+    /// Changes the level of the output. Returns false if the run has no output.
     fn answer(&mut self) -> Result<bool, Error>;
 }
 
