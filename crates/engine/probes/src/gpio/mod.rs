@@ -28,7 +28,7 @@ use crate::{
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
     name: "gpio",
-    summary: "time from an edge of a GPIO input until a thread has set an output",
+    summary: "time from a GPIO edge until a thread sets an output",
     unit: "ns",
     documentation: include_str!("gpio.md").trim_ascii_end(),
     privileges: "access to /dev/gpiochip*; CAP_SYS_NICE or RLIMIT_RTPRIO for a real-time policy",
