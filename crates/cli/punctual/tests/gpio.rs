@@ -210,6 +210,38 @@ fn edges_that_the_kernel_drops_are_missed() {
     );
 }
 
+/// The module connects the output with the input.
+#[test]
+fn generated_edges_are_those_of_the_wire() {
+    if !loaded("a wire") {
+        return;
+    }
+    let place = Sandbox::new();
+    let lines = "--in punctual-in --out punctual-out --interval 10ms -D 2s --json";
+    for edge in ["rising", "falling", "both"] {
+        order("wire 1");
+        let json = place.done(&format!("measure gpio {lines} --edge {edge} {USUAL}"));
+        let truth = truth();
+        order("wire 0");
+        let recording = Recording::from_json(&json).unwrap();
+        assert_conserved(&recording);
+        let account = recording.accounting();
+        assert_eq!(account.expected, 200, "{edge}: {account:?}");
+        assert!(account.recorded > 0, "{edge}: {account:?}");
+        let [in_time, lost] = [
+            "with an edge in their period",
+            "without an edge in their period",
+        ]
+        .map(|row| count(&recording, row));
+        assert_eq!(in_time, account.recorded, "{edge}");
+        // The first edge shows, before the run, that the wire is there.
+        assert_eq!(truth["edges"], 1 + in_time + lost, "{edge}: {truth:?}");
+    }
+    let stderr = place.refused(&format!("measure gpio {lines} {USUAL}"), 2);
+    let reason = "no edge of gpiochip0:0 (punctual-in) came within 1.00 s";
+    assert!(stderr.contains(reason), "{stderr}");
+}
+
 #[test]
 fn no_edge_proves_nothing() {
     if !loaded("a silent line") {

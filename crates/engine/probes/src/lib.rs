@@ -29,6 +29,7 @@ mod kernel_thread;
 mod migrate;
 mod monotonic;
 mod network;
+mod paced;
 mod partner_error;
 mod policy;
 mod provider_error;

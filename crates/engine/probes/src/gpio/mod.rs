@@ -1,6 +1,8 @@
 //! `gpio`: the time from an edge of a GPIO input until a thread has set a GPIO output.
 
 mod chips;
+mod loopback;
+mod parts;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -10,14 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Scheduling, Table, Typed, counted, parameters,
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, Scheduling, Table, Typed, counted, parameters,
 };
-use punctual_rt::{Clock, GpioChip, GpioEdges};
+use punctual_rt::{Clock, GpioChip, GpioEdges, ThreadBuilder};
 
 use self::chips::{Chips, Line};
-use self::worker::{NEVER, Pair, Parts, Port, Seen, Worker};
+use self::loopback::{Loopback, Looped};
+use self::worker::{NEVER, Pair, Port, Seen, Worker};
 use crate::entry::Probe;
 use crate::monotonic::now;
+use crate::paced::Pace;
 use crate::policy::measuring_thread;
 use crate::thread_group::ThreadGroup;
 use crate::{
@@ -57,6 +61,11 @@ parameters! {
             ("both", "all"),
         ],
     ).or("rising");
+    INTERVAL: Option<Nanos> = Typed::duration(
+        Parameter::INTERVAL,
+        "Generate the edges at this interval; needs a wire from --out to --in",
+        Nanos::from_micros(50)..=Nanos::from_secs(10),
+    ).short('i');
 }
 
 /// The name that the kernel shows as the user of the lines.
@@ -64,6 +73,9 @@ const CONSUMER: &str = "punctual";
 
 /// Highest rate of edges, in Hz, whose samples the session receives completely.
 const RATE_HZ: u64 = 20_000;
+
+/// The longest time until the first edge, if a wire connects the lines.
+const FIRST_EDGE: Duration = Duration::from_secs(1);
 
 /// Interval at which the end of the run is checked. The measuring thread cannot do so itself,
 /// because it waits for edges without a timeout, which would be another system call for each edge.
@@ -74,6 +86,7 @@ struct Gpio {
     input: Option<String>,
     output: Option<String>,
     edges: GpioEdges,
+    interval: Option<Nanos>,
 }
 
 /// The lines of a run.
@@ -82,6 +95,8 @@ struct Lines {
     input: Line,
     output: Option<Line>,
     edges: GpioEdges,
+    /// Time between the edges that the run generates; `None` if they come from outside.
+    interval: Option<Nanos>,
 }
 
 impl Gpio {
@@ -94,6 +109,7 @@ impl Gpio {
                 "both" => GpioEdges::Both,
                 _ => GpioEdges::Rising,
             },
+            interval: INTERVAL.value_in(arguments),
         }
     }
 
@@ -112,6 +128,13 @@ impl Gpio {
         let input = find("in", input)?;
         let output = self.output.as_deref().map(|text| find("out", text));
         let output = output.transpose()?;
+        if self.interval.is_some() && output.is_none() {
+            return Err(ProbeError::Unfit(
+                "--interval needs an output: pass --out LINE, and connect it to the input with a \
+                 wire"
+                    .to_owned(),
+            ));
+        }
         if output.as_ref() == Some(&input) {
             return Err(ProbeError::Unfit(format!(
                 "--out: {} is also the input: choose another line",
@@ -122,12 +145,14 @@ impl Gpio {
             input,
             output,
             edges: self.edges,
+            interval: self.interval,
         })
     }
 }
 
 impl Lines {
-    /// Requests the lines from the kernel. The output is low.
+    /// Requests the lines from the kernel. The output is low, unless its first change must be a
+    /// falling edge.
     fn request(&self) -> Result<Pair, ProbeError> {
         let failed = |option: &str, line: &Line, error: punctual_rt::Error| {
             ProbeError::Unfit(format!("--{option} {}: {error}", line.title()))
@@ -136,26 +161,50 @@ impl Lines {
         let chip = GpioChip::open(&input.path());
         let requested = chip.and_then(|chip| chip.input(input.offset, *edges, CONSUMER));
         let requested = requested.map_err(|error| failed("in", input, error))?;
+        let level = self.interval.is_some() && *edges == GpioEdges::Falling;
         let output = self.output.as_ref().map(|line| {
             let chip = GpioChip::open(&line.path());
-            let output = chip.and_then(|chip| chip.output(line.offset, false, CONSUMER));
+            let output = chip.and_then(|chip| chip.output(line.offset, level, CONSUMER));
             output.map_err(|error| failed("out", line, error))
         });
         Ok(Pair {
             input: requested,
             output: output.transpose()?,
-            level: false,
+            level,
         })
     }
+}
+
+/// Checks that a change of the output causes an edge of the input.
+fn check_wire(port: &mut impl Port, lines: &Lines) -> Result<(), ProbeError> {
+    port.answer()?;
+    if port.has_edge(FIRST_EDGE)? {
+        return Ok(());
+    }
+    let output = lines.output.as_ref().map(Line::title).unwrap_or_default();
+    Err(ProbeError::Unfit(format!(
+        "--interval: {output} changed, but no edge of {} came within {}: connect them with a wire",
+        lines.input.title(),
+        Nanos::from(FIRST_EDGE)
+    )))
 }
 
 impl Probe for Gpio {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
+        if let (Some(interval), Some(duration)) = (self.interval, plan.duration)
+            && interval > duration
+        {
+            return Err(ProbeError::IntervalTooLong { interval, duration });
+        }
         let lines = self.lines(&Chips::of_this_machine())?;
         // The kernel gives a line to one user only, and several runs may be prepared at once. So
         // the lines are released here, and requested again by each run.
-        drop(lines.request()?);
+        let mut port = lines.request()?;
+        if self.interval.is_some() {
+            check_wire(&mut port, &lines)?;
+        }
+        drop(port);
         ready(plan, lines.clone(), move || lines.request())
     }
 }
@@ -174,7 +223,7 @@ fn ready<P: Port>(
         cpu: Some(cpu),
         from_cpu: None,
         scheduling: plan.scheduling,
-        rate_hz: RATE_HZ,
+        rate_hz: (lines.interval).map_or(RATE_HZ, |interval| 1_000_000_000 / interval.0.max(1)),
     };
     let run = Run {
         lines,
@@ -209,8 +258,24 @@ impl Run {
         };
         // The handler is needed for ending a wait for an edge that does not come.
         punctual_rt::interrupt::install_interrupt_handler()?;
+        match self.lines.interval {
+            None => self.react(request, recorder, control),
+            Some(interval) => self.loop_back(interval, request, recorder, control),
+        }
+    }
+
+    fn thread(&self) -> ThreadBuilder {
+        measuring_thread(&format!("gpio/{}", self.cpu), &[self.cpu], self.scheduling)
+    }
+
+    /// Measures the reaction to edges from outside.
+    fn react<P: Port>(
+        self,
+        request: impl FnOnce() -> Result<P, ProbeError> + Send + 'static,
+        recorder: Recorder,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
         let end = Arc::new(AtomicU64::new(NEVER));
-        let builder = measuring_thread(&format!("gpio/{}", self.cpu), &[self.cpu], self.scheduling);
         let mut group = ThreadGroup::new(control);
         let (duration, warm_up) = (self.duration, self.warm_up);
         let prepare = move |_: &Control| {
@@ -224,7 +289,7 @@ impl Run {
             })
         };
         let its_end = Arc::clone(&end);
-        group.spawn(builder, prepare, move |worker, control, start| {
+        group.spawn(self.thread(), prepare, move |worker, control, start| {
             Ok(worker.run(control, start, &its_end)?)
         })?;
         group.go();
@@ -238,17 +303,61 @@ impl Run {
             }
         });
         let (workers, seen): (Vec<_>, Vec<_>) = group.join()?.into_iter().unzip();
-        let output = self.lines.output.is_some();
+        let has_output = self.lines.output.is_some();
         Ok(Measured {
             workers,
             tables: (seen.iter())
-                .flat_map(|seen| [edges(seen, output), parts(&seen.parts, output)])
+                .flat_map(|seen| [edges(seen, has_output), parts(seen, has_output)])
                 .collect(),
             warnings: (seen.iter())
                 .flat_map(|seen| warnings(seen, &self.lines))
                 .collect(),
         })
     }
+
+    /// Measures edges that the thread generates.
+    fn loop_back<P: Port>(
+        self,
+        interval: Nanos,
+        request: impl FnOnce() -> Result<P, ProbeError> + Send + 'static,
+        recorder: Recorder,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        let mut group = ThreadGroup::new(control);
+        let pace = Pace {
+            interval,
+            duration: self.duration,
+        };
+        let (warm_up, returns) = (self.warm_up, self.lines.edges != GpioEdges::Both);
+        let prepare = move |_: &Control| {
+            let cost = SelfCost::measure(Clock::Monotonic);
+            Ok(Loopback {
+                port: request()?,
+                recorder,
+                pace,
+                warm_up,
+                returns,
+                cost,
+            })
+        };
+        group.spawn(self.thread(), prepare, |loopback, control, start| {
+            Ok(loopback.run(control, start)?)
+        })?;
+        group.go();
+        let (workers, looped): (Vec<_>, Vec<_>) = group.join()?.into_iter().unzip();
+        Ok(Measured {
+            workers,
+            tables: looped.iter().flat_map(Looped::tables).collect(),
+            warnings: looped.iter().flat_map(Looped::warnings).collect(),
+        })
+    }
+}
+
+fn parts(seen: &Seen, has_output: bool) -> Table {
+    let names = ["time stamp to thread", "setting the output"];
+    let names = if has_output { &names[..] } else { &names[..1] };
+    let title = "Parts of the reaction, after the warm-up";
+    seen.parts.table(title, names)
 }
 
 fn edges(seen: &Seen, output: bool) -> Table {
@@ -266,35 +375,6 @@ fn edges(seen: &Seen, output: bool) -> Table {
     ];
     for (what, count) in rows.into_iter().chain(changes) {
         table.push([Cell::from(what), count.into()]);
-    }
-    table
-}
-
-fn parts(parts: &Parts, output: bool) -> Table {
-    let mut table = Table::new(
-        "reaction_parts",
-        "Parts of the reaction, after the warm-up",
-        &[
-            ("part", "part"),
-            ("edges", "edges"),
-            ("median_ns", "median"),
-            ("p99_ns", "p99"),
-            ("max_ns", "max"),
-            ("in_longest_ns", "in the longest"),
-        ],
-    );
-    let (wake, set) = parts.longest.unzip();
-    let set = output.then_some(("setting the output", &parts.set, set));
-    let rows = [("time stamp to thread", &parts.wake, wake)];
-    for (name, histogram, in_longest) in rows.into_iter().chain(set) {
-        table.push([
-            Cell::from(name),
-            histogram.recorded().into(),
-            histogram.quantile(0.5).into(),
-            histogram.supported_quantile(0.99).into(),
-            histogram.max().into(),
-            in_longest.into(),
-        ]);
     }
     table
 }

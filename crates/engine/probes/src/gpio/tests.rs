@@ -33,7 +33,7 @@ impl Port for Simulated {
         }))
     }
 
-    fn has_edge(&mut self) -> Result<bool, Error> {
+    fn has_edge(&mut self, _: Duration) -> Result<bool, Error> {
         Ok(!self.edges.is_empty())
     }
 
@@ -109,7 +109,7 @@ proptest! {
         let measured = read.iter().filter(|edge| edge.0 >= WARM_UP.0).count() as u64;
         prop_assert_eq!(seen.received, read.len() as u64);
         prop_assert_eq!(account.recorded, measured);
-        prop_assert_eq!(seen.parts.wake.recorded(), measured);
+        prop_assert_eq!(seen.parts.first.recorded(), measured);
         prop_assert_eq!(seen.changes, if is_set { seen.received } else { 0 });
         prop_assert_eq!(seen.edges, seen.received + seen.dropped);
         prop_assert_eq!(account.missed + account.warm_up, seen.dropped + seen.received - measured);
@@ -180,6 +180,7 @@ fn lines(output: Option<Line>) -> Lines {
         input: line(0),
         output,
         edges: GpioEdges::Rising,
+        interval: None,
     }
 }
 
@@ -193,7 +194,7 @@ impl Port for Silent {
         Ok(None)
     }
 
-    fn has_edge(&mut self) -> Result<bool, Error> {
+    fn has_edge(&mut self, _: Duration) -> Result<bool, Error> {
         Ok(false)
     }
 
@@ -285,7 +286,127 @@ fn what_cannot_be_is_refused() {
     let found = gpio(&[("in", "GPIO1"), ("edge", "both")]).lines(&board);
     let found = found.unwrap();
     assert_eq!((found.output, found.edges), (None, GpioEdges::Both));
-    let plan = plan(DEADLINE, Nanos::from_secs(1));
-    let error = testing::refusal(gpio(&[("in", "GPIO1")]), &plan);
+    let needs = refused(&[("in", "GPIO1"), ("interval", "1ms")]);
+    assert!(needs.starts_with("--interval needs an output"), "{needs}");
+    let second = Nanos::from_secs(1);
+    let error = testing::refusal(gpio(&[("in", "GPIO1")]), &plan(DEADLINE, second));
     assert!(error.contains("SCHED_DEADLINE"), "{error}");
+    let long = gpio(&[("in", "GPIO1"), ("interval", "2s")]);
+    let error = testing::prepare(long, &plan(OTHER, second)).err();
+    assert!(matches!(error, Some(ProbeError::IntervalTooLong { .. })));
+}
+
+/// A wire from the output to the input. It passes on each change at once, except for some.
+struct Wire {
+    level: bool,
+    edges: GpioEdges,
+    changes: u64,
+    /// Each change with a multiple of this number comes one change late.
+    late_each: u64,
+    late: Option<GpioEdge>,
+    queue: VecDeque<GpioEdge>,
+    counted: Arc<AtomicU64>,
+}
+
+impl Wire {
+    fn new(edges: GpioEdges, late_each: u64) -> (Self, Arc<AtomicU64>) {
+        let counted = Arc::new(AtomicU64::new(0));
+        let wire = Self {
+            level: edges == GpioEdges::Falling,
+            edges,
+            changes: 0,
+            late_each,
+            late: None,
+            queue: VecDeque::new(),
+            counted: Arc::clone(&counted),
+        };
+        (wire, counted)
+    }
+}
+
+impl Port for Wire {
+    fn wait(&mut self) -> Result<Option<GpioEdge>, Error> {
+        Ok(self.queue.pop_front())
+    }
+
+    fn has_edge(&mut self, within: Duration) -> Result<bool, Error> {
+        if self.queue.is_empty() {
+            std::thread::sleep(within);
+        }
+        Ok(!self.queue.is_empty())
+    }
+
+    fn answer(&mut self) -> Result<bool, Error> {
+        self.level = !self.level;
+        let is_reported = match self.edges {
+            GpioEdges::Rising => self.level,
+            GpioEdges::Falling => !self.level,
+            GpioEdges::Both => true,
+        };
+        if is_reported {
+            self.queue.extend(self.late.take());
+            self.changes += 1;
+            let edge = GpioEdge {
+                at: Clock::Monotonic.now(),
+                number: self.changes as u32,
+            };
+            if self.changes.is_multiple_of(self.late_each) {
+                self.late = Some(edge);
+            } else {
+                self.queue.push_back(edge);
+            }
+            self.counted.store(self.changes, Ordering::Relaxed);
+        }
+        Ok(true)
+    }
+}
+
+#[test]
+fn generated_edges_are_accounted_for() {
+    for edges in [GpioEdges::Rising, GpioEdges::Falling, GpioEdges::Both] {
+        let plan = Plan {
+            warm_up: Some(Nanos::from_millis(20)),
+            ..plan(OTHER, Nanos::from_millis(200))
+        };
+        let (wire, changes) = Wire::new(edges, 10);
+        let lines = Lines {
+            edges,
+            interval: Some(Nanos::from_millis(2)),
+            ..lines(Some(line(1)))
+        };
+        let ready = ready(&plan, lines, || Ok(wire));
+        let (_, measured) = testing::run_all(ready, &Arc::new(Control::new()));
+        let account = measured.workers[0].accounting;
+        assert_eq!(account.expected, 100, "{account:?}");
+        let rows: Vec<u64> = (0..4)
+            .map(|row| count(&measured.tables[0], row, "count"))
+            .collect();
+        let [in_time, lost, skipped, stray] = rows[..] else {
+            panic!("{rows:?}");
+        };
+        assert_eq!(in_time + lost + skipped, 100, "{rows:?}");
+        assert_eq!(in_time + lost, changes.load(Ordering::Relaxed));
+        assert!(in_time > 0 && lost > 0, "{rows:?}");
+        // The last late edges may not have come.
+        assert!(stray <= lost, "{rows:?}");
+        assert_eq!(measured.warnings.len(), usize::from(stray > 0));
+        for row in 0..2 {
+            assert_eq!(count(&measured.tables[1], row, "edges"), account.recorded);
+        }
+    }
+}
+
+#[test]
+fn a_missing_wire_is_an_error() {
+    let connected = check_wire(
+        &mut Wire::new(GpioEdges::Rising, 10).0,
+        &lines(Some(line(1))),
+    );
+    assert!(connected.is_ok(), "{connected:?}");
+    let error = check_wire(&mut Silent, &lines(Some(line(1)))).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "--interval: gpiochip0:1 changed, but no edge of gpiochip0:0 came within 1.00 s: connect \
+         them with a wire"
+    );
 }

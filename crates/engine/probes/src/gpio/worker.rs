@@ -1,10 +1,12 @@
 //! The measuring thread: waits for edges, and answers each.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use punctual_model::{Histogram, Nanos, SignedNanos};
+use punctual_model::Nanos;
 use punctual_rt::{Error, GpioEdge, GpioInput, GpioOutput, Instant};
 
+use super::parts::Parts;
 use crate::monotonic::now;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
@@ -12,8 +14,8 @@ use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 pub(super) trait Port: Send + 'static {
     /// Waits for an edge. Returns `None` if a signal interrupted the wait.
     fn wait(&mut self) -> Result<Option<GpioEdge>, Error>;
-    /// Returns whether `wait` would return at once.
-    fn has_edge(&mut self) -> Result<bool, Error>;
+    /// Waits for an edge, at most for this time. Returns whether `wait` would return at once.
+    fn has_edge(&mut self, within: Duration) -> Result<bool, Error>;
     /// Changes the level of the output. Returns false if the run has no output.
     fn answer(&mut self) -> Result<bool, Error>;
 }
@@ -31,8 +33,8 @@ impl Port for Pair {
         self.input.wait()
     }
 
-    fn has_edge(&mut self) -> Result<bool, Error> {
-        self.input.has_edge()
+    fn has_edge(&mut self, within: Duration) -> Result<bool, Error> {
+        self.input.has_edge(within)
     }
 
     #[inline]
@@ -71,17 +73,6 @@ pub(super) struct Seen {
     pub(super) parts: Parts,
 }
 
-/// The parts of the samples.
-#[derive(Debug)]
-pub(super) struct Parts {
-    /// From the kernel's time stamp until the thread has read the edge.
-    pub(super) wake: Histogram,
-    /// The call that sets the output.
-    pub(super) set: Histogram,
-    /// Both parts of the longest sample.
-    pub(super) longest: Option<(Nanos, Nanos)>,
-}
-
 /// The end of a run without a length.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -104,7 +95,7 @@ impl<P: Port> Worker<P> {
         while !control.stopping() {
             let Some(edge) = self.port.wait()? else {
                 // The last edge may have arrived together with the signal.
-                if now() >= until && !self.port.has_edge()? {
+                if now() >= until && !self.port.has_edge(Duration::ZERO)? {
                     break;
                 }
                 continue;
@@ -131,17 +122,13 @@ impl<P: Port> Worker<P> {
             seen.edges += gap.own;
             seen.received += 1;
             seen.changes += u64::from(is_set);
-            self.recorder.sample(at, difference(at, done));
+            self.recorder.sample(at, done.signed_sub(at));
             if at >= warm_until {
                 seen.parts.add(at, woke, done);
             }
         }
         Ok((self.recorder.finish(seen.edges, self.cost), seen))
     }
-}
-
-fn difference(from: Nanos, to: Nanos) -> SignedNanos {
-    to.signed_sub(from)
 }
 
 /// Follows the numbers that the kernel gives to the edges.
@@ -198,25 +185,7 @@ impl Seen {
             dropped: 0,
             early: 0,
             changes: 0,
-            parts: Parts {
-                wake: Histogram::new(),
-                set: Histogram::new(),
-                longest: None,
-            },
-        }
-    }
-}
-
-impl Parts {
-    fn add(&mut self, at: Nanos, woke: Nanos, done: Nanos) {
-        self.wake.record(difference(at, woke));
-        self.set.record(difference(woke, done));
-        let parts = (woke.saturating_sub(at), done.saturating_sub(woke));
-        if self
-            .longest
-            .is_none_or(|(wake, set)| parts.0 + parts.1 > wake + set)
-        {
-            self.longest = Some(parts);
+            parts: Parts::new(),
         }
     }
 }
@@ -266,17 +235,5 @@ mod unit_tests {
         assert_eq!(gap.before(Nanos(2)), 2);
         let repeated = numbers.pass(1, Nanos(7));
         assert_eq!((repeated.count, repeated.own), (0, 0));
-    }
-
-    #[test]
-    fn the_longest_sample_keeps_its_parts() {
-        let mut parts = Seen::new().parts;
-        for times in [[10, 30, 31], [50, 51, 80], [90, 100, 110]] {
-            let [at, woke, done] = times.map(Nanos);
-            parts.add(at, woke, done);
-        }
-        assert_eq!(parts.longest, Some((Nanos(1), Nanos(29))));
-        assert_eq!(parts.wake.max(), Some(Nanos(20)));
-        assert_eq!(parts.set.max(), Some(Nanos(29)));
     }
 }

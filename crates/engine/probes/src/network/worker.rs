@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use punctual_model::{Histogram, Nanos, SignedNanos};
-use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
+use punctual_rt::{Clock, Error};
 
 use super::frame_socket::{FrameSocket, Received, Stamps};
 use super::replies::Replies;
 use crate::monotonic::now;
+use crate::paced::{Due, Pace, Period};
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// The inputs of the thread.
@@ -58,74 +59,70 @@ pub(super) struct Split {
     pub(super) wire: Option<Nanos>,
 }
 
-/// How a period ended.
-enum Period {
-    Answered,
-    Missed,
-    Stopped,
-}
-
 fn real_time() -> Nanos {
     Nanos(Clock::Realtime.now().as_nanos())
 }
 
 impl Worker {
-    pub(super) fn run(mut self) -> Result<(WorkerOutcome, Seen), Error> {
-        let control = Arc::clone(&self.control);
+    pub(super) fn run(self) -> Result<(WorkerOutcome, Seen), Error> {
+        let control = self.control;
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
-        let mut sleep = Nanosleep::new(Clock::Monotonic)?;
+        let (mut recorder, mut socket) = (self.recorder, self.socket);
         let mut seen = Seen::new();
-        let interval = self.interval;
-        let first = now() + interval;
-        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
+        let pace = Pace {
+            interval: self.interval,
+            duration: self.duration,
+        };
+        let first = now() + self.interval;
         let warm_until = first + self.warm_up;
-        self.recorder.start(first);
-        // The first frame has the number 0.
-        let mut number = 0;
-        let mut due = first;
-        while due < end && !control.stopping() {
-            if sleep.wait_until(Instant::from_nanos(due.0))? == Wake::Interrupted {
-                continue;
+        let paced = pace.run(first, &mut recorder, &control, |recorder, due| {
+            let is_measured = due.at >= warm_until;
+            Ok(Exchange {
+                socket: &mut socket,
+                recorder,
+                control: &control,
+                seen: &mut seen,
             }
-            let passed = now().saturating_sub(due).0 / interval.0;
-            if passed > 0 {
-                let left = (end - due).0.div_ceil(interval.0);
-                let passed = passed.min(left);
-                self.recorder.missed(due, passed, interval);
-                seen.skipped += passed;
-                due += Nanos(interval.0 * passed);
-                continue;
-            }
-            number += 1;
-            match self.period(number, due, due >= warm_until, &mut seen) {
-                Period::Answered => {}
-                Period::Missed => self.recorder.missed(due, 1, interval),
-                // This frame is not expected to be answered.
-                Period::Stopped => break,
-            }
-            due += interval;
-        }
-        let expected = (due - first).0 / interval.0;
-        Ok((self.recorder.finish(expected, cost), seen))
+            .period(due, is_measured))
+        })?;
+        seen.skipped = paced.skipped;
+        Ok((recorder.finish(paced.expected, cost), seen))
     }
+}
 
-    /// Sends a frame, and waits for its reply until the next period.
-    fn period(&mut self, number: u64, due: Nanos, is_measured: bool, seen: &mut Seen) -> Period {
-        let until = due + self.interval;
+/// One frame and its reply.
+struct Exchange<'a> {
+    socket: &'a mut FrameSocket,
+    recorder: &'a mut Recorder,
+    control: &'a Control,
+    seen: &'a mut Seen,
+}
+
+impl Exchange<'_> {
+    /// Sends a frame, and waits for its reply until the next period. The first frame has the number
+    /// 0, so that this period has its own number.
+    fn period(self, due: Due, is_measured: bool) -> Period {
+        let Self {
+            socket,
+            recorder,
+            control,
+            seen,
+        } = self;
+        let (number, until) = (due.number, due.until);
         let (sent_real, start) = (real_time(), now());
-        if let Err(error) = self.socket.send(number) {
+        if let Err(error) = socket.send(number) {
             seen.refused += 1;
             seen.fail(error);
             // If this fails too, so will the next frame.
-            if let Ok(socket) = self.socket.reopened() {
-                self.socket = socket;
+            if let Ok(reopened) = socket.reopened() {
+                *socket = reopened;
             }
             return Period::Missed;
         }
         seen.replies.sent(number);
         loop {
-            let received = self.socket.receive();
+            let received = socket.receive();
             let (end, end_real) = (now(), real_time());
             match received {
                 Received::Reply { number: of, stamps } => {
@@ -133,10 +130,10 @@ impl Worker {
                         continue;
                     }
                     let took = end - start;
-                    self.recorder.sample(start, SignedNanos(took.0 as i64));
+                    recorder.sample(start, SignedNanos(took.0 as i64));
                     if is_measured {
                         seen.measured += 1;
-                        let sent = self.socket.sent_at();
+                        let sent = socket.sent_at();
                         let split = Split::new(sent_real, (sent, stamps), end_real);
                         seen.parts.add(took, split);
                     }
@@ -145,12 +142,12 @@ impl Worker {
                 Received::Foreign => {}
                 Received::Failed(error) => seen.fail(error),
                 Received::Nothing if end >= until => return Period::Missed,
-                Received::Nothing if self.control.stopping() => {
+                Received::Nothing if control.stopping() => {
                     seen.replies.abandon();
                     return Period::Stopped;
                 }
                 Received::Nothing => {
-                    if let Err(error) = self.socket.wait(until - end) {
+                    if let Err(error) = socket.wait(until - end) {
                         seen.fail(error);
                         return Period::Missed;
                     }

@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::ptr;
+use std::time::Duration;
 
 use layout::{LineEvent, LineInfo, LineRequest, LineValues};
 
@@ -290,18 +292,24 @@ impl GpioInput {
         Err(self.0.failed("read", source))
     }
 
-    /// Returns whether [`wait`](Self::wait) would return at once.
+    /// Waits for an edge, at most for this time. Returns whether there is one, so that
+    /// [`wait`](Self::wait) returns at once. A signal ends the wait.
     ///
     /// # Errors
     /// Returns [`Error::Os`].
-    pub fn has_edge(&self) -> Result<bool, Error> {
+    pub fn has_edge(&self, within: Duration) -> Result<bool, Error> {
+        let within = libc::timespec {
+            tv_sec: libc::time_t::try_from(within.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: within.subsec_nanos() as _,
+        };
         let mut poll = libc::pollfd {
             fd: self.0.file.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: the pointer is valid for one structure during the call.
-        match unsafe { libc::poll(&raw mut poll, 1, 0) } {
+        // SAFETY: the pointers are valid for one structure each during the call. Without a mask,
+        // the call changes no signal mask.
+        match unsafe { libc::ppoll(&raw mut poll, 1, &raw const within, ptr::null()) } {
             0 => Ok(false),
             1.. => Ok(true),
             ..0 => {
@@ -309,7 +317,7 @@ impl GpioInput {
                 if source.kind() == io::ErrorKind::Interrupted {
                     return Ok(false);
                 }
-                Err(self.0.failed("poll", source))
+                Err(self.0.failed("ppoll", source))
             }
         }
     }
@@ -397,7 +405,7 @@ mod tests {
             path: PathBuf::from("/dev/gpiochip0"),
             offset: 3,
         });
-        assert!(!input.has_edge().unwrap());
+        assert!(!input.has_edge(Duration::ZERO).unwrap());
         let mut bytes = [0; size_of::<LineEvent>()];
         bytes[..8].copy_from_slice(&7_000_000_123_u64.to_ne_bytes());
         // After the stamp: the kind of edge, the offset, the number among all lines, the number.
@@ -406,7 +414,7 @@ mod tests {
             bytes[from..from + 4].copy_from_slice(&value.to_ne_bytes());
         }
         writer.write_all(&bytes).unwrap();
-        assert!(input.has_edge().unwrap());
+        assert!(input.has_edge(Duration::ZERO).unwrap());
         let edge = GpioEdge {
             at: Instant::from_nanos(7_000_000_123),
             number: 41,
