@@ -7,8 +7,9 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use common::{Sandbox, assert_conserved, eventually, other_user, signal, stop, text};
@@ -234,8 +235,15 @@ fn generated_edges_are_those_of_the_wire() {
         ]
         .map(|row| count(&recording, row));
         assert_eq!(in_time, account.recorded, "{edge}");
-        // The first edge shows, before the run, that the wire is there.
-        assert_eq!(truth["edges"], 1 + in_time + lost, "{edge}: {truth:?}");
+        // Each edge outside of its period belongs to a change without an edge in its period.
+        let stray = count(&recording, "edges outside of their period");
+        assert!(stray <= lost, "{edge}: {stray} {lost}");
+        // The first edge shows, before the run, that the wire is there. If both kinds of edges are
+        // reported, two more show that the output is set to low.
+        let all = 1 + in_time + lost;
+        let most = if edge == "both" { all + 2 } else { all };
+        let edges = truth["edges"];
+        assert!((all..=most).contains(&edges), "{edge}: {truth:?}");
     }
     let stderr = place.refused(&format!("measure gpio {lines} {USUAL}"), 2);
     let reason = "no edge of gpiochip0:0 (punctual-in) came within 1.00 s";
@@ -301,14 +309,17 @@ fn lines_that_cannot_be_used_are_errors() {
 
 #[test]
 fn chip_of_root_is_refused_to_others() {
-    if !loaded("a chip of root") || !other_user::may_become_other("a chip of root") {
+    if !loaded("a chip of root") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     other_user::give(folder.path(), 0o700);
-    let output = other_user::as_other(env!("CARGO_BIN_EXE_punctual"))
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
         .args(["measure", "gpio", "--in", "punctual-in", "-D", "1s"])
+        .current_dir(folder.path())
         .env("HOME", folder.path())
+        .uid(other_user::OTHER)
+        .gid(other_user::OTHER)
         .output()
         .unwrap();
     let stderr = text(&output.stderr);

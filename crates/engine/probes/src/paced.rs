@@ -17,7 +17,7 @@ pub(crate) struct Pace {
 /// One period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
-    /// Its number among those in which the thread was in time, from 1.
+    /// Its number, from 1. Periods that the thread missed have no number.
     pub(crate) number: u64,
     pub(crate) at: Nanos,
     /// When the next period comes due.
@@ -40,7 +40,7 @@ pub(crate) enum Period {
 pub(crate) struct Paced {
     /// Periods that came due.
     pub(crate) expected: u64,
-    /// Periods for which the thread woke too late.
+    /// Periods that passed before the thread woke.
     pub(crate) skipped: u64,
 }
 

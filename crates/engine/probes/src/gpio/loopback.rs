@@ -26,7 +26,7 @@ pub(super) struct Loopback<P> {
 /// The result of the thread, in addition to the samples.
 #[derive(Debug)]
 pub(super) struct Looped {
-    /// Edges that came in their period.
+    /// Changes of the output with an edge in their period.
     pub(super) in_time: u64,
     /// Changes of the output without an edge in their period.
     pub(super) lost: u64,

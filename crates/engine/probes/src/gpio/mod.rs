@@ -158,18 +158,28 @@ impl Lines {
             ProbeError::Unfit(format!("--{option} {}: {error}", line.title()))
         };
         let Self { input, edges, .. } = self;
-        let chip = GpioChip::open(&input.path());
-        let requested = chip.and_then(|chip| chip.input(input.offset, *edges, CONSUMER));
-        let requested = requested.map_err(|error| failed("in", input, error))?;
-        let level = self.interval.is_some() && *edges == GpioEdges::Falling;
+        let request_input = || {
+            let chip = GpioChip::open(&input.path());
+            let requested = chip.and_then(|chip| chip.input(input.offset, *edges, CONSUMER));
+            requested.map_err(|error| failed("in", input, error))
+        };
+        let mut requested = request_input()?;
+        let is_wired = self.interval.is_some();
+        let level = is_wired && *edges == GpioEdges::Falling;
         let output = self.output.as_ref().map(|line| {
             let chip = GpioChip::open(&line.path());
             let output = chip.and_then(|chip| chip.output(line.offset, level, CONSUMER));
             output.map_err(|error| failed("out", line, error))
         });
+        let output = output.transpose()?;
+        if is_wired {
+            // The first level of the output can have caused an edge, which is not one of the run.
+            drop(requested);
+            requested = request_input()?;
+        }
         Ok(Pair {
             input: requested,
-            output: output.transpose()?,
+            output,
             level,
         })
     }
