@@ -299,7 +299,8 @@ impl GpioInput {
     /// Returns [`Error::Os`].
     pub fn has_edge(&self, within: Duration) -> Result<bool, Error> {
         let within = libc::timespec {
-            tv_sec: libc::time_t::try_from(within.as_secs()).unwrap_or(libc::time_t::MAX),
+            // The type has 32 bits on some processors.
+            tv_sec: within.as_secs().min(i32::MAX as u64) as _,
             tv_nsec: within.subsec_nanos() as _,
         };
         let mut poll = libc::pollfd {
