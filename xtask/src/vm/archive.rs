@@ -29,12 +29,13 @@ pub(crate) fn write(
     machine: &Machine,
     payload: &Payload,
     parts: &Parts,
-    delays: Option<&Path>,
+    modules: &[PathBuf],
 ) -> Result<PathBuf> {
     let name = format!("{}{}", parts.arch.prefix(), machine.name);
     let (mut archive, path) = Archive::begin(&name, &parts.busybox)?;
-    if let Some(module) = delays {
-        archive.copy(module, Path::new(DELAYS))?;
+    for module in modules {
+        let name = module.file_name().context("a module has a name")?;
+        archive.copy(module, &Path::new(MODULES).join(name))?;
     }
     let binary = build::stripped(parts.arch, payload.binary())?;
     archive.copy(&binary, payload.binary())?;
@@ -61,8 +62,8 @@ pub(crate) fn write(
     Ok(path)
 }
 
-/// Path of the tests' kernel module on the machine. The file is missing if it could not be built.
-const DELAYS: &str = "/delays.ko";
+/// Folder of the tests' kernel modules on the machine. It is missing if they could not be built.
+const MODULES: &str = "/modules";
 
 /// The first lines of the init script of every machine.
 pub(super) const START: &str = "#!/bin/sh\n\
@@ -87,7 +88,10 @@ fn script(machine: &Machine, payload: &Payload) -> Result<String> {
          mount -t cgroup2 cgroup /sys/fs/cgroup\n\
          ip link set lo up\n",
     );
-    writeln!(script, "[ ! -e {DELAYS} ] || insmod {DELAYS}")?;
+    writeln!(
+        script,
+        "for module in {MODULES}/*.ko; do [ ! -e $module ] || insmod $module; done"
+    )?;
     if machine.name == NETWORK {
         script.push_str(&network::script());
     }

@@ -174,6 +174,8 @@ pub(crate) const MACHINES: &[Machine] = &[
             whole("punctual-app", Target::Integration("figures")),
             whole("punctual-host", Target::Integration("live")),
             whole("punctual-tune", Target::Integration("machine")),
+            // A kernel module of the tests is the GPIO chip.
+            whole("punctual", Target::Integration("gpio")),
             // The other tests use simulated trees, as they do on this machine.
             some("punctual-trace", Target::Unit, &["bpf::types"]),
         ],
@@ -216,7 +218,7 @@ pub(crate) const MACHINES: &[Machine] = &[
                 Target::Integration("explaining"),
                 &["break_stops", "unexplainable", "lock_wait"],
             ),
-            // The kernel module of the tests causes these delays.
+            // A kernel module of the tests causes these delays.
             some("punctual", Target::Integration("culprits"), &["kernel::"]),
         ],
     },

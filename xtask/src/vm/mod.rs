@@ -11,10 +11,10 @@ mod boot;
 mod boots;
 mod build;
 mod console;
-mod delays;
 mod grub;
 mod kernel;
 mod machines;
+mod modules;
 mod network;
 
 use std::path::{Path, PathBuf};
@@ -67,12 +67,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Err(lacking) => return Err(lacking),
     };
     let payload = build::payload(arch, &machines)?;
-    let delays = delays::build(&parts)
-        .inspect_err(|lacking| println!("SKIP the tests' module of the kernel: {lacking:#}"))
-        .ok();
+    let modules = modules::build(&parts)
+        .inspect_err(|lacking| println!("SKIP the tests' modules of the kernel: {lacking:#}"))
+        .unwrap_or_default();
     let mut ready = Vec::new();
     for machine in machines {
-        let archive = archive::write(machine, &payload, &parts, delays.as_deref())?;
+        let archive = archive::write(machine, &payload, &parts, &modules)?;
         ready.push((machine, archive));
     }
     let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);

@@ -22,7 +22,7 @@ const MODULES: [&str; 8] = [
 ];
 
 /// Folder of the modules on the machine.
-const FOLDER: &str = "/modules";
+const FOLDER: &str = "/network";
 
 /// Folder of the programs on the machine. It is not in `PATH`, so other tests use those of busybox.
 const PROGRAMS: &str = "/usr/sbin";

@@ -86,6 +86,9 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("with the required privilege (CAP_SYS_NICE", Lacks::Right),
     ("needs priorities, but policy ", Lacks::Right),
     (": not permitted to this process; ", Lacks::Right),
+    // punctual_probes::gpio
+    ("this machine has no GPIO chip", Lacks::Hardware),
+    ("no GPIO line is named ", Lacks::Hardware),
     // punctual_tune::accessors::irq
     (
         "or its interrupt controller cannot move it",
@@ -198,6 +201,7 @@ mod tests {
         let mut messages = String::new();
         for file in [
             "kit/rt/src/error.rs",
+            "engine/probes/src/gpio/chips.rs",
             "engine/probes/src/inversion/mod.rs",
             "engine/probes/src/migrate/mod.rs",
             "engine/session/src/rights.rs",

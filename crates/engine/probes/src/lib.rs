@@ -21,6 +21,7 @@ mod control;
 mod deadline;
 mod entry;
 mod fault;
+mod gpio;
 mod hardware;
 mod inversion;
 mod irq_load;
@@ -71,6 +72,7 @@ pub const PROBES: &[ProbeEntry] = &[
     clock::ENTRY,
     socket::ENTRY,
     network::ENTRY,
+    gpio::ENTRY,
     wakeup::ENTRY,
     inversion::ENTRY,
     fault::ENTRY,

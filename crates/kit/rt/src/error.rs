@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Clock, Limit, PolicyKind, ThreadRef};
+use crate::{Clock, GpioError, Limit, PolicyKind, ThreadRef};
 
 /// Errors of this crate. Use [`Error::is_privilege`] to tell missing permissions from other errors.
 #[derive(Debug, thiserror::Error)]
@@ -321,6 +321,10 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// A GPIO chip or line cannot be used.
+    #[error(transparent)]
+    Gpio(Box<GpioError>),
+
     /// This kernel, architecture or program does not support the requested feature.
     #[error("{what} is not supported here: {why}")]
     NotSupported {
@@ -345,6 +349,9 @@ impl Error {
     /// Returns whether a capability, a resource limit or a file permission would solve the problem.
     /// The message then names it and how to get it.
     pub fn is_privilege(&self) -> bool {
+        if let Self::Gpio(error) = self {
+            return matches!(**error, GpioError::Refused { .. });
+        }
         matches!(
             self,
             Self::RealTimeRefused { .. }
@@ -363,6 +370,13 @@ impl Error {
             what: what.into(),
             source,
         }
+    }
+}
+
+/// In a box, because every function of this crate returns an [`Error`], and so a small one.
+impl From<GpioError> for Error {
+    fn from(error: GpioError) -> Self {
+        Self::Gpio(Box::new(error))
     }
 }
 

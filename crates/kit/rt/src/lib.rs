@@ -10,8 +10,8 @@
 //!
 //! **Must not know:** other parts of punctual, such as its histograms and recordings, or the
 //! definition of a latency. It reads and writes no files except those with the CPU lists and the
-//! peak memory of the process, and the file that the caller names for [`DmaLatency`] or
-//! [`PtpClock`].
+//! peak memory of the process, and the file that the caller names for [`DmaLatency`],
+//! [`GpioChip`] or [`PtpClock`].
 //!
 //! The functions for use in a loop ([`Clock::now`], [`PeriodicWait::wait_until`]) do not allocate
 //! or lock.
@@ -25,6 +25,8 @@ mod deadline;
 mod dma_latency;
 mod echo;
 mod error;
+mod gpio;
+mod gpio_error;
 mod guard;
 mod inherit;
 pub mod interrupt;
@@ -53,6 +55,8 @@ pub use deadline::DeadlineThread;
 pub use dma_latency::DmaLatency;
 pub use echo::EchoProcess;
 pub use error::Error;
+pub use gpio::{GpioChip, GpioChipInfo, GpioEdge, GpioEdges, GpioInput, GpioLineInfo, GpioOutput};
+pub use gpio_error::GpioError;
 pub use guard::{
     AllocationGuard, CountingAllocator, KEPT_VIOLATIONS, PageFaultGuard, SystemCallGuard,
     Violation, Violations,

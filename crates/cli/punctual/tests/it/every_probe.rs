@@ -8,6 +8,8 @@ use punctual_probes::PROBES;
 fn needed(probe: &str) -> &'static str {
     match probe {
         "network" => "--to 127.0.0.1",
+        // The chip of the emulated machine. Another line could belong to hardware.
+        "gpio" => "--in punctual-in",
         _ => "",
     }
 }

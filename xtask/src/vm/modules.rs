@@ -1,4 +1,4 @@
-//! The kernel module of the tests, built with Debian's headers of that kernel. They are downloaded
+//! The kernel modules of the tests, built with Debian's headers of that kernel. They are downloaded
 //! and unpacked, but not installed.
 
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use super::Parts;
 use super::kernel::{download, said};
 use crate::paths::{folder, program, repository};
 
-/// The module's name.
-const NAME: &str = "punctual_delay";
+/// The names of the modules, which are those of their sources in `xtask/module`.
+const NAMES: [&str; 2] = ["punctual_delay", "punctual_gpio"];
 
 /// Suffix of the kernel's packages.
 const FLAVOUR: &str = "-rt-amd64";
 
-/// Builds the module for the kernel of a machine and returns its path.
+/// Builds the modules for the kernel of a machine and returns their paths.
 ///
 /// # Errors
 /// Fails if the headers of this kernel, or a compiler, are not available.
-pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
+pub(super) fn build(parts: &Parts) -> Result<Vec<PathBuf>> {
     let name = parts.kernel.file_name().and_then(|name| name.to_str());
     let version = name.and_then(|name| name.strip_prefix("vmlinuz-"));
     let version = version.context("the kernel's file name has no version")?;
@@ -29,12 +29,16 @@ pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
         .with_context(|| format!("{version} is not one of Debian's kernels"))?;
     let make = program("make", "make")?;
     let headers = headers(parts, version, common)?;
-    let place = folder().join("delays");
+    let place = folder().join("modules");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
-    let source = repository().join(format!("xtask/module/{NAME}.c"));
-    std::fs::copy(&source, place.join(format!("{NAME}.c")))
-        .with_context(|| source.display().to_string())?;
-    std::fs::write(place.join("Kbuild"), format!("obj-m := {NAME}.o\n"))?;
+    let mut objects = String::from("obj-m :=");
+    for name in NAMES {
+        let source = repository().join(format!("xtask/module/{name}.c"));
+        std::fs::copy(&source, place.join(format!("{name}.c")))
+            .with_context(|| source.display().to_string())?;
+        objects += &format!(" {name}.o");
+    }
+    std::fs::write(place.join("Kbuild"), objects + "\n")?;
     let place = place.canonicalize()?;
     said(
         Command::new(make)
@@ -42,11 +46,12 @@ pub(super) fn build(parts: &Parts) -> Result<PathBuf> {
             .arg("-C")
             .arg(headers.join(format!("usr/src/linux-headers-{version}")))
             .arg(format!("M={}", place.display()))
-            // The module is built without BTF, which would need a program from another Debian
+            // The modules are built without BTF, which would need a program from another Debian
             // package.
             .args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]),
     )?;
-    Ok(place.join(format!("{NAME}.ko")))
+    let paths = NAMES.iter().map(|name| place.join(format!("{name}.ko")));
+    Ok(paths.collect())
 }
 
 /// Returns the folder with the unpacked headers of a kernel.
