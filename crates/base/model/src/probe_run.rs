@@ -84,19 +84,20 @@ impl ProbeRun {
 
     /// Returns the name of the measured quantity: `latency` or `execution time`.
     pub fn quantity(&self) -> &'static str {
-        if self.name == Self::WORK {
-            "execution time"
-        } else {
-            "latency"
-        }
+        Self::quantity_of(&self.name).1
     }
 
     /// Returns the name of the measured quantity, with a capital letter for a heading.
     pub fn quantity_heading(&self) -> &'static str {
-        if self.name == Self::WORK {
-            "Execution time"
+        Self::quantity_of(&self.name).0
+    }
+
+    /// Returns the name of the quantity that a probe measures, for a heading and for an axis.
+    pub fn quantity_of(probe: &str) -> (&'static str, &'static str) {
+        if probe == Self::WORK {
+            ("Execution time", "execution time")
         } else {
-            "Latency"
+            ("Latency", "latency")
         }
     }
 

@@ -196,8 +196,8 @@ impl WakeupAxis {
 }
 
 impl Wakeups {
-    /// Adds the rows of the next observation, and the numbers of what was lost. Names and groups
-    /// without a row there are dropped, so that those of ended programs do not accumulate.
+    /// Adds the rows and the numbers of lost data of the next observation. Removes the names and
+    /// groups that have no row there, because those of ended programs would accumulate.
     pub fn add_next(&mut self, next: &Self) {
         let name = |row: &WakeupRow| (row.comm.clone(), row.group.as_ref().map(|group| group.id));
         let names: BTreeSet<_> = next.rows.iter().map(name).collect();

@@ -45,7 +45,10 @@ const fn ends(delay: Delay) -> Ends {
             length: "late",
         },
         Delay::Call => Ends {
-            from: ("called", "start of the call that wakes the thread"),
+            from: (
+                "called",
+                "start of the call, or the edge, that wakes the thread",
+            ),
             to: CAME,
             length: "late",
         },

@@ -111,6 +111,14 @@ pub enum LoadError {
         /// The program.
         program: &'static str,
     },
+    /// This machine lacks the device that the load uses.
+    #[error("load {load}: this machine has no {what}")]
+    NoDevice {
+        /// The load.
+        load: &'static str,
+        /// The device, and where it was searched for.
+        what: String,
+    },
     /// The request does not fit this machine.
     #[error("load {load}: {why}")]
     Unfit {

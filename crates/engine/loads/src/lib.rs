@@ -25,6 +25,7 @@ mod entry;
 mod farm;
 mod faults;
 mod fork;
+mod gpu;
 mod memory;
 mod messages;
 mod network;
@@ -57,6 +58,7 @@ pub const LOADS: &[LoadEntry] = &[
     timers::ENTRY,
     syscalls::ENTRY,
     build::ENTRY,
+    gpu::ENTRY,
     farm::ENTRY,
     stress_ng::ENTRY,
     command::ENTRY,

@@ -26,7 +26,7 @@ parameters! {
 }
 
 /// Time that stress-ng has after SIGTERM to print its figures and to remove its files.
-const GRACE: Duration = Duration::from_secs(2);
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// Options that give the processes of stress-ng a real-time policy, which no load may have.
 const REAL_TIME: &[&str] = &["--sched", "--schedpolicy", "--schedmix", "--cyclic"];
@@ -55,7 +55,7 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
 
 /// Returns the figures of each stressor, from the YAML written at the end: `- stressor: cpu`,
 /// followed a few lines later by `bogo-ops: 808`.
-fn achieved(account: &Account) -> Vec<Achieved> {
+pub(crate) fn achieved(account: &Account) -> Vec<Achieved> {
     let text = String::from_utf8_lossy(&account.output.text);
     let mut achieved = Vec::new();
     let mut stressor = None;

@@ -47,6 +47,10 @@ fn start(request: &str) -> Option<Running> {
             punctual_testing::skip!(Program, "load {name}: {error}");
             None
         }
+        Err(error @ LoadError::NoDevice { .. }) => {
+            punctual_testing::skip!(Hardware, "load {name}: {error}");
+            None
+        }
         Err(error) => panic!("{name}: {error}"),
     }
 }
@@ -330,6 +334,23 @@ fn loads_of_threads_run_in_a_subprocess() {
             assert!(time < 50_000, "{record:?}");
         }
     }
+}
+
+#[test]
+fn gpu_that_cannot_draw_is_refused() {
+    let _alone = alone();
+    let request: LoadRequest = "gpu:device=/dev/null".parse().unwrap();
+    match request.start().err().unwrap() {
+        error @ LoadError::NotInstalled { .. } => {
+            punctual_testing::skip!(Program, "load gpu: {error}");
+        }
+        error => {
+            let text = error.to_string();
+            assert!(matches!(error, LoadError::NoDevice { .. }), "{text}");
+            assert!(text.contains("can draw on /dev/null"), "{text}");
+        }
+    }
+    assert_nothing_is_left("gpu");
 }
 
 #[test]

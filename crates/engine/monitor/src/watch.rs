@@ -37,7 +37,7 @@ pub struct Watching<'a> {
     pub plan: &'a WatchPlan,
     /// The machine's facts and control groups.
     pub host: &'a Host,
-    /// Publishes the wake-ups since the start; `None` if nobody asks for them.
+    /// Publishes the wake-ups since the start; `None` if the plan does not request it.
     pub publish: Option<&'a dyn Fn(&Wakeups)>,
     /// The clocks.
     pub clock: &'a dyn Clock,

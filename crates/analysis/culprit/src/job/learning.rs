@@ -15,7 +15,8 @@ pub(super) const REMEMBERED: usize = 20_000;
 pub(super) struct Learning {
     pub(super) since: Nanos,
     pub(super) waits: Waits,
-    /// What happened last, without a gap. When it is replayed, a gap would look like a job.
+    /// The newest events and changes, without a gap. When they are replayed, a gap would look like a
+    /// job.
     pub(super) kept: VecDeque<Kept>,
     /// The stage before all of this.
     pub(super) stages: Stages,
@@ -65,7 +66,7 @@ impl Learning {
         self.kept.push_back(kept);
     }
 
-    /// Begins anew after an interruption.
+    /// Drops the kept events after an interruption.
     pub(super) fn interrupt(&mut self, stages: Stages) {
         self.kept.clear();
         self.stages = stages;

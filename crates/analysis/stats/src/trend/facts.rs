@@ -19,8 +19,12 @@ pub fn measured_how(recording: &Recording) -> Facts {
     let mut settings: Facts = (alike::measurement(recording).into_iter())
         .map(|(name, value)| (format!("measurement.{}", name.replace(' ', "_")), value))
         .collect();
-    let program = recording.probe.program.clone();
-    settings.insert("measurement.program".to_owned(), Some(program));
+    let probe = &recording.probe;
+    settings.insert("measurement.probe".to_owned(), Some(probe.name.clone()));
+    settings.insert(
+        "measurement.program".to_owned(),
+        Some(probe.program.clone()),
+    );
     settings.insert("measurement.tune".to_owned(), recording.tune.clone());
     settings
 }

@@ -1,7 +1,7 @@
 //! Selects the curves of a plot, their names and their styles.
 
 use punctual_model::{
-    CpuSet, Histogram, Limit, Metric, Nanos, Recording, ThreadRecord, counted, grouped,
+    CpuSet, Histogram, Limit, Metric, Nanos, ProbeRun, Recording, ThreadRecord, counted, grouped,
 };
 
 use super::canvas::{Colour, Stroke};
@@ -236,7 +236,7 @@ pub(crate) fn quantity_of(recordings: &[&Recording]) -> (&'static str, &'static 
     let first = probes.next();
     match first {
         Some(first) if probes.all(|probe| probe.quantity() == first.quantity()) => {
-            (first.quantity_heading(), first.quantity())
+            ProbeRun::quantity_of(&first.name)
         }
         None => ("Latency", "latency"),
         Some(_) => ("Time", "time"),

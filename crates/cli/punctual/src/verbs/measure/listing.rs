@@ -75,8 +75,8 @@ fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due until it reads the clock",
         Delay::Call => {
-            "from just before one thread's call until the other thread reads the clock; a delay of \
-             either thread is included"
+            "from just before the call, or from the edge, that wakes the thread until this thread \
+             reads the clock; a delay of what wakes it is included"
         }
         Delay::Step => {
             "from the thread's clock reading before the operation to its clock reading after it"

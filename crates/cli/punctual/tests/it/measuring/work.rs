@@ -81,6 +81,19 @@ fn limits_apply_to_the_execution_time() {
 }
 
 #[test]
+fn plots_of_a_series_name_the_execution_time() {
+    let place = Sandbox::new();
+    for _ in 0..2 {
+        place.done(&format!("{WORK} --iterations 5000 -D 100ms --label w"));
+    }
+    for kind in ["surface", "heatmap", "trend"] {
+        let svg = place.done(&format!("plot w --kind {kind} -o -"));
+        assert!(svg.contains("execution time"), "{kind}: {svg}");
+        assert!(!svg.to_lowercase().contains("latency"), "{kind}: {svg}");
+    }
+}
+
+#[test]
 fn unfit_work_is_refused_with_a_remedy() {
     let place = Sandbox::new();
     for (options, part) in [

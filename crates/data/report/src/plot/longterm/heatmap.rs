@@ -27,13 +27,14 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let (scale, unit, max) = (of.scale(options), of.unit(), of.max());
     let limit = of.limit(scale);
     let top = limit.unwrap_or_default().max(max);
-    let y = latency_axis("latency", scale, of.min(), top, unit);
+    let (heading, quantity) = of.quantity();
+    let y = latency_axis(quantity, scale, of.min(), top, unit);
     let starts = starts(of);
     let (first, _) = of.span();
     let end = starts.last().map_or(60.0, |(_, end)| *end);
     let last = first + jiff::SignedDuration::from_secs(end.ceil() as i64);
     let x = times::axis((first, last), (options.width / 90) as usize);
-    let headings = of.headings("Latency over time", options);
+    let headings = of.headings(&format!("{heading} over time"), options);
     let mut frame = Frame::new(headings, x, y, &[], options);
     // Makes space to the right of the map, and erases the grid there.
     let right = frame.x.to - BESIDE.0 - BESIDE.1;

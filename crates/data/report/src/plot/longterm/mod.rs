@@ -6,7 +6,7 @@ mod times;
 mod trend;
 
 use jiff::Timestamp;
-use punctual_model::{Nanos, counted, grouped};
+use punctual_model::{Nanos, ProbeRun, counted, grouped};
 use punctual_stats::trend::{FactChange, Group, Hole, Note, Run, Trend};
 
 use super::axis::Unit;
@@ -43,6 +43,16 @@ impl<'a> LongTerm<'a> {
             holes: &trend.holes,
             facts: &trend.facts,
         }
+    }
+
+    /// Returns the name of the measured quantity, for a heading and for an axis. All runs of a series
+    /// have the same probe.
+    fn quantity(&self) -> (&'static str, &'static str) {
+        let facts = self.runs.first().map(|run| &run.facts);
+        let probe = ["series.probe", "measurement.probe"]
+            .into_iter()
+            .find_map(|name| facts?.get(name)?.as_deref());
+        ProbeRun::quantity_of(probe.unwrap_or_default())
     }
 
     /// Returns the largest latency of all runs.

@@ -69,7 +69,9 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
     let (width, height) = (f64::from(options.width), f64::from(options.height));
     let limit = of.limit(scale);
     let top = limit.unwrap_or_default().max(max);
-    let mut x = latency_axis("latency", scale, of.min(), top, unit);
+    let (what, quantity) = of.quantity();
+    let what = format!("{what} over the runs");
+    let mut x = latency_axis(quantity, scale, of.min(), top, unit);
     let shift = (width * DEEP.0, height * DEEP.1);
     (x.from, x.to) = (58.0, width - shift.0 - 92.0);
     let most = ((x.to - x.from) / BIN).max(20.0) as usize;
@@ -93,12 +95,12 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
         shift,
         slices: slices.len(),
     };
-    let (heading, line) = of.headings("Latency over the runs", options);
+    let (heading, line) = of.headings(&what, options);
     let mut canvas = Canvas {
         width: options.width,
         height: options.height,
         title: if heading.is_empty() {
-            "Latency over the runs".to_owned()
+            what
         } else {
             heading.clone()
         },

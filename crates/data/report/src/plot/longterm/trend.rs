@@ -51,7 +51,7 @@ pub(super) fn draw(of: &LongTerm<'_>, options: &PlotOptions) -> Plot {
         .filter_map(|run| run.p50)
         .min()
         .unwrap_or_default();
-    let y = latency_axis("latency", scale, least, top, unit);
+    let y = latency_axis(of.quantity().1, scale, least, top, unit);
     let x = times::axis(of.span(), (options.width / 110) as usize);
     let headings = of.headings("Trend", options);
     let mut frame = Frame::new(headings, x, y, &legend(of), options);
