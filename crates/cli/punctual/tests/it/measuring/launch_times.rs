@@ -8,8 +8,7 @@ use punctual_model::{Cell, Recording, Table};
 
 use crate::common::{Sandbox, text};
 
-/// Folders that may contain ip(8) and tc(8). The emulated machine has those of busybox, which lack
-/// features, in `/bin`.
+/// Folders that may contain ip(8) and tc(8).
 const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Exit status of the script if the kernel lacks the queueing discipline.
@@ -22,7 +21,10 @@ const PAIR: &str = r#"
     tc() { "$TOOLS/tc" "$@"; }
     unshare --net sleep 600 & far=$!
     trap 'kill $far' EXIT
-    until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.1; done
+    await() { for _ in $(seq 300); do "$@" && return; sleep 0.1; done; echo "not so: $*" >&2; exit 75; }
+    is_apart() { [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
+    is_up() { ip link show near | grep -q 'state UP'; }
+    await is_apart
     far() { nsenter --net=/proc/$far/ns/net "$TOOLS/$@"; }
     ip link add near address 02:00:5e:00:53:01 numtxqueues 2 type veth \
         peer name far address 02:00:5e:00:53:02 || exit 76
@@ -37,7 +39,7 @@ const PAIR: &str = r#"
     far ip address add 2001:db8::2/64 dev far nodad
     ip neighbour replace 2001:db8::2 lladdr 02:00:5e:00:53:02 dev near nud permanent
     far ip neighbour replace 2001:db8::1 lladdr 02:00:5e:00:53:01 dev far nud permanent
-    until ip link show near | grep -q 'state UP'; do sleep 0.1; done
+    await is_up
 "#;
 
 /// Makes the far interface return all Ethernet frames.
@@ -64,13 +66,18 @@ fn skip(what: &str) {
 /// Runs `measure network` with these options, in a network namespace that `script` prepares.
 /// Returns `None`, with a visible line, if this is not possible.
 fn run(script: &str, options: &str) -> Option<Output> {
+    // Those of busybox do not know this option, and lack features.
+    let is_iproute2 = |program: &Path| {
+        let version = Command::new(program).arg("-V").output();
+        version.is_ok_and(|version| text(&version.stdout).contains("iproute2"))
+    };
     let has_tools = |folder: &&str| {
         ["ip", "tc"]
             .iter()
-            .all(|tool| Path::new(folder).join(tool).is_file())
+            .all(|tool| is_iproute2(&Path::new(folder).join(tool)))
     };
     let Some(tools) = FOLDERS.into_iter().find(has_tools) else {
-        skip("ip(8) and tc(8) are not installed");
+        skip("ip(8) and tc(8) of iproute2 are not installed");
         return None;
     };
     let allowed = Command::new("unshare").args(["--net", "true"]).output();
@@ -95,7 +102,7 @@ fn run(script: &str, options: &str) -> Option<Output> {
         .output()
         .unwrap();
     match output.status.code() {
-        Some(76) => skip("ip(8) of busybox, or a kernel without veth"),
+        Some(76) => skip("a kernel without veth"),
         Some(NO_DISCIPLINE) => skip("the kernel lacks the queueing discipline"),
         _ => return Some(output),
     }
