@@ -130,7 +130,7 @@ fn edges_and_reactions_are_those_of_the_module() {
         let options = format!("--in punctual-in --out punctual-out --edge {edge}");
         // On a slow machine, an edge can come before the answer to the previous one, and the kernel
         // can count two edges as one.
-        let attempts = [(1, 200), (4, 100), (16, 40), (64, 20)];
+        let attempts = [(1, 200), (4, 100), (16, 40), (64, 20), (160, 10)];
         let found = attempts.into_iter().find_map(|(slower, changes)| {
             let expected = u64::from(changes) / 2 * edges_of_two;
             let (recording, truth) = react(&options, changes, slower);
