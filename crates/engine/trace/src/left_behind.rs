@@ -1,9 +1,15 @@
 //! Removes instances that were left behind in tracefs by programs that were killed.
 
+use std::thread;
+use std::time::Duration;
+
 use crate::flight::{FlightName, remove};
 use crate::name::Name;
 use crate::osnoise::NoiseName;
 use crate::{TraceError, Tracefs};
+
+/// Time after which a new instance is locked. Its owner creates the folder, and then locks it.
+const UNTIL_HELD: Duration = Duration::from_millis(100);
 
 impl Tracefs {
     /// Removes the instances that were left behind by programs that were killed, stops their
@@ -38,7 +44,12 @@ impl Tracefs {
         let mut failed = None;
         for text in names {
             let folder = path.join(&text);
-            let alive = |pid, start| alive(pid, start) || self.is_held(&folder);
+            let is_held = || self.is_held(&folder);
+            let is_held_soon = || {
+                thread::sleep(UNTIL_HELD);
+                is_held()
+            };
+            let alive = |pid, start| alive(pid, start) || is_held() || is_held_soon();
             let done = match (Name::parse(&text), FlightName::parse(&text)) {
                 (Some(name), _) if !alive(name.pid, name.start) => {
                     crate::hwlat::restore(self, &folder, &name.before, None)
