@@ -1,8 +1,8 @@
 //! `gpu`: drawing on a GPU, without a display.
 //!
-//! What a GPU accepts differs between drivers. stress-ng uses the driver of Mesa for it (EGL and
-//! OpenGL ES on a render node). If Mesa has no driver for the GPU, the CPU draws instead, which is no
-//! load of this kind. So the renderer is checked before the run.
+//! Each driver accepts its own commands, so stress-ng draws through Mesa (EGL and OpenGL ES on a
+//! render node). Without a driver for the GPU, Mesa draws on the CPU. The load checks the renderer
+//! before the run, and refuses such a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

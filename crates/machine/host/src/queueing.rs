@@ -31,8 +31,6 @@ const KIND: u16 = 1;
 const OPTIONS: u16 = 2;
 /// Length of `struct tcmsg`.
 const QDISC_BODY: usize = 20;
-/// `TC_H_ROOT`.
-const ROOT: u32 = u32::MAX;
 /// `TC_H_MAJ_MASK`.
 const MAJOR: u32 = 0xffff_0000;
 /// `TCA_ETF_PARMS` from `include/uapi/linux/pkt_sched.h`.
@@ -80,6 +78,18 @@ struct Classes {
 }
 
 impl Qdisc {
+    /// The parent of the root: `TC_H_ROOT`.
+    pub const ROOT: u32 = u32::MAX;
+
+    /// Returns its place in the syntax of tc(8): `root` or `parent 64:1`.
+    pub fn place(&self) -> String {
+        let (major, minor) = (self.parent >> 16, self.parent & !MAJOR);
+        match (self.parent, major) {
+            (Self::ROOT, _) | (_, 0) => "root".to_owned(),
+            _ => format!("parent {major:x}:{minor:x}"),
+        }
+    }
+
     /// Describes a queueing discipline without traffic classes.
     pub fn new(kind: &str, handle: u32, parent: u32, etf: Option<Etf>) -> Self {
         Self {
@@ -107,7 +117,7 @@ impl Qdisc {
     /// Returns those that can serve a frame of this priority (`SO_PRIORITY`): the root, or the
     /// queues of a card that the root distributes the frames to.
     pub fn serving(all: &[Self], priority: u8) -> Vec<&Self> {
-        let Some(root) = all.iter().find(|one| one.parent == ROOT) else {
+        let Some(root) = all.iter().find(|one| one.parent == Qdisc::ROOT) else {
             return Vec::new();
         };
         let is_child = |one: &&Self| one.parent & MAJOR == root.handle & MAJOR;
@@ -309,7 +319,7 @@ mod tests {
 
     #[test]
     fn etf_is_read_with_its_parameters() {
-        let etf = qdisc("etf", (0x1_0000, ROOT), &etf_options(200_000, 2));
+        let etf = qdisc("etf", (0x1_0000, Qdisc::ROOT), &etf_options(200_000, 2));
         let known = Etf {
             delta: Nanos::from_micros(200),
             clock: 11,
@@ -319,7 +329,7 @@ mod tests {
         assert_eq!(etf.etf, Some(known));
         assert_eq!(etf.to_string(), "etf delta 200 µs offload");
         assert_eq!(Qdisc::serving(std::slice::from_ref(&etf), 0), [&etf]);
-        let damaged = qdisc("etf", (0x1_0000, ROOT), &etf_options(-1, 2));
+        let damaged = qdisc("etf", (0x1_0000, Qdisc::ROOT), &etf_options(-1, 2));
         assert_eq!(damaged.etf, None);
     }
 
@@ -329,7 +339,7 @@ mod tests {
         for handle in [0, 0x8001_0000] {
             let all = [
                 qdisc("clsact", (0xffff_0000, 0xffff_fff1), &[]),
-                qdisc("mq", (handle, ROOT), &[]),
+                qdisc("mq", (handle, Qdisc::ROOT), &[]),
                 qdisc("fq", (0, handle | 1), &[]),
                 qdisc("pfifo_fast", (0, handle | 2), &[]),
             ];
@@ -345,7 +355,7 @@ mod tests {
         for (kind, options) in [("mqprio", map()), ("taprio", nested)] {
             let root = 0x64_0000;
             let all = [
-                qdisc(kind, (root, ROOT), &options),
+                qdisc(kind, (root, Qdisc::ROOT), &options),
                 qdisc("fq_codel", (0, root | 1), &[]),
                 qdisc("etf", (0x1_0000, root | 2), &etf_options(0, 0)),
                 qdisc("fq", (0, root | 3), &[]),
@@ -380,7 +390,7 @@ mod tests {
             priority: u8,
         ) {
             let _ = Qdisc::read(&bytes);
-            let (_, root) = Qdisc::read(&answer(&kind, (0, ROOT), &bytes)).unwrap();
+            let (_, root) = Qdisc::read(&answer(&kind, (0, Qdisc::ROOT), &bytes)).unwrap();
             let _ = Qdisc::serving(&[root.clone(), root], priority);
         }
     }

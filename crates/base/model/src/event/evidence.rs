@@ -27,9 +27,9 @@ pub enum Delay {
     /// user space. This is what probes measure.
     #[default]
     Timer,
-    /// From just before the call (a post, a signal, a message, a frame) or the edge that wakes this
-    /// thread to its own reading of the clock in user space. This is what probes of exchanges
-    /// measure. Delays of what wakes the thread count as well.
+    /// From just before the waking call (a post, a signal, a message, a frame) or edge to the
+    /// woken thread's own reading of the clock in user space. Probes of exchanges measure this.
+    /// Delays of the calling thread count as well.
     Call,
     /// From a thread's reading of the clock before its own step (a memory access, taking a lock,
     /// reading a clock) to its reading after the step. Delays of a thread that it waits for during

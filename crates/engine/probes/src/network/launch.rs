@@ -10,11 +10,6 @@ use super::clocks::{RealOffset, tai_ahead};
 use super::flights::LaunchTime;
 use super::frame_socket::Target;
 
-/// `TC_H_ROOT` from `include/uapi/linux/pkt_sched.h`.
-const ROOT: u32 = u32::MAX;
-/// `TC_H_MAJ_MASK` from `include/uapi/linux/pkt_sched.h`.
-const MAJOR: u32 = 0xffff_0000;
-
 /// How the frames of a run get their launch times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launch {
@@ -133,7 +128,7 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
     names.dedup();
     let names = names.join(", ");
     let place = match first.parent {
-        ROOT => interface.to_owned(),
+        Qdisc::ROOT => interface.to_owned(),
         _ => format!("{interface} for frames of priority {priority}"),
     };
     if serving.iter().any(|one| one.kind != first.kind) {
@@ -172,16 +167,7 @@ fn served_by(interface: &str, all: &[Qdisc], priority: u8) -> Result<(Clock, Str
 
 /// Returns the commands that install a suitable queueing discipline.
 fn remedy(interface: &str, found: Option<&Qdisc>) -> String {
-    let place = match found {
-        Some(found) if found.parent != ROOT && found.parent & MAJOR != 0 => {
-            format!(
-                "parent {:x}:{:x}",
-                found.parent >> 16,
-                found.parent & !MAJOR
-            )
-        }
-        _ => "root".to_owned(),
-    };
+    let place = found.map_or_else(|| "root".to_owned(), Qdisc::place);
     format!(
         "install one that does: tc qdisc replace dev {interface} {place} fq, or: tc qdisc replace dev {interface} {place} \
          etf clockid CLOCK_TAI delta 200000"
@@ -208,11 +194,14 @@ mod tests {
     fn disciplines_determine_the_clock() {
         let served = |all: &[Qdisc]| served_by("eth0", all, 0);
         let fq = (Clock::Monotonic, "fq".to_owned());
-        assert_eq!(served(&[qdisc("fq", 0x1_0000, ROOT)]), Ok(fq.clone()));
+        assert_eq!(
+            served(&[qdisc("fq", 0x1_0000, Qdisc::ROOT)]),
+            Ok(fq.clone())
+        );
         let etf = (Clock::Tai, "etf delta 200 µs".to_owned());
-        assert_eq!(served(&[qdisc("etf", 0x1_0000, ROOT)]), Ok(etf));
+        assert_eq!(served(&[qdisc("etf", 0x1_0000, Qdisc::ROOT)]), Ok(etf));
         let queues = [
-            qdisc("mq", 0x1_0000, ROOT),
+            qdisc("mq", 0x1_0000, Qdisc::ROOT),
             qdisc("fq", 0, 0x1_0001),
             qdisc("fq", 0, 0x1_0002),
         ];
@@ -224,14 +213,14 @@ mod tests {
         let refused = |all: &[Qdisc]| served_by("eth0", all, 0).unwrap_err();
         let error = refused(&[]);
         assert!(error.contains("eth0 has no queueing discipline"), "{error}");
-        let error = refused(&[qdisc("pfifo_fast", 0, ROOT)]);
+        let error = refused(&[qdisc("pfifo_fast", 0, Qdisc::ROOT)]);
         assert!(error.contains("is pfifo_fast, which does not"), "{error}");
         assert!(
             error.contains("tc qdisc replace dev eth0 root fq"),
             "{error}"
         );
         let error = refused(&[
-            qdisc("mq", 0x64_0000, ROOT),
+            qdisc("mq", 0x64_0000, Qdisc::ROOT),
             qdisc("etf", 0x1_0000, 0x64_0001),
             qdisc("fq_codel", 0, 0x64_0002),
         ]);
@@ -240,14 +229,14 @@ mod tests {
             error.contains("dev eth0 parent 64:1 etf clockid"),
             "{error}"
         );
-        let mut deadline = qdisc("etf", 0x1_0000, ROOT);
+        let mut deadline = qdisc("etf", 0x1_0000, Qdisc::ROOT);
         deadline.etf = deadline.etf.map(|etf| Etf {
             deadline_mode: true,
             ..etf
         });
         let error = refused(&[deadline]);
         assert!(error.contains("deadline_mode, which needs"), "{error}");
-        let mut other = qdisc("etf", 0x1_0000, ROOT);
+        let mut other = qdisc("etf", 0x1_0000, Qdisc::ROOT);
         other.etf = None;
         assert!(refused(&[other]).contains("is etf, which needs"));
     }

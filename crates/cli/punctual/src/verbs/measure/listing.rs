@@ -75,8 +75,8 @@ fn spanned(delay: Delay) -> String {
     let span = match delay {
         Delay::Timer => "from the time at which the thread was due until it reads the clock",
         Delay::Call => {
-            "from just before the call, or from the edge, that wakes the thread until this thread \
-             reads the clock; a delay of what wakes it is included"
+            "from just before the waking call or edge until the woken thread reads the clock, \
+             including delays of the calling thread"
         }
         Delay::Step => {
             "from the thread's clock reading before the operation to its clock reading after it"

@@ -66,7 +66,7 @@ fn skip(what: &str) {
 /// Runs `measure network` with these options, in a network namespace that `script` prepares.
 /// Returns `None`, with a visible line, if this is not possible.
 fn run(script: &str, options: &str) -> Option<Output> {
-    // Those of busybox do not know this option, and lack features.
+    // The programs of busybox lack features, and do not know this option.
     let is_iproute2 = |program: &Path| {
         let version = Command::new(program).arg("-V").output();
         version.is_ok_and(|version| text(&version.stdout).contains("iproute2"))
