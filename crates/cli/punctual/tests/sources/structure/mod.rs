@@ -150,6 +150,45 @@ fn modules_make_no_circle() {
     assert!(found.is_empty(), "parts of circles:\n{}", found.join("\n"));
 }
 
+/// Returns the names of the modules that a file declares and that are files of their own.
+fn declared_modules(text: &str) -> Vec<String> {
+    let items = syn::parse_file(text).unwrap().items.into_iter();
+    let modules = items.filter_map(|item| match item {
+        syn::Item::Mod(module) => Some(module),
+        _ => None,
+    });
+    let in_folder = |module: &syn::ItemMod| {
+        module.content.is_none() && !module.attrs.iter().any(|one| one.path().is_ident("path"))
+    };
+    let modules = modules.filter(in_folder);
+    modules.map(|module| module.ident.to_string()).collect()
+}
+
+/// A module with modules of its own is the file `mod.rs` of their folder.
+#[test]
+fn modules_with_modules_are_mod_rs() {
+    // These crates still have both forms.
+    let mixed = ["model", "formats", "report"];
+    for name in crates().iter().filter(|name| !mixed.contains(&name.as_str())) {
+        for (path, text) in sources(name) {
+            let is_folder = ["lib.rs", "main.rs", "mod.rs"].map(|file| path.ends_with(file));
+            let inner = declared_modules(&text);
+            assert!(
+                inner.is_empty() || is_folder.contains(&true),
+                "{} declares {inner:?}: move it to {}",
+                path.display(),
+                path.with_extension("").join("mod.rs").display()
+            );
+        }
+    }
+}
+
+#[test]
+fn only_modules_in_files_are_declared() {
+    let text = "mod a;\n#[path = \"x.rs\"]\nmod b;\nmod c {}\n#[cfg(test)]\nmod tests;";
+    assert_eq!(declared_modules(text), ["a", "tests"]);
+}
+
 /// Returns the code of a file without tests and comments.
 fn code(text: &str) -> String {
     let mut code = Vec::new();
@@ -235,7 +274,8 @@ fn only_host_and_tune_access_proc_sys() {
                 continue;
             }
             for start in ["\"/proc", "\"/sys", "\"/dev/cpu"] {
-                let found = code.contains(start) && !path.ends_with("testing.rs");
+                let for_tests = path.to_string_lossy().contains("/testing");
+                let found = code.contains(start) && !for_tests;
                 assert!(!found, "{} has {start}", path.display());
             }
         }
