@@ -1,11 +1,13 @@
 //! Explains outliers while a measurement runs: arms the flight recorder, and reads its events after
 //! each outlier.
 
+mod export;
 mod go_stops;
 mod jvm;
 mod names;
 mod outlier_buffer;
 mod quota;
+mod raw_outlier;
 mod recorder;
 mod requested;
 mod stacks;
@@ -28,19 +30,19 @@ use punctual_trace::{
     TraceSlice, Tracefs,
 };
 
+pub use export::export_trace;
 use go_stops::GoStops;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
-pub(crate) use outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use quota::QuotaHistory;
+pub(crate) use raw_outlier::RawOutlier;
 use recorder::Recorder;
 use requested::Requested;
 use theft::TheftWatch;
 use wait_stacks::UserCode;
 
-use crate::collect::RawOutlier;
-use crate::noise::TimerlatStacks;
-use crate::time::{Start, monotonic};
+use crate::lifecycle::{Start, monotonic};
+use crate::machine::TimerlatStacks;
 
 /// Time before the outlier's window whose events are kept, to show what ran before.
 const BEFORE: Nanos = Nanos::from_millis(1);

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use punctual_host::{Host, Quotas};
 use punctual_model::{EventKind, Nanos, Throttle, TraceEvent};
 
-use crate::time::monotonic;
+use crate::lifecycle::monotonic;
 
 /// Maximum number of increases that are kept. At the shortest usual period of 10 ms, these are the
 /// increases of 40 s.

@@ -10,7 +10,7 @@ use punctual_model::{
 };
 use punctual_trace::StealRecorder;
 
-use crate::time::monotonic;
+use crate::lifecycle::monotonic;
 
 /// Interval of reading the counters if there are no outliers. Outliers within one interval cannot
 /// be distinguished.

@@ -9,9 +9,7 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::explained::OverBudget;
-use crate::collect::{WorkerView, largest_of_all, top_samples_of};
-use crate::lifecycle::RowLog;
-use crate::time::Start;
+use crate::lifecycle::{RowLog, Start, WorkerView, largest_of_all, top_samples_of};
 
 /// One channel.
 struct ChannelTrack {

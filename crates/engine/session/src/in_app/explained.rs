@@ -10,10 +10,9 @@ use punctual_store::{StoreError, Writer};
 use punctual_trace::Level;
 
 use crate::SessionError;
-use crate::collect::RawOutlier;
-use crate::explain::Explainer;
+use crate::explain::{Explainer, RawOutlier};
+use crate::lifecycle::{Start, monotonic};
 use crate::observe::Background;
-use crate::time::{Start, monotonic};
 
 /// A sample above the budget of its channel.
 pub(super) struct OverBudget {

@@ -20,11 +20,10 @@ use punctual_model::{
 use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
 
-use crate::collect::Snapshot;
-use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter, sleep_until_poll};
+use crate::lifecycle::{
+    Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, sleep_until_poll,
+};
 use crate::request::usual_series_interval;
-use crate::time::Start;
-use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError};
 use channel_tracks::ChannelTracks;
 use explained::Annotations;

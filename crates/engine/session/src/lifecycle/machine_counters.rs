@@ -4,7 +4,7 @@ use punctual_host::{Counters, Host, PowerWatch, Quotas};
 use punctual_model::{CpuSet, Nanos, Recording};
 use punctual_rt::ProcessUsage;
 
-use crate::quota::quota_warnings;
+use crate::machine::quota_warnings;
 
 /// Values of the counters at the start of the run.
 pub(super) struct MachineCounters {

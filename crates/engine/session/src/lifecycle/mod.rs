@@ -3,9 +3,15 @@
 //! Runs differ in their [`Source`]: the threads of a probe, the kernel's events of watched threads,
 //! or the memory of an application.
 
+mod lease;
 mod machine_counters;
+mod outcome;
+mod recording_sink;
 mod row_log;
 mod store_writer;
+mod time;
+mod view;
+mod watcher;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,13 +23,16 @@ use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
 
 use crate::SessionError;
-use crate::outcome::Outcome;
-use crate::recording_sink::RecordingSink;
-use crate::time::Start;
-use crate::watcher::Watcher;
+pub use lease::{lease, may_live};
 use machine_counters::MachineCounters;
+pub use outcome::Outcome;
+pub use recording_sink::{LaterStore, RecordingSink};
 pub(crate) use row_log::RowLog;
 pub(crate) use store_writer::StoreWriter;
+pub(crate) use time::{Start, monotonic};
+pub use view::{Snapshot, WorkerView};
+pub(crate) use view::{largest_of_all, top_samples_of};
+pub use watcher::Watcher;
 
 /// Default time between two commits to the store, and between two reports to the watcher.
 const REFRESH: Nanos = Nanos::from_millis(500);

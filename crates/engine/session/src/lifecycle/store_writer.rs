@@ -5,7 +5,7 @@ use punctual_host::Host;
 use punctual_model::{Completion, Recording};
 use punctual_store::{Batch, StoreError, Writer};
 
-use crate::recording_sink::RecordingSink;
+use super::recording_sink::RecordingSink;
 
 /// Begins the recording in a store that is opened later.
 type Begin<'a> = Box<dyn FnOnce() -> Result<Writer, StoreError> + 'a>;

@@ -13,9 +13,8 @@ use punctual_host::Host;
 use punctual_model::{ActKind, LintFacts, LintProcess, LintThread, Nanos, TaskRecord, TaskUsage};
 use punctual_trace::{LintAsk, LintWatch, TraceError, Tracefs};
 
-use crate::lifecycle::{RunClock, sleep_until_poll};
-use crate::no_programs::NoPrograms;
-use crate::time::Start;
+use crate::events::NoPrograms;
+use crate::lifecycle::{RunClock, Start, sleep_until_poll};
 use crate::{SessionError, Targets};
 use call_locations::CallLocations;
 use targets::LintTargets;

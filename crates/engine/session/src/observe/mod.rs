@@ -33,12 +33,11 @@ use punctual_trace::{
     CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
 };
 
-use crate::collect::{RawOutlier, Snapshot};
-use crate::explain::Explainer;
-use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
+use crate::explain::{Explainer, RawOutlier};
+use crate::lifecycle::{
+    Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
+};
 use crate::request::usual_series_interval;
-use crate::time::{Start, monotonic};
-use crate::watcher::Watcher;
 use crate::{Outcome, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use counters::CounterWatch;

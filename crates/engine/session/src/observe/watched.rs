@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_host::Host;
 use punctual_model::{GroupFacts, Recording, Task};
 
-use crate::targets::Started;
-use crate::targets::threads_of_number;
+use crate::targets::{Started, threads_of_number};
 use crate::{TargetError, Targets};
 
 /// Returns whether both start times are known and different.

@@ -10,9 +10,7 @@ use punctual_model::{
 use punctual_probes::WORST_KEPT;
 
 use super::watched::Watched;
-use crate::collect::{WorkerView, largest_of_all, top_samples_of};
-use crate::lifecycle::RowLog;
-use crate::time::Start;
+use crate::lifecycle::{RowLog, Start, WorkerView, largest_of_all, top_samples_of};
 
 /// Title of the track for all threads created after the start. Their number is unknown when the
 /// recording begins.

@@ -169,7 +169,10 @@ fn declared_modules(text: &str) -> Vec<String> {
 fn modules_with_modules_are_mod_rs() {
     // These crates still have both forms.
     let mixed = ["model", "formats", "report"];
-    for name in crates().iter().filter(|name| !mixed.contains(&name.as_str())) {
+    for name in crates()
+        .iter()
+        .filter(|name| !mixed.contains(&name.as_str()))
+    {
         for (path, text) in sources(name) {
             let is_folder = ["lib.rs", "main.rs", "mod.rs"].map(|file| path.ends_with(file));
             let inner = declared_modules(&text);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual_model::{Recording, Sample};
 
-use crate::collect::Snapshot;
+use super::view::Snapshot;
 
 /// Follows a run.
 pub trait Watcher {

@@ -9,7 +9,7 @@ use punctual_rt::Clock;
 use signal_hook::SigId;
 use signal_hook::consts::SIGCONT;
 
-use crate::time::{Start, monotonic};
+use crate::lifecycle::{Start, monotonic};
 
 /// Minimum length of a stop: three polls of 100 ms. If a SIGCONT is sent to a process that is
 /// running, the gaps between polls are shorter.

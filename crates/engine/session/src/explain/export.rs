@@ -6,8 +6,8 @@ use punctual_model::RecordingId;
 use punctual_store::{Store, WINDOW};
 use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_pages};
 
+use super::outlier_buffer::{DESCRIPTION, PAGES, REQUESTED};
 use crate::SessionError;
-use crate::explain::{DESCRIPTION, PAGES, REQUESTED};
 
 /// A number of symbols that exceeds the number of functions in any kernel.
 const MOST_SYMBOLS: usize = 1 << 20;

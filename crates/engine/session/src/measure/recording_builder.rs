@@ -3,10 +3,10 @@
 use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
-use crate::collect::{largest_of_all, top_samples_of};
-use crate::interruptions::InterruptionCounter;
-use crate::periodic_tasks::PeriodicTasks;
-use crate::phase::Phase;
+use super::periodic_tasks::PeriodicTasks;
+use super::phase::Phase;
+use crate::events::InterruptionCounter;
+use crate::lifecycle::{largest_of_all, top_samples_of};
 use crate::{Request, Session};
 
 impl Session {

@@ -1,5 +1,7 @@
 //! Explains the late reactions in a trace that another tool recorded.
 
+mod guest;
+
 use std::collections::BTreeMap;
 
 use punctual_culprit::{LateFound, LateReactions, Reaction, Tally, TraceFacts, Wanted};
@@ -10,7 +12,9 @@ use punctual_model::{
 use punctual_store::{Lease, Store, StoreError};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
-use crate::time::Start;
+use crate::lifecycle::Start;
+
+pub use guest::{GuestTraceError, GuestTraces, explain_guest};
 
 /// Architectures on which every interrupt belongs to a device. They are recognized by these parts
 /// of the kernel's name.

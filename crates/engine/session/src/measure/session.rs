@@ -7,10 +7,12 @@ use punctual_model::{CpuSet, HostFacts, Nanos, Scheduling, StoredAudit};
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_trace::Tracefs;
 
-use crate::audit::Seen;
-use crate::phase::Phase;
+use super::overhead;
+use super::phase::Phase;
+use crate::machine::Seen;
+use crate::machine::{memory, rights};
 use crate::request::usual_series_interval;
-use crate::{Request, SessionError, memory, overhead, rights};
+use crate::{Request, SessionError};
 
 /// A measurement that is ready to run.
 pub struct Session {

@@ -11,7 +11,7 @@ use punctual_trace::{
     GroupAsk, GroupFinder, GroupsOf, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError,
 };
 
-use crate::no_programs::NoPrograms;
+use super::no_programs::NoPrograms;
 use crate::{SessionError, TargetError};
 
 /// Parameters of watching.

@@ -4,7 +4,7 @@ use punctual_culprit::{HostView, VirtualCpus};
 use punctual_model::{HostTrace, Nanos};
 use punctual_tracefile::{Item, JoinError, TraceFileError, TraceReader, join};
 
-use crate::trace_file::{ExplainedTrace, TraceRequest, find, recording_of};
+use super::{ExplainedTrace, TraceRequest, find, recording_of};
 
 /// Reason why the traces of a guest and its host cannot be explained together.
 #[derive(Debug, thiserror::Error)]

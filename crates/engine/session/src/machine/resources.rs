@@ -8,10 +8,9 @@ use std::sync::Arc;
 use punctual_host::Host;
 use punctual_probes::{HardwareTracer, Iterations, NoiseTracer, Resources, Settings};
 
+use super::settings::MachineSettings;
+use super::tracers::{KernelNoise, KernelTracer};
 use crate::Request;
-use crate::noise::KernelNoise;
-use crate::settings::MachineSettings;
-use crate::tracer::KernelTracer;
 
 /// Resources that a probe may request, created on demand.
 pub(crate) struct Machine<'a> {

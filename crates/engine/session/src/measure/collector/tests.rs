@@ -1,4 +1,5 @@
 use super::*;
+use crate::lifecycle::largest_of_all;
 use punctual_model::{Policy, Scheduling};
 use punctual_probes::{Control, Recorder, RecorderSlot, SelfCost, WorkerSettings};
 use std::sync::Arc;

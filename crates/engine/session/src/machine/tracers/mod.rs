@@ -1,4 +1,7 @@
-//! Handle for a kernel tracer, used by a probe: the common part of all tracers.
+//! Kernel tracers, as used by a probe, and the handle that they share.
+
+mod hwlat;
+mod noise;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,6 +10,9 @@ use punctual_host::Host;
 use punctual_model::ProcessId;
 use punctual_probes::TracerError;
 use punctual_trace::{Files, RealFiles, TraceError, Tracefs};
+
+pub(crate) use hwlat::KernelTracer;
+pub(crate) use noise::{KernelNoise, TimerlatStacks};
 
 /// A running tracer that can be stopped.
 pub(crate) trait Running {

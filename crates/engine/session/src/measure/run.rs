@@ -12,21 +12,20 @@ use punctual_probes::{Broke, Control, Measured, OnBreak, Recorder};
 use punctual_store::{Batch, commit_interval};
 use punctual_trace::Level;
 
-use crate::break_handler::BreakHandler;
-use crate::collect::Collector;
+use super::break_handler::BreakHandler;
+use super::collector::Collector;
+use super::outlier_command::OutlierCommand;
+use super::periodic_tasks::PeriodicTasks;
+use super::phase::{Phase, RunningPhase};
+use super::trace_stop::TraceStop;
+use super::{Session, overhead};
+use crate::SessionError;
+use crate::events::InterruptionCounter;
 use crate::explain::Explainer;
-use crate::guards::Guards;
-use crate::interruptions::InterruptionCounter;
-use crate::lifecycle::{Begun, Context, Moment, Source, StoreWriter};
-use crate::outcome::Outcome;
-use crate::outlier_command::OutlierCommand;
-use crate::periodic_tasks::PeriodicTasks;
-use crate::phase::{Phase, RunningPhase};
-use crate::recording_sink::RecordingSink;
-use crate::time::Start;
-use crate::trace_stop::TraceStop;
-use crate::watcher::Watcher;
-use crate::{Session, SessionError, overhead, settings};
+use crate::lifecycle::{
+    Begun, Context, Moment, Outcome, RecordingSink, Source, Start, StoreWriter, Watcher,
+};
+use crate::machine::{self, Guards};
 
 impl Session {
     /// Measures until the end or until `stop` is set. Writes rows to `store` during the run.
@@ -44,7 +43,7 @@ impl Session {
             return Err(SessionError::SamplesNotKept);
         }
         let journal = self.request.journal.as_deref();
-        let (tune, warning) = settings::applied(journal, &self.host);
+        let (tune, warning) = machine::settings::applied(journal, &self.host);
         self.warnings.extend(warning);
         let mut guards = Guards::awake(self.request.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;

@@ -3,7 +3,7 @@
 use punctual_probes::{HardwareTracer, KernelGap, TracerError, TracerPlan};
 use punctual_trace::{Ask, Gap, Hwlat, TraceError};
 
-use crate::tracer_handle::{Running, TracerHandle};
+use super::{Running, TracerHandle};
 
 /// Detector of this machine.
 pub(crate) type KernelTracer = TracerHandle<Hwlat>;
@@ -60,8 +60,8 @@ mod tests {
     use punctual_trace::Files;
     use punctual_trace::testing::FakeTracefs;
 
+    use super::super::{recover, recover_tracer};
     use super::*;
-    use crate::tracer_handle::{recover, recover_tracer};
 
     fn machine() -> (tempfile::TempDir, Arc<FakeTracefs>, KernelTracer) {
         let folder = tempfile::tempdir().unwrap();

@@ -11,13 +11,10 @@ use punctual_loads::{LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{Control, Measured, Plan, ProbeError, Ready, Recorder, WorkerSpec};
 
-use crate::collect::Collector;
-use crate::guards::Elsewhere;
-use crate::lifecycle::Moment;
-use crate::noise::TimerlatStacks;
+use super::collector::Collector;
+use crate::lifecycle::{Moment, Start};
+use crate::machine::{Elsewhere, Machine, TimerlatStacks, Used};
 use crate::request::PhaseRequest;
-use crate::resources::{Machine, Used};
-use crate::time::Start;
 use crate::{Request, RunLength, SessionError};
 
 /// Interval at which the workers are drained if outliers are explained. Events are soon

@@ -1,7 +1,6 @@
 //! Runs a command of the user at an outlier, in parallel to the measurement and never on a
 //! measuring thread.
 
-use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -10,14 +9,8 @@ use std::time::{Duration, Instant};
 use punctual_model::{Nanos, RecordingId, counted};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The command, and its threshold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnOutlier {
-    /// Command for `sh -c`.
-    pub command: OsString,
-    /// Runs at latencies above this.
-    pub threshold: Nanos,
-}
+use crate::OnOutlier;
+use crate::explain::RawOutlier;
 
 /// Minimum interval between two starts of the command, because it disturbs the measurement.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +28,18 @@ pub(crate) struct OutlierEvent {
     pub(crate) expected: Nanos,
     /// Cause, if it was explained.
     pub(crate) cause: Option<String>,
+}
+
+impl From<&RawOutlier> for OutlierEvent {
+    fn from(outlier: &RawOutlier) -> Self {
+        Self {
+            latency: outlier.latency,
+            cpu: outlier.cpu,
+            tid: outlier.tid,
+            expected: outlier.expected,
+            cause: None,
+        }
+    }
 }
 
 /// Runs the command, one instance at a time.

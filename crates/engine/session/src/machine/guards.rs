@@ -5,7 +5,7 @@ use std::path::Path;
 use punctual_model::CpuSet;
 use punctual_rt::{DmaLatency, Error, LockMode, MemoryLock};
 
-use crate::rights;
+use super::rights;
 
 /// Locks memory, and keeps CPUs out of deep idle states.
 #[derive(Default)]

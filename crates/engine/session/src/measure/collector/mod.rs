@@ -13,9 +13,9 @@ use punctual_store::Lateness;
 
 use schedule::Schedule;
 
-use crate::outlier_command::OutlierEvent;
-use crate::suspension::Wait;
-use crate::time::Start;
+use super::suspension::Wait;
+use crate::explain::RawOutlier;
+use crate::lifecycle::{Start, WorkerView, top_samples_of};
 
 /// Collects the events of one worker.
 pub(crate) struct Collector {
@@ -59,36 +59,6 @@ pub(crate) struct Collector {
     beyond: u64,
 }
 
-/// An outlier as measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RawOutlier {
-    /// Index of the worker in `threads`.
-    pub(crate) thread: u32,
-    /// Thread ID.
-    pub(crate) tid: u32,
-    pub(crate) cpu: Option<u32>,
-    pub(crate) scheduling: Scheduling,
-    pub(crate) expected: Nanos,
-    pub(crate) latency: Nanos,
-    /// Start of the interval whose events are shown for this outlier.
-    pub(crate) story_from: Nanos,
-    /// Time span of the sample; `None` for the usual one of the probe.
-    pub(crate) delay: Option<Delay>,
-}
-
-impl RawOutlier {
-    /// Converts the outlier for the user's command.
-    pub(crate) fn occasion(&self) -> OutlierEvent {
-        OutlierEvent {
-            latency: self.latency,
-            cpu: self.cpu,
-            tid: self.tid,
-            expected: self.expected,
-            cause: None,
-        }
-    }
-}
-
 /// Open row of the time series.
 struct OpenRow {
     number: Option<u64>,
@@ -111,46 +81,6 @@ impl Timeouts {
         }
         self.count += 1;
     }
-}
-
-/// State of one worker, for a live view.
-#[derive(Clone, Debug)]
-pub struct WorkerView {
-    /// Name on the screen.
-    pub title: String,
-    /// Accounting so far.
-    pub accounting: Accounting,
-    /// Measuring thread, once known.
-    pub tid: Option<Tid>,
-    /// Thread of the other end, if that is in a separate process.
-    pub partner: Option<Tid>,
-    /// Number of timeouts for the latest exchange with timeouts.
-    pub timeouts: u64,
-    /// Number of samples that are only in the worker's own histogram.
-    pub dropped: u64,
-    /// Latest latency.
-    pub last: Option<SignedNanos>,
-    /// Minimum so far.
-    pub min: Option<Nanos>,
-    /// Mean so far.
-    pub mean: Option<Nanos>,
-    /// 99th percentile so far.
-    pub p99: Option<Nanos>,
-    /// Maximum so far.
-    pub max: Option<Nanos>,
-}
-
-/// State of a run.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// Time since the start, including warm-up.
-    pub elapsed: Nanos,
-    /// Planned duration; `None` if the run lasts until stopped.
-    pub duration: Option<Nanos>,
-    /// State of each worker.
-    pub workers: Vec<WorkerView>,
-    /// Largest sample so far.
-    pub max_sample: Option<TopSample>,
 }
 
 impl Collector {
@@ -434,35 +364,6 @@ impl Collector {
 
 fn number(tid: Tid) -> u32 {
     tid.as_raw().unsigned_abs()
-}
-
-/// Returns the largest samples of one worker, with their position and wall time.
-pub(crate) fn top_samples_of(
-    thread: u32,
-    cpu: Option<u32>,
-    largest: &[(Nanos, Nanos)],
-    start: &Start,
-) -> Vec<TopSample> {
-    largest
-        .iter()
-        .map(|(latency, expected)| TopSample {
-            time: start.wall_at(*expected),
-            monotonic_ns: *expected,
-            cpu,
-            thread,
-            latency_ns: *latency,
-            blame: None,
-        })
-        .collect()
-}
-
-/// Returns the largest samples of all workers, in descending order.
-pub(crate) fn largest_of_all(mut samples: Vec<TopSample>) -> Vec<TopSample> {
-    samples.sort_by(|a, b| {
-        (b.latency_ns.cmp(&a.latency_ns)).then(a.monotonic_ns.cmp(&b.monotonic_ns))
-    });
-    samples.truncate(WORST_KEPT);
-    samples
 }
 
 #[cfg(test)]

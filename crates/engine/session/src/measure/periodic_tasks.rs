@@ -3,14 +3,12 @@
 use punctual_model::{IntervalRow, Nanos, Suspension, TopSample};
 use punctual_store::Batch;
 
-use crate::collect::{Collector, RawOutlier, Snapshot, largest_of_all};
+use super::collector::Collector;
+use super::outlier_command::{OutlierCommand, OutlierEvent};
+use super::suspension::SuspensionWatch;
+use crate::events::InterruptionCounter;
 use crate::explain::Explainer;
-use crate::interruptions::InterruptionCounter;
-use crate::lifecycle::{RowLog, StoreWriter};
-use crate::outlier_command::{OutlierCommand, OutlierEvent};
-use crate::suspension::SuspensionWatch;
-use crate::time::Start;
-use crate::watcher::Watcher;
+use crate::lifecycle::{RowLog, Snapshot, Start, StoreWriter, Watcher, largest_of_all};
 
 /// Drains the workers and builds the time series.
 pub(crate) struct PeriodicTasks {
@@ -111,7 +109,7 @@ impl PeriodicTasks {
             found.iter().any(covers)
         });
         let mut occasions: Vec<OutlierEvent> = match self.command {
-            Some(_) => seen.iter().map(RawOutlier::occasion).collect(),
+            Some(_) => seen.iter().map(OutlierEvent::from).collect(),
             None => Vec::new(),
         };
         if let Some(explainer) = &mut self.explainer {

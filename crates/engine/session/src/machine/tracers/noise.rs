@@ -8,7 +8,7 @@ use punctual_model::{CpuSet, EventKind, Nanos, NoiseReports, TimerlatStack, Trac
 use punctual_probes::{NoisePlan, NoiseTracer, TracerError, UserTimer};
 use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
 
-use crate::tracer_handle::{Running, StopError, TracerHandle};
+use super::{Running, StopError, TracerHandle};
 
 /// Maximum number of stacks kept for outliers that have not been explained yet. This is more than
 /// the number of outliers that one poll explains.
@@ -239,7 +239,7 @@ mod tests {
         assert_ne!(fake.in_force().unwrap(), before);
         let host = Host::new(folder.path());
         let files = Arc::clone(&fake) as Arc<dyn Files>;
-        let removed = crate::tracer_handle::recover(&host, files).unwrap();
+        let removed = super::super::recover(&host, files).unwrap();
         assert_eq!(removed.len(), 1);
         assert_eq!(fake.in_force().unwrap(), before);
     }

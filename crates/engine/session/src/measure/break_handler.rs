@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use punctual_probes::{Broke, OnBreak};
 use punctual_trace::StopHandle;
 
-use crate::trace_stop::TraceStop;
+use super::trace_stop::TraceStop;
 
 /// Called at the break by the thread that measured the sample. Stops our own flight recorder,
 /// because the events of the outlier would soon be overwritten if the thread that reads them gets

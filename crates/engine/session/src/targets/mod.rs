@@ -1,9 +1,13 @@
 //! Selects threads to watch: by ID, name or control group.
 
+mod error;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use punctual_host::{Container, Host};
+
+pub use error::TargetError;
 
 /// Start time of a process or thread, in ticks after boot. Together, ID and start time identify it
 /// permanently. `None` if it could not be read.

@@ -1,0 +1,17 @@
+//! A measurement with a probe: checks before the run, the run, and its recording.
+
+mod break_handler;
+mod collector;
+mod cpu_locks;
+mod outlier_command;
+mod overhead;
+mod periodic_tasks;
+mod phase;
+mod recording_builder;
+mod run;
+mod session;
+mod suspension;
+mod trace_stop;
+
+pub use cpu_locks::CpuLocks;
+pub use session::{Session, can_be_explained};
