@@ -118,9 +118,9 @@ fn build() -> Result<()> {
 }
 
 fn make(options: &Options, store: &Path) -> Result<()> {
-    let package = ["--package", "punctual-store", "--bin", "years"];
-    let features = ["--quiet", "--profile", "bench", "--features", "years"];
-    cargo(&[&["build"], &package[..], &features].concat())?;
+    let package = ["--package", "punctual-store", "--example", "years"];
+    let profile = ["--quiet", "--profile", "bench"];
+    cargo(&[&["build"], &package[..], &profile].concat())?;
     let numbers = [
         u64::from(options.years) * 365,
         options.series.into(),
@@ -128,7 +128,7 @@ fn make(options: &Options, store: &Path) -> Result<()> {
         options.window_days.into(),
         options.periods,
     ];
-    let mut command = Command::new(target().join("release/years"));
+    let mut command = Command::new(target().join("release/examples/years"));
     command
         .arg(store)
         .args(numbers.map(|number| number.to_string()));

@@ -69,7 +69,6 @@ mod suspension;
 mod table;
 mod tail;
 mod task;
-#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod text_limits;
 mod thread;

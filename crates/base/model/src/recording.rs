@@ -402,7 +402,6 @@ impl Recording {
 mod tests {
     use super::*;
 
-    #[cfg(feature = "testing")]
     #[test]
     fn what_was_watched_heads_the_recording() {
         let mut recording = crate::testing::recording(1, 2);
@@ -425,7 +424,6 @@ mod tests {
         assert!(Recording::from_json("[]").is_err());
     }
 
-    #[cfg(feature = "testing")]
     #[test]
     fn unreadable_older_schema_is_named() {
         let mut recording = crate::testing::recording(1, 1);
@@ -443,7 +441,6 @@ mod tests {
         assert!(matches!(error, ReadError::NotARecording(_)), "{error}");
     }
 
-    #[cfg(feature = "testing")]
     #[test]
     fn too_many_threads_are_refused() {
         let mut json = serde_json::to_value(crate::testing::recording(1, 1)).unwrap();

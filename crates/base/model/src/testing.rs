@@ -1,5 +1,5 @@
 //! A complete recording with plausible figures, the same for every call, for tests of other crates.
-//! Not part of the program (feature `testing`).
+//! Only for tests.
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use punctual_formats::FormatError;
+use punctual_history::HistoryError;
 use punctual_loads::LoadError;
 use punctual_model::sanitize_lines;
 use punctual_session::SessionError;
@@ -169,6 +170,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 fn is_usage(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<UsageError>()
+            || matches!(cause.downcast_ref(), Some(HistoryError::Choice(_)))
             || cause
                 .downcast_ref::<SessionError>()
                 .is_some_and(SessionError::is_usage)

@@ -116,17 +116,18 @@ const COMPLETIONS: [Completion; 5] = [
 ];
 
 /// Parses a value of the outcome column.
-pub(crate) fn outcome_of(word: &str) -> Option<Outcome> {
+pub fn outcome_of(word: &str) -> Option<Outcome> {
     let found = OUTCOMES.iter().find(|(_, name)| *name == word);
     found.map(|(outcome, _)| *outcome)
 }
 
 /// Parses a value of the completion column.
-pub(crate) fn completion_of(word: &str) -> Option<Completion> {
+pub fn completion_of(word: &str) -> Option<Completion> {
     COMPLETIONS.into_iter().find(|known| known.name() == word)
 }
 
-pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
+/// Returns the value of the outcome column.
+pub fn outcome_name(outcome: Outcome) -> &'static str {
     OUTCOMES
         .iter()
         .find(|(known, _)| *known == outcome)
@@ -172,14 +173,14 @@ pub(crate) fn remove(
 
 /// Returns a wall-clock time in nanoseconds since 1970. Times outside the years 1678 to 2262
 /// saturate, but the head contains the exact time.
-pub(crate) fn started_ns(started: Timestamp) -> i64 {
+pub fn started_ns(started: Timestamp) -> i64 {
     started
         .as_nanosecond()
         .clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// Converts a time column; see [`started_ns`].
-pub(crate) fn time(ns: i64) -> Timestamp {
+pub fn time(ns: i64) -> Timestamp {
     // Every i64 of nanoseconds is a valid time for jiff.
     Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
@@ -192,7 +193,7 @@ impl Summary {
     }
 
     /// Builds the list entry of `recording`.
-    pub(crate) fn from_recording(recording: &Recording) -> Self {
+    pub fn from_recording(recording: &Recording) -> Self {
         let all = recording.all_latencies();
         let accounting = recording.accounting();
         Self {

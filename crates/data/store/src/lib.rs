@@ -1,10 +1,9 @@
 //! Stores recordings and finds them again.
 //!
-//! **For:** one SQLite file, or PostgreSQL for a fleet, that stores a recording while it is being
-//! made, shows it afterwards, and keeps it for years. A program that is killed loses at most its
+//! **For:** one SQLite file that stores a recording while it is being made, shows it afterwards, and keeps it for years. A program that is killed loses at most its
 //! last interval, two programs may write at the same time, and damage to a file is detected.
 //!
-//! **Knows:** SQLite, PostgreSQL, the parts of a recording, how samples are compressed.
+//! **Knows:** SQLite, the parts of a recording, how samples are compressed.
 //!
 //! **Must not know:** /proc (if no lock shows whether a writer is alive, the caller is asked; see
 //! [`Lease`]), terminals, measuring threads. A commit waits for the disk, so it must run on a
@@ -38,6 +37,7 @@
 mod annotations;
 mod attachment;
 mod attachment_rows;
+pub mod backend;
 mod bits;
 mod budget;
 pub mod bundle;
@@ -78,8 +78,6 @@ mod writer;
 pub use attachment_rows::{Attached, WINDOW, unpack_attachment};
 pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
-#[cfg(feature = "postgres")]
-pub use collect::PostgresCollection;
 pub use collect::{
     AuditLine, Collection, Copied, Delivery, Destination, LONGEST_TEXT, Latest, Listed, MOST_ASIDE,
     MOST_ASIDE_BYTES, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, Machine, Outbox, Provenance,

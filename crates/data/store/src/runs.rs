@@ -25,7 +25,7 @@ fn crc_of(recording: i64, body: &[u8]) -> u32 {
 
 /// Encodes the length and the JSON of the head, then the length and the content of each group's
 /// buckets.
-pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
+pub fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     let head = Head {
         program: program.to_owned(),
         groups: groups.to_vec(),
@@ -42,7 +42,8 @@ pub(crate) fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
     body
 }
 
-pub(crate) fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
+/// The inverse of [`encode`]; `None` if the data is damaged.
+pub fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
     let mut take = || {
         let (length, rest) = body.split_first_chunk::<4>()?;
         let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;

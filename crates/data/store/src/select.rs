@@ -12,7 +12,7 @@ const FEWEST: usize = 4;
 
 /// Parsed input.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Selector {
+pub enum Selector {
     /// `last` or `last~N`: the Nth recording before the newest.
     Last(u32),
     /// Hexadecimal digits, in lower case and without hyphens.
@@ -20,7 +20,8 @@ pub(crate) enum Selector {
 }
 
 impl Selector {
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// Parses the input; `None` if it cannot be a selector.
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
         if let Some(rest) = text.strip_prefix("last") {
             let back = match rest.strip_prefix('~') {

@@ -11,7 +11,7 @@ use crate::StoreError;
 
 /// Checks that all texts of `thing` are within their limits. `store` is its path, or the name of
 /// its database.
-pub(crate) fn check(
+pub fn check(
     store: impl Into<PathBuf>,
     what: impl Display,
     thing: &impl BoundedTexts,
@@ -24,7 +24,7 @@ pub(crate) fn check(
 }
 
 /// Checks whether a note may be added to the notes in `known`.
-pub(crate) fn check_note(
+pub fn check_note(
     store: impl Into<PathBuf>,
     known: &[Note],
     note: &Note,

@@ -19,7 +19,7 @@ pub const LONGEST_WAKE_WINDOW: u64 = 1 << 20;
 const LEVEL: i32 = 9;
 
 /// Packs a window for a table. Returns the length of its JSON, and the compressed JSON.
-pub(crate) fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
+pub fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
     let failed = |reason: String| StoreError::Compress { reason };
     let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
     if json.len() as u64 > LONGEST_WAKE_WINDOW {
@@ -46,12 +46,13 @@ thread_local! {
 }
 
 /// Unpacks the result of [`pack`]; `None` if the data is damaged.
-pub(crate) fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
+pub fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
     let json = zstd::bulk::decompress(body, length.min(LONGEST_WAKE_WINDOW) as usize).ok()?;
     serde_json::from_slice(&json).ok()
 }
 
-pub(crate) fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
+/// Returns the checksum of a packed window and its key.
+pub fn crc_of(machine: &str, start: i64, length: u64, body: &[u8]) -> u32 {
     Crc::new("wake_window", 0)
         .text(machine)
         .number(start.cast_unsigned())

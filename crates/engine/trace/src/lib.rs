@@ -44,7 +44,6 @@ extern crate self as punctual_trace;
 mod stage;
 mod steal;
 mod stops;
-#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod tracefs;
 mod tracer;

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_model::{Fact, Nanos, Recording, RecordingId, SignedNanos, WaitHistogram, WakeWindow};
+use punctual_postgres::PostgresCollection;
 use punctual_serve::{Config, enrol};
-use punctual_store::{Collection, PostgresCollection, Role, SqliteCollection, is_database};
-use sha2::{Digest, Sha256};
+use punctual_store::{Collection, Role, SqliteCollection, is_database};
 
 /// The interval at which machines send a window.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -128,10 +128,7 @@ struct Prepared {
 impl Prepared {
     fn new(one: &Recording, token: &str) -> Self {
         let body = serde_json::to_vec(one).unwrap();
-        let hash: String = Sha256::digest(&body)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = punctual_push::protocol::sha256(&body);
         let series = r#"{"name":"osadl","epoch":1,"definition":"{\"probe\":\"timer\"}","begun":"2026-11-01T00:00:00Z"}"#;
         Self {
             path: format!("/v1/recordings/{}", one.id),

@@ -7,6 +7,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use punctual_push::protocol::sha256;
 use punctual_store::{Role, Token};
 use subtle::ConstantTimeEq;
 
@@ -15,7 +16,6 @@ use crate::problem::Problem;
 use crate::seats::Seat;
 use crate::sender;
 use crate::state::App;
-use crate::token::sha256;
 
 /// The permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

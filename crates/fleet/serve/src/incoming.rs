@@ -2,10 +2,10 @@
 //! tests with hostile input.
 
 use punctual_model::{Recording, RecordingId, WakeWindow};
+use punctual_push::protocol::Membership;
 
 use crate::NotTaken;
 use crate::api::{read_beside, read_recording, unpack};
-use crate::membership::Membership;
 use crate::problem::Problem;
 
 /// Returns a recording that can be stored under this ID, with its JSON. `most` limits the size of

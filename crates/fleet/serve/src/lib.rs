@@ -1,7 +1,7 @@
 //! Serves the recordings of many machines over HTTP.
 //!
-//! **For:** one process that accepts the deliveries of machines ([`deliver`](mod@deliver) is the
-//! client side). It shows them as pages that work without scripts, and provides them as JSON and as
+//! **For:** one process that accepts the deliveries of machines (`punctual-push` is the client side).
+//! It shows them as pages that work without scripts, and provides them as JSON and as
 //! metrics.
 //!
 //! **Knows:** HTTP, the store, the documents of `report`, statistics.
@@ -31,9 +31,6 @@ mod api;
 mod assets;
 mod config;
 mod cursor;
-pub mod deliver;
-mod deliver_dictionary;
-mod deliver_to;
 mod error;
 mod fleet;
 mod follow;
@@ -44,18 +41,15 @@ mod listing;
 mod live;
 mod log;
 mod look;
-mod membership;
 mod metrics;
 mod missed;
 mod pages;
 mod paths;
 mod problem;
-mod push_sidecar;
 mod recent;
 mod refusals;
 mod route;
 mod routes;
-mod scrape;
 mod seats;
 mod sender;
 mod server;
@@ -70,6 +64,5 @@ mod worse;
 pub use access::PROXY_SECRET;
 pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};
 pub use error::{NotTaken, ServeError, SourceError};
-pub use scrape::Scrape;
 pub use server::{Running, run, start};
 pub use token::{enrol, enrol_all};

@@ -7,14 +7,12 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use punctual_push::protocol::MACHINE;
 use punctual_store::{AuditLine, Token};
 
 use crate::problem::Problem;
 use crate::state::App;
 
-/// The header with the identity of a machine: `ID BOOT NAME`. The ID is `-` if the machine has
-/// none.
-pub(crate) const MACHINE: &str = "punctual-machine";
 /// Maximum length of the header, in bytes.
 const LONGEST: usize = 512;
 /// Number of boots of a machine to remember.
@@ -152,8 +150,8 @@ async fn refused(
     }
     let message = format!(
         "{who} already uses the token '{of}': create a separate token for '{name}' (on the \
-         collector: punctual serve enrol NAME). If '{name}' replaces the other machine, run on \
-         the collector: punctual serve moved {of}"
+         collector: punctual-server enrol NAME). If '{name}' replaces the other machine, run on \
+         the collector: punctual-server moved {of}"
     );
     Ok(Problem::new(StatusCode::FORBIDDEN, message))
 }

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
+use punctual_history::Series;
 use punctual_model::{Nanos, Recording};
 use punctual_report::ReportError;
 use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions, Scale};
 
-use super::looking_back::{self, Series, Span};
+use super::looking_back::Span;
 use super::select::Recordings;
 use super::{Run, Verb, extension, named};
 use crate::context::Context;
@@ -105,9 +106,10 @@ impl Run for PlotFile {
             }
             Draw::Series(draw) => {
                 let name = self.selected.recordings.first().map(String::as_str);
-                let series = Series::load(&store, name, &self.span)?;
-                let trend = series.trend(&self.span);
-                let group = looking_back::group(&trend, self.group.as_deref())?;
+                let query = self.span.query();
+                let series = Series::load(&store, name, &query)?;
+                let trend = series.trend(&query);
+                let group = punctual_history::group(&trend, self.group.as_deref())?;
                 let runs = group.pick(&series.runs);
                 let path = self.path(|| file_name(&series.name))?;
                 if self.group.is_none() && trend.groups.len() > 1 {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
+use punctual_history::Series;
 use punctual_model::Recording;
 use punctual_report::certificate::{self, Digest};
 use punctual_report::document::{Causes, Document};
@@ -15,7 +16,7 @@ use punctual_store::Store;
 use sha2::{Digest as _, Sha256};
 
 use super::explain::timelines;
-use super::looking_back::{Series, Span};
+use super::looking_back::Span;
 use super::select::Recordings;
 use super::{Run, Verb, compare, export, extension, named, plot};
 use crate::context::Context;
@@ -228,8 +229,9 @@ impl Report {
             );
             return Err(UsageError(text).into());
         };
-        let series = Series::load(store, Some(name), &self.span)?;
-        let trend = series.trend(&self.span);
+        let query = self.span.query();
+        let series = Series::load(store, Some(name), &query)?;
+        let trend = series.trend(&query);
         let own: BTreeSet<_> = series.runs.iter().map(|run| run.recording).collect();
         let mut causes = Causes::default();
         for id in own {

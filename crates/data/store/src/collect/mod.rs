@@ -4,8 +4,6 @@
 mod copy;
 mod insert;
 mod outbox;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod rows;
 mod series_store;
 mod sqlite;
@@ -24,13 +22,11 @@ use crate::{StoreError, Summary, texts};
 
 pub use copy::{Copied, Provenance, copy};
 pub use outbox::{Destination, Outbox};
-#[cfg(feature = "postgres")]
-pub use postgres::PostgresCollection;
 pub use series_store::SeriesStore;
-pub use sqlite::SqliteCollection;
+pub use sqlite::{SqliteCollection, compressed, unpacked};
 pub(crate) use text_store::DICTIONARIES;
 pub use text_store::{
-    LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, text_hash,
+    LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, fits, text_hash,
 };
 
 /// Maximum number of quarantined bodies of a machine.
@@ -386,7 +382,7 @@ pub struct Delivery<'a> {
 impl Delivery<'_> {
     /// Checks that the texts of the delivery are within their limits. Errors contain `store` as its
     /// name.
-    pub(crate) fn check(&self, store: impl AsRef<Path>) -> Result<(), StoreError> {
+    pub fn check(&self, store: impl AsRef<Path>) -> Result<(), StoreError> {
         let what = || format!("recording {}", self.recording.id);
         let store = store.as_ref();
         texts::check(store, what(), self.recording)?;
@@ -405,7 +401,7 @@ impl Delivery<'_> {
     /// Returns when the recording began, or when it arrived if the machine's clock is implausible:
     /// a run dated 2038 must not hide all later ones, and a run dated 1970 is not really the
     /// oldest. The ID contains the time of that clock (RFC 9562, 5.7), even for imported runs.
-    pub(crate) fn began(&self) -> Timestamp {
+    pub fn began(&self) -> Timestamp {
         let (started, made_ms) = (self.recording.started, self.recording.id.0.as_u128() >> 80);
         if started > self.received || made_ms < EARLIEST_MS {
             self.received

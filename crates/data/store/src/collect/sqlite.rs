@@ -475,14 +475,14 @@ fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
 }
 
 /// Compresses the body of a delivery for quarantine.
-pub(crate) fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::bulk::compress(body, 3).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })
 }
 
 /// The inverse of [`compressed`].
-pub(crate) fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
+pub fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
     zstd::decode_all(body).map_err(|error| StoreError::Compress {
         reason: error.to_string(),
     })

@@ -20,7 +20,7 @@ pub(crate) const DICTIONARIES: &str = "kept dictionaries";
 
 /// Returns whether a dictionary of `bytes` fits the quota of a machine that has `count`
 /// dictionaries with a total size of `kept` bytes.
-pub(super) fn fits(count: u64, kept: u64, bytes: usize) -> bool {
+pub fn fits(count: u64, kept: u64, bytes: usize) -> bool {
     count < MOST_DICTIONARIES && kept.saturating_add(bytes as u64) <= MOST_DICTIONARY_BYTES
 }
 

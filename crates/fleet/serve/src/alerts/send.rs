@@ -6,8 +6,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use punctual_push::protocol::sha256;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::Alerts;
 use super::error::AlertError;
@@ -79,12 +79,8 @@ fn labels(one: &Standing) -> BTreeMap<&'static str, String> {
 
 /// Returns an alert in Alertmanager's format.
 fn alert(config: &Alerts, key: &str, one: &Standing) -> Value {
-    let digest = Sha256::digest(key.as_bytes());
-    let fingerprint: String = digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash = sha256(key.as_bytes());
+    let fingerprint = &hash[..16];
     let mut alert = json!({
         "status": status(one),
         "labels": labels(one),

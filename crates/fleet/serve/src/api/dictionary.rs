@@ -12,9 +12,6 @@ use crate::access::Who;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 
-/// The header with the name of the dictionary that was used to compress a body.
-pub(crate) const DICTIONARY: &str = "punctual-dictionary";
-
 /// The result of sending a dictionary.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Named {

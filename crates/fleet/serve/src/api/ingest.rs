@@ -6,22 +6,19 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use punctual_model::{BoundedTexts, Completion, IntervalRow, Recording, RecordingId, cut_to};
+use punctual_push::protocol::{DICTIONARY, HASH, Ids, Membership, SERIES, sha256};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
 use super::body::{receive, unpack_with};
-use super::dictionary::{self, DICTIONARY};
+use super::dictionary;
 use crate::NotTaken;
 use crate::access::Who;
-use crate::membership::{Membership, SERIES};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
-use crate::token::sha256;
 
-/// The header with the hash of the delivered body.
-pub(crate) const HASH: &str = "punctual-sha256";
 /// Maximum number of IDs per request.
 const IDS: usize = 10_000;
 
@@ -37,14 +34,6 @@ pub(crate) struct Receipt {
     id: RecordingId,
     /// `new` or `known`.
     state: &'static str,
-}
-
-/// IDs of recordings.
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Ids {
-    /// At most 10000 IDs.
-    ids: Vec<RecordingId>,
 }
 
 /// Accepts a recording.

@@ -12,11 +12,11 @@ mod recordings;
 mod sidecar;
 
 pub(crate) use body::unpack;
-pub(crate) use dictionary::DICTIONARY;
-pub(crate) use ingest::{HASH, read as read_recording};
-pub(crate) use sidecar::{Sidecar, SlotOf, read as read_beside};
+pub(crate) use ingest::read as read_recording;
+pub(crate) use sidecar::read as read_beside;
 
 use axum::routing::{get, post, put};
+use punctual_push::protocol;
 use schemars::{Schema, SchemaGenerator};
 
 use crate::access::Need;
@@ -84,19 +84,19 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             ID,
             (
                 "header",
-                ingest::HASH,
+                protocol::HASH,
                 "SHA-256 of the JSON before compression, in hexadecimal digits",
                 true,
             ),
             (
                 "header",
-                crate::membership::SERIES,
+                protocol::SERIES,
                 "Series of the recording, as JSON: name, epoch, definition, begun",
                 false,
             ),
             (
                 "header",
-                dictionary::DICTIONARY,
+                protocol::DICTIONARY,
                 "Dictionary used to compress the body; see /v1/dictionaries",
                 false,
             ),
@@ -186,11 +186,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         summary: "Ask which of these recordings the collector does not have, for example after a \
             restore.",
         parameters: &[],
-        body: Some(("application/json", schema::<ingest::Ids>())),
+        body: Some(("application/json", schema::<protocol::Ids>())),
         answers: &[(
             200,
             "The recordings that the collector does not have",
-            Some(schema::<ingest::Ids>()),
+            Some(schema::<protocol::Ids>()),
         )],
     },
     Endpoint {
@@ -202,7 +202,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         },
         summary: "Deliver windows of wake-ups, slots, notes and decisions, compressed with zstd.",
         parameters: &[],
-        body: Some(("application/json", schema::<sidecar::Sidecar>())),
+        body: Some(("application/json", schema::<protocol::Sidecar>())),
         answers: &[
             (
                 200,

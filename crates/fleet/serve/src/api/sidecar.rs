@@ -5,40 +5,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use punctual_model::{
-    BoundedTexts, ChangeAnnotation, LONGEST_HOST_NAME, MOST_NOTES, Note, Slot, WakeWindow,
-    check_host_name,
+    BoundedTexts, ChangeAnnotation, LONGEST_HOST_NAME, MOST_NOTES, Note, check_host_name,
 };
+use punctual_push::protocol::{Sidecar, SlotOf};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::body::{receive, unpack};
 use crate::access::Who;
-use crate::membership::Membership;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
-
-/// A slot with the epoch of its series.
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SlotOf {
-    pub(crate) epoch: Membership,
-    pub(crate) slot: Slot,
-}
-
-/// A delivery of data other than recordings.
-#[derive(Serialize, Deserialize, schemars::JsonSchema, Default)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Sidecar {
-    /// The name of the machine, if there is no token.
-    pub(crate) machine: String,
-    pub(crate) windows: Vec<WakeWindow>,
-    pub(crate) slots: Vec<SlotOf>,
-    /// Notes about this machine and its recordings. Notes about recordings of other machines are
-    /// ignored.
-    pub(crate) notes: Vec<Note>,
-    /// Decisions on changes in recordings of this machine. Decisions on other changes are ignored.
-    pub(crate) decisions: Vec<ChangeAnnotation>,
-}
 
 /// The number of new items.
 #[derive(Default, Serialize, schemars::JsonSchema)]

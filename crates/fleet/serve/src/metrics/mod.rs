@@ -1,163 +1,26 @@
-//! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods; and
-//! histograms of the wake-ups of this machine. Each histogram has classic buckets and is also a
-//! native histogram.
+//! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods.
 
-mod native;
-mod protobuf;
 pub(crate) mod push;
-mod text;
-pub(crate) mod wakeups;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use punctual_metrics::{Family, Figures, Kind, Sample, Value, bounds, encode, seconds};
 use punctual_model::Nanos;
 use punctual_store::{Machine, Total};
 
 use crate::fleet::Judge;
 use crate::problem::Problem;
 use crate::state::{App, Inner};
-use native::Native;
-
-/// A metric, with its values for all machines.
-pub(crate) struct Family {
-    name: &'static str,
-    help: &'static str,
-    kind: Kind,
-    samples: Vec<Sample>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-/// The value of one machine, or of one group of threads.
-pub(crate) struct Sample {
-    labels: Vec<(&'static str, String)>,
-    value: Value,
-}
-
-pub(crate) enum Value {
-    Number(f64),
-    Histogram(Box<Figures>),
-}
-
-/// A histogram with its computed buckets.
-pub(crate) struct Figures {
-    count: u64,
-    sum_s: f64,
-    /// Upper bound in seconds and the cumulative count, without +Inf.
-    classic: Vec<(f64, u64)>,
-    native: Native,
-}
-
-/// The bounds of classic buckets in nanoseconds: 1, 2 and 5 in each decade from 1 µs to 1 s. They
-/// are the same for all machines, so that counts can be summed.
-const BOUNDS: [u64; 19] = [
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-];
-
-/// The bounds around a requirement, as multiples of it. There are 20 bounds, which are closer
-/// together near the requirement.
-const AROUND: [f64; 20] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0,
-    10.0, 100.0,
-];
-
-/// Returns the bounds of classic buckets in nanoseconds.
-fn bounds(requirement: Option<Nanos>) -> Vec<u64> {
-    let Some(requirement) = requirement else {
-        return BOUNDS.to_vec();
-    };
-    let around = AROUND
-        .iter()
-        .map(|share| (requirement.0 as f64 * share).round() as u64);
-    let mut bounds: Vec<u64> = around.filter(|bound| *bound > 0).collect();
-    bounds.dedup();
-    bounds
-}
-
-/// Converts nanoseconds to seconds, the unit of Prometheus.
-fn seconds(ns: u64) -> f64 {
-    // Exact below 104 days. Each bound is the number closest to its decimal form.
-    ns as f64 / 1e9
-}
-
-impl Figures {
-    fn new(total: &Total, bounds: &[u64]) -> Self {
-        let due = &total.due;
-        let buckets = due.buckets();
-        let buckets = buckets.iter();
-        let mut counts: Vec<(u64, u64)> = buckets
-            .map(|(lower, width, count)| (lower + width - 1, count))
-            .collect();
-        let placed: u64 = counts.iter().map(|(_, count)| count).sum();
-        // Samples beyond the last bucket.
-        let beyond = due.recorded().saturating_sub(placed + due.early());
-        if beyond > 0 {
-            counts.push((due.max().map_or(u64::MAX, |max| max.0), beyond));
-        }
-        Self::of_counts(&counts, due.early(), due.sum(), bounds)
-    }
-
-    /// Computes the buckets from counts, each with the largest value that it contains, in ns. `early`
-    /// values are below all of these.
-    fn of_counts(counts: &[(u64, u64)], early: u64, sum: Nanos, bounds: &[u64]) -> Self {
-        let up_to = |bound: u64| -> u64 {
-            let within = counts.iter().filter(|(largest, _)| *largest <= bound);
-            early + within.map(|(_, count)| count).sum::<u64>()
-        };
-        Self {
-            count: up_to(u64::MAX),
-            sum_s: seconds(sum.0),
-            classic: (bounds.iter())
-                .map(|bound| (seconds(*bound), up_to(*bound)))
-                .collect(),
-            native: Native::of_counts(counts, early),
-        }
-    }
-}
 
 /// Returns the metrics of all machines in the requested format.
 pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
     let families = app.work(of_app).await?;
-    Ok(answer(&headers, &families))
-}
-
-/// Returns the metrics in the requested format.
-pub(crate) fn answer(headers: &HeaderMap, families: &[Family]) -> Response {
     let accept = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok());
-    let protobuf = accept.is_some_and(|accept| accept.contains("application/vnd.google.protobuf"));
-    if protobuf {
-        let kind = [(header::CONTENT_TYPE, protobuf::KIND)];
-        (kind, protobuf::encode(families)).into_response()
-    } else {
-        let kind = [(header::CONTENT_TYPE, text::KIND)];
-        (kind, text::encode(families)).into_response()
-    }
+    let (kind, body) = encode(accept, &families);
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
 
 /// Returns the metrics of all machines.
@@ -210,7 +73,7 @@ fn families(
     });
     let histograms = totals.iter().map(|(name, total)| Sample {
         labels: vec![("machine", name.clone())],
-        value: Value::Histogram(Box::new(Figures::new(total, bounds))),
+        value: Value::Histogram(Box::new(Figures::new(&total.due, bounds))),
     });
     vec![
         family(
@@ -270,7 +133,7 @@ mod tests {
     use jiff::Timestamp;
     use punctual_model::{Histogram, SignedNanos};
 
-    pub(super) fn some() -> Vec<Family> {
+    fn some() -> Vec<Family> {
         let mut due = Histogram::new();
         for ns in [-5, 0, 999, 1_500, 1_500, 40_000, 2_000_000_000] {
             due.record(SignedNanos(ns));
@@ -291,14 +154,14 @@ mod tests {
         families(
             &[machine],
             &[(name.to_owned(), total)],
-            &BOUNDS,
+            &punctual_metrics::BOUNDS,
             &|_| "held",
         )
     }
 
     #[test]
-    fn text_is_as_prometheus_reads_it() {
-        let text = text::encode(&some());
+    fn machines_have_state_and_totals() {
+        let text = String::from_utf8(encode(None, &some()).1).unwrap();
         let name = r#"machine="a\"b\\c\nd<script>""#;
         for line in [
             "# TYPE punctual_latency_seconds histogram".to_owned(),
@@ -314,25 +177,5 @@ mod tests {
             assert!(text.lines().any(|known| known == line), "{line}\n{text}");
         }
         assert!(!text.contains("latest_latency_max_seconds{"), "{text}");
-    }
-
-    #[test]
-    fn bounds_stand_around_a_requirement() {
-        let around = bounds(Some(Nanos::from_micros(100)));
-        assert_eq!(around.len(), 20);
-        assert!(around.contains(&100_000) && around.contains(&90_000));
-        assert!(around.is_sorted_by(|a, b| a < b));
-        assert_eq!(bounds(None), BOUNDS);
-    }
-
-    #[test]
-    fn bounds_agree_in_both_forms() {
-        let families = some();
-        let Value::Histogram(figures) = &families[0].samples[0].value else {
-            panic!("no histogram");
-        };
-        assert_eq!(figures.count, 7);
-        assert_eq!(figures.native.count(), 7);
-        assert!(figures.classic.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
     }
 }

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use super::native::{SCHEMA, ZERO_S};
-use super::protobuf::Message;
-use super::{Family, Figures, Kind, Sample, Value};
+use punctual_metrics::{Family, Figures, Kind, Message, SCHEMA, Sample, Value, ZERO_S};
+
 use crate::config::PushTo;
 use crate::state::Inner;
 

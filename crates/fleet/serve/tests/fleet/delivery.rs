@@ -10,11 +10,11 @@ use punctual_model::{
     ChangeAnnotation, ChangeDecision, Nanos, Note, RecordingId, Slot, SlotCause, SlotState,
     WaitHistogram, WakeWindow,
 };
-use punctual_serve::deliver::{DeliverError, Deliverer, Target};
+use punctual_postgres::PostgresCollection;
+use punctual_push::{DeliverError, Deliverer, Target};
 use punctual_serve::{Config, enrol, start};
 use punctual_store::{
-    Collection, Outbox, PostgresCollection, Role, SeriesStore, SlotFilter, SqliteCollection, Store,
-    is_database,
+    Collection, Outbox, Role, SeriesStore, SlotFilter, SqliteCollection, Store, is_database,
 };
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;

@@ -7,9 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_serve::deliver::{DeliverError, Deliverer, Target};
+use punctual_postgres::PostgresCollection;
+use punctual_push::{DeliverError, Deliverer, Target};
 use punctual_serve::{Config, TlsFiles};
-use punctual_store::{Collection, Outbox, PostgresCollection, Store};
+use punctual_store::{Collection, Outbox, Store};
 use punctual_testing::postgres::Cluster;
 
 use crate::place::{Sandbox, measured, recording};

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{Nanos, Outcome, Recording, RecordingId, WaitHistogram, WakeWindow};
-use punctual_serve::deliver::{DeliverError, Deliverer, Target};
+use punctual_postgres::PostgresCollection;
+use punctual_push::{DeliverError, Deliverer, Target};
 use punctual_serve::{Config, start};
-use punctual_store::{Collection, Outbox, PostgresCollection, Store};
+use punctual_store::{Collection, Outbox, Store};
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 

@@ -6,9 +6,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_serve::deliver::DeliverError;
+use punctual_postgres::PostgresCollection;
+use punctual_push::DeliverError;
 use punctual_serve::{Config, Running, start};
-use punctual_store::{Collection, PostgresCollection, SqliteCollection, Store};
+use punctual_store::{Collection, SqliteCollection, Store};
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use punctual_model::{Fact, Recording, RecordingId};
+pub(crate) use punctual_push::protocol::sha256;
 use punctual_serve::{Config, Running, start};
 use punctual_store::{Collection, Lease, SqliteCollection, Store, Wanted};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -71,11 +71,6 @@ fn numbered(mut recording: Recording, number: u128, host: &str) -> Recording {
 
 pub(crate) fn json(recording: &Recording) -> Vec<u8> {
     serde_json::to_vec(recording).unwrap()
-}
-
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Delivers a body under an ID.

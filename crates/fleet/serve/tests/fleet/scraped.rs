@@ -148,7 +148,7 @@ fn prometheus_reads_the_wakeups_of_a_machine() {
         unnamed: 0,
         events_lost: 0,
     };
-    let scrape = punctual_serve::Scrape::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    let scrape = punctual_metrics::Scrape::start("127.0.0.1:0".parse().unwrap()).unwrap();
     assert_eq!(get(scrape.address, "/metrics").status, 503);
     scrape.publish(&seen, &[WakeupAxis::Cpu]);
     let place = Sandbox::new();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punctual_serve::deliver::{DeliverError, Deliverer, Target};
+use punctual_push::{DeliverError, Deliverer, Target};
 use punctual_serve::enrol;
 use punctual_store::{Collection, Role, Store};
 
@@ -49,7 +49,7 @@ fn machines_sharing_a_token_stay_separate() {
         "'renamed'",
         "'board'",
         "'two'",
-        "punctual serve moved board",
+        "punctual-server moved board",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }

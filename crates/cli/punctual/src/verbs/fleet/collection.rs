@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use punctual_store::{Collection, PostgresCollection, SqliteCollection, is_database};
+use punctual_postgres::PostgresCollection;
+use punctual_store::{Collection, SqliteCollection, is_database};
 
 use crate::context::Context;
 

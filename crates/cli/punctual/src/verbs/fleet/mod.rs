@@ -17,7 +17,7 @@ pub(super) use push::push_once;
 use std::net::SocketAddr;
 
 use anyhow::Result;
-use punctual_serve::Scrape;
+use punctual_metrics::Scrape;
 
 use super::Verb;
 

@@ -10,7 +10,7 @@ use clap::Parser;
 use punctual_host::Host;
 use punctual_model::Nanos;
 use punctual_monitor::Push as Plan;
-use punctual_serve::deliver::{Deliverer, Target};
+use punctual_push::{Deliverer, Target};
 
 use crate::context::Context;
 use crate::exit::Exit;

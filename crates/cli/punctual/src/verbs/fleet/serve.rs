@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use punctual_history::{HistoryError, Series, decide};
 use punctual_model::{Nanos, Note, RecordingId};
 use punctual_serve::trends::{Decided, Noted, SeriesOf, TrendSource, Trends};
 use punctual_serve::{Config, SourceError};
-use punctual_stats::trend::{Run as TrendRun, Trend};
+use punctual_stats::trend::{Run as TrendRun, Trend, TrendQuery};
 use punctual_store::{AuditLine, Collection, Role};
 
 use super::serve_options::{Options, config};
@@ -17,8 +18,6 @@ use super::{collection, install};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::looking_back::{Series, Span};
-use crate::verbs::trend::changes::decide;
 use crate::verbs::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Serve>("serve");
@@ -214,20 +213,24 @@ struct StoredTrends {
 }
 
 impl StoredTrends {
-    fn judged(&self, of: &SeriesOf, threshold: Option<Nanos>) -> Result<(Trend, Vec<TrendRun>)> {
-        let span = Span {
-            threshold,
-            ..span_of(of)
+    fn judged(
+        &self,
+        of: &SeriesOf,
+        threshold_ns: Option<Nanos>,
+    ) -> Result<(Trend, Vec<TrendRun>), HistoryError> {
+        let query = TrendQuery {
+            threshold_ns,
+            ..query_of(of)
         };
-        let series = Series::load(self.collection.as_ref(), Some(&of.series), &span)?;
-        Ok((series.trend(&span), series.runs))
+        let series = Series::load(self.collection.as_ref(), Some(&of.series), &query)?;
+        Ok((series.trend(&query), series.runs))
     }
 }
 
-fn span_of(of: &SeriesOf) -> Span {
-    Span {
+fn query_of(of: &SeriesOf) -> TrendQuery {
+    TrendQuery {
         host: of.machine.clone(),
-        ..Span::default()
+        ..TrendQuery::default()
     }
 }
 
@@ -249,7 +252,7 @@ impl Trends for StoredTrends {
 
     fn runs(&self, of: &SeriesOf) -> Result<Vec<TrendRun>, SourceError> {
         let store = self.collection.as_ref();
-        let series = Series::load(store, Some(&of.series), &span_of(of));
+        let series = Series::load(store, Some(&of.series), &query_of(of));
         Ok(series.map_err(SourceError::new)?.runs)
     }
 
@@ -261,7 +264,7 @@ impl Trends for StoredTrends {
             who,
             why,
         } = decided;
-        let decide = || -> Result<String> {
+        let decide = || -> Result<String, HistoryError> {
             let (trend, _) = self.judged(of, *threshold)?;
             let store = self.collection.as_ref();
             decide(store, &trend, change, *decision, who.clone(), why.clone())

@@ -3,16 +3,15 @@
 
 use anyhow::Result;
 use clap::Args;
-use jiff::Timestamp;
-use punctual_model::{ChangeAnnotation, ChangeDecision, RecordingId};
+use punctual_history::{Series, decide};
+use punctual_model::ChangeDecision;
 use punctual_report::{document, text};
-use punctual_stats::trend::{ChangePoint, Group, Trend};
-use punctual_store::SeriesStore;
+use punctual_stats::trend::ChangePoint;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::looking_back::{Series, Span, author, figure};
+use crate::verbs::looking_back::{Span, author};
 
 // Which change points.
 #[derive(Args)]
@@ -51,12 +50,9 @@ pub(super) struct Decide {
 
 impl List {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
-        let series = Series::load(
-            &context.store_to_read()?,
-            self.series.as_deref(),
-            &self.span,
-        )?;
-        let mut trend = series.trend(&self.span);
+        let query = self.span.query();
+        let series = Series::load(&context.store_to_read()?, self.series.as_deref(), &query)?;
+        let mut trend = series.trend(&query);
         if self.open {
             let groups = trend.groups.iter_mut();
             groups.for_each(|group| group.changes.retain(ChangePoint::is_open_worsening));
@@ -91,8 +87,9 @@ impl Decide {
             return Err(UsageError("a decision needs a reason: pass WHY".to_owned()).into());
         }
         let store = context.store_to_change()?;
-        let series = Series::load(&store, self.series.as_deref(), &self.span)?;
-        let trend = series.trend(&self.span);
+        let query = self.span.query();
+        let series = Series::load(&store, self.series.as_deref(), &query)?;
+        let trend = series.trend(&query);
         let name = decide(
             &store,
             &trend,
@@ -104,65 +101,4 @@ impl Decide {
         output::note(&format!("{name} {decision}"));
         Ok(Exit::Done)
     }
-}
-
-/// Stores a decision about the change point with this name, or about the only one whose name begins
-/// with it. Returns the full name.
-pub(in crate::verbs) fn decide(
-    store: &dyn SeriesStore,
-    trend: &Trend,
-    name: &str,
-    decision: ChangeDecision,
-    who: String,
-    why: String,
-) -> Result<String> {
-    let (group, change) = found(trend, name)?;
-    let recording = match (decision, &change.acknowledged) {
-        (ChangeDecision::Reopened, None) => {
-            let text = format!("{} is not acknowledged", change.id);
-            return Err(UsageError(text).into());
-        }
-        // The acknowledgement may refer to a neighbouring run.
-        (ChangeDecision::Reopened, Some(known)) => known.recording,
-        (ChangeDecision::Acknowledged, _) => change.recording,
-    };
-    store.put_change_mark(&ChangeAnnotation {
-        id: RecordingId::new(),
-        series: trend.series.clone(),
-        figure: figure(group, change),
-        recording,
-        decision,
-        who,
-        why,
-        at: Timestamp::now(),
-    })?;
-    Ok(change.id.clone())
-}
-
-/// Returns the change point with this name, or the only one whose name begins with it.
-fn found<'a>(trend: &'a Trend, name: &str) -> Result<(&'a Group, &'a ChangePoint)> {
-    let all: Vec<(&Group, &ChangePoint)> = (trend.groups.iter())
-        .flat_map(|group| group.changes.iter().map(move |change| (group, change)))
-        .collect();
-    if let Some(exact) = all.iter().find(|(_, change)| change.id == name) {
-        return Ok(*exact);
-    }
-    let begin = all.iter().filter(|(_, change)| change.id.starts_with(name));
-    let refused = match begin.collect::<Vec<_>>().as_slice() {
-        [one] => return Ok(**one),
-        [] => {
-            let known: Vec<&str> = all.iter().map(|(_, change)| change.id.as_str()).collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            format!(
-                "{} has no change point '{name}' in these runs; its change points: {known}",
-                trend.series
-            )
-        }
-        _ => format!("several change points begin with '{name}': pass a longer part of the ID"),
-    };
-    Err(UsageError(refused).into())
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use punctual_history::Series;
 use punctual_model::{ChangeDecision, Nanos, RecordingId};
 use punctual_report::{document, text};
 use punctual_stats::trend::{Trend, TrendVerdict};
@@ -15,7 +16,7 @@ use punctual_store::{Filter, Store};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::verbs::looking_back::{self, Series, Span};
+use crate::verbs::looking_back::Span;
 use crate::verbs::{Run, Verb, measure, watching};
 
 pub(super) const VERB: Verb = Verb::new::<TrendOf>("trend");
@@ -99,12 +100,12 @@ impl Shown {
 
     /// Shows the trend. Also returns the newest run that the trend can include.
     fn show(&self, store: &Store, context: &Context) -> Result<(Trend, Option<RecordingId>)> {
-        let name = looking_back::name_of(store, self.series.as_deref())?;
+        let name = punctual_history::name_of(store, self.series.as_deref())?;
         // Find the newest run before the runs are loaded. Then a run that ends in the meantime
         // counts as new.
         let newest = newest(store, &name)?;
-        let series = Series::load(store, Some(&name), &self.span)?;
-        let trend = series.trend(&self.span);
+        let query = self.span.query();
+        let trend = Series::load(store, Some(&name), &query)?.trend(&query);
         if self.json {
             output::print(&output::json(&trend)?)?
         } else {

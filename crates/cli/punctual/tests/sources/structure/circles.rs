@@ -58,7 +58,7 @@ impl Modules {
         let mut module = Module::default();
         for item in items {
             match item {
-                Item::Mod(inner) if !is_for_tests(&inner.attrs) => {
+                Item::Mod(inner) if !is_for_tests(&inner.attrs) && inner.ident != "testing" => {
                     let name = inner.ident.to_string();
                     module.defined.insert(name.clone());
                     let path = [path.clone(), vec![name.clone()]].concat();
@@ -281,8 +281,7 @@ fn file_of(module: &Path) -> PathBuf {
     }
 }
 
-/// Returns whether an item is built only for tests, either of its own crate or of other crates
-/// (`feature = "testing"`).
+/// Returns whether an item is built only for tests.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let list = attribute.meta.require_list();
