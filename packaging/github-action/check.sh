@@ -27,7 +27,7 @@ program+=(--store "${INPUT_STORE:-$folder/punctual.db}" --color never)
 
 options=(--quiet "--period=$INPUT_PERIOD" "--budget=$INPUT_BUDGET" "--duration=$INPUT_DURATION")
 options+=("--max-misses-per-day=$INPUT_MAX_MISSES" "--load=$INPUT_LOAD" "--label=$INPUT_LABEL")
-options+=("--junit=$folder/punctual.xml" "--output=$folder/punctual.html")
+options+=("--output=$folder/punctual.html")
 if [ -n "$INPUT_CPUS" ]; then
   options+=("--cpus=$INPUT_CPUS")
 fi
@@ -46,6 +46,10 @@ case $code in
 4) verdict=not-proven mark='❔ not proven' ;;
 *) verdict=failed mark="❌ failed (exit code $code)" ;;
 esac
+
+if [ "$verdict" != failed ]; then
+  "${program[@]}" report last --output "$folder/punctual.xml" >/dev/null 2>&1
+fi
 
 # Uses four backquotes, so that an output line with three backquotes cannot end the block.
 quoted() {

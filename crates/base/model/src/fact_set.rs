@@ -77,7 +77,7 @@ pub struct FactSet {
 pub enum FactSetError {
     /// The text is not JSON of this form.
     #[error(
-        "not a set of facts: {0}; create one with 'punctual facts capture -o FILE' on the machine"
+        "not a set of facts: {0}; create one with 'punctual machine facts capture -o FILE' on the machine"
     )]
     Json(#[from] serde_json::Error),
     /// A later version of the program wrote it.

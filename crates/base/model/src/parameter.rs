@@ -29,6 +29,8 @@ pub struct Parameter {
     pub default: Option<&'static str>,
     /// One sentence for the help.
     pub help: &'static str,
+    /// Whether only the options of an older tool set it. `punctual measure` has no such option.
+    pub of_older_tools: bool,
 }
 
 impl Parameter {
@@ -204,7 +206,8 @@ impl Arguments {
                     name: name.to_owned(),
                     known: parameters
                         .iter()
-                        .map(|p| p.name)
+                        .filter(|known| !known.of_older_tools)
+                        .map(|known| known.name)
                         .collect::<Vec<_>>()
                         .join(", "),
                 })?;

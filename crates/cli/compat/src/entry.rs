@@ -9,8 +9,8 @@ pub struct Tool {
     pub name: &'static str,
     /// A phrase that describes the measurement.
     pub summary: &'static str,
-    /// The part of punctual that does its work.
-    pub uses: Uses,
+    /// The probe that does its work.
+    pub probe: &'static str,
     /// The package that it belongs to.
     pub family: Family,
     /// Its options, in the order of its help.
@@ -22,15 +22,6 @@ pub struct Tool {
     pub differences: &'static [Difference],
     /// Runs the tool and returns its exit status.
     pub run: fn(&Parsed, &mut ToolContext<'_>) -> Result<u8, CompatError>,
-}
-
-/// The part of punctual that does the work of a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uses {
-    /// The probe with this name.
-    Probe(&'static str),
-    /// The load with this name.
-    Load(&'static str),
 }
 
 /// The package of an original, which determines its version, and its exit status after the usage.

@@ -13,12 +13,12 @@ use crate::live_output::Silent;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, put, specs};
 use crate::shared;
-use crate::{CompatError, Difference, Family, Given, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Given, Parsed, Tool, ToolContext};
 
 pub(crate) const TOOL: Tool = Tool {
     name: "hwlatdetect",
     summary: "time taken by firmware, a hypervisor or the hardware, with the kernel's own detector",
-    uses: Uses::Probe("hardware"),
+    probe: "hardware",
     family: Family::RtTests,
     options: &specs::<_, { OPTIONS.len() }>(OPTIONS),
     removed: &[],

@@ -22,7 +22,6 @@ mod cyclictest;
 mod entry;
 mod error;
 mod getopt;
-mod hackbench;
 mod hwlatdetect;
 mod install;
 mod json;
@@ -35,9 +34,7 @@ mod options;
 mod oslat;
 mod page;
 mod pairs;
-mod pi_stress;
 mod programs;
-mod rt_migrate_test;
 mod rtla;
 mod run;
 mod shared;
@@ -49,7 +46,7 @@ mod tool_context;
 mod usage;
 mod values;
 
-pub use entry::{Difference, Family, NotReplaced, Removed, Tool, Uses};
+pub use entry::{Difference, Family, NotReplaced, Removed, Tool};
 pub use error::CompatError;
 pub use getopt::{Given, Parsed};
 pub use install::{InstallError, Installed, install};
@@ -70,9 +67,6 @@ pub const TOOLS: &[Tool] = &[
     oslat::TOOL,
     hwlatdetect::TOOL,
     cyclicdeadline::TOOL,
-    pi_stress::TOOL,
-    rt_migrate_test::TOOL,
-    hackbench::TOOL,
     rtla::TIMERLAT_HIST,
     rtla::TIMERLAT_TOP,
     rtla::OSNOISE_HIST,
@@ -87,6 +81,16 @@ pub const NOT_REPLACED: &[NotReplaced] = &[
         advice: "punctual measure deadline --work TIME counts missed deadlines and overruns",
     },
     NotReplaced {
+        name: "hackbench",
+        advice: "punctual measure timer --load messages measures latency while threads exchange \
+            messages; punctual measure switch measures the cost of a switch between threads",
+    },
+    NotReplaced {
+        name: "pi_stress",
+        advice: "punctual measure inversion measures how long an inversion lasts with priority \
+            inheritance, and without it (--lock)",
+    },
+    NotReplaced {
         name: "pip_stress",
         advice: "punctual measure inversion measures priority inheritance between threads; nothing \
             measures it between processes",
@@ -95,6 +99,11 @@ pub const NOT_REPLACED: &[NotReplaced] = &[
         name: "queuelat",
         advice: "nothing in punctual simulates the queue of a network card; punctual measure \
             network and punctual measure socket measure real frames",
+    },
+    NotReplaced {
+        name: "rt-migrate-test",
+        advice: "punctual measure migrate measures how long real-time threads wait for a CPU on \
+            which a thread of lower priority runs",
     },
     NotReplaced {
         name: "ssdd",

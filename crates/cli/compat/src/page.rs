@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::usage::{names, options};
-use crate::{Difference, NOT_REPLACED, TOOLS, Tool, Uses};
+use crate::{Difference, NOT_REPLACED, TOOLS, Tool};
 
 /// Intended differences from the originals that all tools have.
 pub const COMMON: &[Difference] = &[
@@ -165,13 +165,10 @@ fn differences(text: &mut String, all: &[Difference]) {
 }
 
 fn section(text: &mut String, tool: &Tool) {
-    let uses = match tool.uses {
-        Uses::Probe(name) => format!("the probe [{name}](probes/{name}.md)"),
-        Uses::Load(name) => format!("the load [{name}](loads.md#{name})"),
-    };
+    let probe = tool.probe;
     let _ = writeln!(
         text,
-        "\n## {}\n\nMeasures {}. It uses {uses}.\n\n| option | |\n|---|---|",
+        "\n## {}\n\nMeasures {}. It uses the probe [{probe}](probes/{probe}.md).\n\n| option | |\n|---|---|",
         tool.name, tool.summary
     );
     for option in options(tool) {

@@ -10,11 +10,13 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod audit;
 mod context;
 mod exit;
 mod live;
 mod output;
 mod unit_path;
+mod verb;
 mod verbs;
 
 use std::ffi::OsString;

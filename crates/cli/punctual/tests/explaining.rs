@@ -20,7 +20,7 @@ fn may_trace(place: &Sandbox) -> bool {
     if !able {
         punctual_testing::skip_refused("explaining", text(&output.stderr));
     } else {
-        place.done("delete last");
+        place.done("store delete last");
     }
     able
 }
@@ -517,7 +517,7 @@ fn nothing_is_left_behind_however_it_ends() {
             assert!(!found.events.is_empty());
             place.done("export -f trace-dat");
         }
-        place.done("delete last");
+        place.done("store delete last");
     }
     // If tracefs was not mounted before, it was mounted only for these processes.
     let trace = |mounts: &str| mounts.matches("tracefs").count();

@@ -135,7 +135,7 @@ fn next_command_undoes_killed_timerlat() {
             assert!(told.contains("tracer osnoise was stopped"), "{told}");
         }
         assert_eq!(noise_settings(), before, "{name} {workload}");
-        place.done("delete last");
+        place.done("store delete last");
     }
 }
 

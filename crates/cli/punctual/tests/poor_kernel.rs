@@ -41,7 +41,7 @@ fn latency_is_measured_without_any_of_it() {
     assert!(recording.accounting().recorded > 0);
     // Each of these commands writes a separate file from the recording.
     place.done("report last -o report.html");
-    place.done("bundle last -o bundle.tar.zst");
+    place.done("store bundle last -o bundle.tar.zst");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn unreadable_facts_are_not_fine() {
         return;
     }
     let place = Sandbox::new();
-    let output = place.run("kernel check --json");
+    let output = place.run("machine kernel check --json");
     // Every result is unknown, and an unknown result does not count as good.
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
     let audit: Audit = serde_json::from_slice(&output.stdout).unwrap();
@@ -111,7 +111,7 @@ fn lint_works_with_remaining_sources() {
         return;
     }
     // Exit code 4 means that the result of a relevant rule is unknown.
-    let output = Sandbox::new().run("lint --pid 1 -D 1s");
+    let output = Sandbox::new().run("app lint --pid 1 -D 1s");
     let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(4), "{shown}");
     assert!(says_why(&shown), "{shown}");

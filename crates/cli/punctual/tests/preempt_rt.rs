@@ -268,7 +268,7 @@ fn threaded_interrupt_priority_is_set_and_restored() {
     }
     let place = Sandbox::new();
     let handlers = || -> serde_json::Value {
-        serde_json::from_str(&place.done("threads --type interrupt --json")).unwrap()
+        serde_json::from_str(&place.done("machine threads --type interrupt --json")).unwrap()
     };
     let before = handlers();
     let Some(handler) = before.as_array().and_then(|all| all.first().cloned()) else {
@@ -350,7 +350,7 @@ fn whole_machine_stall_is_named_silence() {
         common::signal(&child, "INT");
         child.wait().unwrap();
         let recording = place.last();
-        place.done("delete last");
+        place.done("store delete last");
         let largest = recording
             .top_samples
             .iter()

@@ -41,7 +41,6 @@ mod timers;
 mod workers;
 
 pub use entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
-pub use messages::{Exchange, Exchanged, Via};
 pub use outside::Outside;
 pub use request::{LoadRequest, Running, serve};
 

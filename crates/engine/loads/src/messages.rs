@@ -6,14 +6,11 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use punctual_model::{Arguments, Typed, parameters};
-use punctual_rt::{JoinHandle, ThreadBuilder};
 
-use crate::workers::{STACK_BYTES, Worker, Workers, normal_priority};
+use crate::workers::{Worker, Workers};
 use crate::{LoadEntry, LoadError, LoadKind};
 
 /// The entry of this load.
@@ -56,8 +53,8 @@ type Writer = Box<dyn Write + Send>;
 type Reader = Box<dyn Read + Send>;
 
 /// Transport of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+#[derive(Clone, Copy)]
+enum Via {
     /// A pair of Unix stream sockets.
     Socket,
     /// A pipe.
@@ -119,116 +116,6 @@ fn plan(arguments: &Arguments, cpus: &[u32]) -> Result<Vec<Worker>, LoadError> {
         }
     }
     Ok(workers)
-}
-
-/// A fixed number of messages, as hackbench sends them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchange {
-    /// Number of groups.
-    pub groups: usize,
-    /// Number of senders and of receivers per group; each sender writes to each receiver.
-    pub fan: usize,
-    /// Number of messages from each sender to each receiver.
-    pub loops: u64,
-    /// Size of a message in bytes.
-    pub size: usize,
-    /// Transport of the messages.
-    pub via: Via,
-}
-
-/// The result of an [`Exchange`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchanged {
-    /// Time from the release of all threads to the end of the last one.
-    pub duration: Duration,
-    /// Number of messages that were received.
-    pub messages: u64,
-}
-
-impl Exchange {
-    /// Sends all messages, or fewer if `stop` becomes true. The threads have the normal policy.
-    /// After they have been created and before they are released, calls `before`.
-    ///
-    /// # Errors
-    /// Returns an error if a channel cannot be opened, a thread cannot be created, or `before`
-    /// fails. Then no message has been sent.
-    pub fn run(
-        &self,
-        stop: &Arc<AtomicBool>,
-        before: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<Exchanged> {
-        let groups: Vec<Group> = (0..self.groups)
-            .map(|_| Group::open(self.fan, self.via))
-            .collect::<io::Result<_>>()?;
-        let threads = 2 * self.fan * self.groups;
-        let release = Arc::new(OnceLock::new());
-        let mut bodies: Vec<Body> = Vec::with_capacity(threads);
-        let (size, loops) = (self.size, self.loops);
-        for group in groups {
-            for reader in group.readers {
-                bodies.push(Box::new(move || {
-                    let mut messages = 0;
-                    receive(reader, size, || messages += 1).map(|()| messages)
-                }));
-            }
-            for writers in group.writers {
-                let stop = Arc::clone(stop);
-                bodies.push(Box::new(move || {
-                    let mut left = loops;
-                    let next = || {
-                        let more = left > 0 && !stop.load(Ordering::Relaxed);
-                        left = left.saturating_sub(1);
-                        more
-                    };
-                    send(writers, size, next).map(|()| 0)
-                }));
-            }
-        }
-        let mut spawned = Vec::with_capacity(threads);
-        let ready = (bodies.into_iter())
-            .try_for_each(|body| start(&release, body).map(|thread| spawned.push(thread)))
-            .and_then(|()| before());
-        let begun = Instant::now();
-        // Set only here, so this cannot fail.
-        let _ = release.set(ready.is_ok());
-        let mut messages = 0;
-        let mut failure = None;
-        for thread in spawned {
-            match thread.join() {
-                Ok(Ok(received)) => messages += received,
-                Ok(Err(error)) => failure = Some(error),
-                Err(_) => failure = Some(io::Error::other("a thread panicked")),
-            }
-        }
-        ready?;
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(Exchanged {
-                duration: begun.elapsed(),
-                messages,
-            }),
-        }
-    }
-}
-
-/// The work of a thread of an exchange. Returns the number of messages that it has received.
-type Body = Box<dyn FnOnce() -> io::Result<u64> + Send>;
-
-/// Starts a thread of an exchange. When `release` is set, the thread does its work if the value is
-/// true, and ends otherwise.
-fn start(release: &Arc<OnceLock<bool>>, body: Body) -> io::Result<JoinHandle<io::Result<u64>>> {
-    let release = Arc::clone(release);
-    ThreadBuilder::new("hackbench")
-        .stack_size(STACK_BYTES)
-        .spawn(move || {
-            let prepared = normal_priority();
-            if *release.wait() {
-                prepared.and_then(|()| body())
-            } else {
-                Ok(0)
-            }
-        })
-        .map_err(io::Error::other)
 }
 
 /// Opens a channel to one receiver. Returns its reading end, and adds a writing end for each
@@ -304,54 +191,5 @@ fn receive(mut reader: Reader, size: usize, mut received: impl FnMut()) -> io::R
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SMALL: Exchange = Exchange {
-        groups: 2,
-        fan: 3,
-        loops: 50,
-        size: 100,
-        via: Via::Socket,
-    };
-
-    fn run(exchange: Exchange, stop: bool) -> io::Result<Exchanged> {
-        exchange.run(&Arc::new(AtomicBool::new(stop)), || Ok(()))
-    }
-
-    #[test]
-    fn every_message_arrives() {
-        for via in [Via::Socket, Via::Pipe, Via::Tcp] {
-            let exchanged = run(Exchange { via, ..SMALL }, false).unwrap();
-            assert_eq!(exchanged.messages, 2 * 3 * 3 * 50, "{via:?}");
-            assert!(exchanged.duration > Duration::ZERO);
-        }
-        // Larger than the buffer of a channel.
-        let large = Exchange {
-            size: 300_000,
-            loops: 2,
-            ..SMALL
-        };
-        assert_eq!(run(large, false).unwrap().messages, 2 * 3 * 3 * 2);
-    }
-
-    #[test]
-    fn a_stop_ends_the_exchange() {
-        let endless = Exchange {
-            loops: u64::MAX,
-            ..SMALL
-        };
-        assert_eq!(run(endless, true).unwrap().messages, 0);
-    }
-
-    #[test]
-    fn a_failure_before_the_release_sends_nothing() {
-        let stop = Arc::default();
-        let error = SMALL.run(&stop, || Err(io::Error::other("refused")));
-        assert_eq!(error.unwrap_err().to_string(), "refused");
     }
 }

@@ -45,6 +45,11 @@ pub struct ProbeEntry {
 }
 
 impl ProbeEntry {
+    /// Returns the parameters that are options of `punctual measure`.
+    pub fn options(&self) -> impl Iterator<Item = &'static Parameter> {
+        (self.parameters.iter()).filter(|parameter| !parameter.of_older_tools)
+    }
+
     /// Checks that several runs with these arguments measure the same thing.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // A producer and a consumer on two CPUs that share a cache. Each is bound to its CPU, and they
 // exchange values through a monitor, so neither spins and neither allocates. cache_pair [CPU CPU]
-// To find CPUs that share a cache: `punctual place beside --cpu N`.
+// To find CPUs that share a cache: `punctual machine place beside --cpu N`.
 #include "common.h"
 #include <pthread.h>
 

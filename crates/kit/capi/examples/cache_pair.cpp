@@ -15,7 +15,7 @@ int main() {
       std::printf("not bound: %s\n", punctual_last_error());
   };
   std::thread producer([&] {
-    bind(0); // the CPUs: punctual place beside --cpu 0
+    bind(0); // the CPUs: punctual machine place beside --cpu 0
     for (long next = 1; next <= values; next++) {
       std::unique_lock<punctual::monitor> lock(monitor);
       monitor.wait([&] { return !ready; });

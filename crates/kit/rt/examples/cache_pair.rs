@@ -1,7 +1,7 @@
 //! Producer and consumer on two CPUs that share a cache. Each is pinned to one CPU, and the values
 //! pass through a monitor, so that neither thread spins, allocates, or has to fetch data from the
 //! cache of another socket. Usage: `cache_pair [CPU CPU]`. To find CPUs that share a cache, run
-//! `punctual place beside --cpu 0`.
+//! `punctual machine place beside --cpu 0`.
 #![allow(clippy::print_stdout)] // an example may print
 
 use punctual_rt::{Error, Monitor, Policy, ThreadBuilder, max_permitted_priority};

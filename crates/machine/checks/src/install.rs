@@ -21,7 +21,7 @@ pub struct Distribution {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no installation steps are known for the distribution '{0}': pass --distribution with one of \
-     {names}, or build a kernel with the options of `punctual kernel fragment`",
+     {names}, or build a kernel with the options of `punctual machine kernel fragment`",
     names = names()
 )]
 pub struct InstallError(String);
@@ -68,7 +68,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "sudo subscription-manager repos --enable rhel-9-for-{machine}-rt-rpms",
             "# On CentOS Stream, Rocky Linux and AlmaLinux, enable the repository rt instead:",
             "# sudo dnf config-manager --set-enabled rt",
-            "# Oracle Linux has no real-time kernel: build one with punctual kernel fragment.",
+            "# Oracle Linux has no real-time kernel: build one with punctual machine kernel fragment.",
             "sudo dnf install kernel-rt",
             "# Make it the default kernel:",
             "sudo grubby --set-default $(ls -v /boot/vmlinuz-*rt* | tail -1)",
@@ -89,7 +89,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "fedpkg switch-branch f$(rpm -E %fedora)   # the branch of this release, not Rawhide",
             "sudo dnf builddep kernel.spec",
             "# Options in kernel-local are merged into all configurations of the build:",
-            "punctual kernel fragment >> kernel-local",
+            "punctual machine kernel fragment >> kernel-local",
             "sed -i 's/^# define buildid .local/%define buildid .rt/' kernel.spec",
             "# The build stops if an option is not set. Add each option that it names to",
             "# kernel-local, and run this command again:",
@@ -158,7 +158,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "# Add to conf/local.conf or to the machine's configuration:",
             "#   PREFERRED_PROVIDER_virtual/kernel = \"linux-yocto-rt\"",
             "# For a board with a custom kernel, add a fragment to SRC_URI in the board's layer:",
-            "#   punctual kernel fragment > realtime.cfg",
+            "#   punctual machine kernel fragment > realtime.cfg",
             "bitbake core-image-rt",
             "# core-image-rt-sdk also contains tools. Write the image to the board and boot it.",
         ],
@@ -177,7 +177,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
             "echo kernel=kernel8_rt.img | sudo tee -a /boot/firmware/config.txt",
             "# To return to the previous kernel, remove this line from config.txt.",
             "# For a Pi 5 with 16 KiB pages, build bcm2712_defconfig from",
-            "# github.com/raspberrypi/linux with punctual kernel fragment.",
+            "# github.com/raspberrypi/linux with punctual machine kernel fragment.",
             "# Set kernel parameters with punctual tune cmdline write: cmdline.txt must remain a",
             "# single line.",
             "sudo reboot",
@@ -211,7 +211,7 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
         title: "Buildroot",
         steps: &[
             "# Write a fragment that the build merges into the kernel's configuration:",
-            "punctual kernel fragment > board/realtime.config",
+            "punctual machine kernel fragment > board/realtime.config",
             "# Set in make menuconfig (under Kernel) or in the board's defconfig:",
             "#   BR2_LINUX_KERNEL_CONFIG_FRAGMENT_FILES=\"board/realtime.config\"",
             "# A kernel before 6.12 needs the PREEMPT_RT patches:",

@@ -79,7 +79,7 @@ fn stances(text: &mut String, stances: &[Stance]) {
 
 fn options(text: &mut String) {
     text.push_str(
-        "\n## The kernel's options\n\n`punctual kernel check` also judges these options.\n",
+        "\n## The kernel's options\n\n`punctual machine kernel check` also judges these options.\n",
     );
     for option in OPTIONS {
         let wanted = match option.wanted {

@@ -7,7 +7,7 @@ use super::rules::RULES;
 /// Returns the page: every rule with its data source, reason, documentation and remedy.
 pub fn page() -> String {
     let mut text = format!(
-        "# Rules of punctual lint\n\n\
+        "# Rules of punctual app lint\n\n\
          These {} rules apply to threads of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE. A rule that\n\
          could not be checked is never reported as clean: it is *unknown*, with the reason. The\n\
          exit code is 3 if a rule of high severity is violated. It is 4 if no such rule is\n\

@@ -73,6 +73,7 @@ impl<T> Typed<T> {
                 kind,
                 default,
                 help,
+                of_older_tools: false,
             },
             value: PhantomData,
         }
@@ -82,6 +83,13 @@ impl<T> Typed<T> {
     #[must_use]
     pub const fn short(mut self, letter: char) -> Self {
         self.parameter.short = Some(letter);
+        self
+    }
+
+    /// Leaves the parameter to the options of older tools.
+    #[must_use]
+    pub const fn of_older_tools(mut self) -> Self {
+        self.parameter.of_older_tools = true;
         self
     }
 }
@@ -103,10 +111,12 @@ impl<T> Typed<Option<T>> {
             short,
             kind,
             help,
+            of_older_tools,
             ..
         } = self.parameter;
         let mut typed = Typed::new(name, kind, Some(default), help);
         typed.parameter.short = short;
+        typed.parameter.of_older_tools = of_older_tools;
         typed
     }
 }

@@ -15,14 +15,14 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared::{self, micros};
-use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 use settings::CyclicdeadlineSettings;
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "cyclicdeadline",
     summary: "latency of SCHED_DEADLINE threads at the start of their periods",
-    uses: Uses::Probe("deadline"),
+    probe: "deadline",
     family: Family::RtTests,
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],

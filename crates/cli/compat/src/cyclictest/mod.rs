@@ -27,14 +27,14 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
-use crate::{CompatError, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Family, Parsed, Tool, ToolContext};
 use settings::{Affinity, CyclictestSettings};
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "cyclictest",
     summary: "how late periodic threads wake",
-    uses: Uses::Probe("timer"),
+    probe: "timer",
     family: Family::RtTests,
     options: &specs::<_, { options::OPTIONS.len() }>(options::OPTIONS),
     removed: options::REMOVED,

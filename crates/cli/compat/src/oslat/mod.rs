@@ -17,13 +17,13 @@ use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
 use crate::usage;
-use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 use settings::OslatSettings;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "oslat",
     summary: "interruptions of a busy loop on each CPU",
-    uses: Uses::Probe("hardware"),
+    probe: "hardware",
     family: Family::RtTests,
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],

@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::option_row::{OptionRow, specs};
-use crate::{Difference, Family, Tool, Uses};
+use crate::{Difference, Family, Tool};
 
 pub(super) const KIND: Kind = Kind {
     name: "pmqtest",
@@ -31,7 +31,7 @@ pub(super) const KIND: Kind = Kind {
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from sending a message until the waiting thread receives it",
-    uses: Uses::Probe("wakeup"),
+    probe: "wakeup",
     family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

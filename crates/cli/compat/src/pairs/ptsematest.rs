@@ -3,7 +3,7 @@
 use super::options::*;
 use super::{FIGURES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::option_row::{OptionRow, specs};
-use crate::{Family, Tool, Uses};
+use crate::{Family, Tool};
 
 const KIND: Kind = Kind {
     name: "ptsematest",
@@ -29,7 +29,7 @@ const KIND: Kind = Kind {
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from unlocking a mutex until the waiting thread has locked it",
-    uses: Uses::Probe("wakeup"),
+    probe: "wakeup",
     family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

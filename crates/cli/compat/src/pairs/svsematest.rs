@@ -4,7 +4,7 @@
 use super::options::*;
 use super::{FIGURES, FORK as PROCESSES, Kind, PRIORITY as LOWER, SHORTEST, SLEEP};
 use crate::option_row::{OptionRow, specs};
-use crate::{Family, Tool, Uses};
+use crate::{Family, Tool};
 
 const KIND: Kind = Kind {
     name: "svsematest",
@@ -31,7 +31,7 @@ const KIND: Kind = Kind {
 pub(crate) const TOOL: Tool = Tool {
     name: KIND.name,
     summary: "latency from unlocking a System V semaphore until the waiting thread has locked it",
-    uses: Uses::Probe("wakeup"),
+    probe: "wakeup",
     family: Family::RtTests,
     options: &specs::<_, { KIND.options.len() }>(KIND.options),
     removed: &[],

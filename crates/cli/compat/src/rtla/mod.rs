@@ -24,14 +24,14 @@ pub(crate) use timerlat::{HIST as TIMERLAT_HIST, TOP as TIMERLAT_TOP};
 use punctual_session::{Outcome, Request, Session};
 
 use crate::option_row::{OptionRow, specs};
-use crate::{CompatError, Difference, Family, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Tool, ToolContext};
 use settings::RtlaSettings;
 
 /// rtla without a known command or mode. It prints its usage.
 pub(crate) const NONE: Tool = Tool {
     name: "rtla",
     summary: "the tools of the kernel's tracers",
-    uses: Uses::Probe("timer"),
+    probe: "timer",
     family: Family::Rtla,
     options: &specs::<_, { HELP.len() }>(HELP),
     removed: &[],

@@ -422,7 +422,10 @@ const STACK_FORMAT: Row = Row::new(
 const ALIGNED: Row = Row::new(
     "-A --aligned=US",
     "refused: start the timers of the CPUs US us apart",
-    |_, given, _| Err(given.bad("supported: use punctual measure timer --aligned --offset TIME")),
+    |_, given, _| {
+        Err(given
+            .bad("supported: punctual measure timer --aligned starts all timers at the same time"))
+    },
 );
 
 fn add_action(settings: &mut RtlaSettings, given: &Given, _: &Machine) -> Result<(), CompatError> {

@@ -13,12 +13,12 @@ use crate::lines::Unit;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared::{self, micros};
-use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 
 pub(crate) const HIST: Tool = Tool {
     name: "rtla osnoise hist",
     summary: "a histogram of the times during which a spinning thread did not run, for each CPU",
-    uses: Uses::Probe("hardware"),
+    probe: "hardware",
     family: Family::Rtla,
     options: &specs::<_, { options::OSNOISE_HIST.len() }>(options::OSNOISE_HIST),
     removed: &[],
@@ -29,7 +29,7 @@ pub(crate) const HIST: Tool = Tool {
 pub(crate) const TOP: Tool = Tool {
     name: "rtla osnoise top",
     summary: "a table of the time that a spinning thread lost on each CPU",
-    uses: Uses::Probe("hardware"),
+    probe: "hardware",
     family: Family::Rtla,
     options: &specs::<_, { options::OSNOISE_TOP.len() }>(options::OSNOISE_TOP),
     removed: &[],
@@ -40,7 +40,7 @@ pub(crate) const TOP: Tool = Tool {
 pub(crate) const HWNOISE: Tool = Tool {
     name: "rtla hwnoise",
     summary: "a table of the time that hardware took from a spinning thread on each CPU",
-    uses: Uses::Probe("hardware"),
+    probe: "hardware",
     family: Family::Rtla,
     options: &specs::<_, { options::OSNOISE_TOP.len() }>(options::OSNOISE_TOP),
     removed: &[],

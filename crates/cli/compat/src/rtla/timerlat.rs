@@ -14,12 +14,12 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::{OptionRow, specs};
 use crate::shared::{self, micros};
-use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 
 pub(crate) const HIST: Tool = Tool {
     name: "rtla timerlat hist",
     summary: "a histogram of timer latencies for each CPU",
-    uses: Uses::Probe("timer"),
+    probe: "timer",
     family: Family::Rtla,
     options: &specs::<_, { options::TIMERLAT_HIST.len() }>(options::TIMERLAT_HIST),
     removed: &[],
@@ -30,7 +30,7 @@ pub(crate) const HIST: Tool = Tool {
 pub(crate) const TOP: Tool = Tool {
     name: "rtla timerlat top",
     summary: "a table of timer latencies for each CPU",
-    uses: Uses::Probe("timer"),
+    probe: "timer",
     family: Family::Rtla,
     options: &specs::<_, { options::TIMERLAT_TOP.len() }>(options::TIMERLAT_TOP),
     removed: &[],

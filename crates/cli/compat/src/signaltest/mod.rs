@@ -16,14 +16,14 @@ use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared;
-use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext, Uses};
+use crate::{CompatError, Difference, Family, Parsed, Tool, ToolContext};
 use settings::SignaltestSettings;
 use view::View;
 
 pub(crate) const TOOL: Tool = Tool {
     name: "signaltest",
     summary: "the time that a signal takes to pass around a ring of threads",
-    uses: Uses::Probe("signal"),
+    probe: "signal",
     family: Family::RtTests,
     options: &specs::<_, { settings::OPTIONS.len() }>(settings::OPTIONS),
     removed: &[],

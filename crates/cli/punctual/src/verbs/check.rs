@@ -4,19 +4,18 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_checks::Role;
 use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
-use punctual_model::{Audit, CpuSet, LoopRequirement, Nanos};
+use punctual_model::{CpuSet, LoopRequirement, Nanos};
 use punctual_report::html::HtmlOptions;
-use punctual_report::junit::CiForm;
-use punctual_report::{document, html, junit, text};
+use punctual_report::{document, html, text};
 use punctual_session::{RecordingSink, SessionError};
 use punctual_store::Store;
 
 use super::share_cpus::Sharing;
-use super::{Invalid, Run, Verb, explain::timelines, extension, facts, measure};
+use super::{Invalid, Run, Verb, explain::timelines, extension, measure};
 use super::{serve_load, serve_partner};
+use crate::audit;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -86,18 +85,6 @@ struct CheckUp {
     /// Write an HTML page (.html) with the verdict, causes and plots
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write JUnit XML for continuous integration
-    #[arg(long, value_name = "FILE")]
-    junit: Option<PathBuf>,
-    /// Write TAP (Test Anything Protocol)
-    #[arg(long, value_name = "FILE")]
-    tap: Option<PathBuf>,
-    /// Write the signals of LAVA
-    #[arg(long, value_name = "FILE")]
-    lava: Option<PathBuf>,
-    /// Write a report for KCIDB
-    #[arg(long, value_name = "FILE")]
-    kcidb: Option<PathBuf>,
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
@@ -124,30 +111,16 @@ impl Run for CheckUp {
         if let Some(path) = &self.output {
             extension::check(path, &["html"])?;
         }
-        // Open the files now, so that an unwritable file is reported before the measurement.
+        // Open the file now, so that an unwritable file is reported before the measurement.
         let page = self.output.as_deref().map(Output::open).transpose()?;
-        let forms = [
-            (CiForm::Junit, &self.junit),
-            (CiForm::Tap, &self.tap),
-            (CiForm::Lava, &self.lava),
-            (CiForm::Kcidb, &self.kcidb),
-        ];
-        let mut results = Vec::new();
-        for (form, path) in forms {
-            if let Some(path) = path {
-                results.push((form, Output::open(path)?));
-            }
-        }
-        let to_stdout =
-            (page.iter().chain(results.iter().map(|(_, file)| file))).filter(|one| one.is_stdout());
-        let on_stdout = usize::from(json) + to_stdout.count();
-        if on_stdout > 1 {
+        let page_on_stdout = page.as_ref().is_some_and(Output::is_stdout);
+        if json && page_on_stdout {
             return Err(UsageError(
-                "only one format can go to stdout: pass a file for the others".to_owned(),
+                "only one format can go to stdout: pass a file for the page".to_owned(),
             )
             .into());
         }
-        let audit = audit(request.cpus.clone())?;
+        let audit = audit::of_loop(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
         let stop = measure::stop_flag()?;
         let mut view = live::view(quiet);
@@ -173,12 +146,9 @@ impl Run for CheckUp {
         if let Some(store) = &store {
             keep_verdict(store, &checked)?;
         }
-        for (form, file) in results {
-            file.put(junit::checkup(&checked.checkup, form).as_bytes())?;
-        }
         if json {
             output::print(&output::json(&checked.checkup)?)?;
-        } else if on_stdout == 0 {
+        } else if !page_on_stdout {
             output::print(&text::render(
                 &document::checkup(&checked.checkup),
                 &context.style(),
@@ -283,17 +253,4 @@ impl CheckUp {
             command_line: super::command_line(),
         })
     }
-}
-
-/// Audits this machine as the host of a control loop on the measured CPUs.
-pub(super) fn audit(cpus: Option<CpuSet>) -> Result<Audit> {
-    let asked = punctual_checks::Request {
-        role: Role::default(),
-        cpus,
-    };
-    let wrong = |error: punctual_checks::AuditError| UsageError(error.to_string());
-    let facts = facts::here(Some(facts::SAMPLE), |facts| {
-        punctual_checks::measured_cpus(facts, &asked).map_err(wrong)
-    })?;
-    Ok(punctual_checks::audit(&facts, &asked).map_err(wrong)?)
 }

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::{Run, Verb, serve_partner};
 use crate::context::Context;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{self, Exit, UsageError};
 use crate::output::{self, note};
 
 pub(super) const VERB: Verb = Verb::new::<Compat>("compat");
@@ -61,9 +61,8 @@ impl Run for Compat {
     /// [`called`] and [`chosen`].
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(name) = self.words.first().map(readable) {
-            let known = NOT_REPLACED.iter().find(|tool| tool.name == name);
-            let text = match known {
-                Some(tool) => format!("punctual does not replace {name}: {}", tool.advice),
+            let text = match not_replaced(&name) {
+                Some(text) => text,
                 None => format!(
                     "unknown compatible command '{name}': choose one of {}",
                     names()
@@ -99,14 +98,32 @@ fn install(folder: &Path, force: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Returns what to use instead of a tool that is not replaced.
+fn not_replaced(name: &str) -> Option<String> {
+    let known = NOT_REPLACED.iter().find(|tool| tool.name == name)?;
+    Some(format!(
+        "punctual does not replace {name}: {}",
+        known.advice
+    ))
+}
+
 /// Runs a tool if these words (including argv\[0\]) call one, either through the name of the
 /// program or as `punctual compat NAME`.
 pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
     let words: Vec<String> = words.iter().map(readable).collect();
     let (tool, command_line) = match punctual_compat::called(&words) {
         Some(called) => called,
-        None if words.get(1)? == "compat" => punctual_compat::called(words.get(2..)?)?,
-        None => return None,
+        None => {
+            // A link of an older version can have the name of a tool that it replaced.
+            let program = Path::new(words.first()?).file_name()?.to_str()?;
+            if let Some(text) = not_replaced(program) {
+                return Some(exit::report(&UsageError(text).into()).into());
+            }
+            match words.get(1)?.as_str() {
+                "compat" => punctual_compat::called(words.get(2..)?)?,
+                _ => return None,
+            }
+        }
     };
     Some(behave(tool, command_line, Context::of_environment()))
 }

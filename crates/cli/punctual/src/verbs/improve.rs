@@ -18,7 +18,8 @@ use super::experiment::{Measuring, Progressing, failed, length};
 use super::measure::stop_flag;
 use super::serve_guard::{Guard, Guarded, SILENCE};
 use super::share_cpus::Sharing;
-use super::{Run, Verb, check, extension, serve_load, serve_partner};
+use super::{Run, Verb, extension, serve_load, serve_partner};
+use crate::audit;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::live;
@@ -126,7 +127,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
         let setting = name.split('@').next().unwrap_or_default();
         punctual_tune::setting(setting)?;
     }
-    let audit = check::audit(options.cpus.clone())?;
+    let audit = audit::of_loop(options.cpus.clone())?;
     let (tried, left_out) = candidates(&audit, &host, options.cpus.as_ref(), &options.only);
     let mut improvement = intended(tried, left_out);
     // Start the guard before the first setting is changed.

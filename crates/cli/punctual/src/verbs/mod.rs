@@ -1,31 +1,25 @@
 //! The verbs. Each verb has its own file and one line in [`VERBS`].
 
 mod app;
-mod bundle;
 mod check;
-mod clocks;
 mod compare;
 pub(crate) mod compat;
 mod complete;
 mod completions;
-mod delete;
 mod doctor;
 mod exec;
 mod experiment;
 mod explain;
 mod export;
 mod extension;
-mod facts;
 #[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
 mod fleet;
 mod hold_latency;
 mod import;
 mod improve;
-mod irqs;
-mod kernel;
-mod lint;
 mod list;
 mod looking_back;
+mod machine;
 mod man;
 mod measure;
 mod monitor;
@@ -44,8 +38,6 @@ mod serve_symbols;
 mod share_cpus;
 mod show;
 mod store;
-mod threads;
-mod topology;
 mod trend;
 mod tune;
 mod watch;
@@ -54,49 +46,12 @@ mod watching;
 use std::ffi::{OsStr, OsString};
 
 use anyhow::Result;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, CommandFactory, Parser};
+use clap::{ArgMatches, Args, Command};
 
-use crate::context::{Context, Global};
-use crate::exit::{self, Exit};
-
-/// A verb: its command line, and its function.
-pub(crate) struct Verb {
-    /// The word on the command line.
-    pub(crate) name: &'static str,
-    /// Returns the options of the verb, as a command with any name.
-    options: fn() -> Command,
-    /// Its function.
-    pub(crate) run: fn(&ArgMatches, &Context) -> Result<Exit>,
-}
-
-/// The options of a verb as fields of a struct, and the function that runs the verb. The command
-/// line of the verb is derived from the struct.
-trait Run: Parser {
-    fn run(self, context: &Context) -> Result<Exit>;
-}
-
-impl Verb {
-    /// Returns the verb with this name and these options.
-    const fn new<O: Run>(name: &'static str) -> Self {
-        Self {
-            name,
-            options: <O as CommandFactory>::command,
-            run: |matches, context| O::from_arg_matches(matches)?.run(context),
-        }
-    }
-
-    /// Returns the part of the command line that belongs to this verb.
-    fn command(&self) -> Command {
-        (self.options)().name(self.name)
-    }
-
-    /// Returns whether the verb is started only by the program itself.
-    pub(crate) fn is_internal(&self) -> bool {
-        self.command().is_hide_set()
-    }
-}
+use crate::context::Global;
+use crate::exit;
+use crate::verb::{Invalid, Run, Verb, command_line, named};
 
 /// The verbs of every build. The help groups them as in [`overview`].
 const VERBS: &[Verb] = &[
@@ -108,9 +63,7 @@ const VERBS: &[Verb] = &[
     monitor::VERB,
     app::VERB,
     doctor::VERB,
-    lint::VERB,
-    facts::VERB,
-    kernel::VERB,
+    machine::VERB,
     list::VERB,
     show::VERB,
     explain::VERB,
@@ -120,16 +73,9 @@ const VERBS: &[Verb] = &[
     report::VERB,
     export::VERB,
     import::VERB,
-    bundle::VERB,
-    delete::VERB,
     store::VERB,
     tune::VERB,
     exec::VERB,
-    threads::VERB,
-    irqs::VERB,
-    topology::VERB,
-    topology::PLACE,
-    clocks::VERB,
     compat::VERB,
     schema::VERB,
     completions::VERB,
@@ -248,30 +194,6 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .find(|verb| verb.name == name)
         .map(|verb| (verb, matches))
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
-}
-
-/// Returns the command line with which this program was started, for recordings.
-fn command_line() -> Vec<String> {
-    let words = std::env::args_os();
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
-}
-
-/// Reason why the value of an option is rejected. The parser shows it next to the value.
-type Invalid = Box<dyn std::error::Error + Send + Sync>;
-
-/// Returns a parser that accepts one of these names and returns its value.
-fn named<T: Clone + Send + Sync + 'static>(
-    values: Vec<(&'static str, T)>,
-) -> impl TypedValueParser<Value = T> {
-    let names = PossibleValuesParser::new(values.iter().map(|(name, _)| *name));
-    names.try_map(move |name| {
-        let found = values.iter().find(|(known, _)| *known == name);
-        found
-            .map(|(_, value)| value.clone())
-            .ok_or_else(|| exit::UsageError(format!("unknown name '{name}'")))
-    })
 }
 
 #[cfg(test)]

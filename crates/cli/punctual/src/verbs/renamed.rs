@@ -15,6 +15,16 @@ const VERBS: &[(&str, &str)] = &[
     ("echo", "measure socket --serve"),
     ("trace", "export --format trace-dat"),
     ("lake", "export --to"),
+    ("threads", "machine threads"),
+    ("irqs", "machine irqs"),
+    ("topology", "machine topology"),
+    ("place", "machine place"),
+    ("clocks", "machine clocks"),
+    ("kernel", "machine kernel"),
+    ("facts", "machine facts"),
+    ("delete", "store delete"),
+    ("bundle", "store bundle"),
+    ("lint", "app lint"),
 ];
 
 /// An old option of a verb and its replacement.
@@ -24,8 +34,55 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("improve", "--time", "--duration"),
     ("import", "--from", "--format"),
     ("list", "--number", "--limit"),
-    ("threads", "--kind", "--type"),
+    ("machine threads", "--kind", "--type"),
     ("watch", "--worst", "--longest"),
+];
+
+/// Options that moved to another command.
+const MOVED: &[(&str, &str, &str)] = &[
+    ("check", "--junit", "report last -o FILE.xml"),
+    ("check", "--tap", "report last -o FILE.tap"),
+    ("check", "--lava", "report last -o FILE.lava"),
+    ("check", "--kcidb", "report last -o FILE.kcidb.json"),
+    // Only those who know an older tool need these.
+    (
+        "measure timer",
+        "--distance",
+        "compat cyclictest --distance",
+    ),
+    (
+        "measure timer",
+        "--priority-spread",
+        "compat cyclictest --priospread",
+    ),
+    (
+        "measure timer",
+        "--full-second",
+        "compat cyclictest --secaligned",
+    ),
+    (
+        "measure timer",
+        "--offset",
+        "compat cyclictest --secaligned",
+    ),
+    ("measure timer", "--wakeups", "measure timer --loops"),
+    (
+        "measure wakeup",
+        "--distance",
+        "compat ptsematest --distance",
+    ),
+    (
+        "measure wakeup",
+        "--priority-spread",
+        "compat ptsematest --priority",
+    ),
+    ("measure wakeup", "--wakeups", "compat ptsematest --loops"),
+    ("measure signal", "--wakeups", "compat signaltest --loops"),
+    (
+        "measure deadline",
+        "--distance",
+        "compat cyclicdeadline --step",
+    ),
 ];
 
 /// If `error` is about an old verb or option, returns an error that names its replacement.
@@ -37,19 +94,36 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let old = text(ContextKind::InvalidSubcommand)?;
-            let (_, new) = VERBS.iter().find(|(known, _)| *known == old)?;
+            let known = VERBS.iter().find(|(known, _)| *known == old);
+            let tools = punctual_compat::programs();
+            let new = match known {
+                Some((_, new)) => (*new).to_owned(),
+                None if tools.contains(&old) => format!("compat {old}"),
+                None => return None,
+            };
             format!("unknown command '{old}'; did you mean '{new}'?")
         }
         ErrorKind::UnknownArgument => {
             let old = text(ContextKind::InvalidArg)?;
-            let (_, _, new) = OPTIONS.iter().find(|(verb, option, _)| {
-                *option == old && words.iter().any(|word| word == OsStr::new(verb))
-            })?;
-            format!("unknown option '{old}'; did you mean '{new}'?")
+            let find = |table: &[(&str, &str, &'static str)]| {
+                let mut rows = table.iter();
+                let row = rows.find(|(verb, option, _)| *option == old && is_called(verb, words));
+                row.map(|(_, _, new)| *new)
+            };
+            match (find(OPTIONS), find(MOVED)) {
+                (Some(new), _) => format!("unknown option '{old}'; did you mean '{new}'?"),
+                (None, new) => format!("unknown option '{old}': use 'punctual {}'", new?),
+            }
         }
         _ => return None,
     };
     Some(command.error(error.kind(), message))
+}
+
+/// Returns whether these words call this verb.
+fn is_called(verb: &str, words: &[OsString]) -> bool {
+    let mut words = words.iter();
+    (verb.split(' ')).all(|part| words.any(|word| word == OsStr::new(part)))
 }
 
 #[cfg(test)]
@@ -82,6 +156,12 @@ mod tests {
         true
     }
 
+    /// Returns whether these words are a command line, without the value of its last option.
+    fn is_command_line(words: &str) -> bool {
+        let line = ["punctual"].into_iter().chain(words.split(' '));
+        is_known(words) || command().try_get_matches_from(line).is_ok()
+    }
+
     #[test]
     fn old_verbs_name_the_new_ones() {
         for (old, new) in VERBS {
@@ -97,6 +177,44 @@ mod tests {
             }
             assert!(is_known(new), "{new}");
             assert!(!is_known(old), "{old}");
+        }
+    }
+
+    #[test]
+    fn moved_options_name_the_command() {
+        for (verb, old, new) in MOVED {
+            let words: Vec<&str> = ["punctual"]
+                .into_iter()
+                .chain(verb.split(' '))
+                .chain([*old, "1"])
+                .collect();
+            let error = refused(&words);
+            let expected = format!("unknown option '{old}': use 'punctual {new}'");
+            assert!(error.to_string().contains(&expected), "{words:?}: {error}");
+            assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
+            assert!(!is_known(&format!("{verb} {old}")), "{verb} {old}");
+            match new.strip_prefix("compat ") {
+                None => assert!(is_command_line(new), "{new}"),
+                Some(line) => {
+                    let (tool, option) = line.split_once(" --").unwrap();
+                    let tool = punctual_compat::TOOLS
+                        .iter()
+                        .find(|known| known.name == tool);
+                    let mut options = tool.unwrap().options.iter();
+                    assert!(options.any(|known| known.long == option), "{new}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_older_tools_lead_to_compat() {
+        for tool in ["cyclictest", "rtla"] {
+            let error = refused(&["punctual", tool, "-q"]).to_string();
+            assert!(
+                error.contains(&format!("did you mean 'compat {tool}'?")),
+                "{error}"
+            );
         }
     }
 

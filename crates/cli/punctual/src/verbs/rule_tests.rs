@@ -30,7 +30,7 @@ const LETTERS: &[(&str, char)] = &[
 /// Options that take a different value in some verb, each with the reason.
 const SEVERAL_VALUES: &[(&str, &str)] = &[
     ("by", "the words to group by are those of what is grouped"),
-    ("comm", "threads: a part of the name"),
+    ("comm", "machine threads: a part of the name"),
     (
         "dma-latency",
         "exec: a number of µs, as the kernel takes it",
@@ -41,29 +41,28 @@ const SEVERAL_VALUES: &[(&str, &str)] = &[
     ),
     ("json", "measure: the recording may go to a file"),
     ("list", "measure: of one probe"),
-    ("pid", "threads: several with commas"),
+    ("pid", "machine threads: several with commas"),
     ("set", "experiment: several values of one setting"),
 ];
 
 /// Verbs without `--json`, each with the reason.
 const NO_JSON: &[(&str, &str)] = &[
     ("app", "has subcommands"),
-    ("bundle", "writes a file"),
-    ("clocks set", "confirms a change"),
     ("compat", "prints what the older tool prints"),
     ("completions", "prints a script"),
-    ("delete", "confirms a change"),
     ("exec", "becomes the command"),
     ("experiment delete", "confirms a change"),
     ("experiment plot", "writes a file"),
     ("experiment report", "writes a file"),
     ("export", "writes a file; --format json"),
-    ("facts", "has subcommands"),
-    ("facts capture", "prints JSON anyway"),
-    ("irqs move", "confirms a change"),
-    ("kernel", "has subcommands"),
-    ("kernel fragment", "prints a configuration"),
-    ("kernel install-steps", "prints instructions"),
+    ("machine", "has subcommands"),
+    ("machine clocks set", "confirms a change"),
+    ("machine facts", "has subcommands"),
+    ("machine facts capture", "prints JSON anyway"),
+    ("machine irqs move", "confirms a change"),
+    ("machine kernel", "has subcommands"),
+    ("machine kernel fragment", "prints a configuration"),
+    ("machine kernel install-steps", "prints instructions"),
     ("man", "writes files"),
     ("measure", "has subcommands"),
     ("monitor", "has subcommands"),
@@ -86,7 +85,9 @@ const NO_JSON: &[(&str, &str)] = &[
     ("serve tokens", "a list for people; the API has it as JSON"),
     ("store", "has subcommands"),
     ("store backup", "confirms a copy"),
+    ("store bundle", "writes a file"),
     ("store compact", "confirms a change"),
+    ("store delete", "confirms a change"),
     ("trend ack", "confirms a change"),
     ("trend note", "has subcommands"),
     ("trend note add", "confirms a change"),
@@ -104,7 +105,7 @@ const NO_JSON: &[(&str, &str)] = &[
 const TAKING_AWAY: &[(&str, &[&str])] = &[
     (
         "delete",
-        &["delete", "experiment delete", "trend note delete"],
+        &["store delete", "experiment delete", "trend note delete"],
     ),
     ("disable", &["tune disable"]),
     ("revert", &["tune revert", "tune cmdline revert"]),

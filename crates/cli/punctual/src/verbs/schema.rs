@@ -15,7 +15,7 @@ use punctual_tune::{
 };
 use schemars::{JsonSchema, Schema};
 
-use super::{Run, Verb, app, clocks, explain, import, irqs, list, monitor, threads};
+use super::{Run, Verb, app, explain, import, list, machine, monitor};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -48,9 +48,9 @@ const FORMS: &[Form] = &[
     form::<Trend>("trend", "trend --json"),
     form::<Vec<ChangePoint>>("changes", "trend changes --json"),
     form::<Vec<Note>>("notes", "trend note list --json"),
-    form::<FactsDiffer>("facts-difference", "facts diff --json"),
-    form::<Audit>("audit", "doctor --json, kernel check --json"),
-    form::<LintReport>("lint", "lint --json"),
+    form::<FactsDiffer>("facts-difference", "machine facts diff --json"),
+    form::<Audit>("audit", "doctor --json, machine kernel check --json"),
+    form::<LintReport>("lint", "app lint --json"),
     form::<Checkup>("checkup", "check --json"),
     form::<Experiment>("experiment", "experiment --json, experiment show --json"),
     form::<Vec<Experiment>>("experiments", "experiment list --json"),
@@ -61,7 +61,7 @@ const FORMS: &[Form] = &[
     form::<Vec<String>>("damage", "store check --json"),
     form::<Merged>("merged", "store merge --json"),
     form::<Copied>("copied", "store copy --json"),
-    form::<FactSet>("facts", "facts capture"),
+    form::<FactSet>("facts", "machine facts capture"),
     form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
     form::<Applied>("applied", "tune apply --json"),
     form::<Option<Status>>("status", "tune status --json; tune verify --json"),
@@ -70,11 +70,11 @@ const FORMS: &[Form] = &[
     form::<CmdlineState>("cmdline", "tune cmdline show --json"),
     form::<CmdlineEdit>("cmdline-edit", "tune cmdline write --json"),
     form::<Option<CmdlineRevert>>("cmdline-revert", "tune cmdline revert --json"),
-    form::<Vec<threads::ThreadJson>>("threads", "threads --json"),
-    form::<Vec<irqs::InterruptJson>>("irqs", "irqs --json"),
-    form::<Topology>("topology", "topology --json"),
+    form::<Vec<machine::ThreadJson>>("threads", "machine threads --json"),
+    form::<Vec<machine::InterruptJson>>("irqs", "machine irqs --json"),
+    form::<Topology>("topology", "machine topology --json"),
     form::<Vec<Placement>>("placements", "place --json"),
-    form::<clocks::ClocksJson>("clocks", "clocks --json"),
+    form::<machine::ClocksJson>("clocks", "machine clocks --json"),
 ];
 
 const fn form<T: JsonSchema>(name: &'static str, of: &'static str) -> Form {

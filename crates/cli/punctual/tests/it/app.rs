@@ -119,7 +119,7 @@ fn explained_by_its_own_marks(place: &Sandbox) {
             .iter()
             .any(|one| one.thread == 1 && one.blame.is_some())
     );
-    place.done("delete last");
+    place.done("store delete last");
 }
 
 /// A process can contain only one application, so the tests that create one do not run at the same
@@ -143,7 +143,7 @@ fn attach_only_reads() {
     let own = std::process::id();
     for line in [
         format!("app record {own} -D 200ms -q"),
-        format!("lint --pid {own} -D 200ms --json"),
+        format!("app lint --pid {own} -D 200ms --json"),
     ] {
         let inner = place.command(&line);
         let log = place.path("strace.log");
@@ -252,7 +252,7 @@ fn an_application_is_listed_and_recorded() {
     assert!(place.done("show last").contains("late starts"));
     assert_eq!(place.last().label.as_deref(), Some("kit"));
 
-    place.done("delete last");
+    place.done("store delete last");
     explained_by_its_own_marks(&place);
     // The application ends while it is being recorded. Its samples must be kept.
     let child = place.spawn(&format!("app record {own} -D 60s -q"));

@@ -92,7 +92,7 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["--extra-key"],
     ),
-    ("delete 12345678", 1, &["12345678"]),
+    ("store delete 12345678", 1, &["12345678"]),
     ("explain 12345678", 1, &["12345678"]),
     ("compare 12345678 last", 1, &["12345678"]),
     ("compare last 12345678", 1, &["12345678"]),
@@ -100,15 +100,15 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("report 12345678 -o x.html", 1, &["12345678"]),
     ("export 12345678 -f json", 1, &["12345678"]),
     ("export 12345678 -f trace-dat", 1, &["12345678"]),
-    ("bundle 12345678", 1, &["12345678"]),
-    ("facts diff 12345678 last", 1, &["12345678"]),
+    ("store bundle 12345678", 1, &["12345678"]),
+    ("machine facts diff 12345678 last", 1, &["12345678"]),
     ("trend note add 12345678 text", 1, &["12345678"]),
     ("experiment show 12345678", 1, &["12345678"]),
-    ("bundle last -o x.zip", 2, &["x.zip", ".zst"]),
-    ("topology -o x.png", 2, &["x.png", ".svg"]),
+    ("store bundle last -o x.zip", 2, &["x.zip", ".zst"]),
+    ("machine topology -o x.png", 2, &["x.png", ".svg"]),
     ("check -o x.pdf", 2, &["x.pdf", ".html"]),
     ("improve -o x.json --dry-run", 2, &["x.json", ".toml"]),
-    ("facts capture -o x.toml", 2, &["x.toml", ".json"]),
+    ("machine facts capture -o x.toml", 2, &["x.toml", ".json"]),
     ("record status", 2, &["'record'", "'monitor'"]),
     (
         "export last -o x.csv",
@@ -202,7 +202,7 @@ fn a_store_named_none_keeps_nothing() {
         );
         assert!(!output.stdout.is_empty(), "{line}");
     }
-    for line in ["show last", "delete last", "list", "export -f json"] {
+    for line in ["show last", "store delete last", "list", "export -f json"] {
         let output = run(line);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{line}: {said}");
@@ -286,7 +286,7 @@ fn missing_tracer_is_refused_before_measuring() {
         let output = place.run(&line);
         if output.status.success() {
             punctual_testing::skip!(Kernel, "this kernel has the tracer for {source}");
-            place.done("delete last");
+            place.done("store delete last");
             continue;
         }
         let told = text(&output.stderr);

@@ -30,7 +30,7 @@ fn bundle_holds_recording_and_machine() {
     let place = Sandbox::new();
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
-    place.done("bundle last -o b.tar.zst");
+    place.done("store bundle last -o b.tar.zst");
     let files = files(&place.path("b.tar.zst"));
     let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
     assert_eq!(json, recording);
@@ -61,7 +61,7 @@ fn bundle_holds_recording_and_machine() {
 fn bundle_can_omit_the_machine() {
     let place = Sandbox::new();
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
-    place.done("bundle last --without-machine");
+    place.done("store bundle last --without-machine");
     let id = place.last().id.short();
     let files = files(&place.path(&format!("punctual-{id}.tar.zst")));
     assert!(
@@ -74,9 +74,9 @@ fn bundle_can_omit_the_machine() {
 #[test]
 fn what_cannot_be_written_leaves_nothing() {
     let place = Sandbox::new();
-    place.refused("bundle last", 1);
+    place.refused("store bundle last", 1);
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
-    let told = place.refused("bundle last -o nowhere/b.tar.zst", 1);
+    let told = place.refused("store bundle last -o nowhere/b.tar.zst", 1);
     assert!(told.contains("nowhere/b.tar.zst"), "{told}");
     let left = std::fs::read_dir(place.path(".")).unwrap();
     let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();

@@ -48,7 +48,7 @@ fn compressed_configurations_and_defconfigs_are_recognised() {
             .join("tests/fixtures")
             .join(name);
         let line = format!(
-            "kernel check --json --report-only --config {}",
+            "machine kernel check --json --report-only --config {}",
             file.display()
         );
         let findings = audit(&place, &line).findings.into_iter();
@@ -85,7 +85,7 @@ fn folder_and_file_audits_are_equal() {
     let of_tree = audit(&place, &format!("doctor --json --facts {controller}"));
     assert_eq!(of_tree.host.hostname.as_deref(), Some("press-3"));
     assert_eq!(of_tree.cpus.to_string(), "2-3");
-    place.done("facts capture --sample 20ms -o here.json");
+    place.done("machine facts capture --sample 20ms -o here.json");
     let here = audit(&place, "doctor --json --facts here.json");
     let live = audit(&place, "doctor --json --no-sample");
     assert_eq!(here.host, live.host);
@@ -278,19 +278,19 @@ fn script_changes_settings_only_by_tune() {
 #[test]
 fn configuration_is_judged_before_build() {
     let place = Sandbox::new();
-    let fragment = place.done("kernel fragment --role control");
+    let fragment = place.done("machine kernel fragment --role control");
     std::fs::write(place.path("good"), &fragment).unwrap();
-    place.done("kernel check --config good");
+    place.done("machine kernel check --config good");
     std::fs::write(
         place.path("bad"),
         fragment.replace("CONFIG_PREEMPT_RT=y", "# CONFIG_PREEMPT_RT is not set"),
     )
     .unwrap();
-    let bad = audit(&place, "kernel check --config bad --json");
+    let bad = audit(&place, "machine kernel check --config bad --json");
     assert_eq!(bad.findings[0].id, "kernel-config-preempt-rt");
     assert!(bad.is_grave());
-    audit(&place, "kernel check --json --report-only");
-    let steps = place.done("kernel install-steps --distribution debian");
+    audit(&place, "machine kernel check --json --report-only");
+    let steps = place.done("machine kernel install-steps --distribution debian");
     assert!(steps.contains("linux-image-rt-") && steps.contains("PREEMPT_RT"));
 }
 
@@ -301,12 +301,12 @@ fn bad_input_is_refused_with_remedy() {
     std::fs::write(place.path("binary"), [0xff, 0xfe, 0, 1]).unwrap();
     std::fs::write(place.path("newer"), "{\"schema\": 99}").unwrap();
     std::fs::create_dir(place.path("folder")).unwrap();
-    place.done("facts capture --no-sample -o whole.json");
+    place.done("machine facts capture --no-sample -o whole.json");
     let whole = std::fs::read(place.path("whole.json")).unwrap();
     std::fs::write(place.path("half.json"), &whole[..whole.len() / 2]).unwrap();
     for (line, code, word) in [
         ("doctor --facts nowhere", 1, "nowhere"),
-        ("doctor --facts empty", 1, "punctual facts capture"),
+        ("doctor --facts empty", 1, "punctual machine facts capture"),
         ("doctor --facts half.json", 1, "half.json"),
         ("doctor --facts binary", 1, "binary"),
         ("doctor --facts newer", 1, "version 99"),
@@ -315,11 +315,15 @@ fn bad_input_is_refused_with_remedy() {
         ("doctor --cpus 3-2", 2, "backwards"),
         ("doctor --role pilot", 2, "pilot"),
         ("doctor --sample 1us", 2, "10 ms"),
-        ("kernel check --config empty", 1, "no options"),
-        ("kernel check --config nowhere", 1, "not there"),
-        ("kernel install-steps --distribution plan9", 2, "debian"),
+        ("machine kernel check --config empty", 1, "no options"),
+        ("machine kernel check --config nowhere", 1, "not there"),
         (
-            "facts capture --no-sample -o folder/none/x",
+            "machine kernel install-steps --distribution plan9",
+            2,
+            "debian",
+        ),
+        (
+            "machine facts capture --no-sample -o folder/none/x",
             1,
             "folder/none",
         ),

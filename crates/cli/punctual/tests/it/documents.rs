@@ -23,7 +23,7 @@ const NOT_RUN: &[&str] = &[
     "improve --cpus",
     "improve --only",
     "improve --resume",
-    "irqs move",
+    "machine irqs move",
     // These need a card, a queueing discipline or a GPIO chip.
     "measure clock --phc",
     "measure gpio",
@@ -84,7 +84,14 @@ fn commands(page: &str) -> Vec<String> {
 
 /// Commands that run for a long time, or until Ctrl-C.
 const RUN_ON: &[&str] = &[
-    "check", "explain", "irqs", "lint", "measure", "serve", "threads", "watch",
+    "app lint",
+    "check",
+    "explain",
+    "machine irqs",
+    "machine threads",
+    "measure",
+    "serve",
+    "watch",
 ];
 
 /// Waits until a command ends. A command that would keep running is interrupted after 2 s.

@@ -100,7 +100,7 @@ fn what_runs_is_changed_and_told() {
         .unwrap();
     let pid = child.id();
     let said = place.run(&format!("exec --pid {pid} --nice {nice} --cpus 0"));
-    let threads = place.done(&format!("threads --pid {pid} --json"));
+    let threads = place.done(&format!("machine threads --pid {pid} --json"));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(said.status.success(), "{}", text(&said.stderr));
@@ -110,7 +110,7 @@ fn what_runs_is_changed_and_told() {
     assert_eq!(threads[0]["nice"], nice);
     assert_eq!(threads[0]["affinity"], "0");
     assert_eq!(threads[0]["kind"], "user");
-    place.refused(&format!("threads --pid {pid}"), 2);
+    place.refused(&format!("machine threads --pid {pid}"), 2);
     place.refused(&format!("exec --pid {pid} --nice 1"), 2);
 }
 
@@ -143,13 +143,17 @@ fn all_threads_of_what_runs_are_changed() {
 #[test]
 fn threads_and_interrupts_show_their_rates() {
     let place = Sandbox::new();
-    let all = json(&place.done("threads --json"));
+    let all = json(&place.done("machine threads --json"));
     let kinds = |kind: &str| all.as_array().unwrap().iter().any(|t| t["kind"] == kind);
     assert!(kinds("user"));
-    let watched = json(&place.done("threads --watch 200ms --sort cpu --json"));
+    let watched = json(&place.done("machine threads --watch 200ms --sort cpu --json"));
     assert!(watched[0]["used_in_ns"].as_u64().unwrap() >= 200_000_000);
-    assert!(place.done("threads --comm punctual").contains("policy"));
-    let interrupts = json(&place.done("irqs --json"));
+    assert!(
+        place
+            .done("machine threads --comm punctual")
+            .contains("policy")
+    );
+    let interrupts = json(&place.done("machine irqs --json"));
     let timers = interrupts
         .as_array()
         .unwrap()
@@ -161,7 +165,7 @@ fn threads_and_interrupts_show_their_rates() {
             "this machine has no local timer interrupts in its table"
         );
     }
-    let rates = json(&place.done("irqs --watch 200ms --json"));
+    let rates = json(&place.done("machine irqs --watch 200ms --json"));
     for rate in rates.as_array().unwrap() {
         assert!(rate["counts_in_ns"].as_u64().unwrap() >= 200_000_000);
     }
@@ -170,28 +174,32 @@ fn threads_and_interrupts_show_their_rates() {
 #[test]
 fn the_machine_is_told_and_drawn() {
     let place = Sandbox::new();
-    let all = json(&place.done("topology --json"));
+    let all = json(&place.done("machine topology --json"));
     assert!(!all["cpus"].as_array().unwrap().is_empty());
-    assert!(place.done("topology").contains("housekeeping"));
-    place.done("topology -o machine.svg");
+    assert!(place.done("machine topology").contains("housekeeping"));
+    place.done("machine topology -o machine.svg");
     let drawn = std::fs::read_to_string(place.path("machine.svg")).unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains("CPU 0"));
-    let clocks = json(&place.done("clocks --json"));
+    let clocks = json(&place.done("machine clocks --json"));
     assert_eq!(clocks["clocks"].as_array().unwrap().len(), 9);
     for pattern in ["system", "pair"] {
-        let output = place.run(&format!("place {pattern} -q"));
+        let output = place.run(&format!("machine place {pattern} -q"));
         let one_core = text(&output.stderr).contains("core");
         assert!(output.status.success() || one_core, "{output:?}");
     }
-    assert!(place.done("place beside --cpu 0 --json").contains("reason"));
-    place.refused("place beside --cpu 4000", 1);
-    place.refused("place beside --irq 99999", 2);
+    assert!(
+        place
+            .done("machine place beside --cpu 0 --json")
+            .contains("reason")
+    );
+    place.refused("machine place beside --cpu 4000", 1);
+    place.refused("machine place beside --irq 99999", 2);
 }
 
 #[test]
 fn an_interrupt_is_moved_and_put_back() {
     let place = Sandbox::new();
-    let interrupts = json(&place.done("irqs --all --devices --json"));
+    let interrupts = json(&place.done("machine irqs --all --devices --json"));
     // An interrupt of the kind `line` can be moved, but a device with several queues may manage its
     // interrupts itself. The permissions of the file show whether this user may write to it.
     let found = interrupts.as_array().unwrap().iter().find(|interrupt| {
@@ -203,9 +211,9 @@ fn an_interrupt_is_moved_and_put_back() {
     };
     let file = format!("/proc/irq/{id}/smp_affinity_list");
     let before = std::fs::read_to_string(&file).unwrap();
-    let output = place.run(&format!("irqs move {id} --cpus 0"));
+    let output = place.run(&format!("machine irqs move {id} --cpus 0"));
     if !output.status.success() {
-        punctual_testing::skip_refused("irqs move", text(&output.stderr));
+        punctual_testing::skip_refused("machine irqs move", text(&output.stderr));
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
         return;
     }
@@ -218,7 +226,7 @@ fn an_interrupt_is_moved_and_put_back() {
 #[test]
 fn clock_source_is_changed_and_restored() {
     let place = Sandbox::new();
-    let clocks = json(&place.done("clocks --json"));
+    let clocks = json(&place.done("machine clocks --json"));
     let now = clocks["source"]["value"]
         .as_str()
         .unwrap_or_default()
@@ -235,14 +243,17 @@ fn clock_source_is_changed_and_restored() {
         punctual_testing::skip!(Hardware, "there is no second clock source");
         return;
     };
-    let output = place.run(&format!("clocks set {other}"));
+    let output = place.run(&format!("machine clocks set {other}"));
     if !output.status.success() {
-        punctual_testing::skip_refused("clocks set", text(&output.stderr));
+        punctual_testing::skip_refused("machine clocks set", text(&output.stderr));
         return;
     }
-    let taken = json(&place.done("clocks --json"))["source"]["value"].clone();
+    let taken = json(&place.done("machine clocks --json"))["source"]["value"].clone();
     place.done("tune revert");
     assert_eq!(taken, *other);
-    assert_eq!(json(&place.done("clocks --json"))["source"]["value"], *now);
-    place.refused("clocks set sundial", 2);
+    assert_eq!(
+        json(&place.done("machine clocks --json"))["source"]["value"],
+        *now
+    );
+    place.refused("machine clocks set sundial", 2);
 }

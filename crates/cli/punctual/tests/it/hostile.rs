@@ -38,8 +38,8 @@ const COMMANDS: [&str; 17] = [
     "explain last --outlier 1 --json",
     "compare last last~1",
     "export last -f trace-dat -o out.dat",
-    "bundle last --without-machine -o out.tar.zst",
-    "delete last",
+    "store bundle last --without-machine -o out.tar.zst",
+    "store delete last",
 ];
 
 /// Text that would mislead a terminal or the reader.
@@ -508,8 +508,8 @@ fn hostile_names_do_not_reach_terminal() {
     let pid = child.id();
     let lines = [
         format!("exec --pid {pid} --all-threads --nice 1"),
-        format!("threads --pid {pid}"),
-        format!("threads --pid {pid} --json"),
+        format!("machine threads --pid {pid}"),
+        format!("machine threads --pid {pid} --json"),
     ];
     for line in &lines {
         let output = place.run(line);

@@ -403,17 +403,21 @@ fn notes_and_facts() {
         None,
         &run(2, 200, &format!("{CMDLINE} {PARAMETER}")),
     );
-    let differ = json(&place, "facts diff last~1 last --json", 0);
+    let differ = json(&place, "machine facts diff last~1 last --json", 0);
     assert_eq!(differ["differences"][0]["added"][0], PARAMETER);
     assert_eq!(
         differ["differences"].as_array().unwrap().len(),
         1,
         "{differ:#}"
     );
-    assert!(place.done("facts diff last~1 last").contains(PARAMETER));
     assert!(
         place
-            .done("facts diff last last")
+            .done("machine facts diff last~1 last")
+            .contains(PARAMETER)
+    );
+    assert!(
+        place
+            .done("machine facts diff last last")
             .contains("no known difference")
     );
     place.done("trend note add --at 2026-11-03 replaced --who ada");

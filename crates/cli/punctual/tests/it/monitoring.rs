@@ -223,7 +223,7 @@ fn full_disk_ends_slots_not_the_service() {
     // Existing recordings can be read. They can also be deleted, for which reserved space is used.
     let listed = json("list --json");
     let oldest = listed.last().unwrap()["id"].as_str().unwrap();
-    let deleted = run(&format!("delete {oldest}"));
+    let deleted = run(&format!("store delete {oldest}"));
     assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));
     // Fill the space that was released by the deletion.
     fill(&disk.join("filler-2"));
@@ -281,11 +281,11 @@ fn full_disk_allows_reading_and_deleting_recordings() {
     assert!(done("list").contains("timer"));
     assert!(done("show last").contains("account"));
     assert!(done("store stats").contains("recordings"));
-    done("delete last");
+    done("store delete last");
     // The deletion has made room for another recording.
     done(measure);
-    done("delete last");
-    done("delete last");
+    done("store delete last");
+    done("store delete last");
     done("store check");
     assert_eq!(done("list --json").trim(), "[]");
     let gone = Command::new("umount").arg("-l").arg(&disk).status();
@@ -499,7 +499,7 @@ fn store_is_shown_checked_copied_and_merged() {
         (&same["recordings"], &same["known"]),
         (&0.into(), &1.into())
     );
-    place.done("delete last");
+    place.done("store delete last");
     let back = place.done("store merge copy.db");
     assert!(
         back.lines()

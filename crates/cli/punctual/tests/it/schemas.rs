@@ -10,9 +10,9 @@ use serde_json::Value;
 /// Each type of document, with a command that prints it.
 const FORMS: &[(&str, &str)] = &[
     ("audit", "doctor --json --no-sample --report-only"),
-    ("audit", "kernel check --json --report-only"),
+    ("audit", "machine kernel check --json --report-only"),
     ("checkup", "check --json -q -D 2s --load none"),
-    ("facts", "facts capture --sample 20ms"),
+    ("facts", "machine facts capture --sample 20ms"),
     (
         "plan",
         "tune plan --json --set swappiness=61 --set thp=never",
@@ -23,13 +23,13 @@ const FORMS: &[(&str, &str)] = &[
     ("boot", "tune boot status --json"),
     ("cmdline", "tune cmdline show --json"),
     ("cmdline-revert", "tune cmdline revert --json"),
-    ("threads", "threads --json"),
-    ("threads", "threads --json --watch 100ms"),
-    ("irqs", "irqs --json --all"),
-    ("irqs", "irqs --json --watch 100ms"),
-    ("topology", "topology --json"),
-    ("placements", "place beside --cpu 0 --json"),
-    ("clocks", "clocks --json"),
+    ("threads", "machine threads --json"),
+    ("threads", "machine threads --json --watch 100ms"),
+    ("irqs", "machine irqs --json --all"),
+    ("irqs", "machine irqs --json --watch 100ms"),
+    ("topology", "machine topology --json"),
+    ("placements", "machine place beside --cpu 0 --json"),
+    ("clocks", "machine clocks --json"),
     ("applications", "app list --json"),
     ("recordings", "list --json"),
     ("experiments", "experiment list --json"),
@@ -197,7 +197,11 @@ fn so_does_what_looks_back() {
     place.done("trend note add last fan");
     let notes = follows(&place, "notes", "trend note list --json");
     assert_eq!(notes[0]["text"], "fan");
-    let differ = follows(&place, "facts-difference", "facts diff last~1 last --json");
+    let differ = follows(
+        &place,
+        "facts-difference",
+        "machine facts diff last~1 last --json",
+    );
     assert!(differ.is_object());
 }
 

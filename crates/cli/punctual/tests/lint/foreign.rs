@@ -65,7 +65,7 @@ fn children(pid: u32) -> Vec<u32> {
 /// Runs `lint` on the other user's program. Returns the report, and the peak memory of `lint` and
 /// its readers in KiB.
 fn lint(place: &Sandbox, program: &Program) -> (LintReport, u64) {
-    let line = format!("lint --pid {} -D 1500ms --json", program.pid());
+    let line = format!("app lint --pid {} -D 1500ms --json", program.pid());
     let mut lint = place.spawn(&line);
     let mut peak = 0;
     let ended = eventually(|| {

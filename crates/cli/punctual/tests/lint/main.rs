@@ -130,7 +130,7 @@ fn acts_are_found_at_call_sites() {
     };
     let sarif = place.path("lint.sarif");
     let line = format!(
-        "lint --pid {} -D 1500ms --json --sarif {}",
+        "app lint --pid {} -D 1500ms --json --sarif {}",
         program.pid(),
         sarif.display()
     );
@@ -217,7 +217,7 @@ fn a_correct_loop_violates_no_rule() {
     let Some(program) = Program::start(&place, &["correct", "700"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D {time} --json", program.pid());
+    let line = format!("app lint --pid {} -D {time} --json", program.pid());
     let (report, code) = report(&place, &line);
     if !has_bpf(&report) {
         return;
@@ -236,7 +236,7 @@ fn states_are_judged() {
     };
     let (report, code) = report(
         &place,
-        &format!("lint --pid {} -D 1s --json", program.pid()),
+        &format!("app lint --pid {} -D 1s --json", program.pid()),
     );
     assert_eq!(code, Some(3));
     assert_eq!(
@@ -286,7 +286,7 @@ fn watch_survives_rename_and_fork() {
     let Some(program) = Program::start(&place, &["changes"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D 2s --calls 1s --json", program.pid());
+    let line = format!("app lint --pid {} -D 2s --calls 1s --json", program.pid());
     let report = changed(&place, &line, || signal(&program.0, "USR2"));
     if !has_bpf(&report) {
         return;
@@ -317,7 +317,7 @@ fn an_exec_is_survived() {
     let Some(program) = Program::start(&place, &["execs"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D 2s --calls 1s --json", program.pid());
+    let line = format!("app lint --pid {} -D 2s --calls 1s --json", program.pid());
     let report = changed(&place, &line, || signal(&program.0, "USR2"));
     if !has_bpf(&report) {
         return;
@@ -342,7 +342,7 @@ fn thousands_of_threads_are_watched() {
     let Some(program) = Program::start(&place, &["many", "60", "2000"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D 1s --json", program.pid());
+    let line = format!("app lint --pid {} -D 1s --json", program.pid());
     let (report, _) = report(&place, &line);
     assert_eq!(report.threads.len(), 2_000);
     let stacks = rule(&report, "stack-not-prefaulted");
@@ -380,7 +380,7 @@ fn stripped_program_shows_file_and_offset() {
     let Some(program) = Program::start(&place, &["acts"], &flags) else {
         return;
     };
-    let line = format!("lint --pid {} -D 1s --json", program.pid());
+    let line = format!("app lint --pid {} -D 1s --json", program.pid());
     let (report, _) = report(&place, &line);
     if !has_bpf(&report) {
         return;
@@ -417,7 +417,7 @@ fn unreadable_process_is_unknown_with_reason() {
     chmod(&theirs, 0o755);
     let hidden = Program::run(as_other(&theirs), &["hidden"]).unwrap();
     for (program, names) in [(&root, "belongs to user 0"), (&hidden, "not dumpable")] {
-        let line = format!("lint --pid {} -D 300ms --json", program.pid());
+        let line = format!("app lint --pid {} -D 300ms --json", program.pid());
         let output = as_other(env!("CARGO_BIN_EXE_punctual"))
             .args(line.split(' '))
             .output()
@@ -442,19 +442,19 @@ fn unwatchable_target_is_refused() {
     let place = Sandbox::new();
     let own = std::process::id();
     for (line, says) in [
-        ("lint --pid 4194300 -D 1s", "no process"),
-        ("lint --pid 2 -D 1s", "kernel"),
-        ("lint --comm no-such-name -D 1s", "no thread"),
+        ("app lint --pid 4194300 -D 1s", "no process"),
+        ("app lint --pid 2 -D 1s", "kernel"),
+        ("app lint --comm no-such-name -D 1s", "no thread"),
     ] {
         let stderr = place.refused(line, 2);
         assert!(stderr.contains(says), "{line}: {stderr}");
     }
     for line in [
-        "lint".to_owned(),
-        "lint --pid 0".to_owned(),
-        format!("lint --pid {own} -D 0s"),
-        format!("lint --pid {own} --comm x"),
-        format!("lint --pid {own} --json --sarif -"),
+        "app lint".to_owned(),
+        "app lint --pid 0".to_owned(),
+        format!("app lint --pid {own} -D 0s"),
+        format!("app lint --pid {own} --comm x"),
+        format!("app lint --pid {own} --json --sarif -"),
     ] {
         place.refused(&line, 2);
     }
@@ -468,7 +468,7 @@ fn rules_not_shown_by_events_are_unknown() {
     let Some(program) = Program::start(&place, &["acts"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D 1500ms --json --no-bpf", program.pid());
+    let line = format!("app lint --pid {} -D 1500ms --json --no-bpf", program.pid());
     let (report, code) = report(&place, &line);
     if report.source.is_none() {
         punctual_testing::skip_refused("lint by events", format!("{:?}", report.notes));
@@ -502,7 +502,7 @@ fn target_without_real_time_is_unknown() {
     let place = Sandbox::new();
     let (report, code) = report(
         &place,
-        &format!("lint --pid {} -D 300ms --json", std::process::id()),
+        &format!("app lint --pid {} -D 300ms --json", std::process::id()),
     );
     assert_eq!(code, Some(4));
     assert_eq!(report.count(RuleState::Clean), 0, "{:?}", report.rules);
@@ -516,7 +516,7 @@ fn it_ends_with_its_target() {
     let Some(program) = Program::start(&place, &["correct"], FRAMES) else {
         return;
     };
-    let line = format!("lint --pid {} -D 60s --json", program.pid());
+    let line = format!("app lint --pid {} -D 60s --json", program.pid());
     let lint = place.spawn(&line);
     std::thread::sleep(std::time::Duration::from_millis(700));
     signal(&program.0, "KILL");

@@ -127,7 +127,7 @@ fn judged(words: &[PathBuf], folder: &Path, variant: &str, cpu: &str) -> Found {
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     let place = Sandbox::new();
     let program = Program::run(command, &[variant, cpu])?;
-    let line = format!("lint --pid {} {TIME} --json", program.pid());
+    let line = format!("app lint --pid {} {TIME} --json", program.pid());
     let (report, _) = report(&place, &line);
     has_bpf(&report).then_some(report.rules)
 }

@@ -22,7 +22,7 @@ fn the_checks_have_their_page() {
 
 #[test]
 fn the_rules_of_lint_have_their_page() {
-    let page = Sandbox::new().done("lint --list");
+    let page = Sandbox::new().done("app lint --list");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/lint.md");
     if std::env::var_os("PUNCTUAL_UPDATE_PAGES").is_some() {
         std::fs::write(&path, &page).unwrap();
@@ -30,7 +30,7 @@ fn the_rules_of_lint_have_their_page() {
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(
         kept, page,
-        "docs/lint.md is not what `punctual lint --list` says"
+        "docs/lint.md is not what `punctual app lint --list` says"
     );
 }
 

@@ -1,15 +1,12 @@
-//! Recordings and check-ups as test results for continuous integration: JUnit XML, TAP, LAVA's
+//! Recordings as test results for continuous integration: JUnit XML, TAP, LAVA's
 //! signals, and KCIDB's JSON.
 
-mod checkup;
 mod kcidb;
 mod lava;
 pub(crate) mod tap;
 #[cfg(test)]
 mod tests;
 pub(crate) mod xml;
-
-pub use checkup::checkup;
 
 use std::time::Duration;
 

@@ -70,7 +70,7 @@ parameters! {
         "distance",
         "Increase of the period for each further thread; runtime and deadline grow proportionally",
         Nanos::ZERO..=LONGEST,
-    ).or("0s");
+    ).or("0s").of_older_tools();
     WAIT: &'static str = Typed::choice(
         "wait",
         "How the thread waits for its next period",

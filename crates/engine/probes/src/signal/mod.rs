@@ -74,7 +74,7 @@ parameters! {
         Parameter::WAKEUPS,
         "Stop when the first thread has this many samples",
         1..=1_000_000_000_000,
-    );
+    ).of_older_tools();
 }
 
 /// Interval at which the wait of the first thread is checked. It is far shorter than the timeout of

@@ -38,12 +38,12 @@ parameters! {
     FULL_SECOND: bool = Typed::flag(
         "full-second",
         "Start on all CPUs at the next full second of the clock",
-    );
+    ).of_older_tools();
     OFFSET: Nanos = Typed::duration(
         "offset",
         "Delay of the start; with --aligned, it is added for each successive thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
-    ).or("0s");
+    ).or("0s").of_older_tools();
     THREADS: Option<u64> = Typed::count(
         "threads",
         "Number of threads, distributed over the CPUs in turn",
@@ -57,16 +57,16 @@ parameters! {
         "distance",
         "Increase of the interval for each further thread",
         Nanos::ZERO..=Nanos::from_secs(3_600),
-    ).or("0s");
+    ).or("0s").of_older_tools();
     PRIORITY_SPREAD: bool = Typed::flag(
         "priority-spread",
         "Lower the priority of each further thread by one",
-    );
+    ).of_older_tools();
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
         "Stop a thread after this many samples, and the others soon after",
         1..=1_000_000_000_000,
-    );
+    ).of_older_tools();
     SOURCE: &'static str = Typed::choice(
         "source",
         "Source of the measurements",

@@ -72,14 +72,14 @@ parameters! {
         "distance",
         "With --threads: increase of the interval for each successive pair",
         Nanos::ZERO..=Nanos::from_secs(10),
-    ).or("0s");
+    ).or("0s").of_older_tools();
     PRIORITY_SPREAD: bool = Typed::flag(
         "priority-spread",
         "With --threads: lower each successive pair's priority by one, down to 1",
-    );
+    ).of_older_tools();
     WAKEUPS: Option<u64> = Typed::count(
         Parameter::WAKEUPS,
         "Stop a pair after this many samples, and the others soon after",
         1..=1_000_000_000_000,
-    );
+    ).of_older_tools();
 }

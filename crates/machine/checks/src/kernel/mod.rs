@@ -297,7 +297,7 @@ pub fn fragment(role: Role) -> String {
         "# Kernel options for low latency, for the role {role}: {}.\n\
          # To use it in the kernel's source tree:\n\
          #   scripts/kconfig/merge_config.sh -m .config THIS_FILE && make olddefconfig\n\
-         # Then check the result: punctual kernel check --config .config --role {role}\n\
+         # Then check the result: punctual machine kernel check --config .config --role {role}\n\
          # CONFIG_PREEMPT_RT is only available if CONFIG_EXPERT is y and, before Linux 6.12,\n\
          # if the PREEMPT_RT patches are applied.\n\n\
          CONFIG_EXPERT=y\n",

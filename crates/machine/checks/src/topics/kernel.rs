@@ -56,7 +56,7 @@ const CHECKS: &[Check] = &[
               limit.",
         source: REAL_TIME,
         stances: WITHOUT_RT,
-        reboot: "install a PREEMPT_RT kernel: punctual kernel install-steps prints the steps",
+        reboot: "install a PREEMPT_RT kernel: punctual machine kernel install-steps prints the steps",
         ..BASE
     },
     Check {

@@ -1,5 +1,7 @@
-//! `app`: applications that measure themselves.
+//! `app`: the user's applications: those that measure themselves, and the rules for real-time
+//! threads of any program.
 
+mod lint;
 mod list;
 mod record;
 
@@ -14,8 +16,9 @@ pub(in crate::verbs) use list::ApplicationJson;
 
 pub(super) const VERB: Verb = Verb::new::<App>("app");
 
-const LONG: &str = "List and record the figures of applications that measure their own jobs: \
-    latency, response and execution time, missed periods. An application publishes its figures \
+const LONG: &str = "`lint` checks the real-time threads of any program. `list` and `record` show \
+    the figures of applications that measure their own jobs: latency, response and execution time, \
+    missed periods. An application publishes its figures \
     with the crate punctual-app, or from C and C++ with libpunctual (docs/kit.md). The figures are \
     in sealed memory. Publishing costs about 10 ns per sample, and needs no file, socket or \
     thread.\n\n\
@@ -24,7 +27,7 @@ const LONG: &str = "List and record the figures of applications that measure the
     itself supplies the release and the latency of each sample. The application must belong to the \
     same user, or punctual needs CAP_SYS_PTRACE.";
 
-/// List or record applications that measure themselves
+/// Check an application, or record one that measures itself
 #[derive(Parser)]
 #[command(long_about = LONG, disable_help_subcommand = true)]
 enum App {
@@ -32,6 +35,7 @@ enum App {
     List(list::List),
     /// Record the figures of an application, with the machine's facts
     Record(record::Record),
+    Lint(lint::Lint),
 }
 
 impl Run for App {
@@ -39,6 +43,7 @@ impl Run for App {
         match self {
             Self::List(list) => list.run(context),
             Self::Record(record) => record.run(context),
+            Self::Lint(lint) => lint.run(context),
         }
     }
 }

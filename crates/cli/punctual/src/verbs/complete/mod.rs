@@ -129,7 +129,7 @@ mod tests {
             ("punctual export last --format csv-h", "csv-histogram"),
             ("punctual show ", "last"),
             ("punctual compare last ", "last"),
-            ("punctual delete last~1 ", "last"),
+            ("punctual store delete last~1 ", "last"),
             ("punctual completions z", "zsh"),
         ] {
             let values = values(line);

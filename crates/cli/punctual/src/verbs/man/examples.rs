@@ -34,7 +34,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Write a page with all plots and figures.",
     ),
     (
-        "punctual lint --comm motion -D 10s",
+        "punctual app lint --comm motion -D 10s",
         "Check a running program for actions that its real-time threads should avoid.",
     ),
     (
@@ -130,11 +130,11 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Audit the machine for another role, and print the result as JSON.",
     ),
     (
-        "punctual facts capture -o machine.json",
+        "punctual machine facts capture -o machine.json",
         "Capture the state of this machine.",
     ),
     (
-        "punctual kernel check",
+        "punctual machine kernel check",
         "Check the configuration of the running kernel.",
     ),
     ("punctual list", "List the recordings."),
@@ -175,7 +175,7 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Add a note at a point in time; trends show it.",
     ),
     (
-        "punctual facts diff last~1 last",
+        "punctual machine facts diff last~1 last",
         "Show the facts of the machine that differ between two recordings.",
     ),
     (
@@ -195,14 +195,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Check a file of another tool.",
     ),
     (
-        "punctual bundle last",
+        "punctual store bundle last",
         "Pack a recording with the facts of the machine.",
     ),
     (
         "punctual export last --format trace-dat -o trace.dat",
         "Write the trace events for trace-cmd(1).",
     ),
-    ("punctual delete last", "Delete the newest recording."),
+    ("punctual store delete last", "Delete the newest recording."),
     (
         "punctual tune plan control --cpus 2-3",
         "Show which settings a profile would change.",
@@ -217,17 +217,23 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "punctual exec --policy fifo --priority 80 --cpus 3 -- sleep 1",
         "Run a command as a real-time process on CPU 3.",
     ),
-    ("punctual threads --rt", "List the real-time threads."),
     (
-        "punctual irqs",
+        "punctual machine threads --rt",
+        "List the real-time threads.",
+    ),
+    (
+        "punctual machine irqs",
         "List interrupts, their affinity and their threads.",
     ),
-    ("punctual topology", "Show CPUs, caches and NUMA nodes."),
     (
-        "punctual place beside --irq 24",
+        "punctual machine topology",
+        "Show CPUs, caches and NUMA nodes.",
+    ),
+    (
+        "punctual machine place beside --irq 24",
         "Find a CPU that shares a cache with the handler of an interrupt.",
     ),
-    ("punctual clocks", "List the clock sources."),
+    ("punctual machine clocks", "List the clock sources."),
     (
         "punctual measure socket --serve",
         "Answer the socket probe of another machine.",

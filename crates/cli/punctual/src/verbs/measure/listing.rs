@@ -113,7 +113,7 @@ fn page(probe: &ProbeEntry) -> String {
             Err(why) => format!("no. {why}"),
         }
     );
-    for parameter in probe.parameters {
+    for parameter in probe.options() {
         let short = parameter
             .short
             .map_or(String::new(), |letter| format!("`-{letter}`, "));

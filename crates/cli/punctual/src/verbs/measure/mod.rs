@@ -115,8 +115,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
 /// Returns the values of the parameters that are specific to the probe.
 fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
     let given = probe
-        .parameters
-        .iter()
+        .options()
         .filter_map(|parameter| match parameter.kind {
             ParameterKind::Flag => matches
                 .get_flag(parameter.name)

@@ -56,7 +56,7 @@ fn probe_options(probe: &'static ProbeEntry, command: Command) -> Command {
             "Measure {}\n\n{}\n\nNeeds: {}.\nReplaces: {}.",
             probe.summary, probe.documentation, probe.privileges, probe.replaces
         ))
-        .args(probe.parameters.iter().map(parameter_option))
+        .args(probe.options().map(parameter_option))
         .after_help(crate::exit::OF_MEASURE)
         .next_help_heading(SHARED);
     let command = RunOptions::augment_args(command);

@@ -3,13 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use punctual_checks::{AuditError, Role};
 use punctual_host::Host;
-use punctual_model::{Audit, CpuSet, Finding};
+use punctual_model::{Audit, Finding};
 use punctual_tune::{LeftOut, Plan, Profile, Request, Wish};
-
-use crate::exit::UsageError;
-use crate::verbs::facts;
 
 /// Returns a plan of the recommended settings that a program may change without asking the user for
 /// a decision. The plan also lists the other settings, with the reason why they are left out.
@@ -40,15 +36,6 @@ pub(super) fn plan(audit: &Audit, asked: Request, journal: &Path) -> Result<Plan
     }
     plan.remarks.extend(others(findings()));
     Ok(plan)
-}
-
-/// Audits this machine.
-pub(super) fn audit(role: Role, cpus: Option<CpuSet>) -> Result<Audit> {
-    let request = punctual_checks::Request { role, cpus };
-    let wrong = |error: AuditError| UsageError(error.to_string());
-    // There is no need to count events, because they would not lead to more recommended settings.
-    let facts = facts::here(None, |_| anyhow::Ok(CpuSet::new()))?;
-    Ok(punctual_checks::audit(&facts, &request).map_err(wrong)?)
 }
 
 /// Returns a remark with the number of findings that cannot be remedied by a setting.

@@ -17,8 +17,8 @@ use punctual_report::text;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
-use super::doctor::ForRole;
 use super::{Run, Verb};
+use crate::audit::{self, ForRole};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -200,7 +200,13 @@ impl Wished {
         let asked = self.request(keep_going)?;
         let places = context.tune_places()?;
         if self.from_doctor {
-            let audited = from_doctor::audit(self.role.get(), self.cpus.clone())?;
+            let request = punctual_checks::Request {
+                role: self.role.get(),
+                cpus: self.cpus.clone(),
+            };
+            // There is no need to count events, because they would not lead to more recommended
+            // settings.
+            let audited = audit::here(&request, None)?;
             return from_doctor::plan(&audited, asked.unwrap_or_default(), &places.applied);
         }
         let request = asked.ok_or_else(|| {

@@ -211,7 +211,7 @@ fn a_signal_ends_it_with_its_lines() {
             said.contains("# cyclictest current status:\nT: 0 ("),
             "{said}"
         );
-        place.run("delete last --yes");
+        place.run("store delete last --yes");
     }
 }
 

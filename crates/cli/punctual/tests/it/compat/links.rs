@@ -30,6 +30,15 @@ fn links_are_made_and_called() {
         .output()
         .unwrap();
     assert!(text(&output.stdout).contains("T: 0 ("));
+    // A link that an older version made.
+    let output = Command::new(env!("CARGO_BIN_EXE_punctual"))
+        .arg0("/usr/local/bin/hackbench")
+        .args(["-l", "100"])
+        .output()
+        .unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("does not replace hackbench: "), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
     fs::remove_file(place.path("bin/cyclictest")).unwrap();
     fs::write(place.path("bin/cyclictest"), "other").unwrap();
     place.refused("compat --install bin", 1);

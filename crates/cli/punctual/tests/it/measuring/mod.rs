@@ -53,7 +53,7 @@ fn a_run_is_measured_kept_and_shown() {
     assert_eq!(listed[0]["label"], "bench");
     let id = recording.id.to_string();
     assert_eq!(place.done(&format!("show {id}")), place.done("show last"));
-    place.done(&format!("delete {}", recording.id.short()));
+    place.done(&format!("store delete {}", recording.id.short()));
     assert!(place.listed().is_empty());
     let error = place.refused(&format!("show {id}"), 1);
     assert!(error.contains(&id), "{error}");

@@ -32,7 +32,7 @@ fn killed_run_is_interrupted_with_data_kept() {
     );
     assert!(recording.all_latencies().recorded() > 0);
     assert!(place.done("list").contains("interrupted"));
-    place.done("delete last");
+    place.done("store delete last");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn a_recording_becomes_pictures_pages_and_files() {
         );
     }
     assert!(!place.path("empty.svg").exists());
-    place.done("delete last");
+    place.done("store delete last");
     place.done("report last last~1 -o report.html");
     starts("report.html", b"<!DOCTYPE html>");
     place.done("report last~1 -o report.md");

@@ -29,9 +29,9 @@ const WRITERS: [(&str, &str); 14] = [
     ("plot last -o @", "plot.svg"),
     ("plot last -o @", "plot.png"),
     ("export last --format csv-series -o @", "export.csv"),
-    ("bundle last --without-machine -o @", "bundle.tar.zst"),
-    ("facts capture --sample 10ms -o @", "facts.json"),
-    ("topology -o @", "topology.svg"),
+    ("store bundle last --without-machine -o @", "bundle.tar.zst"),
+    ("machine facts capture --sample 10ms -o @", "facts.json"),
+    ("machine topology -o @", "topology.svg"),
     ("doctor --sarif @", "doctor.sarif"),
     ("doctor --junit @", "doctor.xml"),
     ("doctor --tap @", "doctor.tap"),
@@ -136,8 +136,8 @@ fn replacement_keeps_mode_failure_names_file() {
 fn bundle_and_store_are_private() {
     let place = Sandbox::new();
     place.done("measure timer -q --policy other -D 200ms --dma-latency off --label secret");
-    place.done("bundle last --without-machine -o own.tar.zst");
-    place.done("bundle last --without-machine -o shared.tar.zst --public");
+    place.done("store bundle last --without-machine -o own.tar.zst");
+    place.done("store bundle last --without-machine -o shared.tar.zst --public");
     let child = place.spawn(&RUN.replace("200ms", "10m"));
     // The store already has rows from the first run, so wait for the lease of the second run.
     let leases = place.path("store.db.leases");

@@ -176,45 +176,12 @@ fn finding_line(finding: &Finding) -> String {
 const SHOWN: usize = 5;
 
 /// Returns a name such as `loaded (farm)`.
-pub(crate) fn condition_name(condition: &Condition) -> String {
+fn condition_name(condition: &Condition) -> String {
     if condition.loads.is_empty() {
         condition.name.clone()
     } else {
         format!("{} ({})", condition.name, condition.loads.join(", "))
     }
-}
-
-/// Returns a line such as `60.0 s, 60,000 periods: 12 late in 3 episodes, p99 31.2 µs, max 412
-/// µs; at most 11,164 episodes a day (95% confidence, if the rest of the day is like these 60.0 s):
-/// not proven`.
-pub(crate) fn condition_line(condition: &Condition) -> String {
-    if condition.measured_ns == Nanos::ZERO {
-        return format!(
-            "nothing was measured: {}",
-            figures::outcome_word(condition.outcome)
-        );
-    }
-    let figure = |name: &str, value: Option<Nanos>| {
-        value.map_or_else(String::new, |value| format!(", {name} {value}"))
-    };
-    let episodes = match condition.episodes {
-        1 => "1 episode".to_owned(),
-        number => format!("{} episodes", grouped(number)),
-    };
-    format!(
-        "{}, {} periods: {} late in {episodes}{}{}{}: {}",
-        condition.measured_ns,
-        grouped(condition.periods),
-        grouped(condition.late),
-        figure("p99", condition.p99_ns),
-        figure("max", condition.max_ns),
-        at_most(condition).map_or_else(String::new, |number| format!(
-            "; at most {number} episodes a day (95% confidence, if the rest of the day is like \
-             these {})",
-            condition.measured_ns
-        )),
-        figures::outcome_word(condition.outcome),
-    )
 }
 
 /// Returns the upper bound on the number of episodes per day, rounded up, if there is one.
@@ -267,7 +234,7 @@ fn asked_line(checkup: &Checkup) -> String {
 
 /// Returns what is missing for a verdict, first for the whole check-up and then for its conditions.
 /// Conditions with the same reason share a line.
-pub(crate) fn lacking(checkup: &Checkup) -> Vec<String> {
+fn lacking(checkup: &Checkup) -> Vec<String> {
     let is_said = |why: &str| {
         why == Condition::NOT_REAL_TIME
             && (checkup.lacking.iter()).any(|said| said.contains("real-time priority"))
@@ -444,11 +411,6 @@ mod tests {
         let html = crate::html::page("check", std::slice::from_ref(&document));
         assert!(html.contains("kworker/1:2 &lt;b&gt;</td>"), "{html}");
         assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
-        let xml = crate::junit::checkup(&checkup, CiForm::Junit);
-        assert_eq!(xml.matches("<testcase").count(), 3, "{xml}");
-        // The verdict and the loaded condition fail; the idle condition is not proven.
-        assert_eq!(xml.matches("<failure").count(), 2, "{xml}");
-        assert_eq!(xml.matches("<error").count(), 1, "{xml}");
     }
 
     /// One fatal finding that is unrelated to any measured cause comes before many findings that
@@ -486,8 +448,6 @@ mod tests {
             );
             assert!(form.contains("1970-01-01 00:00 UTC"), "{form}");
         }
-        let xml = crate::junit::checkup(&checkup, CiForm::Junit);
-        assert!(xml.contains("bench3, kernel 6.12.8-rt"), "{xml}");
     }
 
     /// A recording made for a check-up shows the verdict of the check-up in each output format.

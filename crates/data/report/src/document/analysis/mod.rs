@@ -10,7 +10,6 @@ mod monthly;
 mod trend;
 
 pub use checkup::checkup;
-pub(crate) use checkup::{condition_line, condition_name, lacking};
 pub use comparison::comparison;
 pub use experiment::{experiment, experiment_text, experiments, overlaid};
 pub use fleet::{MachineRow, MachineState, machine, machines};

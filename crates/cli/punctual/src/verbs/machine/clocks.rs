@@ -1,4 +1,4 @@
-//! `clocks`: shows the clock sources of the machine and its POSIX clocks.
+//! `machine clocks`: shows the clock sources of the machine and its POSIX clocks.
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -9,24 +9,22 @@ use punctual_report::text;
 use punctual_rt::PosixClock;
 use serde::Serialize;
 
-use super::{Run, Verb, tune};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
-
-pub(super) const VERB: Verb = Verb::new::<Clocks>("clocks");
+use crate::verbs::{Run, tune};
 
 const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with \
     the kernel's resolution. `punctual measure clock` measures the cost of a reading and the \
-    actual resolution. `punctual clocks set tsc` selects another source, and `punctual tune \
+    actual resolution. `punctual machine clocks set tsc` selects another source, and `punctual tune \
     revert` restores the previous one from the journal.";
 
 /// List clock sources and POSIX clocks, with their resolution
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-struct Clocks {
+pub(super) struct Clocks {
     #[command(subcommand)]
     change: Option<Change>,
     /// Print JSON
@@ -46,7 +44,7 @@ enum Change {
 
 /// All clocks as JSON.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ClocksJson {
+pub(in crate::verbs) struct ClocksJson {
     /// The current clock source.
     source: Fact<String>,
     /// The available clock sources.

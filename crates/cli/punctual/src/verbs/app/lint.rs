@@ -1,4 +1,4 @@
-//! `lint`: finds operations that real-time threads should avoid in a running program.
+//! `app lint`: finds operations that real-time threads should avoid in a running program.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,10 @@ use punctual_model::{LintReport, Nanos, RuleState};
 use punctual_report::{document, text};
 use punctual_session::{LintRequest, Targets, lint};
 
-use super::{Run, Verb, measure, serve_symbols};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-
-pub(super) const VERB: Verb = Verb::new::<Lint>("lint");
+use crate::verbs::{Run, measure, serve_symbols};
 
 const LONG: &str = "Check a running program for actions that its real-time threads should avoid, \
     with call sites, without recompiling it.\n\n\
@@ -29,7 +27,7 @@ const LONG: &str = "Check a running program for actions that its real-time threa
 /// Find actions of a program's real-time threads that cost latency
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_AUDIT)]
-struct Lint {
+pub(super) struct Lint {
     /// Processes, or single threads
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
     #[arg(required_unless_present_any = ["comm", "list"], conflicts_with = "comm")]

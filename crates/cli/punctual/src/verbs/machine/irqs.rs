@@ -1,4 +1,4 @@
-//! `irqs`: lists interrupts with their CPUs, affinity and handlers, and changes their affinity.
+//! `machine irqs`: lists interrupts with their CPUs, affinity and handlers, and changes their affinity.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,13 +10,11 @@ use punctual_report::document::{self, InterruptRow};
 use punctual_report::text;
 use serde::Serialize;
 
-use super::{Run, Verb, measure, tune, watching};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
-
-pub(super) const VERB: Verb = Verb::new::<Irqs>("irqs");
+use crate::verbs::{Run, measure, tune, watching};
 
 const LONG: &str = "List the interrupts that occurred, with counts per CPU, affinity and effective \
     affinity, handler threads and their priority, kind (MSI or line), and devices that share a \
@@ -29,7 +27,7 @@ const LONG: &str = "List the interrupts that occurred, with counts per CPU, affi
 #[derive(Parser)]
 #[command(long_about = LONG)]
 #[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-struct Irqs {
+pub(super) struct Irqs {
     #[command(subcommand)]
     change: Option<Change>,
     /// Include interrupts that never occurred
@@ -137,7 +135,7 @@ fn watched(host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<InterruptR
 
 /// An interrupt as JSON.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct InterruptJson {
+pub(in crate::verbs) struct InterruptJson {
     /// The interrupt, with its counts since boot. With `--watch`, it has the counts of the time
     /// `counts_in_ns`.
     #[serde(flatten)]

@@ -1,59 +1,25 @@
-//! `topology` shows the topology of CPUs, caches and memory. `place` recommends CPUs for threads.
-
-use std::path::PathBuf;
+//! `machine place`: recommends CPUs for threads.
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use punctual_host::Host;
 use punctual_model::{CpuSet, Placement};
-use punctual_report::{document, plot, text};
+use punctual_report::{document, text};
 
-use super::{Run, Verb, extension};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
-use crate::output::{self, Output};
+use crate::output;
+use crate::verbs::Run;
 
-pub(super) const VERB: Verb = Verb::new::<ShowTopology>("topology");
-pub(super) const PLACE: Verb = Verb::new::<CpuLocation>("place");
-
-/// Show sockets, cores, caches, memory nodes and isolated CPUs
-#[derive(Parser)]
-struct ShowTopology {
-    /// Draw the topology: .svg
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-impl Run for ShowTopology {
-    fn run(self, context: &Context) -> Result<Exit> {
-        let all = Host::live().topology()?;
-        if let Some(path) = &self.output {
-            extension::check(path, &["svg"])?;
-            Output::open(path)?.put(plot::topology(&all).as_bytes())?;
-            return Ok(Exit::Done);
-        }
-        let out = if self.json {
-            output::json(&all)?
-        } else {
-            text::render(&document::topology(&all), &context.style())
-        };
-        output::print(&out)?;
-        Ok(Exit::Done)
-    }
-}
-
-const PLACE_LONG: &str = "Recommend CPUs on this machine, with the reasons: one core for the \
+const LONG: &str = "Recommend CPUs on this machine, with the reasons: one core for the \
     system and the others for real-time work; a CPU close to the interrupt or softirq that a \
     thread waits for; or CPUs with a common cache for a producer and its consumer. The command \
     changes nothing: pass the CPUs to `punctual exec --cpus` or `punctual tune`.";
 
 /// Recommend CPUs for the system, an interrupt, or two threads
 #[derive(Parser)]
-#[command(long_about = PLACE_LONG, arg_required_else_help = false)]
-struct CpuLocation {
+#[command(long_about = LONG, arg_required_else_help = false)]
+pub(super) struct CpuLocation {
     #[command(subcommand)]
     pattern: Pattern,
     /// Print JSON
@@ -123,7 +89,7 @@ impl Beside {
             .find(|interrupt| interrupt.id == id)
             .ok_or_else(|| {
                 UsageError(format!(
-                    "interrupt {number} does not exist (see punctual irqs)"
+                    "interrupt {number} does not exist (see punctual machine irqs)"
                 ))
             })?;
         let sent = [&interrupt.effective, &interrupt.affinity];

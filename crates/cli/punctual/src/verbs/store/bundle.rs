@@ -1,4 +1,4 @@
-//! `bundle`: packs a recording and the data that a support request needs into one file.
+//! `store bundle`: packs a recording and the data that a support request needs into one file.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,12 @@ use punctual_model::Recording;
 use punctual_store::Store;
 use punctual_store::bundle::{Bundle, Readers};
 
-use super::explain::timelines;
-use super::select::OneRecording;
-use super::{Run, Verb, extension};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{Output, note};
-
-pub(super) const VERB: Verb = Verb::new::<BundleFile>("bundle");
+use crate::verbs::explain::timelines;
+use crate::verbs::select::OneRecording;
+use crate::verbs::{Run, extension};
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
     causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \
@@ -28,7 +26,7 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
 /// Pack a recording with the facts of its machine into an archive
 #[derive(Parser)]
 #[command(after_help = CONTENTS)]
-struct BundleFile {
+pub(super) struct BundleFile {
     #[command(flatten)]
     selected: OneRecording,
     /// File (.tar.zst), - for stdout [default: punctual-ID.tar.zst]

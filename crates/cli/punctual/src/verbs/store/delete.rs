@@ -1,18 +1,16 @@
-//! `delete`: deletes recordings from the store.
+//! `store delete`: deletes recordings from the store.
 
 use anyhow::Result;
 use clap::Parser;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-
-pub(super) const VERB: Verb = Verb::new::<Delete>("delete");
+use crate::verbs::Run;
 
 /// Delete recordings from the store
 #[derive(Parser)]
-struct Delete {
+pub(super) struct Delete {
     /// Recordings: an ID, the start or end of an ID, `last` or `last~N`
     #[arg(value_name = "ID", num_args = 1.., required = true)]
     recordings: Vec<String>,

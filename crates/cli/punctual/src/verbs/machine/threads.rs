@@ -1,4 +1,4 @@
-//! `threads`: lists the threads of the machine with their policy, priority, CPUs and usage.
+//! `machine threads`: lists the threads of the machine with their policy, priority, CPUs and usage.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,11 @@ use punctual_report::text;
 use punctual_session::{WakeupRequest, WakeupSession};
 use serde::Serialize;
 
-use super::{Run, Verb, measure, named, watching};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::output::JsonSchema;
-
-pub(super) const VERB: Verb = Verb::new::<Threads>("threads");
+use crate::verbs::{Run, measure, named, watching};
 
 const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, \
     voluntary and involuntary switches, minor and major page faults, and the locked memory of \
@@ -29,7 +27,7 @@ const LONG: &str = "List threads with policy, priority, niceness, affinity, last
 /// List threads with their policy, priority, CPUs and usage
 #[derive(Parser)]
 #[command(long_about = LONG)]
-struct Threads {
+pub(super) struct Threads {
     /// Only threads of these processes
     #[arg(long, value_name = "PID,…", value_delimiter = ',')]
     pid: Vec<u32>,
@@ -218,7 +216,7 @@ fn sort(rows: &mut [ThreadRow], by: Sort) {
 
 /// A thread as JSON.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct ThreadJson {
+pub(in crate::verbs) struct ThreadJson {
     /// The thread, with its usage since its start. With `--watch`, it has its usage during the time
     /// `used_in_ns`.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `kernel`: checks a configuration, prints a fragment to build from, and prints the steps to
+//! `machine kernel`: checks a configuration, prints a fragment to build from, and prints the steps to
 //! install a real-time kernel.
 
 use std::path::PathBuf;
@@ -9,18 +9,16 @@ use punctual_checks::{install, kernel};
 use punctual_host::Host;
 use punctual_model::Fact;
 
-use super::doctor::{AuditOutput, ForRole};
-use super::{Run, Verb};
+use crate::audit::{AuditOutput, ForRole};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-
-pub(super) const VERB: Verb = Verb::new::<Kernel>("kernel");
+use crate::verbs::Run;
 
 /// Check or write a kernel configuration for real time
 #[derive(Parser)]
 #[command(disable_help_subcommand = true)]
-enum Kernel {
+pub(super) enum Kernel {
     /// Check a kernel's configuration, before or after the build
     #[command(after_help = crate::exit::OF_AUDIT)]
     Check(Check),
@@ -35,7 +33,7 @@ enum Kernel {
 }
 
 #[derive(Args)]
-struct Check {
+pub(super) struct Check {
     /// A .config, plain or compressed with gzip, xz or zstd [default: that of the running kernel]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,

@@ -1,4 +1,7 @@
-//! `store`: shows, checks, backs up, copies and merges stores.
+//! `store`: shows, checks, backs up, copies and merges stores, and deletes or bundles recordings.
+
+mod bundle;
+mod delete;
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +20,7 @@ use crate::output;
 
 pub(super) const VERB: Verb = Verb::new::<Options>("store");
 
-/// Show, check, back up, compact, merge or copy the store
+/// Check, back up or merge the store; delete or bundle recordings
 #[derive(Parser)]
 #[command(
     name = "store",
@@ -31,6 +34,8 @@ struct Options {
 
 #[derive(Subcommand)]
 enum What {
+    Bundle(bundle::BundleFile),
+    Delete(delete::Delete),
     /// Show the contents and the size of the store
     Stats {
         /// Print JSON
@@ -77,6 +82,8 @@ enum What {
 impl Run for Options {
     fn run(self, context: &Context) -> Result<Exit> {
         match self.what {
+            What::Bundle(bundle) => bundle.run(context),
+            What::Delete(delete) => delete.run(context),
             What::Stats { json } => stats(&context.store_to_read()?.stats()?, json, context),
             What::Check { json } => check(&context.store_to_read()?, json),
             What::Backup { file } => {

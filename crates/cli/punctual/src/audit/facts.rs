@@ -1,27 +1,21 @@
-//! `facts`: saves the state of a machine to a file, so that another machine can audit it.
+//! Facts of this machine or of a file, as the input of an audit.
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use clap::{Args, Parser};
+use clap::Args;
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
-use punctual_report::{document, text};
 use punctual_session::InterruptionCounter;
-use punctual_stats::trend;
 
-use super::{Invalid, Run, Verb, extension};
-use crate::context::Context;
-use crate::exit::{Exit, UsageError};
-use crate::output::{self, Output};
-
-pub(super) const VERB: Verb = Verb::new::<Facts>("facts");
+use crate::exit::UsageError;
+use crate::verb::Invalid;
 
 /// Default time for counting interrupts.
-pub(super) const SAMPLE: Nanos = Nanos::from_secs(1);
+pub(crate) const SAMPLE: Nanos = Nanos::from_secs(1);
 /// Interval at which the recorded events are read.
 const POLL: Nanos = Nanos::from_millis(100);
 /// Maximum time for counting interrupts.
@@ -29,47 +23,9 @@ const SAMPLE_MAX: Nanos = Nanos::from_secs(3_600);
 /// Size limit of a file with facts. For a machine with 512 CPUs, such a file has a few megabytes.
 const FACTS_LIMIT: u64 = 128 << 20;
 
-/// Save this machine's state, or compare two recordings' states
-#[derive(Parser)]
-#[command(disable_help_subcommand = true)]
-enum Facts {
-    /// Write all inputs of punctual doctor to one JSON file
-    Capture(Capture),
-    /// Show the machine facts that differ between two recordings
-    Diff(Diff),
-}
-
-#[derive(Args)]
-struct Diff {
-    /// First recording: an ID, the start or end of an ID, `last` or `last~N`
-    #[arg(value_name = "A")]
-    a: String,
-    /// Second recording
-    #[arg(value_name = "B")]
-    b: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-struct Capture {
-    /// File; - for stdout [default: -]
-    #[arg(
-        short,
-        long,
-        value_name = "FILE",
-        default_value = "-",
-        hide_default_value = true
-    )]
-    output: PathBuf,
-    #[command(flatten)]
-    counting: Counting,
-}
-
 // How long events are counted.
 #[derive(Args)]
-pub(super) struct Counting {
+pub(crate) struct Counting {
     /// Time for counting interrupts, softirqs and steal time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = sample)]
     sample: Option<Nanos>,
@@ -80,7 +36,7 @@ pub(super) struct Counting {
 
 impl Counting {
     /// Returns the time for counting; `None` if nothing is counted.
-    pub(super) fn length(&self) -> Option<Nanos> {
+    pub(crate) fn length(&self) -> Option<Nanos> {
         if self.no_sample {
             None
         } else {
@@ -98,53 +54,9 @@ fn sample(text: &str) -> Result<Nanos, Invalid> {
     }
 }
 
-impl Run for Facts {
-    fn run(self, context: &Context) -> Result<Exit> {
-        match self {
-            Self::Capture(capture) => capture.run(),
-            Self::Diff(diff) => diff.run(context),
-        }
-    }
-}
-
-impl Diff {
-    fn run(self, context: &Context) -> Result<Exit> {
-        let store = context.store_to_read()?;
-        let load = |name: &str| anyhow::Ok(store.load(store.find(name)?)?);
-        let differ = trend::facts_differ(&load(&self.a)?, &load(&self.b)?);
-        if self.json {
-            output::print(&output::json(&differ)?)?
-        } else {
-            let page = document::facts_differ(&differ);
-            output::print(&text::render(&page, &context.style()))?;
-        }
-        Ok(Exit::Done)
-    }
-}
-
-impl Capture {
-    fn run(self) -> Result<Exit> {
-        let Self { output, counting } = self;
-        extension::check(&output, &["json"])?;
-        let out = Output::open(&output)?;
-        let facts = here(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
-        let files = facts.files.len();
-        let json = serde_json::to_string(&facts)?;
-        out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
-        if output != Path::new("-") {
-            output::note(&format!(
-                "{files} readings written to {}: audit them with punctual doctor --facts {}",
-                output.display(),
-                output.display()
-            ));
-        }
-        Ok(Exit::Done)
-    }
-}
-
 /// Returns the state of this machine, with counts over the time `length`. In the counts, the CPUs
 /// that `measured` returns are marked.
-pub(super) fn here<E>(
+pub(crate) fn facts<E>(
     length: Option<Nanos>,
     measured: impl FnOnce(&FactSet) -> Result<CpuSet, E>,
 ) -> Result<FactSet>
@@ -183,7 +95,7 @@ fn elapsed(since: Instant) -> Nanos {
 /// # Errors
 /// Returns an error if the path is missing, too large or damaged, or is a folder with a different
 /// layout.
-pub(super) fn load(path: &Path) -> Result<FactSet> {
+pub(crate) fn load(path: &Path) -> Result<FactSet> {
     let cannot = || format!("cannot read the facts in {}", path.display());
     let data = std::fs::metadata(path).with_context(cannot)?;
     if data.is_dir() {
