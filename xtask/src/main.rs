@@ -4,7 +4,7 @@
 //! `vm`, the tests that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment
 //! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
-//! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
+//! speed of a store of ten years; `regenerate`, generated files; `dist`, packages; `cross`, other processors; `deps`, licences and
 //! advisories; `msrv`, the oldest Rust.
 //!
 //! **Knows:** cargo, the emulator, the folders in which a distribution stores its kernels.
@@ -21,6 +21,7 @@ mod msrv;
 mod ordinary_user;
 mod paths;
 mod programs;
+mod regenerate;
 mod simulate;
 mod suite;
 mod test;
@@ -62,6 +63,8 @@ enum Task {
     Deps(deps::Options),
     /// Check the workspace with the oldest Rust that it names.
     Msrv(msrv::Options),
+    /// Write all generated files again: pages, snapshots, seeds, the C header.
+    Regenerate(regenerate::Options),
     /// Count false alarms and missed differences of the statistics on simulated machines.
     Simulate(simulate::Options),
     /// Create a store of simulated years; measure the verbs that read it.
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),
         Task::Msrv(options) => msrv::run(&options),
+        Task::Regenerate(options) => regenerate::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Years(options) => years::run(&options),
     };

@@ -18,10 +18,7 @@ const WRITE: &[(&str, &str)] = &[
 
 /// What is generated, and the tests that write it.
 const TESTS: &[(&str, &[&str])] = &[
-    (
-        "the C header",
-        &["-p", "punctual-capi", "--test", "header"],
-    ),
+    ("the C header", &["-p", "punctual-capi", "--test", "header"]),
     (
         "the seeds of the fuzz targets",
         &[
@@ -67,7 +64,9 @@ pub(crate) fn run(_: &Options) -> Result<bool> {
         println!("generating {what}");
         let mut command = cargo();
         command.args(["test", "--quiet"]).args(*arguments);
-        command.envs(WRITE.iter().copied()).current_dir(repository());
+        command
+            .envs(WRITE.iter().copied())
+            .current_dir(repository());
         passed &= command.status()?.success();
     }
     println!("read the changes before you commit them: git diff");

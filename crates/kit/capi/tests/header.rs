@@ -30,13 +30,13 @@ fn the_header_is_up_to_date() {
     bindings.write(&mut made);
     let made = String::from_utf8(made).unwrap();
     let path = root.join("include/punctual.h");
-    if std::env::var_os("PUNCTUAL_WRITE_HEADER").is_some() {
+    if std::env::var_os("PUNCTUAL_UPDATE_HEADER").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         kept == made,
         "include/punctual.h is not what the source makes: \
-         PUNCTUAL_WRITE_HEADER=1 cargo test -p punctual-capi --test header"
+         PUNCTUAL_UPDATE_HEADER=1 cargo test -p punctual-capi --test header"
     );
 }

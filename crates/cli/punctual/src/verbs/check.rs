@@ -12,14 +12,17 @@ use punctual_report::{document, html, text};
 use punctual_session::{RecordingSink, SessionError};
 use punctual_store::Store;
 
-use super::share_cpus::Sharing;
-use super::{Invalid, Run, Verb, explain::timelines, extension, measure};
-use super::{serve_load, serve_partner};
 use crate::audit;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
+use crate::options::share_cpus::Sharing;
+use crate::options::{extension, measuring};
 use crate::output::{self, Output};
+use crate::processes::{serve_load, serve_partner};
+use crate::recordings::timelines;
+use crate::running::stop_flag;
+use crate::verb::{Invalid, Run, Verb, command_line};
 
 pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 
@@ -77,7 +80,7 @@ struct CheckUp {
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
     /// Name of the recordings [default: check]
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -122,7 +125,7 @@ impl Run for CheckUp {
         }
         let audit = audit::of_loop(request.cpus.clone())?;
         let store = context.store_if_wanted()?;
-        let stop = measure::stop_flag()?;
+        let stop = stop_flag()?;
         let mut view = live::view(quiet);
         let shown = live::is_shown(quiet);
         let say = |text: &str| {
@@ -212,7 +215,7 @@ fn exit(checked: &Checked) -> Exit {
 
 impl CheckUp {
     fn request(&self, context: &Context) -> Result<CheckRequest> {
-        let loads = measure::loads(&self.load)?;
+        let loads = measuring::loads(&self.load)?;
         let requirement = LoopRequirement {
             period_ns: self.period,
             budget_ns: self.budget,
@@ -250,7 +253,7 @@ impl CheckUp {
             journal: context.journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
-            command_line: super::command_line(),
+            command_line: command_line(),
         })
     }
 }

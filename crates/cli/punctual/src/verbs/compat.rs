@@ -14,10 +14,11 @@ use punctual_host::Host;
 use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::{Run, Verb, serve_partner};
 use crate::context::Context;
 use crate::exit::{self, Exit, UsageError};
 use crate::output::{self, note};
+use crate::processes::serve_partner;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Compat>("compat");
 

@@ -4,10 +4,10 @@ use anyhow::Result;
 use clap::Parser;
 use clap_complete::Shell;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Completions>("completions");
 

@@ -8,11 +8,11 @@ use punctual_checks::Request;
 use punctual_model::{CpuSet, FactSet, MeasuredMaximum, Recording, ThreadRecord};
 use punctual_store::Filter;
 
-use super::{Run, Verb};
 use crate::audit::{self, AuditOutput, Counting, ForRole};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Doctor>("doctor");
 

@@ -1,22 +1,23 @@
 //! `export`: writes a recording in the format of another tool, or all recordings as Parquet.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum, value_parser};
 use jiff::Timestamp;
-use punctual_formats::{Export, ExportOptions, FORMATS, Format, SampleSource};
-use punctual_model::{Recording, RecordingId, Sample};
-use punctual_store::{Store, StoreError};
+use punctual_formats::{Export, ExportOptions, FORMATS, Format};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::select::OneRecording;
+use crate::options::{extension, since};
 use crate::output::{Output, note};
-use crate::verbs::explain::Explained;
-use crate::verbs::list::since;
-use crate::verbs::select::OneRecording;
-use crate::verbs::{Run, Verb, extension, fleet, named, perfetto};
+use crate::recordings::explained::Explained;
+use crate::recordings::exported::Samples;
+use crate::recordings::perfetto;
+use crate::verb::{Run, Verb, named};
+use crate::verbs::fleet;
 
 pub(super) const VERB: Verb = Verb::new::<ExportFile>("export");
 
@@ -258,61 +259,5 @@ impl ExportFile {
             extra_key: self.extra_key,
             histogram_us: self.histogram,
         })
-    }
-}
-
-/// The format that contains a whole recording.
-const JSON: &str = "json";
-
-/// Returns the bytes that `punctual export ID --format json` writes, and the command itself.
-pub(super) fn json(store: &Store, recording: &Recording) -> Result<(Vec<u8>, String)> {
-    let found = FORMATS.iter().find(|format| format.name == JSON);
-    let format = found.context("this program has no format json")?;
-    let export = Export {
-        recording,
-        samples: &Samples {
-            store,
-            id: recording.id,
-        },
-        options: ExportOptions::default(),
-    };
-    let mut bytes = Vec::new();
-    (format.write)(&export, &mut bytes)?;
-    let command = format!("punctual export {} --format {JSON}", recording.id);
-    Ok((bytes, command))
-}
-
-/// The samples in the store, for formats that include samples.
-struct Samples<'a> {
-    store: &'a Store,
-    id: RecordingId,
-}
-
-impl SampleSource for Samples<'_> {
-    fn for_each(
-        &self,
-        thread: u32,
-        chunk: &mut dyn FnMut(&[Sample]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let taken = self.store.samples(self.id, thread, &mut |samples| {
-            chunk(samples).map_err(Failure::Output)
-        });
-        match taken {
-            Ok(_) => Ok(()),
-            Err(Failure::Output(error)) => Err(error),
-            Err(Failure::Store(error)) => Err(io::Error::other(error)),
-        }
-    }
-}
-
-/// Reason why a sample could not be written.
-enum Failure {
-    Store(StoreError),
-    Output(io::Error),
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }

@@ -14,16 +14,20 @@ use punctual_model::{CpuSet, ExperimentPlan, Improvement, Nanos};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
-use super::experiment::{Measuring, Progressing, failed, length};
-use super::measure::stop_flag;
-use super::serve_guard::{Guard, Guarded, SILENCE};
-use super::share_cpus::Sharing;
-use super::{Run, Verb, extension, serve_load, serve_partner};
 use crate::audit;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::live;
+use crate::options::blocks::Measuring;
+use crate::options::extension;
+use crate::options::measuring::length;
+use crate::options::share_cpus::Sharing;
 use crate::output::{self, Output};
+use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
+use crate::processes::{serve_load, serve_partner};
+use crate::running::experiment::{Progressing, failed};
+use crate::running::stop_flag;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("improve");
 

@@ -1,23 +1,21 @@
 //! `list`: lists the stored recordings.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use punctual_model::{Completion, Nanos, Origin, Outcome, RecordingId, Unknown};
 use punctual_report::document::{self, ListRow};
 use punctual_report::text::{LongTable, TextStyle};
 use punctual_store::{Filter, StoreError, Summary};
 use serde::Serialize;
 
-use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::since;
 use crate::output::{self, JsonSchema};
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<List>("list");
 
@@ -48,23 +46,6 @@ struct List {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Parses a point in time: a date or a time (in UTC if it has no offset), or a duration before now.
-pub(super) fn since(text: &str) -> Result<Timestamp, Invalid> {
-    let text = text.trim();
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time);
-    }
-    if let Ok(time) = text.parse::<DateTime>() {
-        return Ok(time.to_zoned(TimeZone::UTC)?.timestamp());
-    }
-    let ago = text.strip_suffix("ago").unwrap_or(text).trim();
-    let ago = (ago.parse::<Nanos>().ok())
-        .and_then(|ago| Timestamp::now().checked_sub(Duration::from(ago)).ok());
-    ago.ok_or_else(|| {
-        format!("'{text}' is not a time: use 2026-11-03, 2026-11-03T08:15:00Z, or 24h").into()
-    })
 }
 
 impl Run for List {

@@ -11,37 +11,26 @@ mod exec;
 mod experiment;
 mod explain;
 mod export;
-mod extension;
 #[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
 mod fleet;
-mod hold_latency;
 mod import;
 mod improve;
 mod list;
-mod looking_back;
+
 mod machine;
 mod man;
 mod measure;
 mod monitor;
-mod not_taken;
 mod overview;
-mod perfetto;
 mod plot;
 mod renamed;
 mod report;
 mod schema;
-mod select;
-mod serve_guard;
-mod serve_load;
-mod serve_partner;
-mod serve_symbols;
-mod share_cpus;
 mod show;
 mod store;
 mod trend;
 mod tune;
 mod watch;
-mod watching;
 
 use std::ffi::{OsStr, OsString};
 
@@ -51,7 +40,8 @@ use clap::{ArgMatches, Args, Command};
 
 use crate::context::Global;
 use crate::exit;
-use crate::verb::{Invalid, Run, Verb, command_line, named};
+use crate::processes;
+use crate::verb::Verb;
 
 /// The verbs of every build. The help groups them as in [`overview`].
 const VERBS: &[Verb] = &[
@@ -80,12 +70,7 @@ const VERBS: &[Verb] = &[
     schema::VERB,
     completions::VERB,
     man::VERB,
-    serve_guard::VERB,
-    serve_load::VERB,
-    serve_partner::VERB,
-    serve_symbols::VERB,
     monitor::SERVE_SLOT,
-    hold_latency::VERB,
     complete::VERB,
 ];
 
@@ -94,7 +79,7 @@ const OF_FLEET: &[&str] = &["serve", "push"];
 
 /// The verbs of this build.
 pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
-    VERBS.iter().chain(fleet::VERBS)
+    VERBS.iter().chain(processes::VERBS).chain(fleet::VERBS)
 }
 
 /// Returns the whole command line.

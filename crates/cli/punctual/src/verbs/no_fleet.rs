@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use punctual_model::{WakeupAxis, Wakeups};
 use punctual_monitor::Push;
 
-use super::Verb;
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::Verb;
 
 pub(super) const VERBS: &[Verb] = &[];
 

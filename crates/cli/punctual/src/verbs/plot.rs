@@ -9,12 +9,14 @@ use punctual_model::{Nanos, Recording};
 use punctual_report::ReportError;
 use punctual_report::plot::{self, Heading, LongTerm, Plot, PlotOptions, Scale};
 
-use super::looking_back::Span;
-use super::select::Recordings;
-use super::{Run, Verb, extension, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
+use crate::options::select::Recordings;
+use crate::options::span::Span;
 use crate::output::{self, Output};
+use crate::recordings::file_name;
+use crate::verb::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<PlotFile>("plot");
 
@@ -220,16 +222,4 @@ impl PlotFile {
         }
         Err(extension::unknown(path, &EXTENSIONS).into())
     }
-}
-
-/// Returns the name of a series, changed so that it is valid in a file name.
-pub(super) fn file_name(series: &str) -> String {
-    let plain = |c: char| {
-        if c.is_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
-    series.chars().map(plain).collect()
 }

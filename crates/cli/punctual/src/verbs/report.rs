@@ -15,13 +15,14 @@ use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
 use sha2::{Digest as _, Sha256};
 
-use super::explain::timelines;
-use super::looking_back::Span;
-use super::select::Recordings;
-use super::{Run, Verb, compare, export, extension, named, plot};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
+use crate::options::select::Recordings;
+use crate::options::span::Span;
 use crate::output::{self, Output};
+use crate::recordings::{comparison, exported, file_name, timelines};
+use crate::verb::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Report>("report");
 
@@ -48,7 +49,7 @@ static FORMS: [Form; 7] = [
                 .filter_map(|recording| timelines::largest(store, recording).transpose());
             let options = HtmlOptions {
                 outliers: largest.collect::<Result<_>>()?,
-                compared: compare::of_two(recordings, store)?,
+                compared: comparison::of_two(recordings, store)?,
                 ..HtmlOptions::default()
             };
             Ok(html::render(recordings, &options)?)
@@ -62,7 +63,7 @@ static FORMS: [Form; 7] = [
             let mut pages: Vec<String> = (recordings.iter())
                 .map(|recording| markdown::render(&document::recording(recording)))
                 .collect();
-            let compared = compare::of_two(recordings, store)?;
+            let compared = comparison::of_two(recordings, store)?;
             pages.extend(compared.map(|compared| match compared {
                 Ok(comparison) => markdown::render(&document::comparison(&comparison)),
                 Err(why) => format!("Not compared: {why}\n"),
@@ -104,7 +105,7 @@ static FORMS: [Form; 7] = [
                 .iter()
                 .map(|r| text::render(&document::recording(r), &style))
                 .collect();
-            let compared = compare::of_two(recordings, store)?;
+            let compared = comparison::of_two(recordings, store)?;
             pages.extend(compared.map(|compared| match compared {
                 Ok(comparison) => text::render(&document::comparison(&comparison), &style),
                 Err(why) => format!("Not compared: {why}\n"),
@@ -197,7 +198,7 @@ impl Report {
         if !is_page && path != Path::new("-") && extension::extension_of(&path) != "pdf" {
             return Err(extension::unknown(&path, &["pdf", "html"]).into());
         }
-        let (bytes, command) = export::json(store, recording)?;
+        let (bytes, command) = exported::json(store, recording)?;
         let digest = Digest {
             sha256: Sha256::digest(&bytes)
                 .iter()
@@ -238,7 +239,7 @@ impl Report {
             causes.add(&store.load(id)?);
         }
         let document = document::monthly(&trend, &series.runs, &causes)?;
-        let usual = || format!("report-{}.{}", plot::file_name(name), form.ending).into();
+        let usual = || format!("report-{}.{}", file_name(name), form.ending).into();
         let path = self.output.clone().unwrap_or_else(usual);
         let output = Output::open(&path)?;
         output.put(page(&document, context).as_bytes())?;

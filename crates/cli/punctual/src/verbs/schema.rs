@@ -15,10 +15,11 @@ use punctual_tune::{
 };
 use schemars::{JsonSchema, Schema};
 
-use super::{Run, Verb, app, explain, import, list, machine, monitor};
+use super::{app, explain, import, list, machine, monitor};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<SchemaOf>("schema");
 

@@ -4,11 +4,11 @@ use anyhow::Result;
 use clap::Parser;
 use punctual_report::{document, text};
 
-use super::select::OneRecording;
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::select::OneRecording;
 use crate::output;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Show>("show");
 

@@ -13,7 +13,9 @@ use punctual_session::{LintRequest, Targets, lint};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
-use crate::verbs::{Run, measure, serve_symbols};
+use crate::processes::serve_symbols;
+use crate::running::stop_flag;
+use crate::verb::Run;
 
 const LONG: &str = "Check a running program for actions that its real-time threads should avoid, \
     with call sites, without recompiling it.\n\n\
@@ -93,7 +95,7 @@ impl Run for Lint {
             let wrong = "only one format can go to stdout: pass a file for the others".to_owned();
             return Err(UsageError(wrong).into());
         }
-        let stop = measure::stop_flag()?;
+        let stop = stop_flag()?;
         let facts = lint(&request, &Host::live(), &stop, &mut |text| note(text))?;
         let program = concat!("punctual ", env!("CARGO_PKG_VERSION"));
         let report = punctual_culprit::lint::judge(&facts, program);

@@ -8,9 +8,9 @@ mod record;
 use anyhow::Result;
 use clap::Parser;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::{Run, Verb};
 
 pub(in crate::verbs) use list::ApplicationJson;
 

@@ -9,8 +9,10 @@ use punctual_session::{InAppRequest, RunLength, applications, record_application
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::measuring;
 use crate::output;
-use crate::verbs::{command_line, measure};
+use crate::running::stop_flag;
+use crate::verb::command_line;
 
 #[derive(Args)]
 pub(super) struct Record {
@@ -18,13 +20,13 @@ pub(super) struct Record {
     #[arg(value_name = "PID|NAME")]
     application: String,
     /// Duration, or forever; ends with the application [default: 60s]
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = measuring::run_length)]
     duration: Option<RunLength>,
     /// Explain samples above the budget of their channel; requires root
     #[arg(long)]
     explain: bool,
     /// Label of the recording
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
     /// Print the recording as JSON
     #[arg(long)]
@@ -45,7 +47,7 @@ impl Record {
             command_line: command_line(),
         };
         let store = context.store_if_wanted()?;
-        let stop = measure::stop_flag()?;
+        let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
         if self.json {

@@ -1,18 +1,16 @@
 //! `compare`: tests recordings for differences.
 
-mod pieces;
-
 use anyhow::{Result, ensure};
 use clap::Parser;
 use punctual_model::{Metric, Nanos, Recording, counted};
 use punctual_report::{document, text};
-use punctual_stats::{Change, CompareError, Comparison, Options, compare_runs};
-use punctual_store::Store;
+use punctual_stats::{Change, Comparison, Options, compare_runs};
 
-use super::{Invalid, Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::recordings::pieces;
+use crate::verb::{Invalid, Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Compare>("compare");
 
@@ -141,30 +139,6 @@ impl Run for Compare {
             Ok(Exit::Done)
         }
     }
-}
-
-/// Compares exactly two recordings for a report. The first is the baseline. Returns `None` for any
-/// other number of recordings.
-///
-/// # Errors
-/// Returns an error if the stored samples cannot be read.
-pub(super) fn of_two(
-    recordings: &[Recording],
-    store: &Store,
-) -> Result<Option<std::result::Result<Comparison, CompareError>>> {
-    let [baseline, candidate] = recordings else {
-        return Ok(None);
-    };
-    let mut both = [baseline.clone(), candidate.clone()];
-    for recording in &mut both {
-        pieces::instead_of_intervals(store, recording)?;
-    }
-    let [baseline, candidate] = &both;
-    Ok(Some(compare_runs(
-        &[baseline],
-        &[candidate],
-        &Options::default(),
-    )))
 }
 
 /// Returns the exit code of a comparison with --fail-on-worse.

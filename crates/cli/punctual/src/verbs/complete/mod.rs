@@ -10,10 +10,10 @@ use std::fmt::Write;
 use anyhow::Result;
 use clap::Parser;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
+use crate::verb::{Run, Verb};
 use candidates::Candidate;
 use line::Line;
 

@@ -18,10 +18,10 @@ use punctual_rt::{DmaLatency, Policy, ThreadRef, affinity};
 use punctual_session::real_time_refused;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Exec>("exec");
 

@@ -4,33 +4,26 @@ mod boots;
 mod options;
 mod stored;
 
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
-
 use anyhow::{Context as _, Result};
-use punctual_experiment::{
-    Bench, BootStep, Progress, TrialError, draft, of_boots, run as run_experiment, run_boots,
-};
+use punctual_experiment::{Bench, BootStep, draft, of_boots, run as run_experiment, run_boots};
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
 use self::options::{Booting, Options, OutputOptions, Stored};
-pub(super) use self::options::{Measuring, length};
-use super::measure::stop_flag;
-use super::serve_guard::{Guard, Guarded, SILENCE};
-use super::share_cpus::Sharing;
-use super::{Run, Verb, command_line, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
+use crate::options::share_cpus::Sharing;
 use crate::output::{self, Output};
+use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
+use crate::processes::{serve_load, serve_partner};
+use crate::running::experiment::{Progressing, failed, is_usage};
+use crate::running::stop_flag;
+use crate::verb::{Run, Verb, command_line};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("experiment");
-
-/// Interval between progress messages if the output is not a terminal.
-const SAY: Duration = Duration::from_secs(60);
 
 impl Run for Options {
     fn run(self, context: &Context) -> Result<Exit> {
@@ -201,51 +194,6 @@ fn measure(
             format!("the experiment ended; to continue: punctual experiment resume {id}")
         }),
         Err(error) => Err(failed(error)),
-    }
-}
-
-/// Reports the progress of an experiment. A terminal gets every message. Other outputs get the
-/// important messages, and otherwise one per minute.
-pub(super) struct Progressing {
-    quiet: bool,
-    terminal: bool,
-    said: Option<Instant>,
-}
-
-impl Progressing {
-    pub(super) fn new(quiet: bool) -> Self {
-        Self {
-            quiet,
-            terminal: std::io::stderr().is_terminal(),
-            said: None,
-        }
-    }
-
-    pub(super) fn say(&mut self, progress: &Progress) {
-        let due = self.said.is_none_or(|said| said.elapsed() >= SAY);
-        if !self.quiet && (progress.important || self.terminal || due) {
-            self.said = Some(Instant::now());
-            output::note(&progress.text);
-        }
-    }
-}
-
-/// Returns whether the error means that the user's request is invalid.
-fn is_usage(error: &TrialError) -> bool {
-    matches!(
-        error,
-        TrialError::Plan(_) | TrialError::Parameter(_) | TrialError::Equal { .. }
-    )
-}
-
-/// Converts an error, and keeps the exit code of the error inside.
-pub(super) fn failed(error: TrialError) -> anyhow::Error {
-    match error {
-        TrialError::Session(error) => error.into(),
-        TrialError::Tune(error) => error.into(),
-        TrialError::Store(error) => error.into(),
-        error if is_usage(&error) => UsageError(error.to_string()).into(),
-        error => error.into(),
     }
 }
 

@@ -1,17 +1,17 @@
 //! The options of `experiment`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_experiment::{least_rounds, shortest_time};
-use punctual_model::{Arm, ArmAction, CpuSet, ExperimentPlan, Nanos, Policy, Values, WashOut};
+use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, Values, WashOut};
 use punctual_tune::Wish;
 
 use crate::exit::UsageError;
-use crate::verbs::Invalid;
-use crate::verbs::share_cpus::Sharing;
+use crate::options::blocks::{Measuring, OF_COMMAND};
+use crate::options::measuring::length;
+use crate::options::share_cpus::Sharing;
 
 /// Exit codes of `experiment`, for its help.
 const EXITS: &str = "\
@@ -27,9 +27,6 @@ With --boot, 0 also means that the machine must be rebooted for the next block."
 
 /// Time to discard at the start of each boot, while services are still starting.
 const OF_BOOT: Nanos = Nanos::from_secs(30);
-
-/// Wash-out time after a command, whose effect is unknown.
-const OF_COMMAND: Nanos = Nanos::from_secs(2);
 
 /// Prove whether a change makes latency better or worse
 ///
@@ -170,44 +167,11 @@ pub(super) struct Booting {
     pub(super) reboot: bool,
 }
 
-/// How each block is measured.
-#[derive(Args, Clone, Debug)]
-pub(in crate::verbs) struct Measuring {
-    /// Probe that measures each block
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "timer",
-        help_heading = "Measuring"
-    )]
-    pub(in crate::verbs) probe: String,
-    /// Parameter of the probe, as for measure: interval=250us
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "Measuring")]
-    pub(in crate::verbs) parameter: Vec<String>,
-    /// CPUs to measure: 2-3 [default: all that this process may use]
-    #[arg(
-        short = 'a',
-        long = "cpus",
-        value_name = "LIST",
-        help_heading = "Measuring"
-    )]
-    pub(in crate::verbs) cpus: Option<CpuSet>,
-    /// Scheduling policy of the measuring threads [default: fifo where permitted]
-    #[arg(long, value_name = "POLICY", help_heading = "Measuring")]
-    pub(in crate::verbs) policy: Option<Policy>,
-    /// Priority of the measuring threads, 1 to 99 [default: 95, or the highest permitted]
-    #[arg(short, long, value_name = "N", help_heading = "Measuring")]
-    pub(in crate::verbs) priority: Option<u8>,
-    /// Background load during each block, as in measure
-    #[arg(long, value_name = "LOAD", help_heading = "Measuring")]
-    pub(in crate::verbs) load: Vec<String>,
-}
-
 /// Options of the output.
 #[derive(Args, Clone, Debug)]
 pub(super) struct OutputOptions {
     /// Name of the experiment [default: the compared conditions]
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     pub(super) label: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -221,13 +185,6 @@ pub(super) struct OutputOptions {
     /// Show no progress, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
-}
-
-pub(in crate::verbs) fn length(text: &str) -> Result<Nanos, Invalid> {
-    match text.parse()? {
-        Nanos::ZERO => Err("must be longer than 0".into()),
-        length => Ok(length),
-    }
 }
 
 impl New {
@@ -303,45 +260,6 @@ impl New {
         };
         Ok(vec![arm("a", &self.a), arm("b", &self.b)])
     }
-}
-
-impl Measuring {
-    /// Returns a plan with these conditions and default times.
-    pub(in crate::verbs) fn plan(&self, arms: Vec<Arm>) -> Result<ExperimentPlan> {
-        let parameters = self.parameter.iter().map(|text| {
-            let (name, value) = text
-                .split_once('=')
-                .ok_or_else(|| UsageError(format!("--parameter '{text}' is not NAME=VALUE")))?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        });
-        Ok(ExperimentPlan {
-            arms,
-            probe: self.probe.clone(),
-            parameters: parameters.collect::<Result<BTreeMap<_, _>>>()?,
-            cpus: self.cpus.clone(),
-            policy: self.policy,
-            priority: self.priority,
-            loads: (self.load.iter())
-                .filter(|load| *load != "none")
-                .cloned()
-                .collect(),
-            threshold_ns: None,
-            time_ns: Nanos::from_secs(1_200),
-            rounds: None,
-            block_ns: None,
-            wash_out_ns: OF_COMMAND,
-            // Use only 32 bits, so that the seed is short enough for the user to type again.
-            seed: u64::from(uuid_seed()),
-            ends_early: true,
-            ranks_only: false,
-        })
-    }
-}
-
-/// Returns a seed from the time and the system's random numbers.
-fn uuid_seed() -> u32 {
-    let text = punctual_model::RecordingId::new().short();
-    u32::from_str_radix(&text, 16).unwrap_or(1)
 }
 
 /// Returns the baseline and the other conditions. A single setting gives one condition for each of

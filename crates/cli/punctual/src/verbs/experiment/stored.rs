@@ -13,8 +13,8 @@ use punctual_store::{Store, StoreError};
 use super::options::Stored;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
 use crate::output::{self, Output};
-use crate::verbs::extension;
 
 /// Scale factor for PNG, the same as in `plot`.
 const PIXELS: f32 = 2.0;

@@ -11,7 +11,7 @@ use punctual_tracefile::{Input, TraceReader, open};
 
 use super::threads::Selection;
 use crate::exit::UsageError;
-use crate::verbs::{Invalid, command_line};
+use crate::verb::{Invalid, command_line};
 
 // A trace of another tool.
 #[derive(Args)]

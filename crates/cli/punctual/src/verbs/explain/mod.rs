@@ -4,7 +4,6 @@
 mod foreign;
 mod recorded;
 mod threads;
-pub(super) mod timelines;
 mod written;
 
 use std::path::PathBuf;
@@ -12,12 +11,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, value_parser};
 
-use super::select::OneRecording;
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::select::OneRecording;
+use crate::recordings::explained::Explained;
+use crate::verb::{Run, Verb};
 
-pub(in crate::verbs) use recorded::{Explained, ExplainedJson, OutlierJson};
+pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
@@ -69,11 +69,14 @@ impl Run for Explain {
         }
         if let Some(path) = self.foreign.file() {
             let explained = self.foreign.explain(path, &self.application.selection())?;
-            return Explained::read(explained).print(&self, context);
+            return recorded::print(&Explained::read(explained), &self, context);
         }
         match self.application.targets()? {
             Some(targets) => self.application.run(targets, self.json, context),
-            None => Explained::stored(&self.selected, context)?.print(&self, context),
+            None => {
+                let explained = Explained::stored(&self.selected, context)?;
+                recorded::print(&explained, &self, context)
+            }
         }
     }
 }

@@ -11,11 +11,14 @@ use punctual_session::{
     EventChoice, JobDetail, JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe,
 };
 
-use super::timelines;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::measuring;
 use crate::output::{self, note};
-use crate::verbs::{Invalid, command_line, measure, named, serve_symbols};
+use crate::processes::serve_symbols;
+use crate::recordings::timelines;
+use crate::running::stop_flag;
+use crate::verb::{Invalid, command_line, named};
 
 /// The default budget of a job.
 const BUDGET: Nanos = Nanos::from_millis(1);
@@ -69,10 +72,10 @@ pub(super) struct Application {
     #[arg(long, value_name = "TIME", requires = "waits")]
     threshold: Option<Nanos>,
     /// Duration, or forever; ends with the application [default: 60s]
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = measure::run_length)]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = measuring::run_length)]
     duration: Option<RunLength>,
     /// Trace events: usual, or full with more detail and overhead [default: usual]
-    #[arg(long, value_name = "WHICH", value_parser = named(measure::LEVELS.to_vec()))]
+    #[arg(long, value_name = "WHICH", value_parser = named(measuring::LEVELS.to_vec()))]
     events: Option<Level>,
     /// Also record this trace event, and show it with each outlier
     #[arg(long, value_name = "SYS:EVENT[/FILTER/]")]
@@ -84,7 +87,7 @@ pub(super) struct Application {
     #[arg(long, conflicts_with_all = ["wait", "no_bpf"])]
     no_counters: bool,
     /// Label of the recording
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
     /// Show no progress, only the result
     #[arg(short, long)]
@@ -188,7 +191,7 @@ impl Application {
             command_line: command_line(),
         };
         let store = context.store_if_wanted()?;
-        let stop = measure::stop_flag()?;
+        let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = observe(
             &request,

@@ -10,12 +10,13 @@ use punctual_report::document::{Block, Document, Figure, Section};
 use punctual_report::plot::{self, Heading, Plot, PlotOptions};
 use punctual_report::{OutlierTimeline, document, html};
 
-use super::recorded::Explained;
 use super::{Explain, foreign};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
 use crate::output::{self, Output};
-use crate::verbs::{extension, perfetto};
+use crate::recordings::explained::Explained;
+use crate::recordings::perfetto;
 
 /// Maximum number of outliers that a page shows in detail, starting with the longest.
 const DETAILED: usize = 20;

@@ -11,7 +11,7 @@ use super::collection;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::not_taken;
+use crate::recordings::not_taken;
 
 /// Copies a store of recordings from a file to a database, or back.
 pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {

@@ -19,7 +19,7 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use punctual_metrics::Scrape;
 
-use super::Verb;
+use crate::verb::Verb;
 
 /// Starts a server of metrics.
 pub(super) fn scrape(address: SocketAddr) -> Result<Scrape> {

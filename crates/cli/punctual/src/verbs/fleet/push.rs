@@ -15,8 +15,8 @@ use punctual_push::{Deliverer, Target};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::verbs::measure::stop_flag;
-use crate::verbs::{Run, Verb};
+use crate::running::stop_flag;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Push>("push");
 

@@ -18,7 +18,7 @@ use super::{collection, install};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::{Run, Verb, named};
+use crate::verb::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Serve>("serve");
 

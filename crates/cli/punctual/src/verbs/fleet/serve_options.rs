@@ -12,7 +12,7 @@ use punctual_serve::{Config, SignOn, TlsFiles};
 
 use super::serve_config;
 use crate::exit::UsageError;
-use crate::verbs::Invalid;
+use crate::verb::Invalid;
 
 /// The options of a server.
 #[derive(Args, Clone, Debug, PartialEq)]

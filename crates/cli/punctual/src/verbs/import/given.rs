@@ -10,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
 use punctual_model::{Fact, Recording, Unknown};
 
-use crate::verbs::list::since;
+use crate::options::since;
 
 /// Options for information that a file does not contain.
 #[derive(Args)]

@@ -25,10 +25,10 @@ use punctual_tracefile::{Input, TraceFileError, TraceReader};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Invalid, Run, Verb, command_line, named};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
 use crate::output::{self, JsonSchema};
+use crate::verb::{Invalid, Run, Verb, command_line, named};
 
 pub(super) const VERB: Verb = Verb::new::<ImportFiles>("import");
 
@@ -52,7 +52,7 @@ struct ImportFiles {
     ]))]
     unit: Option<Nanos>,
     /// Label of the recordings
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
     /// Join the recordings to this series
     #[arg(long, value_name = "SERIES", value_parser = series_name)]

@@ -13,7 +13,8 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
-use crate::verbs::{Run, tune};
+use crate::settings;
+use crate::verb::Run;
 
 const LONG: &str = "List the current and the available clock sources, and the POSIX clocks with \
     the kernel's resolution. `punctual measure clock` measures the cost of a reading and the \
@@ -67,7 +68,7 @@ struct ClockJson {
 impl Run for Clocks {
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(Change::Set { source }) = self.change {
-            return tune::apply_some(&[format!("clocksource={source}")], context);
+            return settings::apply_some(&[format!("clocksource={source}")], context);
         }
         let clock = Host::live().facts().clock;
         let rows: Vec<ClockRow> = PosixClock::ALL

@@ -11,8 +11,9 @@ use punctual_stats::trend;
 use crate::audit::{self, Counting};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::extension;
 use crate::output::{self, Output};
-use crate::verbs::{Run, extension};
+use crate::verb::Run;
 
 /// Save this machine's state, or compare two recordings' states
 #[derive(Parser)]

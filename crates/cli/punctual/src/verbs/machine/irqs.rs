@@ -14,7 +14,9 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 use crate::output::JsonSchema;
-use crate::verbs::{Run, measure, tune, watching};
+use crate::running::{stop_flag, watching};
+use crate::settings;
+use crate::verb::Run;
 
 const LONG: &str = "List the interrupts that occurred, with counts per CPU, affinity and effective \
     affinity, handler threads and their priority, kind (MSI or line), and devices that share a \
@@ -61,7 +63,7 @@ impl Run for Irqs {
     fn run(self, context: &Context) -> Result<Exit> {
         if let Some(Change::Move { irq, cpus }) = &self.change {
             let settings = irq.iter().map(|irq| format!("irq-affinity@{irq}={cpus}"));
-            return tune::apply_some(&settings.collect::<Vec<_>>(), context);
+            return settings::apply_some(&settings.collect::<Vec<_>>(), context);
         }
         let host = Host::live();
         let text = |rows: Vec<InterruptRow>| {
@@ -70,7 +72,7 @@ impl Run for Irqs {
         };
         match self.watch {
             Some(time) => {
-                let stop = measure::stop_flag()?;
+                let stop = stop_flag()?;
                 if self.json {
                     print_json(self.wanted(watched(&host, time, &stop)?))?;
                 } else {

@@ -13,7 +13,7 @@ use crate::audit::{AuditOutput, ForRole};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::Run;
+use crate::verb::Run;
 
 /// Check or write a kernel configuration for real time
 #[derive(Parser)]

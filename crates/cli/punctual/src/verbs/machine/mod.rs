@@ -11,9 +11,9 @@ mod topology;
 use anyhow::Result;
 use clap::Parser;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::{Run, Verb};
 
 pub(in crate::verbs) use clocks::ClocksJson;
 pub(in crate::verbs) use irqs::InterruptJson;

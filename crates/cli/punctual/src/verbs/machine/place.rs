@@ -9,7 +9,7 @@ use punctual_report::{document, text};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::Run;
+use crate::verb::Run;
 
 const LONG: &str = "Recommend CPUs on this machine, with the reasons: one core for the \
     system and the others for real-time work; a CPU close to the interrupt or softirq that a \

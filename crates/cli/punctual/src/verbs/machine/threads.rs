@@ -16,7 +16,8 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::output::JsonSchema;
-use crate::verbs::{Run, measure, named, watching};
+use crate::running::{stop_flag, watching};
+use crate::verb::{Run, named};
 
 const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, \
     voluntary and involuntary switches, minor and major page faults, and the locked memory of \
@@ -76,7 +77,7 @@ impl Run for Threads {
         };
         match self.watch {
             Some(time) => {
-                let stop = measure::stop_flag()?;
+                let stop = stop_flag()?;
                 if self.json {
                     print_json(self.watched(&host, time, &stop)?, by)?;
                 } else {

@@ -9,8 +9,9 @@ use punctual_report::{document, plot, text};
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::extension;
 use crate::output::{self, Output};
-use crate::verbs::{Run, extension};
+use crate::verb::Run;
 
 /// Show sockets, cores, caches, memory nodes and isolated CPUs
 #[derive(Parser)]

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::{Command, Parser};
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Man>("man");
 

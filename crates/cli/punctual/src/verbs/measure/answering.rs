@@ -54,7 +54,7 @@ pub(super) fn requested(probe: &str, matches: &ArgMatches) -> Option<String> {
 pub(super) fn serve(listen: &str) -> Result<Exit> {
     let address = address(listen)?;
     // Set up the flag before the server starts, so that Ctrl-C always stops it cleanly.
-    let stop = super::stop_flag()?;
+    let stop = crate::running::stop_flag()?;
     let server = Server::listen(address, &[])?;
     let listening = server.address();
     output::note(&format!("listening on {listening}, TCP and UDP"));

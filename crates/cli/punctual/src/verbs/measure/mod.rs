@@ -4,11 +4,6 @@ mod answering;
 mod listing;
 mod options;
 
-pub(super) use options::{LEVELS, run_length};
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use punctual_host::Host;
@@ -20,16 +15,19 @@ use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
     CpuLocks, ExplainRequest, Membership, OnOutlier, PhaseRequest, RecordingSink, Request,
-    RunLength, Session, SessionError, Tracemark, can_be_explained,
+    RunLength, Session, Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
 
-use super::{Verb, serve_load, serve_partner};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
+use crate::options::measuring::loads;
 use crate::output::{self, Output};
+use crate::processes::{serve_load, serve_partner};
+use crate::running::stop_flag;
+use crate::verb::{Verb, command_line};
 
 pub(super) const VERB: Verb = Verb {
     name: "measure",
@@ -159,7 +157,7 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
         audit: Some(Role::default()),
         partner: serve_partner::program(),
         label: keeping.label,
-        command_line: super::command_line(),
+        command_line: command_line(),
         ..Request::new(probe, arguments, phases)
     })
 }
@@ -221,15 +219,6 @@ fn requirement(judging: &Judging) -> Requirement {
     }
 }
 
-/// Parses the names of loads. The name `none` means no load.
-///
-/// # Errors
-/// Returns an error if a load with this name does not exist.
-pub(super) fn loads(names: &[String]) -> Result<Vec<LoadRequest>, SessionError> {
-    let named = names.iter().filter(|name| *name != "none");
-    Ok(named.map(|name| name.parse()).collect::<Result<_, _>>()?)
-}
-
 /// Returns the phases given with `--phases`, or else the single phase that the other options
 /// describe. The loads given with `--load` run in every phase.
 fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
@@ -251,24 +240,4 @@ fn phases(run: &RunOptions) -> Result<Vec<PhaseRequest>> {
         phase.loads.extend(loads.iter().cloned());
     }
     Ok(phases)
-}
-
-/// Returns a flag that Ctrl-C, SIGTERM and SIGHUP set. A second signal ends the program at once.
-pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [
-        signal_hook::consts::SIGINT,
-        signal_hook::consts::SIGTERM,
-        signal_hook::consts::SIGHUP,
-    ] {
-        // Handlers run in the order in which they were registered. When the first signal arrives,
-        // this handler therefore runs before the flag is set.
-        signal_hook::flag::register_conditional_shutdown(
-            signal,
-            Exit::Interrupted as i32,
-            Arc::clone(&stop),
-        )?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
 }

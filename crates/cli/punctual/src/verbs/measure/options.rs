@@ -12,7 +12,8 @@ use punctual_probes::{PROBES, ProbeEntry};
 use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
 
 use super::answering;
-use crate::verbs::{Invalid, named};
+use crate::options::measuring::{LEVELS, run_length};
+use crate::verb::{Invalid, named};
 
 /// Heading in the help for the options that all probes share.
 const SHARED: &str = "Options of every measurement";
@@ -232,10 +233,6 @@ struct Explaining {
     event: Vec<EventChoice>,
 }
 
-/// The names of the levels of trace events.
-pub(in crate::verbs) const LEVELS: [(&str, Level); 2] =
-    [("usual", Level::Default), ("full", Level::Full)];
-
 // The requirement of the measurement.
 #[derive(Args)]
 pub(super) struct Judging {
@@ -277,7 +274,7 @@ pub(super) struct SampleRetention {
     #[arg(long, value_name = "TIME", value_parser = series_interval)]
     pub(super) series_interval: Option<Nanos>,
     /// Name of the recording, shown in lists and plots
-    #[arg(long, value_name = "TEXT", value_parser = crate::verbs::select::label)]
+    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     pub(super) label: Option<String>,
     /// Write the recording as JSON to FILE; without FILE, to stdout
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -312,20 +309,6 @@ fn load_help() -> String {
         "Background load, can be repeated: {}, or none; for example command:'make -j8'",
         loads.join(", ")
     )
-}
-
-pub(in crate::verbs) fn run_length(text: &str) -> Result<RunLength, Invalid> {
-    if text == "forever" {
-        return Ok(RunLength::UntilStopped);
-    }
-    match text.parse()? {
-        Nanos::ZERO => Err(
-            "the duration is 0: pass a longer duration, or 'forever' to measure \
-            until Ctrl-C"
-                .into(),
-        ),
-        duration => Ok(RunLength::For(duration)),
-    }
 }
 
 /// Parses a break value. Zero is rejected, because every sample is above zero, so the first sample

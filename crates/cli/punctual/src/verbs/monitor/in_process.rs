@@ -15,8 +15,9 @@ use super::settings;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::verbs::measure::stop_flag;
-use crate::verbs::{command_line, serve_load, serve_partner};
+use crate::processes::{serve_load, serve_partner};
+use crate::running::stop_flag;
+use crate::verb::command_line;
 
 /// Returns the runner that measures a slot.
 pub(super) fn runner<'a>(

@@ -28,10 +28,10 @@ use punctual_store::{SlotFilter, Store};
 use serde::Serialize;
 
 use self::options::{Options, PlanFile, Slots, What};
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, JsonSchema};
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
 

@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 use punctual_model::SlotState;
 
-use crate::verbs::{list::since, named};
+use crate::options::since;
+use crate::verb::named;
 
 /// Measure on a schedule for years, as a service
 ///

@@ -17,8 +17,9 @@ use super::slot_process;
 use crate::context::Context;
 use crate::exit::{Exit, with_causes};
 use crate::output;
-use crate::verbs::measure::stop_flag;
-use crate::verbs::{command_line, fleet};
+use crate::running::stop_flag;
+use crate::verb::command_line;
+use crate::verbs::fleet;
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     // The threads of the service are idle most of the time. If each thread had its own heap, it

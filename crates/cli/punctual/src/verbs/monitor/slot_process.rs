@@ -14,8 +14,8 @@ use super::in_process;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::verbs::measure::stop_flag;
-use crate::verbs::{Run, Verb};
+use crate::running::stop_flag;
+use crate::verb::{Run, Verb};
 
 pub(in crate::verbs) const VERB: Verb = Verb::new::<ServeSlot>(NAME);
 

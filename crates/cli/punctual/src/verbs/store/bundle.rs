@@ -12,10 +12,11 @@ use punctual_store::bundle::{Bundle, Readers};
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::extension;
+use crate::options::select::OneRecording;
 use crate::output::{Output, note};
-use crate::verbs::explain::timelines;
-use crate::verbs::select::OneRecording;
-use crate::verbs::{Run, extension};
+use crate::recordings::timelines;
+use crate::verb::Run;
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
     causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \

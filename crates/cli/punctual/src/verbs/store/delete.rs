@@ -6,7 +6,7 @@ use clap::Parser;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::verbs::Run;
+use crate::verb::Run;
 
 /// Delete recordings from the store
 #[derive(Parser)]

@@ -13,10 +13,12 @@ use punctual_report::document::Field;
 use punctual_session::lease;
 use punctual_store::{Merged, Store, StoreStats};
 
-use super::{Run, Verb, fleet, not_taken};
+use super::fleet;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::recordings::not_taken;
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("store");
 

@@ -10,8 +10,8 @@ use punctual_stats::trend::ChangePoint;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::span::{Span, author};
 use crate::output;
-use crate::verbs::looking_back::{Span, author};
 
 // Which change points.
 #[derive(Args)]

@@ -15,9 +15,10 @@ use punctual_store::{Filter, Store};
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::options::span::Span;
 use crate::output;
-use crate::verbs::looking_back::Span;
-use crate::verbs::{Run, Verb, measure, watching};
+use crate::running::{stop_flag, watching};
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<TrendOf>("trend");
 
@@ -86,7 +87,7 @@ impl Shown {
         let store = context.store_to_read()?;
         let (mut trend, mut known) = self.show(&store, context)?;
         if self.follow {
-            let stop = measure::stop_flag()?;
+            let stop = stop_flag()?;
             while wait_for_a_run(&store, (&trend.series, known), &stop)? {
                 (trend, known) = self.show(&store, context)?;
             }

@@ -9,9 +9,9 @@ use punctual_store::Store;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::since;
+use crate::options::span::author;
 use crate::output;
-use crate::verbs::list::since;
-use crate::verbs::looking_back::author;
 
 /// Actions on notes.
 #[derive(Subcommand)]
@@ -39,7 +39,7 @@ pub(super) struct Add {
     #[arg(long, value_name = "SERIES")]
     series: Option<String>,
     /// Machine that the note is about [default: all machines of the series]
-    #[arg(long, value_name = "NAME", requires = "at", value_parser = crate::verbs::select::host_name)]
+    #[arg(long, value_name = "NAME", requires = "at", value_parser = crate::options::select::host_name)]
     host: Option<String>,
     /// Author [default: the user]
     #[arg(long, value_name = "NAME")]

@@ -13,9 +13,10 @@ use punctual_tune::{
     Request, cmdline_state, revert_cmdline,
 };
 
-use super::{Form, print};
+use super::Form;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::settings::print;
 
 /// Actions on the kernel's command line.
 #[derive(Subcommand)]

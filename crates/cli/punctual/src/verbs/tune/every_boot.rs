@@ -11,10 +11,11 @@ use punctual_tune::{
     apply_at_boot, boot_reached, boot_status, disable, enable, verify_enabled,
 };
 
-use super::{Form, Wished, document, print};
+use super::{Form, Wished};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::settings::{document, print};
 
 /// Actions that the units start, and their results.
 #[derive(Subcommand)]

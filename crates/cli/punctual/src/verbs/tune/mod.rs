@@ -1,10 +1,8 @@
 //! `tune`: plans, applies, watches and restores settings of the machine.
 
 mod cmdline;
-mod document;
 mod every_boot;
 mod from_doctor;
-mod rows;
 mod settings;
 mod tuned;
 
@@ -13,15 +11,15 @@ use clap::{Args, Parser};
 use punctual_host::Host;
 use punctual_model::CpuSet;
 use punctual_report::document::Document;
-use punctual_report::text;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
 use serde::Serialize;
 
-use super::{Run, Verb};
 use crate::audit::{self, ForRole};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::settings::{document, print};
+use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Tune>("tune");
 
@@ -259,10 +257,6 @@ impl Form {
     }
 }
 
-fn print(document: &Document, context: &Context) -> Result<()> {
-    output::print(&text::render(document, &context.style()))
-}
-
 impl Apply {
     fn run(&self, context: &Context) -> Result<Exit> {
         let plan = self.wished.plan(self.keep_going, context)?;
@@ -280,23 +274,6 @@ impl Apply {
         let failed = applied.changes.is_empty() && !applied.refused.is_empty();
         Ok(if failed { Exit::Failed } else { Exit::Done })
     }
-}
-
-/// Applies settings in the same way as `tune apply --set`. Verbs that are a shortcut for that
-/// command use this function.
-pub(super) fn apply_some(settings: &[String], context: &Context) -> Result<Exit> {
-    let wishes = settings.iter().map(|setting| Wish::parse(setting));
-    let request = Request {
-        profile: None,
-        sets: wishes.collect::<Result<_, _>>()?,
-        cpus: None,
-    };
-    let places = context.tune_places()?;
-    let host = Host::live();
-    let plan = Plan::make(&request, &host, &places.applied)?;
-    let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
-    print(&document::applied(&plan, &applied), context)?;
-    Ok(Exit::Done)
 }
 
 fn status(form: Form, context: &Context) -> Result<Exit> {

@@ -9,9 +9,9 @@ use punctual_report::document::{Block, Document, Section, Tone};
 use punctual_report::text::{self, TextStyle};
 use punctual_tune::setting;
 
-use super::document::table;
 use crate::exit::Exit;
 use crate::output;
+use crate::settings::document::table;
 
 // The settings to list.
 #[derive(Args)]

@@ -8,12 +8,12 @@ use punctual_model::{CpuSet, counted};
 use punctual_report::document::{Block, Document, Field, Section, Tone};
 use punctual_tune::{LeftOut, Profile, Request, TunedExport, TunedImport, Wish};
 
-use super::document::table;
-use super::print;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
 use crate::output::{self, Output};
-use crate::verbs::extension;
+use crate::settings::document::table;
+use crate::settings::print;
 
 pub(super) const IMPORT: &str = "\
 Convert a profile of TuneD to a profile for `punctual tune apply`, and print it.

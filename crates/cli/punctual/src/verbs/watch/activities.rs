@@ -14,7 +14,7 @@ use super::{FOR_EVER, REDRAW, TURN, Watch};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::verbs::{measure, watching};
+use crate::running::{stop_flag, watching};
 
 /// Watches activities of this kind until the time is over or Ctrl-C.
 pub(super) fn run(
@@ -23,7 +23,7 @@ pub(super) fn run(
     axes: &[ActivityAxis],
     context: &Context,
 ) -> Result<Exit> {
-    let stop = measure::stop_flag()?;
+    let stop = stop_flag()?;
     let host = Host::live();
     let mut session = ActivitySession::start(kind, watch.longest as usize, &host)?;
     let view = View::new(watch.quiet);

@@ -15,10 +15,12 @@ use punctual_report::{document, text};
 use punctual_session::{WakeupRequest, WakeupSession};
 
 use self::view::View;
-use super::{Run, Verb, fleet, measure, named, watching};
+use super::fleet;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
+use crate::running::{stop_flag, watching};
+use crate::verb::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Watch>("watch");
 
@@ -188,7 +190,7 @@ impl Run for Watch {
         };
         let (duration, limit) = (self.duration, self.stalled);
         let scrape = self.listen.map(fleet::scrape).transpose()?;
-        let stop = measure::stop_flag()?;
+        let stop = stop_flag()?;
         let host = Host::live();
         let mut session = WakeupSession::start(&request, &host)?;
         let group = request

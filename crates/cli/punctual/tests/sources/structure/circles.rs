@@ -35,6 +35,18 @@ pub(crate) fn in_crate(src: &Path) -> Vec<String> {
     Modules::from_root(src).circles()
 }
 
+/// Returns the dependencies between the modules of a folder in a crate's `src`, each with an example.
+pub(crate) fn between_modules_of(src: &Path, folder: &str) -> Vec<String> {
+    let modules = Modules::from_root(src);
+    let edges = modules.between_siblings();
+    let inside = |path: &ModulePath| path.len() == 2 && path[0] == folder;
+    let inner = edges.iter().filter(|(from, _)| inside(from));
+    inner
+        .flat_map(|(_, others)| others.iter().filter(|(to, _)| inside(to)))
+        .map(|(_, example)| example.clone())
+        .collect()
+}
+
 /// A crate's modules.
 struct Modules(BTreeMap<ModulePath, Module>);
 

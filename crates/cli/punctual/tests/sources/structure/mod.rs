@@ -192,6 +192,18 @@ fn only_modules_in_files_are_declared() {
     assert_eq!(declared_modules(text), ["a", "tests"]);
 }
 
+/// What verbs have in common is in the folders next to `verbs`.
+#[test]
+fn verbs_do_not_depend_on_each_other() {
+    let src = folder("punctual").join("src");
+    let found = circles::between_modules_of(&src, "verbs");
+    let found: Vec<String> = (found.into_iter())
+        // The list of schemas names the types of all verbs.
+        .filter(|example| !example.starts_with("verbs::schema "))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// Returns the code of a file without tests and comments.
 fn code(text: &str) -> String {
     let mut code = Vec::new();

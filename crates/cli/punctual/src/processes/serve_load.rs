@@ -8,11 +8,11 @@ use clap::Parser;
 use punctual_loads::LoadRequest;
 use punctual_model::CpuSet;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::new::<ServeLoad>(NAME);
+pub(crate) const VERB: Verb = Verb::new::<ServeLoad>(NAME);
 
 const NAME: &str = "serve-load";
 
@@ -36,7 +36,7 @@ impl Run for ServeLoad {
 }
 
 /// Makes a load run in a subprocess of this program.
-pub(super) fn in_subprocess(load: LoadRequest) -> LoadRequest {
+pub(crate) fn in_subprocess(load: LoadRequest) -> LoadRequest {
     // If the file of this program cannot be found (because it was deleted while the program is
     // running), the threads of the load run in this process.
     match std::env::current_exe() {

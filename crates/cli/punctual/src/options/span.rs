@@ -6,24 +6,24 @@ use jiff::Timestamp;
 use punctual_model::Nanos;
 use punctual_stats::trend::TrendQuery;
 
-use super::list::since;
+use crate::options::since;
 
 // Selects the runs to analyse.
 #[derive(Args, Clone, Debug, Default)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// Only runs since this time: 2026-11-03, an RFC 3339 time, or 112d
     #[arg(long, value_name = "TIME", value_parser = since)]
-    pub(super) since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     /// Only runs of this machine
     #[arg(long, value_name = "NAME")]
-    pub(super) host: Option<String>,
+    pub(crate) host: Option<String>,
     /// Count periods that start later than this [default: chosen from the runs]
     #[arg(long, value_name = "TIME")]
-    pub(super) threshold: Option<Nanos>,
+    pub(crate) threshold: Option<Nanos>,
 }
 
 impl Span {
-    pub(super) fn query(&self) -> TrendQuery {
+    pub(crate) fn query(&self) -> TrendQuery {
         TrendQuery {
             host: self.host.clone(),
             since: self.since,
@@ -34,7 +34,7 @@ impl Span {
 
 /// Returns the author of a note or a decision: the given name, or the name of the user if none is
 /// given.
-pub(super) fn author(given: Option<String>) -> Result<String> {
+pub(crate) fn author(given: Option<String>) -> Result<String> {
     let named = || {
         ["USER", "LOGNAME"]
             .iter()

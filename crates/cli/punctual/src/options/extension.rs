@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::exit::UsageError;
 
 /// Returns the extension of a file in lower case; empty if there is none.
-pub(super) fn extension_of(path: &Path) -> String {
+pub(crate) fn extension_of(path: &Path) -> String {
     let extension = path.extension().unwrap_or_default();
     extension.to_string_lossy().to_ascii_lowercase()
 }
@@ -15,7 +15,7 @@ pub(super) fn extension_of(path: &Path) -> String {
 ///
 /// # Errors
 /// Returns an error for an extension that is not in `known`.
-pub(super) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
+pub(crate) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
     let extension = extension_of(path);
     if extension.is_empty() || known.contains(&extension.as_str()) {
         return Ok(());
@@ -24,7 +24,7 @@ pub(super) fn check(path: &Path, known: &[&str]) -> Result<(), UsageError> {
 }
 
 /// The error for a file whose extension is unknown.
-pub(super) fn unknown(path: &Path, known: &[&str]) -> UsageError {
+pub(crate) fn unknown(path: &Path, known: &[&str]) -> UsageError {
     UsageError(format!(
         "{}: unknown file extension: use .{}",
         path.display(),

@@ -4,7 +4,7 @@
 const NAMES_SHOWN: usize = 6;
 
 /// Returns a text such as `24, 25, 26 and 9 more`.
-pub(super) fn some_of(names: &[&str]) -> String {
+pub(crate) fn some_of(names: &[&str]) -> String {
     if names.len() <= NAMES_SHOWN + 1 {
         return names.join(", ");
     }
@@ -14,7 +14,7 @@ pub(super) fn some_of(names: &[&str]) -> String {
 
 /// Returns the name of a single setting with its instance, such as `irq-affinity@24`. For several
 /// instances, returns the name of the setting with their number, such as `irq-affinity (5)`.
-pub(super) fn name_of(settings: &[&str]) -> String {
+pub(crate) fn name_of(settings: &[&str]) -> String {
     if let [one] = settings {
         return (*one).to_owned();
     }
@@ -23,7 +23,7 @@ pub(super) fn name_of(settings: &[&str]) -> String {
     format!("{name} ({})", settings.len())
 }
 
-pub(super) fn instances(settings: &[&str]) -> Vec<String> {
+pub(crate) fn instances(settings: &[&str]) -> Vec<String> {
     settings
         .iter()
         .filter_map(|setting| setting.split_once('@'))
@@ -32,7 +32,7 @@ pub(super) fn instances(settings: &[&str]) -> Vec<String> {
 }
 
 /// Groups items that `same` regards as equal.
-pub(super) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a T>> {
+pub(crate) fn groups<'a, T>(items: &[&'a T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&'a T>> {
     let mut groups: Vec<Vec<&'a T>> = Vec::new();
     for item in items {
         let found = groups
@@ -51,7 +51,7 @@ const MANY: usize = 4;
 
 /// Merges rows in which the first cell is a setting. If many instances have the same values, they
 /// share one row, with the instances in a separate cell. (`--json` lists each of them.)
-pub(super) fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+pub(crate) fn merged(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     let kind = |row: &[String]| {
         let setting = row.first().map(String::as_str).unwrap_or_default();
         setting.split_once('@').map(|(name, _)| name.to_owned())

@@ -11,15 +11,15 @@ use crate::output;
 
 // Whether the measured CPUs may be shared with another measurement.
 #[derive(Args, Clone, Copy, Debug, Default)]
-pub(super) struct Sharing {
+pub(crate) struct Sharing {
     /// Measure even if another measurement uses these CPUs
     #[arg(long)]
-    pub(super) share_cpus: bool,
+    pub(crate) share_cpus: bool,
 }
 
 impl Sharing {
     /// Reserves the CPUs to measure. Returns `None` if they may be shared.
-    pub(super) fn hold(
+    pub(crate) fn hold(
         self,
         cpus: Option<&CpuSet>,
         what: &str,

@@ -21,7 +21,7 @@ fn readable(name: &str, value: &str) -> String {
 }
 
 /// Returns a table whose last column is wrapped.
-pub(super) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
+pub(crate) fn table(titles: &[&str], rows: Vec<Vec<String>>) -> Block {
     let last = titles.len().saturating_sub(1);
     let column = |(place, title): (usize, &&str)| {
         if place == last {
@@ -190,7 +190,7 @@ fn document(sections: impl IntoIterator<Item = Section>) -> Document {
 }
 
 /// Returns a document about the planned changes.
-pub(super) fn plan(plan: &Plan) -> Document {
+pub(crate) fn plan(plan: &Plan) -> Document {
     let changes: Vec<&Step> = plan.changes().collect();
     let same = plan.steps.len() - changes.len();
     let summary = format!(
@@ -222,7 +222,7 @@ pub(super) fn plan(plan: &Plan) -> Document {
 }
 
 /// Returns a document about whether the settings of a profile are in force.
-pub(super) fn verified(plan: &Plan) -> Document {
+pub(crate) fn verified(plan: &Plan) -> Document {
     let changes: Vec<&Step> = plan.changes().collect();
     let total = counted(plan.steps.len() as u64, "setting", "settings");
     let found = match changes.len() {
@@ -237,7 +237,7 @@ pub(super) fn verified(plan: &Plan) -> Document {
 }
 
 /// Returns a document about the changes that were made.
-pub(super) fn applied(plan: &Plan, applied: &Applied) -> Document {
+pub(crate) fn applied(plan: &Plan, applied: &Applied) -> Document {
     let refused = left_out("refused", &applied.refused);
     let left_out = left_out("left out", &plan.left_out);
     if applied.changes.is_empty() {
@@ -300,7 +300,7 @@ fn state_of(setting: &SettingStatus, phase: Phase) -> String {
 }
 
 /// Returns a document about the applied settings.
-pub(super) fn status(status: Option<&Status>) -> Document {
+pub(crate) fn status(status: Option<&Status>) -> Document {
     let Some(status) = status else {
         return document([paragraph("Nothing is applied.")]);
     };
@@ -352,7 +352,7 @@ pub(super) fn status(status: Option<&Status>) -> Document {
 }
 
 /// Returns a document about the settings that were restored.
-pub(super) fn reverted(restored: &[Restored]) -> Document {
+pub(crate) fn reverted(restored: &[Restored]) -> Document {
     if restored.is_empty() {
         return document([paragraph(
             "No settings are applied, so there is nothing to restore.",
@@ -395,7 +395,7 @@ fn how(name: &str, how: &How) -> String {
 ///
 /// # Errors
 /// Returns an error if a profile cannot be read.
-pub(super) fn profiles() -> Result<Document, TuneError> {
+pub(crate) fn profiles() -> Result<Document, TuneError> {
     let mut rows = Vec::new();
     for built_in in PROFILES {
         let profile = Profile::find(built_in.name)?;

@@ -8,13 +8,13 @@ use punctual_model::{Explanation, Nanos, Outlier, Recording, Window};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
 /// The usual extensions of its files.
-pub(super) const EXTENSIONS: [&str; 2] = ["pftrace", "perfetto-trace"];
+pub(crate) const EXTENSIONS: [&str; 2] = ["pftrace", "perfetto-trace"];
 
 /// Events up to this long before and after a span of time are written along with it.
 const MARGIN: Nanos = Nanos::from_millis(10);
 
 /// Writes outliers, each with those of its events that are stored.
-pub(super) fn write(
+pub(crate) fn write(
     recording: &Recording,
     outliers: &[(&Outlier, Option<Window>)],
     out: &mut dyn Write,
@@ -57,7 +57,7 @@ fn finish(
 }
 
 /// A trace that is converted to Perfetto's format while it is read.
-pub(super) struct Converting<'a, W> {
+pub(crate) struct Converting<'a, W> {
     reader: &'a mut dyn TraceReader,
     writer: PerfettoWriter<W>,
     /// If set, only events around this span are written.
@@ -66,7 +66,7 @@ pub(super) struct Converting<'a, W> {
 }
 
 impl<'a, W: Write> Converting<'a, W> {
-    pub(super) fn new(
+    pub(crate) fn new(
         reader: &'a mut dyn TraceReader,
         out: W,
         between: Option<(Nanos, Nanos)>,
@@ -85,12 +85,12 @@ impl<'a, W: Write> Converting<'a, W> {
     }
 
     /// Returns the output error that stopped the reading, if any.
-    pub(super) fn failed(&mut self) -> Option<io::Error> {
+    pub(crate) fn failed(&mut self) -> Option<io::Error> {
         self.failed.take()
     }
 
     /// Writes the outliers of the trace, which must have been read to its end.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         self,
         recording: &Recording,
         explanation: &Explanation,

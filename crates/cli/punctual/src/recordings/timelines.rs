@@ -33,7 +33,7 @@ pub(crate) fn largest(store: &Store, recording: &Recording) -> Result<Option<Out
 }
 
 /// Returns the longest outlier of a recording. If several are equally long, returns the first.
-pub(super) fn longest(recording: &Recording) -> Option<&Outlier> {
+pub(crate) fn longest(recording: &Recording) -> Option<&Outlier> {
     let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
     outliers.max_by_key(|outlier| (outlier.latency_ns, std::cmp::Reverse(outlier.number)))
 }

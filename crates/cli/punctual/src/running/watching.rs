@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// Returns the errors of `turn`, and an error if stdout cannot be written.
-pub(super) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) -> Result<()> {
+pub(crate) fn show(stop: &AtomicBool, mut turn: impl FnMut() -> Result<String>) -> Result<()> {
     let height = terminal_height();
     loop {
         let text = turn()?;
@@ -81,7 +81,7 @@ fn terminal_height() -> Option<usize> {
 ///
 /// # Errors
 /// Returns an error of `meanwhile` immediately.
-pub(super) fn wait(
+pub(crate) fn wait(
     time: Option<Nanos>,
     stop: &AtomicBool,
     mut meanwhile: impl FnMut() -> Result<()>,

@@ -8,14 +8,14 @@ use crate::exit::Exit;
 
 /// Returns the number of these entries and the reason why the first was left out. Returns `None` if
 /// no entry was left out.
-pub(super) fn field(refused: &LeftOut) -> Option<Field> {
+pub(crate) fn field(refused: &LeftOut) -> Option<Field> {
     let why = refused.left_out_why.as_deref()?;
     let text = format!("{}; the first: {why}", grouped(refused.left_out));
     Some(Field::new("left out", text))
 }
 
 /// Returns the exit code. If only a part of the store was copied, the verb has failed.
-pub(super) fn exit(refused: &LeftOut) -> Exit {
+pub(crate) fn exit(refused: &LeftOut) -> Exit {
     match refused.left_out {
         0 => Exit::Done,
         _ => Exit::Failed,

@@ -7,11 +7,11 @@ use std::io;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::new::<ServeSymbols>(NAME);
+pub(crate) const VERB: Verb = Verb::new::<ServeSymbols>(NAME);
 
 const NAME: &str = "serve-symbols";
 
@@ -53,7 +53,7 @@ fn close_inherited() -> Result<()> {
 
 /// Returns the command that starts this program as a reader of symbols. Returns `None` if the file
 /// of the program cannot be found, because it was deleted while the program is running.
-pub(super) fn program() -> Option<Vec<OsString>> {
+pub(crate) fn program() -> Option<Vec<OsString>> {
     let program = std::env::current_exe().ok()?;
     Some(vec![program.into(), OsString::from(NAME)])
 }

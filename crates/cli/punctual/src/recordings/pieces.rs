@@ -19,7 +19,7 @@ const LEAST: u64 = 50;
 ///
 /// # Errors
 /// Returns an error if the samples cannot be read.
-pub(super) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> Result<()> {
+pub(crate) fn instead_of_intervals(store: &Store, recording: &mut Recording) -> Result<()> {
     let starts: BTreeSet<Nanos> = (recording.series.rows.iter())
         .map(|row| row.start_ns)
         .collect();

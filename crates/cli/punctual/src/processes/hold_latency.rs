@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, value_parser};
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::verb::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB);
+pub(crate) const VERB: Verb = Verb::new::<HoldLatency>(punctual_tune::HOLD_VERB);
 
 /// Hold the latency limit of applied settings until SIGTERM; started by tune apply
 #[derive(Parser)]

@@ -14,12 +14,12 @@ use punctual_session::{Snapshot, Watcher};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal, setsid};
 
-use super::{Run, Verb};
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::note;
+use crate::verb::{Run, Verb};
 
-pub(super) const VERB: Verb = Verb::new::<ServeGuard>(NAME);
+pub(crate) const VERB: Verb = Verb::new::<ServeGuard>(NAME);
 
 const NAME: &str = "serve-guard";
 
@@ -28,7 +28,7 @@ const BEAT: Duration = Duration::from_secs(1);
 
 /// If a program that has changed settings makes no progress for this time, it is considered to be
 /// hanging or stopped.
-pub(super) const SILENCE: Nanos = Nanos::from_secs(60);
+pub(crate) const SILENCE: Nanos = Nanos::from_secs(60);
 
 /// Environment variable that replaces this time in tests, in milliseconds.
 const OTHER_SILENCE: &str = "PUNCTUAL_GUARD_MS";
@@ -100,7 +100,7 @@ impl Run for ServeGuard {
 }
 
 /// A process that restores settings if this process stops calling [`beat`](Self::beat).
-pub(super) struct Guard {
+pub(crate) struct Guard {
     child: Child,
     pipe: Option<ChildStdin>,
     beaten: Instant,
@@ -111,7 +111,7 @@ impl Guard {
     ///
     /// # Errors
     /// Returns an error if the program cannot be started.
-    pub(super) fn start(silence: Nanos) -> Result<RefCell<Self>> {
+    pub(crate) fn start(silence: Nanos) -> Result<RefCell<Self>> {
         let silence = u32::try_from(silence.0 / 1_000_000).unwrap_or(u32::MAX);
         let other = std::env::var(OTHER_SILENCE).ok();
         let silence = other.and_then(|text| text.parse().ok()).unwrap_or(silence);
@@ -131,7 +131,7 @@ impl Guard {
     }
 
     /// Reports that this program is alive.
-    pub(super) fn beat(&mut self) {
+    pub(crate) fn beat(&mut self) {
         if self.beaten.elapsed() >= BEAT
             && let Some(pipe) = &mut self.pipe
         {
@@ -155,9 +155,9 @@ impl Drop for Guard {
 }
 
 /// A watcher that also reports to the guard whenever there is progress.
-pub(super) struct Guarded<'a> {
-    pub(super) inner: Box<dyn Watcher>,
-    pub(super) guard: Option<&'a RefCell<Guard>>,
+pub(crate) struct Guarded<'a> {
+    pub(crate) inner: Box<dyn Watcher>,
+    pub(crate) guard: Option<&'a RefCell<Guard>>,
 }
 
 impl Guarded<'_> {

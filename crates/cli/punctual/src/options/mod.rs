@@ -1,0 +1,11 @@
+//! Options that several verbs have, and the values of options.
+
+pub(crate) mod blocks;
+pub(crate) mod extension;
+pub(crate) mod measuring;
+pub(crate) mod select;
+pub(crate) mod share_cpus;
+mod since;
+pub(crate) mod span;
+
+pub(crate) use since::since;
