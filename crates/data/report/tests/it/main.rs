@@ -10,3 +10,4 @@ mod hostile;
 mod looks;
 mod odd;
 mod outlier;
+mod pdf;
