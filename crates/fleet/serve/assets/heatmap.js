@@ -4,8 +4,7 @@ const heatmap = (figure, data) => {
   const rows = data.levels.map(unpack);
   const bins = data.edges.length - 1;
   const times = data.runs.map((run) => Date.parse(run.started));
-  const gaps = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
-  const usual = gaps[gaps.length >> 1] || 36e5;
+  const usual = usual_gap(times);
   const [from, to] = [times[0], times[times.length - 1] + usual];
   const largest = Math.max(1, ...rows.map((row) => count_of(Math.max(...row))));
   const most = Math.log(1 + largest);
@@ -18,7 +17,7 @@ const heatmap = (figure, data) => {
   const LEFT = 58, BELOW = 30, ABOVE = 14;
   const beside = () => (view.width > 520 ? 84 : 8);
   const x_of = (time) => LEFT + ((time - from) / (to - from)) * (view.width - LEFT - beside());
-  const y_of = (ns) => ABOVE + (1 - Math.log(clamp(ns, low, high) / low) / Math.log(high / low)) * (view.height - ABOVE - BELOW);
+  const y_of = (ns) => ABOVE + (1 - log_share(clamp(ns, low, high), low, high)) * (view.height - ABOVE - BELOW);
   const tall = (bin) => [y_of(Math.max(low, data.edges[bin + 1])), y_of(Math.max(low, data.edges[bin]))];
   const until = (run) => Math.min(times[run + 1] ?? times[run] + usual, times[run] + usual * 1.5);
   const notes = data.notes.map((note) => ({ ...note, time: Date.parse(note.at) }))
@@ -39,7 +38,7 @@ const heatmap = (figure, data) => {
       row.forEach((level, bin) => {
         if (!level) return;
         const [top, bottom] = tall(bin);
-        pen.fillStyle = `rgb(${ink_of(Math.log(1 + count_of(level)) / most)})`;
+        pen.fillStyle = rgb_of(Math.log(1 + count_of(level)) / most);
         pen.fillRect(x, top, wide, Math.max(1, bottom - top + 0.5));
       });
     });
@@ -96,7 +95,7 @@ const heatmap = (figure, data) => {
     const it = data.runs[run];
     const near = notes.filter((note) => x_of(note.time) > x_of(times[run]) - 6 && x_of(note.time) < x_of(until(run)) + 6);
     const more = near.map((note) => `. Note: ${note.text}`).join("");
-    says.textContent = describe(data, it,
+    says.textContent = describe(it,
       `${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}; max ${duration(it.max_ns)}${more}`);
     draw();
   };

@@ -28,7 +28,7 @@ const draw_strip = (canvas, recent) => {
   const known = recent.filter((row) => row.max_ns > 0);
   if (!known.length) return;
   const [low, high] = [Math.min(...known.map((row) => row.max_ns)) / 1.5, Math.max(...known.map((row) => row.max_ns)) * 1.5];
-  const y_of = (ns) => 10 + (1 - Math.log(ns / low) / Math.log(high / low)) * (height - 30);
+  const y_of = (ns) => 10 + (1 - log_share(ns, low, high)) * (height - 30);
   for (const ns of log_ticks(low, high)) {
     pen.fillStyle = colours.rule;
     pen.fillRect(58, y_of(ns), width - 66, 1);

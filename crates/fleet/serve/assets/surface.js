@@ -73,7 +73,7 @@ const surface = (figure, data) => {
         if (bin === 0) pen.moveTo(x, y); else pen.lineTo(x, y);
       }
       pen.lineWidth = 0.8;
-      pen.strokeStyle = `rgb(${ink_of(Math.log(1 + count_of(Math.max(...rows[run]))) / most)})`;
+      pen.strokeStyle = rgb_of(Math.log(1 + count_of(Math.max(...rows[run]))) / most);
       pen.lineTo(...project(1, place_y(run), 0).slice(0, 2));
       pen.lineTo(...project(-1, place_y(run), 0).slice(0, 2));
       pen.fillStyle = colours.paper;
@@ -86,10 +86,6 @@ const surface = (figure, data) => {
     points.forEach((one, i) => { const [x, y] = project(...one); if (i) pen.lineTo(x, y); else pen.moveTo(x, y); });
     pen.stroke();
   };
-  const bin_of = (ns) => {
-    const next = data.edges.findIndex((edge) => edge > ns);
-    return clamp((next < 0 ? bins : next) - 1, 0, bins - 1);
-  };
   const axes = (pen, colours) => {
     const [cy, sy] = turned();
     const front = cy >= 0 ? -1 : 1, side = sy >= 0 ? 1 : -1;
@@ -100,7 +96,7 @@ const surface = (figure, data) => {
     line(pen, [[-side * -1, -1, 0], [-side * -1, 1, 0]]);
     let free = -1e9;
     const ticks = log_ticks(Math.max(1, data.edges[0]), data.edges[bins])
-      .map((ns) => [ns, ...project(place_x(bin_of(ns)), front, 0)]).sort((a, b) => a[1] - b[1]);
+      .map((ns) => [ns, ...project(place_x(bin_of(data.edges, ns)), front, 0)]).sort((a, b) => a[1] - b[1]);
     for (const [ns, x, y] of ticks) {
       pen.beginPath(); pen.moveTo(x, y); pen.lineTo(x, y + 5); pen.stroke();
       if (x - free < 52) continue;
@@ -121,7 +117,7 @@ const surface = (figure, data) => {
     if (data.limit_ns && data.limit_ns <= data.edges[bins]) {
       pen.strokeStyle = colours.limit;
       pen.setLineDash([6, 4]);
-      const x = place_x(bin_of(data.limit_ns));
+      const x = place_x(bin_of(data.edges, data.limit_ns));
       line(pen, [[x, front, 0], [x, -front, 0], [x, -front, 0.9]]);
       pen.setLineDash([]);
       const [lx, ly] = project(x, -front, 0.95);
@@ -143,7 +139,7 @@ const surface = (figure, data) => {
     data.runs.forEach((run, i) => { if (run.max_ns !== null && (largest < 0 || run.max_ns > data.runs[largest].max_ns)) largest = i; });
     data.runs.forEach((run, i) => {
       if (run.max_ns === null || !(run.spike || i === largest)) return;
-      const x = place_x(bin_of(run.max_ns));
+      const x = place_x(bin_of(data.edges, run.max_ns));
       pen.strokeStyle = pen.fillStyle = colours.mark;
       pen.lineWidth = 1;
       line(pen, [[x, place_y(i), 0], [x, place_y(i), 0.3]]);
@@ -157,7 +153,7 @@ const surface = (figure, data) => {
     remember({ run: run === null ? null : data.runs[run].recording });
     const it = data.runs[run];
     const cell = bin === null ? "" : `; ${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}`;
-    says.textContent = it ? describe(data, it, `p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}${cell}`) : "";
+    says.textContent = it ? describe(it, `p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}${cell}`) : "";
     draw();
   };
   // Returns the point of the surface that is nearest to the pointer, or the front one of several.
@@ -203,7 +199,7 @@ const surface = (figure, data) => {
     const turns = { ArrowLeft: [-5, 0], ArrowRight: [5, 0], ArrowUp: [0, 5], ArrowDown: [0, -5] }[event.key];
     const step = { ",": -1, ".": 1 }[event.key];
     if (turns) turn(...turns);
-    else if (step) choose(clamp((chosen === null ? rows.length : chosen) + step, 0, rows.length - 1), null);
+    else if (step) choose(moved(chosen, step, rows.length), null);
     else if (event.key === "Enter" && chosen !== null) open_recording(data.runs[chosen]);
     else return;
     event.preventDefault();

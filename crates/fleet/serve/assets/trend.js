@@ -3,6 +3,8 @@ const trend = (figure, data) => {
   const times = data.runs.map((run) => Date.parse(run.started));
   const all = data.runs.flatMap((run) => [run.p50_ns, run.p99_ns, run.max_ns]).filter((ns) => ns > 0);
   if (data.limit_ns) all.push(data.limit_ns);
+  // Without figures, the plot that the server drew remains.
+  if (!all.length) return;
   const [low, high] = [Math.min(...all) / 1.2, Math.max(...all) * 1.2];
   const [from, to] = [times[0], Math.max(times[times.length - 1], times[0] + 6e4)];
   const { canvas, place, says, size } = canvas_in(figure,
@@ -11,7 +13,7 @@ const trend = (figure, data) => {
   let chosen = null;
   const LEFT = 58, RIGHT = 60, ABOVE = 16, BELOW = 30;
   const x_of = (time) => LEFT + ((time - from) / (to - from)) * (view.width - LEFT - RIGHT);
-  const y_of = (ns) => ABOVE + (1 - Math.log(ns / low) / Math.log(high / low)) * (view.height - ABOVE - BELOW);
+  const y_of = (ns) => ABOVE + (1 - log_share(ns, low, high)) * (view.height - ABOVE - BELOW);
   const marks = [
     ...data.changes.map((one) => ({ ...one, kind: one.open ? "bad" : "faint", name: "Change" })),
     ...data.notes.map((one) => ({ ...one, kind: "link", name: "Note" })),
@@ -79,20 +81,16 @@ const trend = (figure, data) => {
     const near = marks.filter((mark) => Math.abs(x_of(Date.parse(mark.at)) - x_of(times[run])) < 6);
     const more = near.map((mark) => `. ${mark.name}: ${mark.text}`).join("");
     const above = data.threshold_ns && it.above !== null ? `, ${grouped(it.above)} later than ${duration(data.threshold_ns)}` : "";
-    says.textContent = describe(data, it,
+    says.textContent = describe(it,
       `p50 ${duration(it.p50_ns)}, p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}, ${grouped(it.due)} periods${above}${more}`);
     draw();
   };
-  const nearest = (x) => {
-    let best = 0;
-    times.forEach((time, i) => { if (Math.abs(x_of(time) - x) < Math.abs(x_of(times[best]) - x)) best = i; });
-    return best;
-  };
-  canvas.addEventListener("pointermove", (event) => choose(nearest(event.offsetX)));
-  canvas.addEventListener("click", (event) => open_recording(data.runs[nearest(event.offsetX)]));
+  const run_at = (x) => nearest(times.map(x_of), x);
+  canvas.addEventListener("pointermove", (event) => choose(run_at(event.offsetX)));
+  canvas.addEventListener("click", (event) => open_recording(data.runs[run_at(event.offsetX)]));
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (step) choose(clamp((chosen === null ? times.length : chosen) + step, 0, times.length - 1));
+    if (step) choose(moved(chosen, step, times.length));
     else if (event.key === "Enter" && chosen !== null) open_recording(data.runs[chosen]);
     else return;
     event.preventDefault();

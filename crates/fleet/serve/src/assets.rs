@@ -26,6 +26,7 @@ const ASSETS: &[(&str, &str, &[&str])] = &[
         "script.js",
         "text/javascript; charset=utf-8",
         &[
+            include_str!("../assets/figures.js"),
             include_str!("../assets/common.js"),
             include_str!("../assets/surface.js"),
             include_str!("../assets/heatmap.js"),

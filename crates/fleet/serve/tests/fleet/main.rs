@@ -30,6 +30,7 @@ mod push;
 mod receiver;
 mod refusals;
 mod scraped;
+mod scripts;
 mod senders;
 #[path = "../sound/mod.rs"]
 mod sound;
