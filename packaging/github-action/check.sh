@@ -26,8 +26,8 @@ fi
 program+=(--store "${INPUT_STORE:-$folder/punctual.db}" --color never)
 
 options=(--quiet "--period=$INPUT_PERIOD" "--budget=$INPUT_BUDGET" "--duration=$INPUT_DURATION")
-options+=("--max-misses-per-day=$INPUT_MAX_MISSES" "--load=$INPUT_LOAD" "--label=$INPUT_LABEL")
-options+=("--output=$folder/punctual.html")
+options+=("--max-late-seconds-per-day=$INPUT_MAX_LATE_SECONDS" "--load=$INPUT_LOAD")
+options+=("--label=$INPUT_LABEL" "--output=$folder/punctual.html")
 if [ -n "$INPUT_CPUS" ]; then
   options+=("--cpus=$INPUT_CPUS")
 fi

@@ -1,4 +1,4 @@
-//! Comparison of recordings, rates of late episodes, experiments on one variable.
+//! Comparison of recordings, rates of late seconds, experiments on one variable.
 //!
 //! **For:** deciding whether one machine, kernel or setting reacts earlier than another, with the
 //! size of the difference and its confidence ([`compare`]); and checking whether the two

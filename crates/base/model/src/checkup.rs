@@ -12,10 +12,10 @@ use crate::{
 /// The version of [`Checkup`] as JSON. It is increased only if a reader of the older form would
 /// misread the newer one. Adding a field does not increase it.
 ///
-/// Version 2: an episode is a group of late periods without a pause longer than
-/// [`EPISODE_GAP`](crate::EPISODE_GAP) or a requested gap, and the bounds may be null. Version 1
-/// estimated the number of episodes.
-pub const CHECKUP_SCHEMA: u32 = 2;
+/// Version 3: the bounds count late seconds. In version 2, they counted episodes, which are groups of
+/// late periods without a pause longer than 1 s or a requested gap. Version 1 estimated the number
+/// of episodes.
+pub const CHECKUP_SCHEMA: u32 = 3;
 
 /// Whether a machine is fit for a periodic loop and, if not, what prevents it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,18 +73,28 @@ pub struct Condition {
     pub periods: u64,
     /// Number of periods that began later than the budget allows, or were missed.
     pub late: u64,
-    /// Number of episodes. An episode is a group of late periods on any CPU, with no pause between
-    /// them longer than the episode gap.
-    pub episodes: u64,
-    /// Clustering of the episodes: the variance divided by the mean of their counts in blocks of
-    /// time, for the largest block length (upper 90% limit). Clustering widens the bounds.
+    /// Largest number of consecutive late periods of a thread. Null in check-ups of older versions.
+    #[serde(default)]
+    pub longest_series: Option<u64>,
+    /// Number of late seconds: seconds of the run with a late period on any CPU. Null in check-ups
+    /// of older versions.
+    #[serde(default)]
+    pub late_seconds: Option<u64>,
+    /// The windows of consecutive periods, if the number of late periods in them is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Windows>,
+    /// Number of episodes, in check-ups of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub episodes: Option<u64>,
+    /// Clustering of the late seconds: the variance divided by the mean of their counts in blocks
+    /// of time, for the worst block length (upper 90% limit). Clustering widens the bounds.
     #[serde(default)]
     pub dispersion: Option<f64>,
-    /// Upper bound of the episodes per day (95% confidence), if the machine behaves all day as it
-    /// did during the measurement. Null if nothing was measured, or if the rate changes more slowly
+    /// Upper bound of the late seconds per day (95% confidence), if the machine behaves all day as
+    /// it did during the measurement. With a limit for windows, of the violated seconds per day. Null if nothing was measured, or if the rate changes more slowly
     /// than the measured time can show.
     pub per_day_at_most: Option<f64>,
-    /// Lower bound of the episodes per day (95% confidence), under the same conditions.
+    /// Lower bound of the same number (95% confidence), under the same conditions.
     pub per_day_at_least: Option<f64>,
     /// The largest latency. Null if there are no samples.
     pub max_ns: Option<Nanos>,
@@ -105,6 +115,29 @@ pub struct Condition {
     /// Reason why the tail must not be extrapolated. Absent if it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_tail: Option<String>,
+}
+
+/// The windows of consecutive due periods of a thread, and the late periods in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Windows {
+    /// Largest number of late periods in a window.
+    pub worst: u64,
+    /// Number of violated seconds: seconds of the run in which a late period violated a window.
+    pub violated_seconds: u64,
+    /// Due time of the period that violated the first window, since the start of the condition.
+    /// Null if none was violated.
+    pub first_violated_ns: Option<Nanos>,
+}
+
+impl Condition {
+    /// Returns the number of events that the bounds count, and their name.
+    pub fn counted(&self) -> (u64, &'static str) {
+        match (self.windows, self.late_seconds, self.episodes) {
+            (Some(windows), ..) => (windows.violated_seconds, "violated seconds"),
+            (None, None, Some(episodes)) => (episodes, "episodes"),
+            (None, seconds, _) => (seconds.unwrap_or_default(), "late seconds"),
+        }
+    }
 }
 
 /// A cause of late periods, with advice.

@@ -90,7 +90,7 @@ pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
 pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
 pub use cause::{CauseWords, ShareKind, UnseenTheft};
-pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause};
+pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause, Windows};
 pub use control_group::{CpuQuota, GroupFacts};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use due::{Bounds, Due};
@@ -142,7 +142,7 @@ pub use lint::{
     WaitedFile, WaitedTimer,
 };
 pub use load_record::{Achieved, LoadRecord};
-pub use loop_requirement::LoopRequirement;
+pub use loop_requirement::{LoopRequirement, MissLimit, MissLimitError};
 pub use measured_on::MeasuredOn;
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
@@ -152,7 +152,7 @@ pub use parameter::{ArgumentError, Arguments, Parameter, ParameterKind, Paramete
 pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
 pub use probe_run::{Chart, ProbeRun};
 pub use process::ProcessId;
-pub use rate::{Decision, Doubt, EPISODE_GAP, ERROR, Episodes, Looks, Rate, TIMES_AS_LONG};
+pub use rate::{Decision, Doubt, ERROR, LateSeconds, Looks, Rate, TIMES_AS_LONG, percent};
 pub use recording::{
     Completion, Observer, ReadError, Recording, SCHEMA_VERSION, Sample, SamplesKept,
 };

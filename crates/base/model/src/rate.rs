@@ -1,13 +1,13 @@
 //! Event rates and their bounds. All statements "at most N a day (95%)" are computed here.
 //!
-//! [`Episodes`] counts late periods. Episodes themselves also cluster, because machines have bad
-//! phases and because one disturbance causes another. The bounds of the Poisson distribution are
-//! therefore widened by the dispersion, which is the variance divided by the mean of the counts in
-//! blocks of time. The bounds use its upper 90% limit at the worst block length. `cargo xtask
-//! simulate` counts how often the bounds hold (docs/simulation.md).
+//! [`LateSeconds`] counts the seconds with late periods. Late seconds cluster, because machines have
+//! bad phases and because one disturbance causes another. The bounds of the Poisson distribution are
+//! therefore widened by the dispersion: the variance divided by the mean of the counts in blocks of
+//! time (its upper 90% limit at the worst block length), or the mean size of a cluster if that is
+//! larger. `cargo xtask simulate` counts how often the bounds hold (docs/simulation.md).
 
 mod dispersion;
-mod episodes;
+mod late_seconds;
 mod looks;
 mod quantile;
 
@@ -15,7 +15,7 @@ use statrs::function::beta::checked_beta_reg;
 
 use crate::{Nanos, grouped};
 use dispersion::Dispersion;
-pub use episodes::{EPISODE_GAP, Episodes};
+pub use late_seconds::LateSeconds;
 pub use looks::Looks;
 
 /// Maximum probability that a one-sided bound is wrong.
@@ -35,6 +35,9 @@ pub struct Rate {
     pub events: u64,
     /// The measured time.
     pub measured: Nanos,
+    /// Maximum number of events in the measured time: that of its seconds, if events are late
+    /// seconds.
+    most: f64,
     /// Divisor for the number of events, because clustered events prove less than independent ones.
     /// 1 if the events are independent.
     pub dispersion: f64,
@@ -80,6 +83,13 @@ impl Doubt {
     }
 }
 
+/// Returns a confidence or another share as it was given: `95%`, `99.99%`.
+pub fn percent(share: f64) -> String {
+    // 0.9999 * 100 is 99.99000000000001 in floating point.
+    let rounded = (share * 1e8).round() / 1e6;
+    format!("{rounded}%")
+}
+
 /// The decision about a limit on a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -92,22 +102,24 @@ pub enum Decision {
 }
 
 impl Rate {
-    /// Creates a rate from event times since the start of the run. The shortest blocks are two gaps
-    /// long.
-    pub fn from_times(times: &[Nanos], measured: Nanos, gap: Nanos) -> Self {
-        let block = gap.0.saturating_mul(2).max(1);
-        // Events after the last whole block are counted in the total, but belong to no block.
-        let mut counts = vec![0; (measured.0 / block).min(MOST_BLOCKS) as usize];
+    /// Creates a rate of late seconds. The shortest blocks are two seconds long.
+    pub(super) fn from_late_seconds(late: &LateSeconds, measured: Nanos) -> Self {
+        let second = Nanos::from_secs(1).0;
+        // Seconds after the last whole block are counted in the total, but belong to no block.
+        let mut counts = vec![0; (measured.0 / (2 * second)).min(MOST_BLOCKS) as usize];
         let mut parts = [0; 2];
-        for at in times {
-            if let Some(count) = counts.get_mut((at.0 / block) as usize) {
+        for number in late.seconds() {
+            if let Some(count) = counts.get_mut((number / 2) as usize) {
                 *count += 1;
             }
             for (part, parts_of) in parts.iter_mut().zip([2, 10]) {
-                *part += u64::from(at.0 < measured.0 / parts_of);
+                *part += u64::from(number.saturating_mul(second) < measured.0 / parts_of);
             }
         }
-        Self::new(times.len() as u64, measured, counts, parts)
+        let mut rate = Self::new(late.count(), measured, counts, parts);
+        rate.dispersion = rate.dispersion.max(late.clustering(measured));
+        rate.most = measured.0.div_ceil(second).max(late.count()) as f64;
+        rate
     }
 
     /// Creates a rate from the number of events and their counts in consecutive blocks of equal
@@ -129,6 +141,7 @@ impl Rate {
         Self {
             events,
             measured,
+            most: f64::INFINITY,
             dispersion: factor,
             rises,
             parts,
@@ -139,7 +152,7 @@ impl Rate {
     /// Returns the upper bound of the number of events in the measured time. `error` is the
     /// probability that the bound is wrong.
     pub fn at_most(&self, error: f64) -> f64 {
-        quantile::upper(self.events, self.dispersion, error)
+        quantile::upper(self.events, self.dispersion, error).min(self.most)
     }
 
     /// Returns the lower bound of the number of events in the measured time. `error` is the
@@ -213,7 +226,8 @@ impl Rate {
     /// Returns the total time needed to prove a limit of `per_day` events per day, if no more
     /// events happen. `None` if no time suffices.
     pub fn needed(&self, per_day: f64, error: f64) -> Option<Nanos> {
-        let seconds = self.at_most(error) * DAY / per_day;
+        let at_most = quantile::upper(self.events, self.dispersion, error);
+        let seconds = at_most * DAY / per_day;
         let least = if self.rises {
             Nanos(self.measured.0.saturating_mul(TIMES_AS_LONG))
         } else {
@@ -226,7 +240,7 @@ impl Rate {
 /// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
 
-/// Maximum number of blocks. A run needs more only if the gap is far shorter than any sensible gap.
+/// Maximum number of blocks, which is enough for a year.
 const MOST_BLOCKS: u64 = 1 << 24;
 
 #[cfg(test)]
@@ -235,12 +249,12 @@ mod tests {
 
     const HOUR: Nanos = Nanos::from_secs(3_600);
 
-    fn at(seconds: impl IntoIterator<Item = u64>) -> Vec<Nanos> {
-        seconds.into_iter().map(Nanos::from_secs).collect()
-    }
-
     fn rate(seconds: impl IntoIterator<Item = u64>, measured: Nanos) -> Rate {
-        Rate::from_times(&at(seconds), measured, EPISODE_GAP)
+        let mut late = LateSeconds::default();
+        seconds
+            .into_iter()
+            .for_each(|second| late.add(Nanos::from_secs(second)));
+        late.rate(measured)
     }
 
     /// A minute without events gives a bound of 4,314 a day. Proving 1,000 a day takes 4.3 min, and
@@ -283,11 +297,14 @@ mod tests {
         let front = rate((0..1_350).step_by(90), HOUR);
         assert!(front.doubt().is_some(), "{front:?}");
         // The run is too short for a stronger statement.
-        let front = rate((0..14).step_by(2), Nanos::from_secs(30));
-        assert_eq!(front.doubt(), Some(Doubt::Halves(7, 7)));
+        let front = rate((0..30).step_by(3), Nanos::from_secs(60));
+        assert_eq!(front.doubt(), Some(Doubt::Halves(10, 10)));
+        // A single cluster of late seconds counts as one event, which has to be somewhere.
+        let cluster = rate((0..14).step_by(2), Nanos::from_secs(30));
+        assert_eq!(cluster.doubt(), None);
         assert_eq!(
-            Doubt::Halves(9, 9).sentence("episodes"),
-            "the halves of the run differ: 9 of 9 episodes in the first half"
+            Doubt::Halves(9, 9).sentence("late seconds"),
+            "the halves of the run differ: 9 of 9 late seconds in the first half"
         );
         let warm_up = (0..360).step_by(30).chain((500..3_600).step_by(500));
         assert_eq!(rate(warm_up, HOUR).doubt(), Some(Doubt::WarmUp(12, 19)));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use grounds::Grounds;
 
-use crate::rate::{ERROR, Rate};
+use crate::rate::{ERROR, Rate, percent};
 use crate::schema::JsonSchema;
 use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 
@@ -129,18 +129,24 @@ pub struct LimitResult {
     pub above: Option<u64>,
 }
 
-/// Upper bound on how often a latency is exceeded. It counts episodes instead of samples, because
-/// late periods that follow each other closely have a common cause. There was no episode in the
-/// measured time.
+/// Upper bound on how often a latency is exceeded. It counts seconds instead of samples, because
+/// late periods that follow each other closely have a common cause ([`LateSeconds`]). No latency
+/// exceeded it in the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bound {
     /// The largest observed latency.
     pub exceeded_ns: Nanos,
-    /// Upper bound of the number of episodes per day that exceed this latency.
-    pub episodes_per_day: f64,
+    /// Upper bound of the number of seconds per day with a latency above it. Null in recordings of
+    /// older versions.
+    #[serde(default)]
+    pub late_seconds_per_day: Option<f64>,
+    /// Upper bound of the number of episodes per day, in recordings of older versions. An episode
+    /// was a series of late periods without a pause longer than 1 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub episodes_per_day: Option<f64>,
     /// Confidence of the bound, 0 to 1.
     pub confidence: f64,
-    /// The time without an episode, as far as known.
+    /// The time without a larger latency, as far as known.
     pub measured_ns: Nanos,
     /// The thread that the bound describes, if the threads measure different things.
     #[serde(default)]
@@ -161,7 +167,8 @@ impl Bound {
         let rate = Rate::plain(unknown, measured);
         Some(Self {
             exceeded_ns: exceeded,
-            episodes_per_day: rounded_up(rate.per_day(rate.at_most(ERROR))?),
+            late_seconds_per_day: Some(rounded_up(rate.per_day(rate.at_most(ERROR))?.min(DAY))),
+            episodes_per_day: None,
             confidence: 1.0 - ERROR,
             measured_ns: measured,
             thread,
@@ -170,8 +177,8 @@ impl Bound {
     }
 
     /// Returns the bound as a sentence:
-    /// `at most 4,314 episodes a day exceed 41.2 µs (95%, if the rest of the day is like these
-    /// 60.0 s)`. For less than a second, reports that the run is too short.
+    /// `at most 4,314 seconds a day have a latency above 41.2 µs (95%, if the rest of the day is
+    /// like these 60.0 s)`. For less than a second, reports that the run is too short.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
@@ -187,29 +194,35 @@ impl Bound {
             None => String::new(),
             Some(phase) => format!(" of phase {phase}"),
         };
+        let what = match (self.late_seconds_per_day, self.episodes_per_day) {
+            (Some(seconds), _) => format!("{} seconds a day have a latency above", number(seconds)),
+            (None, Some(episodes)) => format!("{} episodes a day exceed", number(episodes)),
+            (None, None) => return "no bound is known".to_owned(),
+        };
         format!(
-            "at most {} exceed {}{on} ({:.0}%, if the rest of the day is like these {}{like})",
-            episodes(self.episodes_per_day),
+            "at most {what} {}{on} ({}, if the rest of the day is like these {}{like})",
             self.exceeded_ns,
-            self.confidence * 100.0,
+            percent(self.confidence),
             self.measured_ns,
         )
     }
 }
+
+/// Seconds in a day.
+const DAY: f64 = 86_400.0;
 
 /// Rounds up to four decimal places, so that the number in JSON is exactly the same.
 fn rounded_up(rate: f64) -> f64 {
     (rate * 1e4).ceil() / 1e4
 }
 
-/// Returns `4,314 episodes a day` or `0.5 episodes a day`, rounded up.
-fn episodes(per_day: f64) -> String {
-    let number = match per_day {
+/// Returns `4,314` or `0.5`, rounded up.
+fn number(per_day: f64) -> String {
+    match per_day {
         rate if rate >= 10.0 => grouped(rate.ceil() as u64),
         rate if rate >= 0.1 => format!("{:.1}", (rate * 10.0).ceil() / 10.0),
         rate => format!("{:.4}", rounded_up(rate)),
-    };
-    format!("{number} episodes a day")
+    }
 }
 
 impl LimitResult {

@@ -148,8 +148,9 @@ fn measure(
     let phases = timer(asked, false)?.phases;
     let names = phases.into_iter().filter_map(|phase| phase.name).collect();
     let decided = AtomicBool::new(false);
+    let allowed = asked.requirement.max_late_seconds_per_day;
     let until = asked.until_proven.map(|_| UntilProven {
-        looks: Looks::default(),
+        looks: Looks::new(allowed.unwrap_or_default()),
         stop: &decided,
     });
     let requirement = &asked.requirement;

@@ -39,14 +39,8 @@ impl Grounds<'_> {
         let measured = Nanos(self.asked.period_ns.0.saturating_mul(least));
         let mut all = punctual_model::Due::default();
         threads.iter().for_each(|thread| all.merge(&thread.due()));
-        let missed: u64 = threads.iter().map(|thread| thread.accounting.missed).sum();
-        let rate = match self.noted.rate(self.asked, measured) {
-            // Periods were missed, but no sample shows them.
-            rate if rate.events == 0 && missed > 0 => {
-                Rate::from_times(&[Nanos::ZERO], measured, self.asked.episode_gap_ns)
-            }
-            rate => rate,
-        };
+        let noted = self.complete(&threads, measured);
+        let rate = noted.rate(self.asked, measured);
         let (decision, error) = self.decide(&rate);
         let bound = |events: f64| {
             if rate.is_slow() {
@@ -60,8 +54,11 @@ impl Grounds<'_> {
             loads: self.loads().iter().map(|load| load.name.clone()).collect(),
             measured_ns: measured,
             periods: threads.iter().map(due).sum(),
-            late: self.noted.late.len() as u64 + self.noted.beyond,
-            episodes: rate.events,
+            late: noted.late,
+            longest_series: Some(noted.longest_series),
+            late_seconds: Some(noted.seconds.count()),
+            windows: noted.windows(self.asked),
+            episodes: None,
             dispersion: Some(rate.dispersion),
             per_day_at_most: bound(rate.at_most(error)),
             per_day_at_least: bound(rate.at_least(error)),
@@ -77,6 +74,17 @@ impl Grounds<'_> {
             no_tail: None,
         };
         self.judge(&rate, decision, &mut condition);
+        let missed = threads.iter().map(|thread| thread.accounting.missed);
+        let unseen = missed.sum::<u64>().saturating_sub(noted.missed);
+        if unseen > 0 {
+            let periods = counted(unseen, "missed period", "missed periods");
+            condition
+                .lacking
+                .push(format!("the time of {periods} is unknown"));
+            if condition.outcome == Outcome::Held {
+                condition.outcome = Outcome::NotProven;
+            }
+        }
         // This is computed after the verdict, because it must not influence the verdict.
         let prefix = format!("{}: ", self.name);
         match remark(self.recording, |thread| thread.title().starts_with(&prefix)) {
@@ -86,24 +94,33 @@ impl Grounds<'_> {
         condition
     }
 
+    /// Returns the late periods, with those that had no wake-up by the end of the run.
+    fn complete(&self, threads: &[&ThreadRecord], measured: Nanos) -> Noted {
+        let mut noted = self.noted.clone();
+        for open in threads.iter().filter_map(|thread| thread.open) {
+            noted.add_open(self.asked, measured, open.periods);
+        }
+        noted
+    }
+
     /// Returns how the rate compares with the limit, and the error probability of its bounds.
     fn decide(&self, rate: &Rate) -> (Decision, f64) {
-        let allowed = self.asked.max_misses_per_day;
+        let allowed = self.asked.max_late_seconds_per_day.unwrap_or_default();
         match self.looks {
-            Some(looks) => looks.end(rate, allowed),
+            Some(looks) => looks.end(rate),
             None => (rate.decide(allowed, ERROR), ERROR),
         }
     }
 
     fn judge(&self, rate: &Rate, decision: Decision, condition: &mut Condition) {
-        let allowed = self.asked.max_misses_per_day;
+        let allowed = self.asked.max_late_seconds_per_day.unwrap_or_default();
         if !condition.real_time {
             condition.lacking.push(Condition::NOT_REAL_TIME.to_owned());
         }
         if condition.measured_ns == Nanos::ZERO {
             condition.lacking.push("nothing was measured".to_owned());
         } else {
-            let doubt = rate.doubt().map(|doubt| doubt.sentence("episodes"));
+            let doubt = rate.doubt().map(|doubt| doubt.sentence(self.asked.unit()));
             condition.lacking.extend(doubt);
             condition.lacking.extend(self.gates(condition));
         }
@@ -114,13 +131,13 @@ impl Grounds<'_> {
         };
         if decision == Decision::Open {
             condition.needs_ns = match self.looks {
-                Some(looks) => looks.needed(rate, allowed),
+                Some(looks) => looks.needed(rate),
                 None => rate.needed(allowed, ERROR),
             };
         }
         if allowed == 0.0 && decision == Decision::Open {
-            let never = "no run is long enough to prove that there are no misses: allow a rate, \
-                         such as --max-misses-per-day 1";
+            let never = "no run is long enough to prove that no second is ever late: allow a rate, \
+                         such as --max-late-seconds-per-day 1";
             condition.lacking.push(never.to_owned());
         }
     }
@@ -170,8 +187,9 @@ mod tests {
         LoopRequirement {
             period_ns: Nanos::from_millis(1),
             budget_ns: Nanos::from_millis(10),
-            max_misses_per_day: per_day,
-            episode_gap_ns: punctual_model::EPISODE_GAP,
+            max_late_seconds_per_day: Some(per_day),
+            misses: None,
+            max_misses_per_day: None,
         }
     }
 
@@ -188,11 +206,7 @@ mod tests {
     }
 
     fn judged(recording: &Recording, late: &[u64], asked: &LoopRequirement) -> Condition {
-        let noted = Noted {
-            late: late.to_vec(),
-            beyond: 0,
-            span: Some((0, recording.threads[0].accounting.recorded.max(1) - 1)),
-        };
+        let noted = Noted::of_periods(late.iter().copied(), asked);
         Grounds {
             name: "loaded",
             recording,
@@ -230,12 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn episodes_are_counted_and_break_it() {
-        // Ten bursts of three late periods each, spread over the minute, mean at least 5,700 per
-        // day.
+    fn late_seconds_are_counted_and_break_it() {
+        // Ten bursts of three late periods each, spread over the minute, mean at least 4,000 late
+        // seconds per day.
         let late: Vec<u64> = (0..30).map(|n| n / 3 * 6_000 + 2_000 + n % 3).collect();
         let condition = judged(&quiet(60), &late, &asked(1_000.0));
-        assert_eq!((condition.late, condition.episodes), (30, 10));
+        assert_eq!((condition.late, condition.late_seconds), (30, Some(10)));
+        assert_eq!(condition.longest_series, Some(3));
         assert_eq!(condition.outcome, Outcome::Broken, "{condition:?}");
         assert_eq!(
             judged(&quiet(60), &[], &asked(0.0)).outcome,
@@ -244,6 +259,54 @@ mod tests {
         assert_eq!(
             judged(&quiet(60), &[9], &asked(0.0)).outcome,
             Outcome::Broken
+        );
+    }
+
+    /// A loop that is late in each period has 86,400 late seconds a day. It once counted as a
+    /// single event, and was held.
+    #[test]
+    fn loop_that_is_always_late_is_broken() {
+        let late: Vec<u64> = (0..60_000).collect();
+        for per_day in [10.0, 20_000.0, 60_000.0] {
+            let condition = judged(&quiet(60), &late, &asked(per_day));
+            assert_eq!(condition.outcome, Outcome::Broken, "{condition:?}");
+            assert_eq!(condition.per_day_at_most, Some(86_400.0));
+        }
+        // Nearly always late, with pauses of a few periods.
+        let late: Vec<u64> = (0..60_000).filter(|n| n % 100 > 2).collect();
+        let condition = judged(&quiet(60), &late, &asked(20_000.0));
+        assert_eq!(condition.outcome, Outcome::Broken, "{condition:?}");
+    }
+
+    #[test]
+    fn tolerated_windows_make_no_late_second() {
+        let mut weakly = asked(5_000.0);
+        weakly.misses = Some("2/10".parse().unwrap());
+        // Two late periods in a row in each second are tolerated.
+        let pairs: Vec<u64> = (0..120).map(|n| n / 2 * 1_000 + n % 2).collect();
+        let condition = judged(&quiet(60), &pairs, &weakly);
+        assert_eq!(condition.outcome, Outcome::Held, "{condition:?}");
+        assert_eq!(condition.windows.unwrap().worst, 2);
+        assert_eq!(condition.counted(), (0, "violated seconds"));
+        assert_eq!(condition.late_seconds, Some(60));
+        // Three are not.
+        let threes: Vec<u64> = (0..180).map(|n| n / 3 * 1_000 + n % 3).collect();
+        let condition = judged(&quiet(60), &threes, &weakly);
+        assert_eq!(condition.outcome, Outcome::Broken, "{condition:?}");
+        assert_eq!(condition.counted(), (60, "violated seconds"));
+    }
+
+    /// Missed periods that no sample shows may have been in any second.
+    #[test]
+    fn missed_periods_at_unknown_times_prove_nothing() {
+        let mut recording = quiet(60);
+        recording.threads[0].accounting.missed = 2;
+        recording.threads[0].open = None;
+        let condition = judged(&recording, &[], &asked(10_000.0));
+        assert_eq!(condition.outcome, Outcome::NotProven);
+        assert!(
+            condition.lacking[0].contains("2 missed periods"),
+            "{condition:?}"
         );
     }
 
@@ -294,7 +357,7 @@ mod tests {
         let late: Vec<u64> = (0..12).map(|n| n * 30_000).collect();
         let unsettled = judged(&quiet(3_600), &late, &asked(10_000.0));
         assert_eq!(unsettled.outcome, Outcome::NotProven);
-        let why = "the machine had not settled after the warm-up: 12 of 12 episodes";
+        let why = "the machine had not settled after the warm-up: 12 of 12 late seconds";
         assert!(unsettled.lacking[0].contains(why), "{unsettled:?}");
     }
 

@@ -20,53 +20,55 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
     let Some(condition) = judged else {
         return "not proven: nothing was measured".to_owned();
     };
-    let limit = rate(checkup.asked.max_misses_per_day);
-    let budget = checkup.asked.budget_ns;
+    let asked = &checkup.asked;
+    let allowed = asked.max_late_seconds_per_day.unwrap_or_default();
+    let limit = rate(allowed);
     let under = if condition.loads.is_empty() {
         "without load".to_owned()
     } else {
         format!("under this load ({})", condition.loads.join(", "))
     };
     let measured = condition.measured_ns;
-    let misses = format!("episodes of misses of {budget}");
-    let bound = |per_day: Option<f64>| per_day.map_or_else(|| "-".to_owned(), rate);
+    let (events, unit) = condition.counted();
+    let unit = match asked.misses {
+        None => format!("{unit} (periods over {})", asked.budget_ns),
+        Some(misses) => format!("{unit} (over {}, more than {misses})", asked.budget_ns),
+    };
+    let condition_of_bound =
+        format!("95% confidence, if the rest of the day is like these {measured}");
+    let seen = format!("{} {unit} in {measured} {under}", grouped(events));
     match checkup.outcome {
         Outcome::Broken => {
             let at_least = match condition.per_day_at_least {
-                Some(at_least) if at_least > checkup.asked.max_misses_per_day => format!(
-                    "at least {} a day (95% confidence, if the rest of the day is like these \
-                     {measured})",
-                    rate(at_least)
-                ),
+                Some(at_least) if at_least > allowed => {
+                    format!("at least {} a day ({condition_of_bound})", rate(at_least))
+                }
                 _ => "more than the allowed number in a day".to_owned(),
             };
+            format!("broken: {seen}; {at_least}; allowed: {limit}")
+        }
+        Outcome::Held => {
+            let at_most = condition
+                .per_day_at_most
+                .map_or_else(|| "-".to_owned(), rate);
             format!(
-                "broken: {} of misses of {budget} in {measured} {under}; {at_least}; allowed: \
-                 {limit}",
-                episodes(&grouped(condition.episodes))
+                "held: at most {at_most} {unit} a day {under} ({condition_of_bound}); allowed: \
+                 {limit}"
             )
         }
-        Outcome::Held => format!(
-            "held: at most {} {misses} a day {under} (95% confidence, if the rest of the day is \
-             like these {measured}); allowed: {limit}",
-            bound(condition.per_day_at_most)
-        ),
         _ if condition.measured_ns == Nanos::ZERO => "not proven: nothing was measured".to_owned(),
         _ => {
             let at_most = match condition.per_day_at_most {
                 Some(at_most) => format!(
-                    "at most {} {misses} a day {under} (95% confidence, if the rest of the day is \
-                     like these {measured})",
+                    "at most {} {unit} a day {under} ({condition_of_bound})",
                     rate(at_most)
                 ),
-                None => format!(
-                    "{} of misses of {budget} in {measured} {under}",
-                    episodes(&grouped(condition.episodes))
-                ),
+                None => seen,
             };
             let needs = condition.needs_ns.map_or_else(String::new, |needs| {
                 format!(
-                    "; to prove at most {limit} a day, measure for {}",
+                    "; to prove at most {limit} a day, measure for at least {} (without a late \
+                     period)",
                     length(needs)
                 )
             });
@@ -76,14 +78,6 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
                 .map_or_else(String::new, |why| format!("; {why}"));
             format!("not proven: {at_most}{needs}{open}")
         }
-    }
-}
-
-/// Formats a number of episodes, such as `1 episode` or `1,200 episodes`.
-pub(crate) fn episodes(number: &str) -> String {
-    match number {
-        "1" => "1 episode".to_owned(),
-        number => format!("{number} episodes"),
     }
 }
 

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use punctual_model::Nanos;
 
-/// Approximate number of episodes per second on a machine, which is six per minute.
+/// Approximate number of late bursts per second on a machine, which is six per minute.
 const RATE: f64 = 0.1;
 
 /// Distribution of late periods over time.
@@ -28,6 +28,18 @@ pub(crate) enum Late {
     Swing(f64),
     /// Pauses whose variance is not finite: a Pareto distribution with index 1.5.
     HeavyGaps,
+    /// Late in each period.
+    Always,
+    /// Late for some time in each cycle, at a random phase. The parameters are both lengths in s.
+    Cycle(f64, f64),
+    /// The rate falls to a tenth while the machine warms up, within 3 to 10 min.
+    WarmingUp,
+    /// Throttling sets in after 8 to 25 min and lasts: the rate is ten times as high.
+    Throttling,
+    /// Late only in the hot afternoon: within 4 h of a day. The run begins at a random time of day.
+    Afternoon,
+    /// The logarithm of the rate is 1/f noise: the sum of wanderings over 10 s to 3 h.
+    OneOverF,
 }
 
 impl Late {
@@ -54,6 +66,55 @@ impl Late {
                 all.filter(kept).collect()
             }
             Self::HeavyGaps => heavy(seconds, random),
+            Self::Always => (0..(seconds * 100.0) as u64)
+                .map(|n| n as f64 / 100.0)
+                .collect(),
+            Self::Cycle(late, cycle) => {
+                let phase = cycle * random.f64();
+                let all = (0..(seconds * 10.0) as u64).map(|n| n as f64 / 10.0);
+                all.filter(|at| (at + phase) % cycle < late).collect()
+            }
+            Self::WarmingUp => {
+                let warm = 180.0 + 420.0 * random.f64();
+                thinned(10.0 * RATE, seconds, random, |at| {
+                    if at < warm { 1.0 } else { 0.1 }
+                })
+            }
+            Self::Throttling => {
+                let begins = 480.0 + 1_020.0 * random.f64();
+                thinned(10.0 * RATE, seconds, random, |at| {
+                    if at < begins { 0.1 } else { 1.0 }
+                })
+            }
+            Self::Afternoon => {
+                let start = 86_400.0 * random.f64();
+                let hot = |at: f64| (43_200.0..57_600.0).contains(&((start + at) % 86_400.0));
+                thinned(RATE, seconds, random, |at| f64::from(u8::from(hot(at))))
+            }
+            Self::OneOverF => {
+                let mut levels: Vec<(f64, f64)> = Vec::new();
+                let mut memory = 10.0;
+                while memory < 10_800.0 {
+                    levels.push((memory, normal(random)));
+                    memory *= 4.0;
+                }
+                let (mut at, mut times) = (0.0, Vec::new());
+                while at < seconds {
+                    let level: f64 = levels.iter().map(|(_, level)| 0.5 * level).sum();
+                    let rate = RATE * (level - 0.125 * levels.len() as f64).exp();
+                    times.extend(
+                        steady(rate, 1.0, random)
+                            .into_iter()
+                            .map(|since| at + since),
+                    );
+                    for (memory, level) in &mut levels {
+                        let keeps = (-1.0 / *memory).exp();
+                        *level = keeps * *level + (1.0 - keeps * keeps).sqrt() * normal(random);
+                    }
+                    at += 1.0;
+                }
+                times
+            }
         };
         times.retain(|at| (0.0..seconds).contains(at));
         times
@@ -80,6 +141,13 @@ fn steady(rate: f64, seconds: f64, random: &mut Rng) -> Vec<f64> {
         times.push(at);
         at += exponential(random) / rate;
     }
+    times
+}
+
+/// Independent events at a rate that changes with time: `share` of `most`.
+fn thinned(most: f64, seconds: f64, random: &mut Rng, share: impl Fn(f64) -> f64) -> Vec<f64> {
+    let mut times = steady(most, seconds, random);
+    times.retain(|at| random.f64() < share(*at));
     times
 }
 

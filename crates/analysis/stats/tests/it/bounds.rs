@@ -25,9 +25,9 @@ fn bounds_hold_for_long_enough_runs() {
     }
 }
 
-/// The bound of independent episodes is not much above the true value.
+/// The bound of independent late seconds is not much above the true value.
 #[test]
-fn independent_episodes_bound_is_near_truth() {
+fn independent_seconds_bound_is_near_truth() {
     let found = count(KINDS[0].1, 600, MACHINES);
     assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
 }

@@ -3,89 +3,186 @@
 use super::{Decision, ERROR, Rate};
 use crate::Nanos;
 
-/// Checks a rate 1, 2, 4, 8, ... minutes after the start. The allowed error is divided among these
-/// checks ("looks"): half of it for the first, a quarter for the second, and so on. All looks
-/// together therefore give a wrong *held* or a wrong *broken* no more often than a single look
-/// would.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Checks a rate several times during a run ("looks"), and divides the allowed error among the
+/// looks. All looks together therefore give a wrong *held* or a wrong *broken* no more often than a
+/// single look would. The two claims have an error of their own:
+///
+/// - *Broken* is tried 1, 2, 4, 8, ... minutes after the start, with half of the error for the first
+///   look, a quarter for the second, and so on.
+/// - *Held* is first tried when a run without events would prove it, but after 5 min at the earliest.
+///   This look has 3 of the 5%, so that a clean machine is proven after 1.17 times the time of a run
+///   of fixed length. Each further look comes after 1.5 times the time, with half of the remaining
+///   error.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Looks {
-    /// Number of looks taken.
-    taken: u32,
+    /// The limit, in events per day.
+    per_day: f64,
+    /// Number of looks taken for *held*.
+    held: i32,
+    /// Number of looks taken for *broken*.
+    broken: i32,
     /// Decision of a look, and the error allowed for that look.
     decided: Option<(Decision, f64)>,
 }
 
+/// Time of the first look for *broken*.
 const FIRST: Nanos = Nanos::from_secs(60);
 
+/// Least time of a look for *held*. A shorter run without events says too little about machines
+/// whose late seconds cluster for half a minute.
+const FIRST_HELD: Nanos = Nanos::from_secs(300);
+
+/// Share of the error of *held* for its first look.
+const FIRST_SHARE: f64 = 0.6;
+
+/// Ratio between the times of two looks for *held*.
+const LATER: f64 = 1.5;
+
+/// Maximum number of looks of a kind. The last ones would be after more than 300 years.
+const MOST: i32 = 60;
+
+fn error_of_held(looks: i32) -> f64 {
+    match looks {
+        0 => ERROR * FIRST_SHARE,
+        n => ERROR * (1.0 - FIRST_SHARE) / 2f64.powi(n),
+    }
+}
+
+fn error_of_broken(looks: i32) -> f64 {
+    ERROR / 2f64.powi(looks + 1)
+}
+
 impl Looks {
+    /// Creates the looks for a limit of `per_day` events per day.
+    pub fn new(per_day: f64) -> Self {
+        Self {
+            per_day,
+            held: 0,
+            broken: 0,
+            decided: None,
+        }
+    }
+
     /// Returns the time of the next look, since the start of the run.
     pub fn next(self) -> Nanos {
-        Nanos(FIRST.0.saturating_mul(1 << self.taken.min(32)))
+        self.next_for_held(self.held).min(self.next_for_broken())
     }
 
-    /// Returns the allowed error of the next look.
-    fn error(self) -> f64 {
-        ERROR / 2f64.powi(self.taken as i32 + 1)
+    fn next_for_broken(self) -> Nanos {
+        Nanos((FIRST.0 as f64 * 2f64.powi(self.broken)) as u64)
     }
 
-    /// Takes a look at a limit of `per_day` events per day, if a look is due. Returns whether there
-    /// is a decision.
-    pub fn look(&mut self, rate: &Rate, per_day: f64) -> bool {
-        if self.decided.is_none() && rate.measured >= self.next() {
-            let error = self.error();
-            let decision = rate.decide(per_day, error);
-            self.decided = (decision != Decision::Open).then_some((decision, error));
-            self.taken += 1;
+    /// Returns the time of a look for *held*. The conversion saturates.
+    fn next_for_held(self, looks: i32) -> Nanos {
+        let clean = Rate::plain(0, FIRST).needed(self.per_day, error_of_held(0));
+        let first = clean.map_or(f64::INFINITY, |clean| {
+            clean.max(FIRST_HELD).0 as f64 * (1.0 + 1e-9)
+        });
+        Nanos((first * LATER.powi(looks)).ceil() as u64)
+    }
+
+    /// Takes the looks that are due. Returns whether there is a decision.
+    pub fn look(&mut self, rate: &Rate) -> bool {
+        if self.decided.is_none() && rate.measured >= self.next_for_broken() {
+            self.try_for(Decision::Broken, rate, error_of_broken(self.broken));
+            self.broken = (self.broken + 1).min(MOST);
+        }
+        if self.decided.is_none() && rate.measured >= self.next_for_held(self.held) {
+            self.try_for(Decision::Held, rate, error_of_held(self.held));
+            self.held = (self.held + 1).min(MOST);
         }
         self.decided.is_some()
     }
 
-    /// Returns the decision and the error of its bounds. The end of the run is one more look.
-    pub fn end(self, rate: &Rate, per_day: f64) -> (Decision, f64) {
-        let error = self.error();
-        let last = || (rate.decide(per_day, error), error);
-        self.decided.unwrap_or_else(last)
+    fn try_for(&mut self, claim: Decision, rate: &Rate, error: f64) {
+        if rate.decide(self.per_day, error) == claim {
+            self.decided = Some((claim, error));
+        }
     }
 
-    /// Returns the time of the first look that would prove a limit of `per_day` events per day, if
-    /// no events follow those in `rate`.
-    pub fn needed(mut self, rate: &Rate, per_day: f64) -> Option<Nanos> {
-        while rate.needed(per_day, self.error())? > self.next() {
-            if self.taken > 32 {
-                return None;
-            }
-            self.taken += 1;
+    /// Returns the decision and the error of its bounds. The end of the run is one more look for
+    /// each claim. Without a decision, the error is that of *held*.
+    pub fn end(mut self, rate: &Rate) -> (Decision, f64) {
+        let error = error_of_held(self.held);
+        if self.decided.is_none() {
+            self.try_for(Decision::Broken, rate, error_of_broken(self.broken));
         }
-        Some(self.next())
+        if self.decided.is_none() {
+            self.try_for(Decision::Held, rate, error);
+        }
+        self.decided.unwrap_or((Decision::Open, error))
+    }
+
+    /// Returns the time of the first look that would prove the limit, if no events follow those in
+    /// `rate`.
+    pub fn needed(self, rate: &Rate) -> Option<Nanos> {
+        (self.held..MOST).find_map(|looks| {
+            let needed = rate.needed(self.per_day, error_of_held(looks))?;
+            let at = self.next_for_held(looks);
+            (needed <= at).then_some(at)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EPISODE_GAP;
+    use crate::LateSeconds;
+
+    fn clean(time: Nanos) -> Rate {
+        LateSeconds::default().rate(time)
+    }
+
+    /// Proves 10 late seconds a day for a machine that is never late. A run of fixed length takes
+    /// 7.2 h.
+    #[test]
+    fn clean_machine_is_held_within_1_3_times_the_shortest_run() {
+        let mut looks = Looks::new(10.0);
+        let needed = looks.needed(&clean(Nanos::ZERO)).unwrap();
+        let mut taken = 0;
+        let at = loop {
+            let next = looks.next();
+            taken += 1;
+            if looks.look(&clean(next)) {
+                break next;
+            }
+        };
+        assert_eq!(at, needed);
+        let hours = at.as_secs_f64() / 3_600.0;
+        assert!((7.2..9.4).contains(&hours), "{hours}");
+        // Those at 1, 2, 4, ..., 256 min are for *broken*.
+        assert_eq!(taken, 10);
+        // Later events do not change the decision.
+        let late = Rate::plain(1_000_000, at);
+        assert_eq!(looks.end(&late), (Decision::Held, ERROR * FIRST_SHARE));
+    }
 
     #[test]
     fn the_error_is_divided_over_the_looks() {
-        let clean = |seconds| Rate::from_times(&[], Nanos::from_secs(seconds), EPISODE_GAP);
-        let mut looks = Looks::default();
-        assert!(!looks.look(&clean(59), 1_000.0));
-        // A limit of 1,000 a day takes 5.3 min with the error of the first look (ln(1 / 0.025) =
-        // 3.69 episodes). The look at 8 min is the fourth and has a sixteenth of the error: 5.77
-        // episodes, which takes 8.3 min.
-        let minutes = |minutes| Nanos::from_secs(60 * minutes);
-        assert_eq!(looks.needed(&clean(0), 1_000.0), Some(minutes(16)));
-        for time in [1, 2, 4, 8, 16] {
-            assert_eq!(looks.next(), minutes(time));
-            assert_eq!(looks.look(&clean(60 * time), 1_000.0), time == 16);
+        let all: f64 = (0..MOST).map(error_of_held).sum();
+        assert!((all - ERROR).abs() < 1e-9, "{all}");
+        let all: f64 = (0..MOST).map(error_of_broken).sum();
+        assert!((all - ERROR).abs() < 1e-9, "{all}");
+    }
+
+    #[test]
+    fn lateness_is_broken_at_the_first_look() {
+        let mut always = LateSeconds::default();
+        (0..60).for_each(|second| always.add(Nanos::from_secs(second)));
+        let mut looks = Looks::new(20_000.0);
+        assert!(looks.look(&always.rate(FIRST)));
+        assert_eq!(looks.end(&always.rate(FIRST)).0, Decision::Broken);
+    }
+
+    #[test]
+    fn impossible_limits_are_never_proven() {
+        for per_day in [0.0, 1e-9] {
+            assert_eq!(Looks::new(per_day).needed(&clean(Nanos::ZERO)), None);
+            assert_eq!(Looks::new(per_day).next(), FIRST);
         }
-        // Later events do not change the decision.
-        let (decision, error) = looks.end(&Rate::plain(1_000, minutes(16)), 1_000.0);
-        assert_eq!((decision, error), (Decision::Held, ERROR / 32.0));
-        assert_eq!(Looks::default().needed(&clean(0), 0.0), None);
-        assert_eq!(Looks::default().needed(&clean(0), 1e-9), None);
         // The end of a run is a look.
-        let (decision, _) = Looks::default().end(&clean(59), 1e6);
-        assert_eq!(decision, Decision::Held);
+        let short = clean(Nanos::from_secs(59));
+        assert_eq!(Looks::new(20_000.0).end(&short).0, Decision::Held);
+        assert_eq!(Looks::new(10.0).end(&short).0, Decision::Open);
     }
 }

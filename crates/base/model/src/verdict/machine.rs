@@ -1,8 +1,8 @@
 //! Statements about the machine: limits with a confidence.
 
 use super::grounds::{Grounds, Single, missed_unknown};
-use crate::rate::{EPISODE_GAP, Rate};
-use crate::{Due, Limit, Metric, Nanos, counted, grouped};
+use crate::rate::Rate;
+use crate::{Due, Limit, Metric, Nanos, counted, grouped, percent};
 
 /// A statement about the machine.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +47,8 @@ impl Claim {
     ///
     /// Late periods cluster, so each of them counts less than an independent one would. Their
     /// counts in blocks of time show how much less. The method also allows for unseen events: an
-    /// episode that makes all periods within one gap late, and that is rare enough not to occur in
-    /// the measured time.
+    /// event that makes all periods of one second late, and that is rare enough not to occur in the
+    /// measured time.
     fn late_share(
         self,
         limit: Nanos,
@@ -68,8 +68,8 @@ impl Claim {
         let most = Rate::of_blocks(above.at_most, most, measured);
         let periods = due.periods() as f64;
         let allowed = periods * share;
-        let in_a_gap = periods * EPISODE_GAP.as_secs_f64() / measured.as_secs_f64();
-        let unseen = Rate::plain(0, measured).at_most(self.error / 2.0) * in_a_gap;
+        let in_a_second = periods / measured.as_secs_f64();
+        let unseen = Rate::plain(0, measured).at_most(self.error / 2.0) * in_a_second;
         let at_most = most.at_most(self.error / 2.0) + unseen;
         let at_least = least.at_least(self.error / self.threads.max(1) as f64);
         match most.doubt().or(least.doubt()) {
@@ -77,9 +77,9 @@ impl Claim {
             None if at_least > allowed => Ok(false),
             None if at_most <= allowed => Ok(true),
             None => Err(format!(
-                "{:.0}%, if the rest of the day is like these {measured}: {} to {} of {} periods \
+                "{}, if the rest of the day is like these {measured}: {} to {} of {} periods \
                  exceed the limit, {} are allowed",
-                100.0 * (1.0 - self.error),
+                percent(1.0 - self.error),
                 grouped(at_least as u64),
                 grouped(at_most.min(periods).ceil() as u64),
                 grouped(due.periods()),
@@ -89,7 +89,10 @@ impl Claim {
     }
 }
 
-/// Counts the late periods of a thread in blocks of two gaps or one row of the time series,
+/// Length of the shortest blocks, as in the rate of late seconds.
+const BLOCK: Nanos = Nanos::from_secs(2);
+
+/// Counts the late periods of a thread in blocks of two seconds or one row of the time series,
 /// whichever is longer. Returns the counts of periods that were certainly late, and of those that
 /// may have been late.
 fn late_in_blocks(
@@ -105,9 +108,7 @@ fn late_in_blocks(
         return Err(format!("the time series lacks {dropped}"));
     }
     let interval = series.interval_ns.0;
-    let block = (2 * EPISODE_GAP.0)
-        .div_ceil(interval)
-        .saturating_mul(interval);
+    let block = BLOCK.0.div_ceil(interval).saturating_mul(interval);
     let mut blocks = [0, 1].map(|_| vec![0u64; (measured.0 / block).min(1 << 24) as usize]);
     let own = || {
         series

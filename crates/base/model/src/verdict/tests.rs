@@ -150,7 +150,9 @@ fn unwoken_period_lateness_reaches_the_end() {
     recording.duration_ns = Nanos::from_millis(5_200);
     let found = recording.judge().bound.unwrap();
     assert_eq!(found.exceeded_ns, Nanos::from_millis(200));
-    assert!(found.episodes_per_day > bound.unwrap().episodes_per_day / 2.0);
+    assert!(
+        found.late_seconds_per_day.unwrap() > bound.unwrap().late_seconds_per_day.unwrap() / 2.0
+    );
 }
 
 #[test]
@@ -278,7 +280,7 @@ fn uncounted_events_are_not_proven() {
 }
 
 #[test]
-fn clean_minute_proves_4314_daily_episodes() {
+fn clean_minute_proves_4314_daily_seconds() {
     let mut recording = testing::recording(1, 60);
     recording.threads[0].accounting.missed = 0;
     recording.threads[0].missed_histogram = None;
@@ -288,17 +290,17 @@ fn clean_minute_proves_4314_daily_episodes() {
     assert_eq!(
         bound.sentence(),
         format!(
-            "at most 4,314 episodes a day exceed {max} (95%, if the rest of the day is like \
-             these 60.0 s)"
+            "at most 4,314 seconds a day have a latency above {max} (95%, if the rest of the day \
+             is like these 60.0 s)"
         )
     );
-    // Three days: one episode per day. The longer the run, the lower the bound.
+    // Three days: one second per day. The longer the run, the lower the bound.
     let of = |hours: u64| Bound::new(max, Nanos::from_secs(3_600 * hours), 0, None).unwrap();
-    assert!(of(72).sentence().contains("at most 1.0 episodes a day"));
+    assert!(of(72).sentence().contains("at most 1.0 seconds a day"));
     assert!(
         of(43_800)
             .sentence()
-            .contains("at most 0.0017 episodes a day")
+            .contains("at most 0.0017 seconds a day")
     );
     assert_eq!(Bound::new(max, Nanos::ZERO, 0, None), None);
     let short = Bound::new(max, Nanos::from_millis(999), 0, None).unwrap();

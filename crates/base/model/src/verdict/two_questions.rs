@@ -167,7 +167,7 @@ fn with_a_confidence_the_machine_is_judged() {
         open.sentence
     );
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::Held);
-    // An unseen episode may be as long as the gap.
+    // An unseen event may last for a second.
     assert_eq!(of_machine(&mut clean, "p99.9").outcome, Outcome::NotProven);
     clean.series.dropped = 1;
     assert_eq!(of_machine(&mut clean, "p99").outcome, Outcome::NotProven);

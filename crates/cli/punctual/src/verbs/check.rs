@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
 use punctual_host::Host;
-use punctual_model::{CpuSet, LoopRequirement, Nanos};
+use punctual_model::{CpuSet, LoopRequirement, MissLimit, Nanos};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, text};
 use punctual_session::{RecordingSink, SessionError};
@@ -33,8 +33,9 @@ const HARDWARE: Nanos = Nanos::from_secs(5);
 const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
     Audits the settings, looks for time that firmware or a hypervisor takes, and measures the \
     loop's period without load and under load. A period that begins later than the budget is a \
-    miss. The verdict (held, broken or not proven) is about the rate of miss episodes under load, \
-    with 95% confidence. The command changes no settings.";
+    miss. The verdict (held, broken or not proven) is about the number of late seconds a day under \
+    load, with 95% confidence. A late second contains at least one miss, so a loop that is always \
+    late has 86,400 a day. The command changes no settings.";
 
 /// Check whether this machine can hold a real-time loop
 #[derive(Parser)]
@@ -46,13 +47,16 @@ struct CheckUp {
     /// Latest start of a period; a period that begins later is a miss
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "100us")]
     budget: Nanos,
-    /// Number of miss episodes per day that the application tolerates
-    #[arg(long, value_name = "N", value_parser = misses, default_value = "10")]
+    /// Number of late seconds per day that the application tolerates
+    ///
+    /// A late second contains at least one miss. With --misses, it contains at least one violated
+    /// window.
+    #[arg(long, value_name = "N", value_parser = late_seconds, default_value = "10")]
     #[arg(allow_negative_numbers = true)]
-    max_misses_per_day: f64,
-    /// Longest pause between two misses of the same episode
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "1s")]
-    episode_gap: Nanos,
+    max_late_seconds_per_day: f64,
+    /// Tolerate at most M misses in any K consecutive periods of a thread: 2/100
+    #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
+    misses: Option<MissLimit>,
     /// The CPUs to measure: 2-3 [default: all that this process may use]
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
@@ -74,8 +78,8 @@ struct CheckUp {
     duration: Nanos,
     /// Measure until held or broken is proven, at most LONGEST [default LONGEST: 24h]
     ///
-    /// The verdict is computed after 1, 2, 4, 8, ... minutes and at the end. The error probability
-    /// of 5% is divided among these verdicts.
+    /// Broken is tried after 1, 2, 4, 8, ... minutes, held first when a run without a miss proves
+    /// it, and both at the end. The error probability of 5% is divided among these verdicts.
     #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
@@ -100,10 +104,10 @@ fn length(text: &str) -> Result<Nanos, Invalid> {
     }
 }
 
-fn misses(text: &str) -> Result<f64, Invalid> {
+fn late_seconds(text: &str) -> Result<f64, Invalid> {
     match text.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("must be a number, 0 or more".into()),
+        Ok(number) if (0.0..86_400.0).contains(&number) => Ok(number),
+        _ => Err("must be a number from 0 to below 86400, the seconds of a day".into()),
     }
 }
 
@@ -219,8 +223,9 @@ impl CheckUp {
         let requirement = LoopRequirement {
             period_ns: self.period,
             budget_ns: self.budget,
-            max_misses_per_day: self.max_misses_per_day,
-            episode_gap_ns: self.episode_gap,
+            max_late_seconds_per_day: Some(self.max_late_seconds_per_day),
+            misses: self.misses,
+            max_misses_per_day: None,
         };
         if requirement.budget_ns > requirement.period_ns {
             return Err(UsageError(format!(
@@ -229,10 +234,22 @@ impl CheckUp {
             ))
             .into());
         }
-        if self.until_proven.is_some() && requirement.max_misses_per_day == 0.0 {
-            let text = "--until-proven needs --max-misses-per-day above 0: no run is long enough \
-                        to prove that there are no misses";
+        if self.until_proven.is_some() && self.max_late_seconds_per_day == 0.0 {
+            let text = "--until-proven needs --max-late-seconds-per-day above 0: no run is long \
+                        enough to prove that no second is ever late";
             return Err(UsageError(text.to_owned()).into());
+        }
+        if let Some(misses) = self.misses
+            && self.period.0.saturating_mul(misses.periods().into()) > self.duration.0
+        {
+            return Err(UsageError(format!(
+                "--misses {misses}: {} periods of {} are longer than the measurement of {}: pass a \
+                 longer --duration",
+                misses.periods(),
+                self.period,
+                self.duration
+            ))
+            .into());
         }
         let loaded = self.duration;
         Ok(CheckRequest {

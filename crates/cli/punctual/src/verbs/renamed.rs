@@ -30,6 +30,12 @@ const VERBS: &[(&str, &str)] = &[
 /// An old option of a verb and its replacement.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("check", "--time", "--duration"),
+    (
+        "check",
+        "--max-misses-per-day",
+        "--max-late-seconds-per-day",
+    ),
+    ("check", "--episode-gap", "--max-late-seconds-per-day"),
     ("experiment", "--time", "--duration"),
     ("improve", "--time", "--duration"),
     ("import", "--from", "--format"),
@@ -85,6 +91,13 @@ const MOVED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// New options whose value means something else than that of the old option, and the difference.
+const DIFFERENCES: &[(&str, &str)] = &[(
+    "--max-late-seconds-per-day",
+    "it limits the seconds that contain a late period; the old option limited episodes, of which a \
+     loop that is always late has one",
+)];
+
 /// If `error` is about an old verb or option, returns an error that names its replacement.
 pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command) -> Option<Error> {
     let text = |kind| match error.get(kind)? {
@@ -111,7 +124,12 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
                 row.map(|(_, _, new)| *new)
             };
             match (find(OPTIONS), find(MOVED)) {
-                (Some(new), _) => format!("unknown option '{old}'; did you mean '{new}'?"),
+                (Some(new), _) => {
+                    let difference = DIFFERENCES.iter().find(|(option, _)| *option == new);
+                    let difference =
+                        difference.map_or_else(String::new, |(_, text)| format!(" ({text})"));
+                    format!("unknown option '{old}'; did you mean '{new}'?{difference}")
+                }
                 (None, new) => format!("unknown option '{old}': use 'punctual {}'", new?),
             }
         }

@@ -19,7 +19,7 @@ fn code(checkup: &Checkup) -> i32 {
     }
 }
 
-/// A run of a few seconds proves neither that there are at most ten episodes a day, nor that there
+/// A run of a few seconds proves neither that there are at most ten late seconds a day, nor that there
 /// are no disturbances.
 #[test]
 fn a_short_check_is_never_held() {
@@ -102,7 +102,7 @@ fn a_short_check_is_never_held() {
 #[test]
 fn until_proven_ends_at_the_longest_time() {
     let place = Sandbox::new();
-    let line = "-D 1s --load none --until-proven=3s --max-misses-per-day 1000000000";
+    let line = "-D 1s --load none --until-proven=3s --max-late-seconds-per-day 86399";
     let (checkup, exit) = checked(&place, line);
     assert_eq!(exit, Some(code(&checkup)), "{}", checkup.sentence);
     assert_eq!(checkup.conditions.len(), 1);
@@ -125,10 +125,31 @@ fn screen_names_verdict_conditions_and_next_command() {
         );
     }
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("at most 10 late seconds a day"), "{screen}");
+}
+
+/// A budget that no wake-up can meet makes each second late. Within seconds, the verdict is
+/// *broken*, whatever number of late seconds is allowed.
+#[test]
+fn loop_that_is_always_late_is_broken() {
+    let place = Sandbox::new();
+    let line = "-D 10s --load none --budget 1ns --max-late-seconds-per-day 20000 --misses 1/10";
+    let (checkup, exit) = checked(&place, line);
+    let only = &checkup.conditions[0];
+    let seconds = only.measured_ns.as_secs_f64();
     assert!(
-        words.contains("10 miss episodes a day are allowed"),
-        "{screen}"
+        only.late_seconds.unwrap() as f64 > 0.9 * seconds,
+        "{only:?}"
     );
+    assert!(only.longest_series.unwrap() > 100, "{only:?}");
+    assert_eq!(only.windows.unwrap().worst, 10, "{only:?}");
+    if only.real_time {
+        assert_eq!(
+            (checkup.outcome, exit),
+            (Outcome::Broken, Some(3)),
+            "{only:?}"
+        );
+    }
 }
 
 #[test]
@@ -137,12 +158,20 @@ fn senseless_options_are_refused_before_measuring() {
     for (line, why) in [
         ("check --budget 2ms", "longer than the period"),
         (
-            "check --until-proven --max-misses-per-day 0",
+            "check --until-proven --max-late-seconds-per-day 0",
             "no run is long enough",
         ),
         ("check --load storm", "unknown load 'storm'"),
-        ("check --max-misses-per-day -1", "0 or more"),
-        ("check --max-misses-per-day many", "0 or more"),
+        ("check --max-late-seconds-per-day -1", "below 86400"),
+        ("check --max-late-seconds-per-day 86400", "below 86400"),
+        ("check --max-late-seconds-per-day many", "below 86400"),
+        (
+            "check --max-misses-per-day 3",
+            "a loop that is always late has one",
+        ),
+        ("check --misses 3/2", "2/100 allows"),
+        ("check --misses 0/0", "2/100 allows"),
+        ("check --misses 1/200000 -D 20s", "longer than"),
         ("check -D 0s", "longer than 0"),
         ("check --json -o -", "only one format"),
         ("check --cpus 4000", "4000"),

@@ -62,12 +62,13 @@ fn conditions(checkup: &Checkup) -> Vec<Block> {
         Column::right("measured").drop(3),
         Column::right("periods").drop(1),
         Column::right("late"),
-        Column::right("episodes"),
+        Column::right("longest series").drop(4),
+        Column::right(counted_name(checkup)),
         Column::right("p99").drop(2),
         Column::right("max"),
         Column {
             short_title: Some("a day ≤".to_owned()),
-            ..Column::right("episodes a day ≤ (95%)")
+            ..Column::right(format!("{} a day ≤ (95%)", counted_name(checkup)))
         },
         Column::left("verdict"),
     ];
@@ -87,12 +88,28 @@ fn conditions(checkup: &Checkup) -> Vec<Block> {
     table.into_iter().chain(below).collect()
 }
 
+/// Returns the name of the events that the bounds count.
+fn counted_name(checkup: &Checkup) -> &'static str {
+    let first = checkup.conditions.first();
+    first.map_or("late seconds", |condition| condition.counted().1)
+}
+
+/// Returns a count and its share, such as `12 (0.010%)`.
+fn share_of(late: u64, periods: u64) -> String {
+    if late == 0 || periods == 0 {
+        return grouped(late);
+    }
+    let percent = 100.0 * late as f64 / periods as f64;
+    let digits = if percent < 0.1 { 4 } else { 1 };
+    format!("{} ({percent:.digits$}%)", grouped(late))
+}
+
 fn condition_row(condition: &Condition) -> Row {
     let verdict = Cell::from(figures::outcome_word(condition.outcome));
     let verdict = verdict.tone(outcome_tone(condition.outcome));
     let name = Cell::from(condition_name(condition));
     if condition.measured_ns == Nanos::ZERO {
-        let nothing = std::iter::repeat_n(Cell::from("-"), 7);
+        let nothing = std::iter::repeat_n(Cell::from("-"), 8);
         return Row::new(std::iter::once(name).chain(nothing).chain([verdict]));
     }
     let figure =
@@ -101,8 +118,9 @@ fn condition_row(condition: &Condition) -> Row {
         name,
         condition.measured_ns.to_string().into(),
         grouped(condition.periods).into(),
-        grouped(condition.late).into(),
-        grouped(condition.episodes).into(),
+        share_of(condition.late, condition.periods).into(),
+        figures::text_or_dash(condition.longest_series.map(grouped)).into(),
+        grouped(condition.counted().0).into(),
         figure(condition.p99_ns),
         figure(condition.max_ns),
         figures::text_or_dash(at_most(condition)).into(),
@@ -184,7 +202,7 @@ fn condition_name(condition: &Condition) -> String {
     }
 }
 
-/// Returns the upper bound on the number of episodes per day, rounded up, if there is one.
+/// Returns the upper bound on the number of late seconds per day, rounded up, if there is one.
 fn at_most(condition: &Condition) -> Option<String> {
     let number = condition.per_day_at_most?;
     Some(grouped(number.ceil() as u64))
@@ -225,10 +243,21 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
 /// Returns the requirement on one line.
 fn asked_line(checkup: &Checkup) -> String {
     let asked = &checkup.asked;
+    let allowed = match (asked.max_late_seconds_per_day, asked.max_misses_per_day) {
+        (Some(seconds), _) => format!("at most {seconds} {} a day", asked.unit()),
+        (None, Some(episodes)) => format!("at most {episodes} episodes of late periods a day"),
+        (None, None) => "no limit".to_owned(),
+    };
+    let windows = asked.misses.map_or_else(String::new, |misses| {
+        format!(
+            ", at most {} late in any {} consecutive periods",
+            misses.late(),
+            misses.periods()
+        )
+    });
     format!(
-        "period {}, wake-ups at most {} late; {} miss episodes a day are allowed (misses within \
-         {} count as one episode)",
-        asked.period_ns, asked.budget_ns, asked.max_misses_per_day, asked.episode_gap_ns
+        "period {}, wake-ups at most {} late{windows}; {allowed}",
+        asked.period_ns, asked.budget_ns
     )
 }
 
@@ -288,7 +317,10 @@ mod tests {
             measured_ns: Nanos::from_secs(60),
             periods: 120_000,
             late: 12,
-            episodes: 3,
+            longest_series: Some(4),
+            late_seconds: Some(3),
+            windows: None,
+            episodes: None,
             dispersion: Some(1.2),
             per_day_at_most: Some(11_164.5),
             per_day_at_least: Some(1_177.4),
@@ -308,12 +340,13 @@ mod tests {
             schema: CHECKUP_SCHEMA,
             program: "punctual 0.1.0".to_owned(),
             outcome: Outcome::Broken,
-            sentence: "broken: 3 episodes of misses".to_owned(),
+            sentence: "broken: 3 late seconds".to_owned(),
             asked: LoopRequirement {
                 period_ns: Nanos::from_millis(1),
                 budget_ns: Nanos(100_000),
-                max_misses_per_day: 10.0,
-                episode_gap_ns: punctual_model::EPISODE_GAP,
+                max_late_seconds_per_day: Some(10.0),
+                misses: None,
+                max_misses_per_day: None,
             },
             started: jiff::Timestamp::UNIX_EPOCH,
             host: AuditedHost::default(),
@@ -397,8 +430,8 @@ mod tests {
             },
         );
         for line in [
-            "broken: 3 episodes of misses",
-            "episodes a day ≤ (95%)",
+            "broken: 3 late seconds",
+            "late seconds a day ≤ (95%)",
             "blocking: kworker/1:2 <b>",
             "move the thread (doctor: isolation-workqueues)",
             "7 gaps in 5.00 s, the longest 90.0 µs",
@@ -450,6 +483,30 @@ mod tests {
         }
     }
 
+    /// A check-up of an older version is shown with its own unit.
+    #[test]
+    fn older_checkup_keeps_its_episodes() {
+        let mut old = checkup();
+        old.asked.max_late_seconds_per_day = None;
+        old.asked.max_misses_per_day = Some(10.0);
+        for condition in &mut old.conditions {
+            (condition.late_seconds, condition.longest_series) = (None, None);
+            condition.episodes = Some(7);
+        }
+        let style = TextStyle {
+            colour: false,
+            width: 500,
+        };
+        let text = text::render(&super::checkup(&old), &style);
+        for part in [
+            "at most 10 episodes of late periods a day",
+            "episodes a day ≤ (95%)",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("late seconds"), "{text}");
+    }
+
     /// A recording made for a check-up shows the verdict of the check-up in each output format.
     #[test]
     fn recording_shows_verdict_of_its_checkup() {
@@ -464,7 +521,7 @@ mod tests {
                 by: JudgedBy::Check,
                 experiment: None,
                 outcome,
-                sentence: "3 episodes of misses of 100 µs".to_owned(),
+                sentence: "3 late seconds (periods over 100 µs)".to_owned(),
                 asked: None,
             });
             let xml = crate::junit::render(&[&one], CiForm::Junit).unwrap();
@@ -475,7 +532,7 @@ mod tests {
             let html =
                 crate::html::render(std::slice::from_ref(&one), &Default::default()).unwrap();
             for form in [&xml, &html] {
-                assert!(form.contains("3 episodes of misses"), "{form}");
+                assert!(form.contains("3 late seconds"), "{form}");
                 assert!(!form.contains("no requirement was given"), "{form}");
             }
         }
