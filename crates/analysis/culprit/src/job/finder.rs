@@ -10,7 +10,9 @@ use super::pools::{Pools, Waited};
 use super::release::{FoundRelease, KindOf, Waits};
 use super::seen::{Job, JobSeen};
 use super::siblings::{Process, Siblings};
-use super::thread_state::{CallNumbers, FutexCall, Stages, State, Step};
+use super::thread_state::{
+    CallNumbers, EndedWait, FutexCall, OpenJob, Outcome, Point, Stages, Step, ThreadState,
+};
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
 /// waits. The events must be in ascending order of time.
@@ -27,7 +29,7 @@ pub struct JobFinder {
 
 #[derive(Clone, Debug, Default)]
 struct Thread {
-    state: State,
+    state: ThreadState,
     seen: JobSeen,
     /// `Some` during the search for the first release wait or for another one.
     learning: Option<Learning>,
@@ -191,7 +193,10 @@ impl JobFinder {
     /// is.
     pub fn needs_full_stage(&self, before: Nanos) -> bool {
         self.threads.values().any(|thread| {
-            let is_long = (thread.state.open).is_some_and(|open| open.release < before);
+            let is_long = thread
+                .state
+                .open_since()
+                .is_some_and(|release| release < before);
             let searches = thread.seen.release.is_some() && thread.learning.is_some();
             (is_long || searches) && !thread.seen_in_full
         })
@@ -207,18 +212,9 @@ impl JobFinder {
     /// Ends all jobs in progress.
     fn interrupt(&mut self) {
         for thread in self.threads.values_mut() {
-            thread.seen.incomplete += u64::from(thread.state.open.is_some());
+            thread.seen.incomplete += u64::from(thread.state.interrupt());
             thread.busy_since = None;
             thread.seen.waits.interrupt();
-            let State {
-                comm, prio, ran, ..
-            } = thread.state;
-            thread.state = State {
-                comm,
-                prio,
-                ran,
-                ..State::default()
-            };
             (thread.last_release, thread.elsewhere) = (None, 0);
             // The kept events would be replayed later, and the interruption would look like a job.
             if let Some(learning) = &mut thread.learning {
@@ -233,14 +229,14 @@ impl JobFinder {
 
     /// Returns the release time of the oldest unfinished job.
     pub fn oldest_open(&self) -> Option<Nanos> {
-        let open = self.threads.values().filter_map(|one| one.state.open);
-        open.map(|open| open.release).min()
+        let threads = self.threads.values();
+        threads.filter_map(|thread| thread.state.open_since()).min()
     }
 
     /// Forgets the state of a thread whose ID was reused.
     pub fn forget(&mut self, tid: u32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
-            thread.state = State::default();
+            thread.state = ThreadState::default();
         }
         self.pools.forget(tid);
         self.siblings.forget(tid);
@@ -264,7 +260,7 @@ impl JobFinder {
         });
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
-            thread.seen.incomplete += u64::from(thread.state.open.take().is_some());
+            thread.seen.incomplete += u64::from(thread.state.abandon());
         }
         jobs
     }
@@ -359,7 +355,7 @@ impl Thread {
             self.seen.not_counted += first.time().saturating_sub(since);
         }
         let waits = std::mem::take(&mut self.seen.waits);
-        self.state = State::default();
+        self.state = ThreadState::default();
         let mut stages = learning.stages;
         let mut jobs = Vec::new();
         for kept in learning.kept {
@@ -382,7 +378,7 @@ impl Thread {
         if self.seen.earlier.len() < EARLIER {
             self.seen.earlier.extend(earlier);
         }
-        self.seen.incomplete += u64::from(self.state.open.take().is_some());
+        self.seen.incomplete += u64::from(self.state.abandon());
     }
 
     /// Returns whether to judge the release waits again after a wait.
@@ -409,28 +405,15 @@ impl Thread {
             self.replaces(found);
         }
         if judge.find_second(&mut self.seen) {
-            self.seen.incomplete += u64::from(self.state.open.take().is_some());
+            self.seen.incomplete += u64::from(self.state.abandon());
         }
     }
 
     /// Changes the stage. A job in progress may then be several jobs.
     fn change_stage(&mut self, stages: Stages, at: Nanos) {
-        let light = stages.light;
-        let state = &mut self.state;
-        if light {
-            self.seen_in_full = true;
-            // The thread does not wait for its jobs, so the light stage cannot show their ends.
-            if let Some(open) = state.open.take_if(|open| open.at_once) {
-                self.note_busy(open.release, at);
-            }
-        } else if state.asleep.is_none() {
-            (state.call, state.entry_missing) = (None, true);
-        }
-        let state = &mut self.state;
-        state.wakeup_missing = false;
-        if let Some(open) = &mut state.open {
-            open.light = true;
-            open.fresh &= state.asleep.is_some() || light;
+        self.seen_in_full |= stages.light;
+        if let Some(open) = self.state.change_stage(stages.light) {
+            self.note_busy(open.release.at, at);
         }
         if let Some(learning) = &mut self.learning {
             learning.keep(Kept::Stage(stages, at));
@@ -475,10 +458,9 @@ impl Thread {
         let release = self.seen.releases();
         self.note_futex(event, numbers);
         if let EventKind::ProcessExit { .. } = event.kind {
-            self.seen.incomplete += u64::from(self.state.open.take().is_some());
+            self.seen.incomplete += u64::from(self.state.abandon());
             return None;
         }
-        let before = self.state.open;
         let step = self.state.step(tid, event, release, (numbers, stages));
         self.last_release.get_or_insert(event.time);
         let enters = matches!(
@@ -491,49 +473,67 @@ impl Thread {
             self.learning = None;
         }
         match step? {
-            Step::Waited(call, from, to) => {
-                let is_release = release.has(call);
-                self.elsewhere += u64::from(!is_release);
-                if is_release {
-                    (self.busy_since, self.seen_in_full) = (Some(to), false);
-                }
-                for waits in self.waits() {
-                    waits.add(call, (from, to), !stages.light);
-                }
-                self.waited = call.map(|call| (call, from, to));
+            Step::Waited(wait) => {
+                self.note_wait(wait, release.has(wait.call), stages);
+                None
             }
-            Step::AtOnce => self.seen.at_once += 1,
-            Step::InStop(length) => {
-                self.seen.at_once += 1;
-                self.seen.while_stopped += 1;
-                self.seen.longest_stop = self.seen.longest_stop.max(length);
+            Step::Job(Outcome::Completed(open, end)) => {
+                Some(self.completed(tid, event.cpu, open, end))
             }
-            Step::Several => {
-                self.seen.at_once += 1;
-                let release = before.map_or(event.time, |open| open.release);
-                self.note_busy(release, event.time);
-            }
-            Step::ReleaseUnknown => self.seen.incomplete += 1,
-            Step::Completed(open) => {
-                let now = || (event.time, self.state.ran_until(event.time));
-                let (completion, ran) = open.ending.unwrap_or_else(now);
-                let job = Job {
-                    tid,
-                    comm: self.state.comm,
-                    prio: self.state.prio,
-                    cpu: event.cpu,
-                    release: open.release,
-                    completion: completion.max(open.release),
-                    ran: ran.saturating_sub(open.ran_before),
-                    events_from: open.events_from.min(open.release),
-                };
-                self.seen.jobs += 1;
-                let ran = i64::try_from(job.ran.0).unwrap_or(i64::MAX);
-                self.seen.execution.record(SignedNanos(ran));
-                return Some(job);
+            Step::Job(outcome) => {
+                self.note_outcome(outcome, event.time);
+                None
             }
         }
-        None
+    }
+
+    fn note_wait(&mut self, wait: EndedWait, is_release: bool, stages: Stages) {
+        let EndedWait { call, from, to } = wait;
+        self.elsewhere += u64::from(!is_release);
+        if is_release {
+            (self.busy_since, self.seen_in_full) = (Some(to), false);
+        }
+        for waits in self.waits() {
+            waits.add(call, (from, to), !stages.light);
+        }
+        self.waited = call.map(|call| (call, from, to));
+    }
+
+    /// Notes an outcome without a completed job.
+    fn note_outcome(&mut self, outcome: Outcome, now: Nanos) {
+        let seen = &mut self.seen;
+        match outcome {
+            Outcome::Completed(..) => {}
+            Outcome::AtOnce => seen.at_once += 1,
+            Outcome::InStop(length) => {
+                seen.at_once += 1;
+                seen.while_stopped += 1;
+                seen.longest_stop = seen.longest_stop.max(length);
+            }
+            Outcome::Several(release) => {
+                seen.at_once += 1;
+                self.note_busy(release, now);
+            }
+            Outcome::ReleaseUnknown => seen.incomplete += 1,
+        }
+    }
+
+    fn completed(&mut self, tid: u32, cpu: u32, open: OpenJob, end: Point) -> Job {
+        let release = open.release.at;
+        let job = Job {
+            tid,
+            comm: self.state.comm,
+            prio: self.state.prio,
+            cpu,
+            release,
+            completion: end.at.max(release),
+            ran: end.ran.saturating_sub(open.release.ran),
+            events_from: open.events_from.min(release),
+        };
+        self.seen.jobs += 1;
+        let ran = i64::try_from(job.ran.0).unwrap_or(i64::MAX);
+        self.seen.execution.record(SignedNanos(ran));
+        job
     }
 }
 
