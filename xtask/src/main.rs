@@ -5,7 +5,7 @@
 //! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
 //! speed of a store of ten years; `regenerate`, generated files; `dist`, packages; `cross`, other processors; `deps`, licences and
-//! advisories; `msrv`, the oldest Rust.
+//! advisories; `msrv`, the oldest Rust; `schemas`, the JSON Schemas of the output.
 //!
 //! **Knows:** cargo, the emulator, the folders in which a distribution stores its kernels.
 //!
@@ -22,6 +22,7 @@ mod ordinary_user;
 mod paths;
 mod programs;
 mod regenerate;
+mod schemas;
 mod simulate;
 mod suite;
 mod test;
@@ -65,6 +66,8 @@ enum Task {
     Msrv(msrv::Options),
     /// Write all generated files again: pages, snapshots, seeds, the C header.
     Regenerate(regenerate::Options),
+    /// Write the JSON Schemas of the output from the source.
+    Schemas(schemas::Options),
     /// Count false alarms and missed differences of the statistics on simulated machines.
     Simulate(simulate::Options),
     /// Create a store of simulated years; measure the verbs that read it.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Task::Deps(options) => deps::run(&options),
         Task::Msrv(options) => msrv::run(&options),
         Task::Regenerate(options) => regenerate::run(&options),
+        Task::Schemas(options) => schemas::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Years(options) => years::run(&options),
     };

@@ -1,4 +1,5 @@
-//! `cargo xtask regenerate`: writes all generated files again: pages, snapshots, seeds, the header.
+//! `cargo xtask regenerate`: writes all generated files again: schemas, pages, snapshots, seeds,
+//! the header.
 //!
 //! Tests compare these files with what the code generates. With the variables of [`WRITE`], they
 //! write the files instead.
@@ -7,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::paths::{cargo, repository};
+use crate::schemas;
 
 /// Variables that make tests write files instead of comparing them.
 const WRITE: &[(&str, &str)] = &[
@@ -57,9 +59,10 @@ const TESTS: &[(&str, &[&str])] = &[
 #[derive(Args)]
 pub(crate) struct Options {}
 
-/// Runs the tests that write files. Returns whether all of them passed.
+/// Writes the schemas, and runs the tests that write files. Returns whether all of them passed.
 pub(crate) fn run(_: &Options) -> Result<bool> {
-    let mut passed = true;
+    println!("generating the schemas");
+    let mut passed = schemas::run(&schemas::Options::default())?;
     for (what, arguments) in TESTS {
         println!("generating {what}");
         let mut command = cargo();

@@ -4,8 +4,6 @@ use jiff::Timestamp;
 use punctual_model::{Bound, Completion, Nanos, Recording, SignedNanos, Unknown};
 use serde::{Deserialize, Serialize};
 
-use crate::JsonSchema;
-
 /// The version of the JSON form. New keys can be added at any time. The number increases if the
 /// meaning of a key changes.
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -35,7 +33,7 @@ impl Default for Options {
 }
 
 /// The unit that is resampled or permuted to find the effect of chance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Blocks of one run per side. The result applies only to these two runs.
@@ -46,7 +44,7 @@ pub enum Unit {
 }
 
 /// Data that a figure lacks, and the amount that would be enough.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
     /// The affected figures. Empty: all.
     pub figures: Vec<String>,
@@ -59,7 +57,7 @@ pub struct Shortfall {
 }
 
 /// Two recordings, compared.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The version of this form ([`COMPARISON_SCHEMA`]).
     pub schema: u32,
@@ -96,8 +94,10 @@ pub struct Comparison {
     pub seed: u64,
 }
 
+punctual_model::to_json!(Comparison);
+
 /// One of the two recordings, or several runs of one side.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// ID of the recording. For several runs, the ID of the first one.
     pub id: String,
@@ -130,7 +130,7 @@ pub struct Side {
 }
 
 /// A difference between two recordings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The fact: `interval`, `kernel.release`.
     pub what: String,
@@ -141,9 +141,7 @@ pub struct Difference {
 }
 
 /// The change of a figure.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Significantly larger.
@@ -157,7 +155,7 @@ pub enum Change {
 }
 
 /// The figures of one channel.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Channel {
     /// Name of the channel. Null if all threads are combined.
     pub title: Option<String>,
@@ -179,7 +177,7 @@ pub struct Channel {
 }
 
 /// The estimated difference of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Lower end of the 95% confidence interval of the difference (candidate minus baseline), in
     /// the unit of the figure.
@@ -199,7 +197,7 @@ pub struct Estimate {
 }
 
 /// A quantile of both sides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantile {
     /// The quantile, 0 to 1.
     pub quantile: f64,
@@ -230,7 +228,7 @@ pub struct Quantile {
 }
 
 /// A count that should be zero, per million.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// Name of the count: `missed`, `from 100 µs on`.
     pub what: String,
@@ -253,7 +251,7 @@ pub struct Rate {
 }
 
 /// A count of one side.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateOfSide {
     /// The count.
     pub count: u64,
@@ -270,7 +268,7 @@ pub struct RateOfSide {
 
 /// The probability that a random wake-up of the candidate is later than one of the baseline. Equal
 /// latencies count half, so the probability is one half if there is no difference.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Later {
     /// The probability. Null without samples.
     pub probability: Option<f64>,

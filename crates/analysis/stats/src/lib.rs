@@ -73,8 +73,6 @@ pub mod tail;
 mod thread_pair;
 pub mod trend;
 
-use schemars::JsonSchema;
-
 pub use blocks::LEAST_BLOCKS;
 pub use compare::{compare, compare_runs};
 pub use comparison::{

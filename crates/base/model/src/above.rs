@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// Number of periods that exceed a limit. They are counted one by one against the exact limit,
 /// because a histogram cannot tell which samples in the bucket of the limit exceed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboveLimit {
     /// The limit.
     pub limit_ns: Nanos,

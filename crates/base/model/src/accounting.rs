@@ -2,14 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// The sample accounting of one measuring thread. Every wake-up that should have happened was
 /// recorded, missed, or discarded as warm-up.
 ///
 /// `expected` is computed from the clock (periods that came due), while the other numbers are
 /// counted one by one. A balanced account therefore shows that no wake-up was lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accounting {
     /// Wake-ups that came due.
     pub expected: u64,

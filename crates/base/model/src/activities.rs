@@ -2,13 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Nanos, WaitHistogram};
 
 /// The kind of the kernel's activity that was counted.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivityKind {
     /// Handlers of interrupts.
@@ -60,7 +57,7 @@ impl ActivityKind {
 }
 
 /// Activity of one kind, as counted from trace events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activities {
     /// The kind.
     pub of: ActivityKind,
@@ -80,7 +77,7 @@ pub struct Activities {
 }
 
 /// The activity of one source on one CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityRow {
     /// The CPU that ran it, or that the interrupt was sent to.
     pub cpu: u32,
@@ -98,9 +95,7 @@ pub struct ActivityRow {
 }
 
 /// A source of activity.
-#[derive(
-    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ActivitySource {
     /// Name of the interrupt, of the softirq, of the function or of the device. For interrupts
     /// that were sent, the sending function in the kernel. Null for the sum of all sources that got
@@ -116,7 +111,7 @@ pub struct ActivitySource {
 }
 
 /// One occurrence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occurrence {
     /// Time at which it began to run, on CLOCK_MONOTONIC.
     pub start_ns: Nanos,

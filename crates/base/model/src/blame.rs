@@ -5,12 +5,11 @@ mod sentence;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
-use crate::schema::JsonSchema;
 use crate::{CauseWords, Delay, Nanos, ShareKind, Victim};
 
 /// The causes of one late reaction, each with its share of the latency. This type holds data only:
 /// [`Blame::sentence`] and [`Share::who`] turn it into words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blame {
     /// The thread that was late.
     pub victim: Victim,
@@ -35,7 +34,7 @@ pub struct Blame {
 }
 
 /// A blame in words. It is created only for output and never read back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlameWords {
     /// The name of the largest share.
     pub culprit: String,
@@ -44,7 +43,7 @@ pub struct BlameWords {
 }
 
 /// A migration from one CPU to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The CPU that the thread left.
     pub from: u32,
@@ -53,7 +52,7 @@ pub struct Move {
 }
 
 /// One part of a late reaction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The cause.
     pub cause: Cause,
@@ -123,7 +122,7 @@ impl Share {
 
 /// A segment of a late reaction and its cause, used to draw the reaction. The segments of a window
 /// follow each other without gaps from the expected to the actual time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Start, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]

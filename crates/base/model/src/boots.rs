@@ -3,10 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// How an experiment controls the boots of the machine, and which boots have happened so far.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boots {
     /// How the kernel command line is selected.
     pub loader: BootLoader,
@@ -19,7 +17,7 @@ pub struct Boots {
 }
 
 /// A method of selecting the kernel command line for one boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BootLoader {
     /// GRUB 2, through its environment block.
@@ -42,7 +40,7 @@ impl BootLoader {
 }
 
 /// One requested boot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootAttempt {
     /// The round that it belongs to, starting at 0.
     pub round: u32,
@@ -61,7 +59,7 @@ pub struct BootAttempt {
 }
 
 /// The outcome of a requested boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BootOutcome {
     /// The machine has not rebooted since the request.
@@ -91,7 +89,7 @@ impl BootOutcome {
 }
 
 /// A file that was written, and its previous content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
     /// Its path.
     pub path: String,

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Source;
-use crate::schema::JsonSchema;
 use crate::{
     AuditedHost, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
 };
@@ -18,7 +17,7 @@ use crate::{
 pub const CHECKUP_SCHEMA: u32 = 3;
 
 /// Whether a machine is fit for a periodic loop and, if not, what prevents it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Checkup {
     /// Version of this JSON form, [`CHECKUP_SCHEMA`].
     pub schema: u32,
@@ -61,7 +60,7 @@ impl Condition {
 }
 
 /// One condition of a check-up.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
     /// Its name: `idle`, `loaded`.
     pub name: String,
@@ -118,7 +117,7 @@ pub struct Condition {
 }
 
 /// The windows of consecutive due periods of a thread, and the late periods in them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Windows {
     /// Largest number of late periods in a window.
     pub worst: u64,
@@ -141,7 +140,7 @@ impl Condition {
 }
 
 /// A cause of late periods, with advice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemediedCause {
     /// The source.
     pub source: Source,
@@ -162,7 +161,7 @@ pub struct RemediedCause {
 }
 
 /// Time taken from a spinning thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareGaps {
     /// Length of the measurement.
     pub measured_ns: Nanos,

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-use crate::{CpuSet, Nanos, ProbeRun};
+use crate::{CpuSet, FromJson, Nanos, ProbeRun, ToJson};
 
 /// The resources of the threads in a control group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFacts {
     /// Its path, as in /proc/PID/cgroup.
     pub path: String,
@@ -27,7 +26,7 @@ pub struct GroupFacts {
 }
 
 /// A CPU quota: an amount of CPU time in each period.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuQuota {
     /// The group that sets it: this one or an ancestor.
     pub group: String,
@@ -53,14 +52,14 @@ impl ProbeRun {
     /// Returns the measured or watched control group. `None` if there was none.
     pub fn group(&self) -> Option<GroupFacts> {
         let known = self.parameters.get(Self::GROUP)?;
-        serde_json::from_value(known.clone()).ok()
+        GroupFacts::from_json(known.to_string().as_bytes()).ok()
     }
 }
 
 impl GroupFacts {
     /// Returns the facts as a parameter of a run ([`ProbeRun::GROUP`]).
     pub fn to_parameter(&self) -> serde_json::Value {
-        serde_json::to_value(self).unwrap_or_default()
+        self.to_value()
     }
 
     /// Returns a description: `docker container 1f2e3d4c5b6a: CPU 2-3, quota 20 ms in 100 ms`.

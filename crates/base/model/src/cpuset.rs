@@ -6,13 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// A set of CPU numbers, written in the list format of the kernel: `0-3,8`
 /// (`Documentation/admin-guide/kernel-parameters.rst`, "cpu lists").
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
 pub struct CpuSet(BTreeSet<u32>);
 
 /// Error while reading a CPU list.

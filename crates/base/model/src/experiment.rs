@@ -5,7 +5,6 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{
     Boots, ExperimentPlan, ImprovementState, JudgedBy, Judgement, MeasuredOn, Nanos, Outcome,
     RecordingId,
@@ -16,7 +15,7 @@ use crate::{
 pub const EXPERIMENT_SCHEMA: u32 = 1;
 
 /// An experiment with its plan, blocks and results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Version of this JSON form, [`EXPERIMENT_SCHEMA`].
     pub schema: u32,
@@ -60,7 +59,7 @@ pub struct Experiment {
 }
 
 /// State of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExperimentState {
     /// Running.
@@ -99,7 +98,7 @@ impl fmt::Display for ExperimentState {
 }
 
 /// A measurement of the baseline before the first block, and the resulting parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
     /// Its recording. Null if none is stored.
     pub recording: Option<RecordingId>,
@@ -122,7 +121,7 @@ pub struct Pilot {
 }
 
 /// One block: one arm, measured once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentBlock {
     /// The round of the block, starting at 0.
     pub round: u32,
@@ -159,7 +158,7 @@ pub struct ExperimentBlock {
 }
 
 /// Effect of an arm on the rate of late slots, compared with the baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// The arm is proven to have fewer late slots.
@@ -186,7 +185,7 @@ impl Effect {
 }
 
 /// Results of an arm, compared with the baseline.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmResult {
     /// The arm, as an index into [`ExperimentPlan::arms`].
     pub arm: u32,
@@ -216,7 +215,7 @@ pub struct ArmResult {
 }
 
 /// A figure that must not get worse.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guard {
     /// Name of the figure: `median`, `over twice the threshold`, `work of the load`, `temperature`
     /// or `frequency`.

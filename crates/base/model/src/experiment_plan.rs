@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, Policy};
 
 /// The conditions that an experiment compares, and how it measures them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentPlan {
     /// The conditions. The first is the baseline.
     pub arms: Vec<Arm>,
@@ -44,7 +43,7 @@ pub struct ExperimentPlan {
 }
 
 /// A condition of an experiment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     /// Its name in tables and plots.
     pub name: String,
@@ -53,7 +52,7 @@ pub struct Arm {
 }
 
 /// How to bring the machine into a condition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ArmAction {
     /// Leave it as it was before the experiment.

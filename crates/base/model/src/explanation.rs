@@ -4,11 +4,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Source;
-use crate::schema::JsonSchema;
 use crate::{Blame, CauseWords, Fact, Jobs, Nanos, TickReasons, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and a summary of their causes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Threshold: a sample whose latency is above it is an outlier.
     pub threshold_ns: Nanos,
@@ -81,7 +80,7 @@ impl Explanation {
 }
 
 /// One explained outlier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlier {
     /// Its number, counted from 1 in the order in which outliers were reported.
     pub number: u64,
@@ -104,7 +103,7 @@ pub struct Outlier {
 }
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
     /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,
@@ -124,7 +123,7 @@ pub struct Cause {
 }
 
 /// A main cause that occurs periodically.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Period {
     /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,

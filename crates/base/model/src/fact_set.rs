@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, HostFacts, Interference, Interruptions};
 
 /// The version of [`FactSet`] as JSON.
 pub const FACT_SET_SCHEMA: u32 = 1;
 
 /// The result of reading a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
     /// The text of the file, without surrounding white space.
@@ -23,7 +22,7 @@ pub enum Reading {
 }
 
 /// The facts about one thread that an audit uses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFact {
     /// Its process ID.
     pub pid: u32,
@@ -45,7 +44,7 @@ pub struct TaskFact {
 }
 
 /// The state of a machine: all facts that an audit reads.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactSet {
     /// Version of this JSON form, [`FACT_SET_SCHEMA`].
     pub schema: u32,

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
 /// One fact: its value and its source, or why it is unknown.
 ///
 /// In JSON `{"value": …, "source": "…"}` or `{"source": "…", "unknown": "…"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "FactOf_{T}")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact<T> {
     /// The value. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -58,7 +56,7 @@ impl<T> Fact<T> {
 }
 
 /// Facts about a machine at one moment. Facts that cannot be read are marked as unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// A hash of 16 hexadecimal digits over the facts about the machine and its settings (hardware,
     /// kernel, boot line, governor, clock source, isolation), not including facts that change by
@@ -84,7 +82,7 @@ pub struct HostFacts {
 }
 
 /// The distribution, from os-release(5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DistributionFacts {
     /// `PRETTY_NAME`.
     pub name: Fact<String>,
@@ -95,7 +93,7 @@ pub struct DistributionFacts {
 }
 
 /// The kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelFacts {
     /// `uname -r`.
     pub release: Fact<String>,
@@ -135,7 +133,7 @@ fn not_recorded() -> Fact<String> {
 }
 
 /// The processor as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessorFacts {
     /// Its model name.
     pub model: Fact<String>,
@@ -160,7 +158,7 @@ pub struct ProcessorFacts {
 }
 
 /// One CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuFacts {
     /// Its number.
     pub cpu: u32,
@@ -183,7 +181,7 @@ pub struct CpuFacts {
 }
 
 /// One idle state of a CPU (`cpuidle/stateN`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleState {
     /// Its name.
     pub name: String,
@@ -194,7 +192,7 @@ pub struct IdleState {
 }
 
 /// The clock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockFacts {
     /// The clock source in use.
     pub source: Fact<String>,
@@ -203,7 +201,7 @@ pub struct ClockFacts {
 }
 
 /// Memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryFacts {
     /// Total size in bytes.
     pub total_bytes: Fact<u64>,
@@ -214,7 +212,7 @@ pub struct MemoryFacts {
 }
 
 /// Virtualisation and firmware.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VirtualisationFacts {
     /// Whether the machine is virtual.
     pub virtual_machine: Fact<bool>,

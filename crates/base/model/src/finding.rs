@@ -6,7 +6,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Interference, Nanos};
 
 /// The version of [`Audit`] as JSON. It is increased only if a reader of the older form would
@@ -14,9 +13,7 @@ use crate::{CpuSet, Fact, Interference, Nanos};
 pub const AUDIT_SCHEMA: u32 = 1;
 
 /// The result of a check.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingState {
     /// The state is as recommended.
@@ -32,9 +29,7 @@ pub enum FindingState {
 }
 
 /// How important a finding is for latency, in ascending order.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The finding is for information only.
@@ -71,7 +66,7 @@ impl fmt::Display for Severity {
 }
 
 /// A setting that a finding recommends changing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remedy {
     /// Name of the setting.
     pub setting: String,
@@ -96,7 +91,7 @@ impl Remedy {
 }
 
 /// One check and its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// ID of the finding, the same on every machine: `scheduler-rt-throttling`.
     pub id: String,
@@ -188,7 +183,7 @@ impl Finding {
 }
 
 /// Identity of the audited machine. A field is `None` if the machine does not provide it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditedHost {
     /// Host name.
     pub hostname: Option<String>,
@@ -203,7 +198,7 @@ pub struct AuditedHost {
 }
 
 /// The expected worst-case latency, and the measured one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
     /// Clock frequency used for the estimate, in kHz, or the reason why it is unknown.
     pub frequency_khz: Option<Fact<u64>>,
@@ -219,7 +214,7 @@ pub struct Expectation {
 }
 
 /// The maximum of a recording, for comparison with the expectation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredMaximum {
     /// The recording's ID.
     pub recording: String,
@@ -236,7 +231,7 @@ pub struct MeasuredMaximum {
 }
 
 /// An audit of one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Audit {
     /// Version of this JSON form, [`AUDIT_SCHEMA`].
     pub schema: u32,

@@ -4,10 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 use crate::cause::Cause;
-use crate::schema::JsonSchema;
 
 /// A span of time of a virtual CPU, according to a trace of its host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSpan {
     /// The virtual CPU.
     pub cpu: u32,

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
 
 /// The version of [`Improvement`] as JSON. It is increased only if a reader of the older form would
@@ -10,7 +9,7 @@ use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
 pub const IMPROVEMENT_SCHEMA: u32 = 1;
 
 /// Settings that were tried, and the effect of each on the rate of late slots.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Improvement {
     /// Version of this JSON form, [`IMPROVEMENT_SCHEMA`].
     pub schema: u32,
@@ -36,7 +35,7 @@ pub struct Improvement {
 }
 
 /// The combined effect of the settings that are kept, measured on new data.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The settings, each as `name=value` or `name@instance=value`.
     pub settings: Vec<String>,
@@ -52,7 +51,7 @@ pub struct Proof {
 }
 
 /// Progress of a search, used to resume it after the program was stopped or killed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ImprovementState {
     /// How blocks are measured.
     pub plan: ExperimentPlan,
@@ -63,7 +62,7 @@ pub struct ImprovementState {
 }
 
 /// One stage, which is an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// Name of the stage: `A/A`, `screening`, `confirmation`, `group`, `leave one out` or `proof`.
     pub name: String,
@@ -79,7 +78,7 @@ pub struct Stage {
 }
 
 /// One setting and its result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriedSetting {
     /// The setting, as `name=value` or `name@instance=value`.
     pub assignment: String,
@@ -99,7 +98,7 @@ pub struct TriedSetting {
 }
 
 /// A finding whose setting is not tried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotTried {
     /// The finding.
     pub finding: String,

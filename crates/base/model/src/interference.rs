@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Nanos, Power};
 
 /// Differences of the kernel's counters between the start and the end of the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interference {
     /// Time over which the counters were compared, slightly longer than the measurement.
     pub duration_ns: Nanos,
@@ -27,7 +26,7 @@ pub struct Interference {
 }
 
 /// Effect of a control group's CPU quota (`cpu.stat`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupThrottle {
     /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,
@@ -47,7 +46,7 @@ impl Interference {
 }
 
 /// Activity on one CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuInterference {
     /// Its number.
     pub cpu: u32,
@@ -67,7 +66,7 @@ pub struct CpuInterference {
 }
 
 /// A counter that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterDelta {
     /// The kernel's name: `24`, `LOC`, `TIMER`.
     pub id: String,

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact, Scheduling};
 
 /// One row of the kernel's interrupt table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterruptRecord {
     /// Number of the interrupt, or its name if it has no number: `24`, `LOC`.
     pub id: String,
@@ -27,9 +26,7 @@ pub struct InterruptRecord {
 }
 
 /// How a device signals an interrupt.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
     /// The device sends a message (MSI).
@@ -52,7 +49,7 @@ impl InterruptKind {
 }
 
 /// A kernel thread that handles an interrupt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandlerThread {
     /// Its thread ID.
     pub tid: u32,

@@ -3,11 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos};
 
 /// Events on some CPUs during some time, as recorded by the kernel's tracer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruptions {
     /// Length of the time over which events were counted.
     pub duration: Nanos,
@@ -24,7 +23,7 @@ pub struct Interruptions {
 }
 
 /// Interrupts from one sender to one CPU. A CPU may handle several of them at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentInterrupts {
     /// The interrupted CPU.
     pub to: u32,
@@ -39,7 +38,7 @@ pub struct SentInterrupts {
 }
 
 /// How often the kernel could not stop the tick of a CPU for one particular set of reasons.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptTicks {
     /// The CPU.
     pub cpu: u32,
@@ -52,7 +51,7 @@ pub struct KeptTicks {
 }
 
 /// Reasons why the tick of some CPUs kept running, counted over some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TickReasons {
     /// Length of this time.
     pub duration_ns: Nanos,

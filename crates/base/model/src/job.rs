@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos, Task};
 
 /// The jobs of the watched threads of a run. A job begins with the wake-up that ends a thread's
 /// release wait, and ends when the thread returns to that wait.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Jobs {
     /// The response time above which a job is an outlier.
     pub budget_ns: Nanos,
@@ -23,7 +22,7 @@ pub struct Jobs {
 
 /// The time windows of the full stage, which also records system calls, page faults and interrupts.
 /// Between the windows, the light stage counts all jobs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobWindows {
     /// Limit on the CPU time spent on watching, divided by the run time: 0.02 is 2% of one CPU.
     pub limit: f64,
@@ -45,7 +44,7 @@ pub struct JobWindows {
 }
 
 /// The jobs of one thread. Their response times are its `histogram` in the recording.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadJobs {
     /// Its index in `threads`.
     pub thread: u32,
@@ -106,7 +105,7 @@ pub struct ThreadJobs {
 }
 
 /// What a thread has reserved with SCHED_DEADLINE, compared with what its jobs used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// CPU time that is reserved in each period.
     pub runtime_ns: Nanos,
@@ -140,7 +139,7 @@ impl Reservation {
 }
 
 /// A system call in which a thread waited.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitCall {
     /// The system call.
     pub call: String,
@@ -155,7 +154,7 @@ pub struct WaitCall {
 }
 
 /// The wait of a thread between jobs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseWait {
     /// The system call.
     pub call: String,
@@ -172,7 +171,7 @@ pub struct ReleaseWait {
 }
 
 /// How a release wait was chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReleaseChoice {
     /// It was the most regular wait of the thread.
@@ -183,7 +182,7 @@ pub enum ReleaseChoice {
 }
 
 /// Activity of one thread during a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadActivity {
     /// The thread.
     pub task: Task,
@@ -192,7 +191,7 @@ pub struct ThreadActivity {
 }
 
 /// A span of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivitySpan {
     /// Start, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
@@ -207,7 +206,7 @@ pub struct ActivitySpan {
 }
 
 /// State of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadState {
     /// Running on a CPU.

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Nanos, grouped};
 
 /// A performance counter of the processor.
@@ -51,7 +50,7 @@ pub struct CounterReading {
 
 /// The counters over one job. A counter is null if it did not count during all of the job's time on
 /// a CPU, or if the processor lacks it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobCounts {
     /// Completed instructions, in the program and in the kernel.
     pub instructions: Option<u64>,
@@ -73,7 +72,7 @@ impl JobCounts {
 }
 
 /// The counters of a slow job, and the usual ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterComparison {
     /// The counters of the slow job.
     pub slow: JobCounts,
@@ -84,7 +83,7 @@ pub struct CounterComparison {
 }
 
 /// Information from hardware counters about a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HardwareCounters {
     /// The comparison with the usual job.

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{LoopRequirement, Outcome, RecordingId};
 
 /// The verdict of a check-up, experiment or search, stored in each of its recordings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     /// The subcommand that made the verdict.
     pub by: JudgedBy,
@@ -22,7 +21,7 @@ pub struct Judgement {
 }
 
 /// The subcommand that judges several measurements together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedBy {
     /// `punctual check`.

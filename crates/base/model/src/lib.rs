@@ -4,8 +4,7 @@
 //! and its parts, the requirement and its verdict. Plain data with the
 //! arithmetic that belongs to it.
 //!
-//! **Knows:** how these things are written as JSON; the schema is generated
-//! from the types.
+//! **Knows:** how these things are written as JSON and read back.
 //!
 //! **Must not know:** Linux, files, terminals, databases, other tools' formats. Nothing in this
 //! crate makes a system call, and all of it can be tested without a machine.
@@ -22,6 +21,7 @@ pub mod cause;
 mod checkup;
 mod control_group;
 mod cpuset;
+mod documents;
 mod due;
 mod event;
 mod experiment;
@@ -39,6 +39,7 @@ mod interrupt;
 mod interruptions;
 mod job;
 mod job_counters;
+mod json;
 mod judgement;
 mod lint;
 mod load_record;
@@ -59,7 +60,6 @@ mod requirement;
 mod resolution;
 mod role;
 mod sanitize;
-mod schema;
 mod series;
 mod series_run;
 mod setting;
@@ -135,6 +135,7 @@ pub use job::{
     ThreadJobs, ThreadState, WaitCall,
 };
 pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
+pub use json::{FromJson, ToJson, serde_json};
 pub use judgement::{JudgedBy, Judgement};
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
@@ -161,8 +162,6 @@ pub use requirement::{Limit, Metric, MetricError, Requirement};
 pub use resolution::Resolution;
 pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 pub use sanitize::{escape_json, sanitize, sanitize_lines};
-pub use schema::JsonSchema;
-pub use schema::schema_of;
 pub use series::{IntervalRow, Series};
 pub use series_run::{RunGroup, SeriesRun, run_groups};
 pub use setting::{

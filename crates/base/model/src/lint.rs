@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Nanos, Policy, Severity};
 
 /// The version of [`LintReport`] as JSON. It is increased only if a reader of the older form would
@@ -201,7 +200,7 @@ pub struct Acts {
 }
 
 /// A place in a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// The address in the process.
     pub address: u64,
@@ -269,7 +268,7 @@ pub struct WaitedFile {
 }
 
 /// A real-time thread of the target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LintThread {
     /// Process ID.
     pub pid: u32,
@@ -338,7 +337,7 @@ pub struct LintFacts {
 }
 
 /// Method of collecting acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LintSource {
     /// BPF programs in the kernel collect them.
@@ -348,9 +347,7 @@ pub enum LintSource {
 }
 
 /// Result of a rule.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleState {
     /// The rule was violated.
@@ -362,7 +359,7 @@ pub enum RuleState {
 }
 
 /// A place in the code at which a rule was violated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// ID of the process or thread.
     pub tid: u32,
@@ -381,7 +378,7 @@ pub struct Violation {
 }
 
 /// One rule and its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleResult {
     /// ID of the rule: `page-fault`.
     pub id: String,
@@ -412,7 +409,7 @@ pub struct RuleResult {
 }
 
 /// The report of `lint`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LintReport {
     /// Version of this JSON form, [`LINT_SCHEMA`].
     pub schema: u32,

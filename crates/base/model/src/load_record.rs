@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// A load, with the work that it did and the way it ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
     /// Its name: `command`.
     pub name: String,
@@ -43,7 +42,7 @@ impl LoadRecord {
 }
 
 /// Amount of one kind of work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Achieved {
     /// The unit that is counted, in the plural: `bytes written`.
     pub what: String,

@@ -6,10 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// The requirements of a periodic loop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopRequirement {
     /// Its period.
     pub period_ns: Nanos,
@@ -43,9 +42,8 @@ impl LoopRequirement {
 /// A weakly hard requirement: at most `late` of any `periods` consecutive due periods of a thread
 /// may be late (G. Bernat, A. Burns and A. Llamosi, "Weakly Hard Real-Time Systems", IEEE
 /// Transactions on Computers 50, 2001). Written as `2/100`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
 pub struct MissLimit {
     late: u32,
     periods: u32,

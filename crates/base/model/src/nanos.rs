@@ -7,42 +7,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// A duration or an instant of a monotonic clock, in nanoseconds.
 ///
 /// Serialised as an integer, under a key that ends in `_ns`.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 /// A difference of two instants, in nanoseconds. A latency is negative if a thread wakes too early.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct SignedNanos(pub i64);

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Histogram, Nanos};
 
 /// Periods of one thread that were due but had no wake-up when the run ended. Each is late by at
 /// least the time from its due time to the end. They also count as missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPeriods {
     /// Number of periods.
     pub periods: u64,

@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// The origin of an imported recording, and the facts that its source does not contain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The file format: `cyclictest-hist`.
     pub format: String,
@@ -22,9 +20,7 @@ pub struct Origin {
 }
 
 /// A fact that a source may not contain.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// Start of the measurement. `started` is the time of the import.

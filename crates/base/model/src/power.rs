@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// Idle states, frequencies, temperatures and energy. Each entry contains either the difference
 /// between the start and the end of the run, or both values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Power {
     /// Each idle state of each CPU.
     pub idle: Vec<IdleUse>,
@@ -24,7 +23,7 @@ pub struct Power {
 }
 
 /// Use of an idle state by a CPU (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleUse {
     /// The CPU.
     pub cpu: u32,
@@ -43,7 +42,7 @@ pub struct IdleUse {
 }
 
 /// The frequency of a CPU (`scaling_cur_freq`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrequencyUse {
     /// The CPU.
     pub cpu: u32,
@@ -54,7 +53,7 @@ pub struct FrequencyUse {
 }
 
 /// The temperature at a sensor (thermal zones, hwmon), in 0.001 degrees Celsius.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TemperatureUse {
     /// The sensor.
     pub sensor: String,
@@ -65,7 +64,7 @@ pub struct TemperatureUse {
 }
 
 /// The energy used in a domain (powercap, hwmon, power PMU of perf).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnergyUse {
     /// The domain: `package-0`, `power/energy-pkg`.
     pub domain: String,
@@ -74,7 +73,7 @@ pub struct EnergyUse {
 }
 
 /// Time in an idle state, counted by the hardware.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResidencyUse {
     /// Name of the counter: `cstate_core/c6-residency`.
     pub event: String,

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{
     Accounting, Blame, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference,
     Judgement, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement, Scheduling, Series,
@@ -29,7 +28,7 @@ use crate::{
 pub const SCHEMA_VERSION: u32 = 5;
 
 /// One measurement with all its circumstances and results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// The version of this JSON form ([`SCHEMA_VERSION`]).
     pub schema: u32,
@@ -98,7 +97,7 @@ pub struct Recording {
 }
 
 /// How a measurement ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
     /// It ran for the requested time.
@@ -133,7 +132,7 @@ impl fmt::Display for Completion {
 }
 
 /// The number of samples stored with a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SamplesKept {
     /// Number of stored samples.
     pub count: u64,
@@ -154,7 +153,7 @@ pub struct Sample {
 }
 
 /// Overhead of the measurement itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observer {
     /// Cost of one reading of the clock: the median on the slowest measured CPU.
     pub clock_read_ns: Nanos,

@@ -6,11 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// Limits on a measurement. A run without limits only measures and judges nothing. Each limit
 /// applies to the due periods, including missed ones ([`crate::Due`]).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requirement {
     /// The limits. Each applies to each thread.
     pub limits: Vec<Limit>,
@@ -34,7 +33,7 @@ impl Requirement {
 }
 
 /// One limit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// The metric that is limited.
     pub metric: Metric,
@@ -43,9 +42,8 @@ pub struct Limit {
 }
 
 /// A metric that can have a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(with = "String")]
 pub enum Metric {
     /// The largest latency: `max`.
     Max,

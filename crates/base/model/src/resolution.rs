@@ -3,12 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 
 /// The resolution of an imported histogram, and its samples that are in no row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Grain")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The tool rounds minimum, maximum and rows down to this unit: 1 µs for most tools.
     pub unit_ns: Nanos,

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Buckets, Nanos};
 
 /// The run divided into intervals, separately for each thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Series {
     /// Length of an interval.
     pub interval_ns: Nanos,
@@ -18,7 +17,7 @@ pub struct Series {
 }
 
 /// The samples of one thread in one interval.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntervalRow {
     /// The thread, as an index into `threads`.
     pub thread: u32,

@@ -5,12 +5,11 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
 
 /// One version of an entry of a plan. A changed entry starts a new epoch of its series, and
 /// comparisons between epochs are marked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesEpoch {
     /// The machine: a hash of its machine-id(5), or its name.
     pub machine: String,
@@ -27,7 +26,7 @@ pub struct SeriesEpoch {
 }
 
 /// Reason why a slot is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotCause {
     /// The plan contains this time of day.
@@ -47,7 +46,7 @@ pub enum SlotCause {
 }
 
 /// State of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
     /// The measurement is running.
@@ -97,7 +96,7 @@ words!(SlotState,
 );
 
 /// One due time of a series, and its result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
     /// The machine of the series.
     pub machine: String,
@@ -118,9 +117,7 @@ pub struct Slot {
 }
 
 /// A class of CPUs whose figures are combined in a run.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuClass {
     /// CPUs on which the scheduler balances load.
@@ -134,7 +131,7 @@ pub enum CpuClass {
 words!(CpuClass, General => "general", Isolated => "isolated", Unbound => "unbound");
 
 /// All wake-ups of a machine in one time window of a continuous watch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeWindow {
     /// The machine, as in [`SeriesEpoch::machine`].
     pub machine: String,
@@ -154,7 +151,7 @@ pub struct WakeWindow {
 }
 
 /// A note by a user about a recording or a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// ID of the note.
     pub id: RecordingId,
@@ -176,7 +173,7 @@ pub struct Note {
 }
 
 /// A decision about a change point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeDecision {
     /// The change is known and accepted.
@@ -189,7 +186,7 @@ words!(ChangeDecision, Acknowledged => "acknowledged", Reopened => "reopened");
 
 /// A decision about a change point. If a change has several decisions, the latest one applies.
 /// Earlier ones are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeAnnotation {
     /// ID of the decision.
     pub id: RecordingId,

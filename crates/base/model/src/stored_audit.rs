@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::finding::summary;
-use crate::schema::JsonSchema;
 use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 
 /// Maximum length of a stored text, in characters. A list of interrupts can be thousands of
@@ -11,7 +10,7 @@ use crate::{Audit, CpuSet, Finding, FindingState, Severity};
 const TEXT: usize = 200;
 
 /// The result of an audit, without the evidence, reasons and remedies that `punctual doctor` shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAudit {
     /// The role that the audit assumed.
     pub role: String,
@@ -26,7 +25,7 @@ pub struct StoredAudit {
 }
 
 /// A finding in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredFinding {
     /// ID of the finding, the same on every machine: `scheduler-rt-throttling`.
     pub id: String,

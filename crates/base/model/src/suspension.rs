@@ -3,12 +3,11 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Nanos, TopSample};
 
 /// A suspension of the measurement by the user. Samples from that time measure the suspension, not
 /// the latency of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
     /// Kind of the suspension.
     pub kind: SuspensionKind,
@@ -28,7 +27,7 @@ pub struct Suspension {
 }
 
 /// Kind of a suspension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SuspensionKind {
     /// SIGSTOP or SIGTSTP (Ctrl-Z) stopped the process until it received SIGCONT.

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// A table of a probe's own results: the resolution of each clock, page faults by allocation
 /// method, violations of a rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Its name for scripts: `clocks`.
     pub name: String,
@@ -20,7 +19,7 @@ pub struct Table {
 }
 
 /// A column of a [`Table`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name for scripts: `resolution_ns`.
     pub key: String,
@@ -30,7 +29,7 @@ pub struct Column {
 
 /// One cell of a [`Table`]. In JSON: null, true or false, a number, or a text. If the column's key
 /// ends in `_ns`, numbers are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// The value is unknown, or has no meaning in this row.

@@ -3,12 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// A return level: a latency that is expected to be exceeded once in a longer time if the tail
 /// continues as observed. It is never part of a verdict, because causes that are rarer than the
 /// measurement remain unseen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TailRemark {
     /// Threshold of the tail. A generalised Pareto distribution is fitted to the latencies above
     /// it.

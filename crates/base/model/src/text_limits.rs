@@ -1,7 +1,9 @@
 //! Limits on the length of texts from other sources that appear in a store, on a page or in a plot.
 
 use crate::cause::Cause;
-use crate::{Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, WakeWindow};
+use crate::{
+    Blame, ChangeAnnotation, Experiment, Note, Recording, SeriesEpoch, Slot, ToJson, WakeWindow,
+};
 
 /// Maximum length in characters of the label of a recording or an experiment, and of the name of a
 /// series, an author or a figure.
@@ -62,8 +64,7 @@ impl Cause {
     /// # Errors
     /// Fails if the cause is too long.
     pub fn check(&self) -> Result<(), TooLongText> {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        check_bytes("cause", &json, LONGEST_CAUSE)
+        check_bytes("cause", &self.to_json(), LONGEST_CAUSE)
     }
 }
 

@@ -5,11 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{AboveLimit, Accounting, Due, Histogram, Nanos, OpenPeriods};
 
 /// A scheduling policy, as in sched(7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// SCHED_OTHER, the default policy.
@@ -81,7 +80,7 @@ impl FromStr for Policy {
 }
 
 /// A policy with its priority (0 if the policy has none).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduling {
     /// The policy.
     pub policy: Policy,
@@ -111,7 +110,7 @@ impl fmt::Display for Scheduling {
 
 /// Resources used by a measuring thread during the run, after its warm-up (getrusage(2) with
 /// RUSAGE_THREAD).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUsage {
     /// Page faults without I/O. Each of them adds latency that is caused by the measurement itself.
     pub page_faults_minor: u64,
@@ -131,9 +130,8 @@ pub struct ThreadUsage {
 /// Figures that follow from the histogram are also written, for use by scripts, and are ignored
 /// when reading: `min_ns`, `mean_ns`, `max_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`,
 /// `p9999_ns`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ThreadJson", into = "ThreadJson")]
-#[schemars(with = "ThreadJson")]
 pub struct ThreadRecord {
     /// A label that distinguishes the thread if the CPU does not: a pair, a mechanism, a phase.
     pub label: Option<String>,
@@ -199,8 +197,7 @@ pub fn thread_title(label: Option<&str>, from_cpu: Option<u32>, cpu: Option<u32>
     }
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Thread")]
+#[derive(Serialize, Deserialize)]
 struct ThreadJson {
     /// A label that distinguishes the thread if the CPU does not.
     #[serde(default)]
@@ -264,8 +261,7 @@ struct ThreadJson {
 
 /// Percentiles of due periods. A percentile is null if it depends on missed periods of unknown
 /// latency, or if no period is expected above it.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "DuePeriods")]
+#[derive(Serialize, Deserialize)]
 struct DueJson {
     /// Samples and missed periods.
     periods: u64,

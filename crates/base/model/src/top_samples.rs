@@ -3,11 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Blame, Nanos};
 
 /// One of the largest samples.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopSample {
     /// Time at which the thread should have woken, on the wall clock.
     pub time: Timestamp,

@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Fact};
 
 /// CPUs, caches and memory nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Each CPU, in ascending order.
     pub cpus: Vec<CpuLocation>,
@@ -21,7 +20,7 @@ pub struct Topology {
 }
 
 /// The position of a CPU in the topology.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuLocation {
     /// Number of the CPU.
     pub cpu: u32,
@@ -38,7 +37,7 @@ pub struct CpuLocation {
 }
 
 /// A cache.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
     /// Its level. 1 is the nearest.
     pub level: u32,
@@ -51,7 +50,7 @@ pub struct Cache {
 }
 
 /// A memory node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryNode {
     /// Its number.
     pub node: u32,
@@ -64,7 +63,7 @@ pub struct MemoryNode {
 }
 
 /// The recommended CPUs for a part of the work, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The part of the work: `system`, `real-time`, `thread`, `producer`, `consumer`.
     pub role: String,

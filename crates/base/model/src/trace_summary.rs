@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Nanos, NotShown};
 
 /// A trace that another tool recorded, with the counts from the search for late reactions in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceSummary {
     /// The file, as the user named it. `-` for standard input.
     pub file: String,
@@ -56,7 +55,7 @@ pub struct TraceSummary {
 
 /// The trace of a host, and the time in the outliers that it explains. The time is that of the CPU
 /// on which each outlier ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostTrace {
     /// The file, as the user named it. `-` for standard input.
     pub file: String,
@@ -73,7 +72,7 @@ pub struct HostTrace {
 }
 
 /// A text in the trace that states the latency of an outlier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatedLatency {
     /// Number of the outlier.
     pub outlier: u64,

@@ -14,11 +14,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use grounds::Grounds;
 
 use crate::rate::{ERROR, Rate, percent};
-use crate::schema::JsonSchema;
 use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
 
 /// Whether the requirement was met, and the confidence of the figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The result in one word.
     pub outcome: Outcome,
@@ -33,7 +32,7 @@ pub struct Verdict {
 }
 
 /// The result in one word, about the run or about the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// In this run, each limit was met on each thread.
@@ -106,7 +105,7 @@ impl Outcome {
 }
 
 /// One limit and its result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitResult {
     /// The limit.
     pub limit: Limit,
@@ -132,7 +131,7 @@ pub struct LimitResult {
 /// Upper bound on how often a latency is exceeded. It counts seconds instead of samples, because
 /// late periods that follow each other closely have a common cause ([`LateSeconds`]). No latency
 /// exceeded it in the measured time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// The largest observed latency.
     pub exceeded_ns: Nanos,

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// Wake-ups observed on a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wakeups {
     /// Data source: `bpf` (programs in the kernel) or `events` (a trace).
     pub source: WakeupSource,
@@ -36,7 +35,7 @@ pub struct Wakeups {
 }
 
 /// Data source of the wake-ups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WakeupSource {
     /// BPF programs in the kernel.
@@ -46,7 +45,7 @@ pub enum WakeupSource {
 }
 
 /// The wake-ups of one class on one CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeupRow {
     /// The CPU on which the thread ran after its wait.
     pub cpu: u32,
@@ -67,7 +66,7 @@ pub struct WakeupRow {
 }
 
 /// A control group, identified as in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct GroupSeen {
     /// Its path, as in /proc/PID/cgroup. Null if the group no longer exists or was not known.
     pub path: Option<String>,
@@ -106,9 +105,7 @@ impl WakeupRow {
 }
 
 /// Scheduling class of a thread.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriorityClass {
     /// SCHED_DEADLINE.
@@ -260,7 +257,7 @@ impl Wakeups {
 }
 
 /// One long wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LateWakeup {
     /// Time at which the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
@@ -280,7 +277,7 @@ pub struct LateWakeup {
 }
 
 /// A wait that has not ended yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenWait {
     /// Time at which the thread was woken, on CLOCK_MONOTONIC.
     pub woken_ns: Nanos,
@@ -297,7 +294,7 @@ pub struct OpenWait {
 }
 
 /// A thread at the time of a context switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSeen {
     /// Its thread ID. 0 if the CPU was idle.
     pub tid: u32,
@@ -334,7 +331,7 @@ pub const WAIT_BUCKETS: usize = 100 + 90 * 10 + 1;
 /// A histogram of waits in decimal log-linear buckets with two significant digits: 1 ns wide below
 /// 100 ns, then 90 buckets for each decade up to 1000 s, then one bucket for longer waits. Coarser
 /// than [`crate::Histogram`], so that the kernel can hold one for each CPU and class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitHistogram {
     /// Number of waits.
     pub count: u64,

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{
     Delay, EventNames, Evidence, HostSpan, Nanos, Segment, ThreadActivity, TraceEvent, Victim,
 };
 
 /// The data of one late reaction: the thread, the expected and actual times, and the kernel events
 /// in between.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The thread that was late.
     pub victim: Victim,
@@ -46,11 +45,9 @@ pub struct Window {
     pub clock_error: Nanos,
     /// Names of the kernel addresses in the events, if known.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
     pub symbols: BTreeMap<u64, String>,
     /// Names of the system calls in the events. The numbers differ between architectures.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, String>")]
     pub calls: BTreeMap<i64, String>,
     /// Evidence from counters rather than events.
     #[serde(default)]

@@ -8,11 +8,9 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use punctual_model::{escape_json, sanitize_lines};
-use serde::Serialize;
+use punctual_model::{ToJson, escape_json, sanitize_lines};
 
 pub(crate) use punctual_files::Output;
-pub(crate) use schemars::JsonSchema;
 
 /// Whether this run colours its text. If so, colour sequences are not removed from the output.
 static COLOURS: AtomicBool = AtomicBool::new(false);
@@ -55,27 +53,26 @@ pub(crate) fn print_as_it_is(text: &str) -> Result<()> {
 }
 
 /// Returns a value as JSON on several lines. Terminal control characters are escaped.
-pub(crate) fn json(value: &impl Serialize) -> Result<String> {
-    let json = serde_json::to_string_pretty(value)?;
-    Ok(format!("{}\n", escape_json(&json)))
+pub(crate) fn json(value: &dyn ToJson) -> String {
+    format!("{}\n", escape_json(&value.to_pretty_json()))
 }
 
 /// A long list is written in pieces of about this number of bytes.
 const PIECE: usize = 64 << 10;
 
 /// Prints a list in the JSON format of [`json`] without keeping the whole list in memory.
-pub(crate) fn print_json_list<T: Serialize>(values: impl Iterator<Item = T>) -> Result<()> {
+pub(crate) fn print_json_list<T: ToJson>(values: impl Iterator<Item = T>) -> Result<()> {
     json_list(values, &mut print)
 }
 
-fn json_list<T: Serialize>(
+fn json_list<T: ToJson>(
     values: impl Iterator<Item = T>,
     write: &mut dyn FnMut(&str) -> Result<()>,
 ) -> Result<()> {
     let mut piece = String::from("[");
     let mut is_empty = true;
     for value in values {
-        let json = serde_json::to_string_pretty(&value)?;
+        let json = value.to_pretty_json();
         piece.push_str(if is_empty { "\n  " } else { ",\n  " });
         // The strings in this JSON contain no line breaks, because JSON escapes them.
         piece.push_str(&escape_json(&json).replace('\n', "\n  "));
@@ -123,7 +120,7 @@ mod tests {
                 Ok(())
             };
             json_list(all[..count].iter(), &mut write).unwrap();
-            assert_eq!(pieces.concat(), json(&&all[..count]).unwrap());
+            assert_eq!(pieces.concat(), json(&&all[..count]));
             assert_eq!(pieces.len() > 1, count > 1);
         }
     }

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use punctual_model::escape_json;
+use punctual_model::{ToJson, escape_json};
 
 use crate::{Export, Format, FormatError};
 
@@ -19,7 +19,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
-    let json = serde_json::to_string_pretty(&export.recording.in_words())?;
+    let json = export.recording.in_words().to_pretty_json();
     writeln!(out, "{}", escape_json(&json))?;
     Ok(())
 }

@@ -197,7 +197,7 @@ fn setup(
     };
     let mut facts = trend::facts_of(&host);
     facts.insert("measurement.program".to_owned(), Some(run.program.clone()));
-    let definition = epoch.and_then(|epoch| serde_json::from_str::<Value>(&epoch.definition).ok());
+    let definition = epoch.and_then(|epoch| Value::from_json(epoch.definition.as_bytes()).ok());
     let fields = definition.as_ref().and_then(Value::as_object);
     for (key, value) in fields
         .into_iter()

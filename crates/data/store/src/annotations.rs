@@ -1,10 +1,8 @@
 //! Annotations that users add to results: notes, and decisions on change points.
 
 use jiff::Timestamp;
-use punctual_model::{ChangeAnnotation, Note, RecordingId};
+use punctual_model::{ChangeAnnotation, FromJson, Note, RecordingId, ToJson};
 use rusqlite::params;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::bits::Crc;
 use crate::entry::id_text;
@@ -33,16 +31,8 @@ impl Kind {
         Crc::new(self.table, 0).text(id).text(json).end()
     }
 
-    fn insert(
-        self,
-        store: &Store,
-        id: RecordingId,
-        what: &impl Serialize,
-    ) -> Result<(), StoreError> {
-        let json = serde_json::to_string(what).map_err(|error| {
-            let context = &store.link.context;
-            context.damaged(format!("a {} cannot be written: {error}", self.word))
-        })?;
+    fn insert(self, store: &Store, id: RecordingId, what: &dyn ToJson) -> Result<(), StoreError> {
+        let json = what.to_json();
         let id = id_text(id);
         let crc = self.crc(&id, &json);
         store.link.write(|connection, context| {
@@ -59,7 +49,7 @@ impl Kind {
         })
     }
 
-    fn all<T: DeserializeOwned>(self, store: &Store) -> Result<Vec<T>, StoreError> {
+    fn all<T: FromJson>(self, store: &Store) -> Result<Vec<T>, StoreError> {
         store.read(|connection, context| {
             let on = |error| context.on(error);
             let sql = format!("SELECT id, json, crc FROM {}", self.table);
@@ -75,7 +65,7 @@ impl Kind {
         })
     }
 
-    fn read<T: DeserializeOwned>(
+    fn read<T: FromJson>(
         self,
         context: &Context,
         id: &str,
@@ -86,7 +76,7 @@ impl Kind {
         if self.crc(id, json) != crc {
             return Err(context.damaged(format!("{} {shown} was changed", self.word)));
         }
-        serde_json::from_str(json).map_err(|error| {
+        T::from_json(json.as_bytes()).map_err(|error| {
             context.damaged(format!("{} {shown} cannot be read: {error}", self.word))
         })
     }

@@ -1,6 +1,6 @@
 //! Attachments of a recording: its writer stores them, and the store reads them back.
 
-use punctual_model::{Outlier, RecordingId, Window};
+use punctual_model::{FromJson, Outlier, RecordingId, ToJson, Window};
 
 use crate::attachment_rows::{self, Attached, Row, WINDOW};
 use crate::entry::{Entry, still_there};
@@ -14,13 +14,8 @@ impl Writer {
     /// # Errors
     /// Returns an error if the store cannot be written.
     pub fn keep_window(&mut self, outlier: &Outlier, window: &Window) -> Result<(), StoreError> {
-        let json = |error: serde_json::Error| StoreError::Compress {
-            reason: error.to_string(),
-        };
-        let about = serde_json::to_string(outlier).map_err(json)?;
-        let window = window.clone().shortened();
-        let body = serde_json::to_vec(&window).map_err(json)?;
-        self.attach(WINDOW, outlier.number, &about, &body)
+        let body = window.clone().shortened().to_json();
+        self.attach(WINDOW, outlier.number, &outlier.to_json(), body.as_bytes())
     }
 
     /// Removes everything that is attached to an outlier, because a larger outlier has taken its
@@ -107,8 +102,8 @@ impl Store {
             let what = format!("trace window {number} cannot be read: {error}");
             self.link.context.damaged_in(id, &what)
         };
-        let outlier: Outlier = serde_json::from_str(&about).map_err(read)?;
-        let window: Window = serde_json::from_slice(&body).map_err(read)?;
+        let outlier = Outlier::from_json(about.as_bytes()).map_err(read)?;
+        let window = Window::from_json(&body).map_err(read)?;
         let segments = window.segments.iter();
         let checked = segments.map(|segment| segment.cause.check());
         checked

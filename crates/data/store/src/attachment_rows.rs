@@ -1,7 +1,7 @@
 //! Rows of data that belongs to a recording but is not part of its JSON, such as the trace events
 //! around each explained outlier.
 
-use punctual_model::Outlier;
+use punctual_model::{FromJson, Outlier};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::StoreError;
@@ -217,7 +217,7 @@ pub(crate) fn outliers(
         if !row.fits(key, WINDOW, number) {
             return Ok(None);
         }
-        match serde_json::from_str(&row.about) {
+        match Outlier::from_json(row.about.as_bytes()) {
             Ok(outlier) => outliers.push(outlier),
             Err(_) => return Ok(None),
         }

@@ -3,8 +3,7 @@
 use std::io::Write;
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Recording, Sample, escape_json};
-use serde::Serialize;
+use punctual_model::{Completion, Recording, Sample, ToJson, escape_json};
 
 use crate::{Lease, Store, StoreError};
 
@@ -92,11 +91,9 @@ impl<W: Write> Bundle<W> {
         &mut self,
         name: &str,
         about: &str,
-        value: &impl Serialize,
+        value: &dyn ToJson,
     ) -> Result<(), StoreError> {
-        let json = serde_json::to_string_pretty(value);
-        let json = json.map_err(|error| StoreError::Bundle(error.into()))?;
-        let json = format!("{}\n", escape_json(&json));
+        let json = format!("{}\n", escape_json(&value.to_pretty_json()));
         self.add(name, about, json.as_bytes())
     }
 

@@ -18,7 +18,7 @@ const FACTS: &str = "SELECT count(*) FROM facts WHERE hash NOT IN
                      (SELECT audit FROM recording WHERE audit IS NOT NULL)";
 
 /// Statistics of a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StoreStats {
     /// Schema version.
     pub schema: i64,
@@ -49,6 +49,8 @@ pub struct StoreStats {
     /// Size of the wake-up windows, in bytes.
     pub window_bytes: u64,
 }
+
+punctual_model::to_json!(StoreStats);
 
 impl Store {
     /// Collects the statistics of the store.

@@ -1,7 +1,9 @@
 //! Rows of the table `recording`, which contain the data for lists and the state of the writer.
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
+use punctual_model::{
+    Completion, FromJson, Nanos, Origin, Outcome, Recording, RecordingId, ToJson, Unknown,
+};
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
 
@@ -259,7 +261,7 @@ impl Entry {
 
     fn origin_json(&self) -> Option<String> {
         let origin = self.summary.origin.as_ref()?;
-        Some(serde_json::json!(origin).to_string())
+        Some(origin.to_value().to_string())
     }
 
     /// Reads a row of [`COLUMNS`]. Returns [`ChangedLine`] if the checksum does not match.
@@ -286,7 +288,7 @@ impl Entry {
         };
         let origin = match row.get::<_, Option<String>>(23)? {
             None => None,
-            Some(json) => match serde_json::from_str(&json) {
+            Some(json) => match Origin::from_json(json.as_bytes()) {
                 Ok(origin) => Some(origin),
                 Err(_) => return Ok(Err(ChangedLine { id })),
             },

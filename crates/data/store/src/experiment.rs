@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 
 use punctual_files::lease::Lease as Held;
-use punctual_model::{Completion, Experiment, ExperimentState, Judgement, RecordingId};
+use punctual_model::{
+    Completion, Experiment, ExperimentState, FromJson, Judgement, RecordingId, ToJson,
+};
 use rusqlite::{Connection, params};
 
 use crate::bits::Crc;
@@ -28,11 +30,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::LongText`] for a new experiment, or any error while writing.
     pub fn put_experiment(&self, experiment: &Experiment) -> Result<(), StoreError> {
-        let json = serde_json::to_string(experiment).map_err(|error| {
-            self.link
-                .context
-                .damaged(format!("an experiment cannot be written: {error}"))
-        })?;
+        let json = experiment.to_json();
         let id = id_text(experiment.id);
         let crc = crc(&id, &json);
         self.link.write(|connection, context| {
@@ -204,7 +202,7 @@ fn read(context: &Context, id: &str, json: &str, found: u32) -> Result<Experimen
     if crc(id, json) != found {
         return Err(context.damaged(format!("experiment {id} was changed")));
     }
-    serde_json::from_str(json)
+    Experiment::from_json(json.as_bytes())
         .map_err(|error| context.damaged(format!("experiment {id} cannot be read: {error}")))
 }
 

@@ -3,9 +3,9 @@
 
 use std::fmt::Write;
 
-use punctual_model::{HostFacts, Recording};
+use punctual_model::{FromJson, HostFacts, Recording, ToJson};
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::StoreError;
@@ -45,7 +45,7 @@ fn crc_of(hash: &str, length: u64, body: &[u8]) -> u32 {
 
 /// Removes the facts and the audit from a head.
 pub(crate) fn take_out(head: &str) -> String {
-    match serde_json::from_str::<Value>(head) {
+    match Value::from_json(head.as_bytes()) {
         Ok(mut parsed) => {
             parsed[HOST] = Value::Null;
             parsed[AUDIT] = Value::Null;
@@ -62,14 +62,15 @@ pub(crate) fn insert(
     key: i64,
     recording: &Recording,
 ) -> rusqlite::Result<()> {
-    let put = |json: Value| {
-        let json = json.to_string();
+    let put = |value: &dyn ToJson| {
+        // The hash of a text depends on the order of the fields: here by name.
+        let json = value.to_value().to_string();
         let hash = hash_of(&json);
         put_json(connection, &hash, &json).map(|()| hash)
     };
-    let facts = put(json!(recording.host))?;
+    let facts = put(&recording.host)?;
     let audit = recording.audit.as_ref();
-    let audit = audit.map(|audit| put(json!(audit))).transpose()?;
+    let audit = audit.map(|audit| put(audit)).transpose()?;
     connection
         .prepare_cached("UPDATE recording SET facts = ?2, audit = ?3 WHERE key = ?1")?
         .execute(params![key, facts, audit])?;
@@ -146,7 +147,7 @@ pub(crate) fn put_back(
     if facts.is_none() && audit.is_none() {
         return Ok(head);
     }
-    let Ok(Value::Object(mut parsed)) = serde_json::from_str::<Value>(&head) else {
+    let Ok(Value::Object(mut parsed)) = Value::from_json(head.as_bytes()) else {
         return Ok(head);
     };
     for (part, hash) in [(HOST, facts), (AUDIT, audit)] {
@@ -155,7 +156,7 @@ pub(crate) fn put_back(
         };
         let missing = || context.damaged(format!("facts {} are missing", hash.escape_debug()));
         let json = read(connection, context, &hash)?.ok_or_else(missing)?;
-        let value = serde_json::from_str(&json).map_err(|_| missing())?;
+        let value = Value::from_json(json.as_bytes()).map_err(|_| missing())?;
         parsed.insert(part.to_owned(), value);
     }
     Ok(Value::Object(parsed).to_string())
@@ -170,7 +171,7 @@ pub(crate) fn facts_of(
     let Some(json) = read(connection, context, hash)? else {
         return Ok(None);
     };
-    let facts = serde_json::from_str(&json);
+    let facts = HostFacts::from_json(json.as_bytes());
     facts.map(Some).map_err(|error| {
         context.damaged(format!(
             "facts {} cannot be read: {error}",

@@ -10,7 +10,7 @@ use crate::texts::{self, LeftOut};
 use crate::{Lease, Store, StoreError, plan, slots};
 
 /// Counts of merged data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Merged {
     /// Number of recordings.
     pub recordings: u64,
@@ -30,6 +30,8 @@ pub struct Merged {
     #[serde(flatten)]
     pub refused: LeftOut,
 }
+
+punctual_model::to_json!(Merged);
 
 impl Store {
     /// Adds all data of `other` that this store does not have. A repeated merge duplicates nothing,

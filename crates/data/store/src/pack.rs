@@ -1,7 +1,7 @@
 //! Head and threads of a completed recording, compressed together, because most of the data is
 //! common to all threads.
 
-use punctual_model::{Accounting, Histogram, Recording, ThreadRecord};
+use punctual_model::{Accounting, FromJson, Histogram, Recording, ThreadRecord, ToJson};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bits::{Bits, Crc};
@@ -39,7 +39,7 @@ fn encode(head: &str, threads: &[ThreadRecord]) -> Vec<u8> {
     let each: Vec<String> = threads.iter().map(thread_json).collect();
     push(format!("[{}]", each.join(",")).as_bytes());
     let accounts: Vec<&Accounting> = threads.iter().map(|thread| &thread.accounting).collect();
-    push(serde_json::json!(accounts).to_string().as_bytes());
+    push(accounts.to_json().as_bytes());
     let encoded: Vec<Vec<u8>> = threads
         .iter()
         .map(|thread| thread.histogram.encode())
@@ -61,8 +61,8 @@ fn decode(mut body: &[u8]) -> Option<Unpacked> {
         Some(part)
     };
     let head = str::from_utf8(take()?).ok()?.to_owned();
-    let mut threads: Vec<ThreadRecord> = serde_json::from_slice(take()?).ok()?;
-    let accounts: Vec<Accounting> = serde_json::from_slice(take()?).ok()?;
+    let mut threads = Vec::<ThreadRecord>::from_json(take()?).ok()?;
+    let accounts = Vec::<Accounting>::from_json(take()?).ok()?;
     let histograms = planes::join(&Planes {
         lengths: take()?.to_owned(),
         distances: take()?.to_owned(),

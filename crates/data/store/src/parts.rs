@@ -1,89 +1,61 @@
 //! Parts of a recording as rows: head, progress, threads, intervals.
 
 use punctual_model::{
-    Accounting, Buckets, Histogram, IntervalRow, Nanos, OpenPeriods, Recording, SamplesKept,
-    Series, Suspension, ThreadRecord, TopSample,
+    Accounting, Buckets, FromJson, Histogram, IntervalRow, Nanos, OpenPeriods, Recording,
+    SamplesKept, Series, Suspension, ThreadRecord, ToJson, TopSample, from_json, to_json,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 
 use crate::bits::{Bits, Crc};
 
 /// Returns the recording as JSON without its threads and the rows of its series, which have
 /// separate tables. `samples` describes the stored samples.
 pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> String {
-    // Destructured, so that a new field cannot be forgotten here.
-    let Recording {
-        schema,
-        id,
-        label,
-        origin,
-        completion,
-        probe,
-        host,
-        tune,
-        audit,
-        load,
-        requirement,
-        verdict,
-        judgement,
-        started,
-        duration_ns,
-        threads: _,
-        series:
-            Series {
-                interval_ns,
-                dropped,
-                rows: _,
-            },
-        samples: _,
-        tables,
-        top_samples,
-        explanation,
-        suspensions,
-        interference,
-        observer,
-        warnings,
-    } = recording;
-    json!({
-        "schema": schema,
-        "id": id,
-        "label": label,
-        "origin": origin,
-        "completion": completion,
-        "probe": probe,
-        "host": host,
-        "tune": tune,
-        "audit": audit,
-        "load": load,
-        "requirement": requirement,
-        "verdict": verdict,
-        "judgement": judgement,
-        "started": started,
-        "duration_ns": duration_ns,
-        "threads": [],
-        "series": {"interval_ns": interval_ns, "dropped": dropped, "rows": []},
-        "samples": samples,
-        "tables": tables,
-        "top_samples": top_samples,
-        "explanation": explanation,
-        "suspensions": suspensions,
-        "interference": interference,
-        "observer": observer,
-        "warnings": warnings,
-    })
-    .to_string()
+    // Each field is named, so that a new field cannot be forgotten here. The threads and rows are
+    // not cloned.
+    let head = Recording {
+        schema: recording.schema,
+        id: recording.id,
+        label: recording.label.clone(),
+        origin: recording.origin.clone(),
+        completion: recording.completion,
+        probe: recording.probe.clone(),
+        host: recording.host.clone(),
+        tune: recording.tune.clone(),
+        audit: recording.audit.clone(),
+        load: recording.load.clone(),
+        requirement: recording.requirement.clone(),
+        verdict: recording.verdict.clone(),
+        judgement: recording.judgement.clone(),
+        started: recording.started,
+        duration_ns: recording.duration_ns,
+        threads: Vec::new(),
+        series: Series {
+            rows: Vec::new(),
+            ..recording.series
+        },
+        samples,
+        tables: recording.tables.clone(),
+        top_samples: recording.top_samples.clone(),
+        explanation: recording.explanation.clone(),
+        suspensions: recording.suspensions.clone(),
+        interference: recording.interference.clone(),
+        observer: recording.observer,
+        warnings: recording.warnings.clone(),
+    };
+    head.to_json()
 }
 
 /// Updates the suspensions in a head.
 pub(crate) fn head_with_suspensions(head: &str, suspensions: &[Suspension]) -> String {
-    let parsed = serde_json::from_str::<serde_json::Value>(head);
+    let parsed = Value::from_json(head.as_bytes());
     // Heads that `head_json` wrote always parse.
     parsed.map_or_else(
         |_| head.to_owned(),
         |mut head| {
-            head["suspensions"] = json!(suspensions);
+            head["suspensions"] = suspensions.to_value();
             head.to_string()
         },
     )
@@ -156,8 +128,8 @@ pub(crate) fn write_progress(
     recording: i64,
     progress: &Progress,
 ) -> rusqlite::Result<()> {
-    let largest = json!(progress.largest).to_string();
-    let warnings = json!(progress.warnings).to_string();
+    let largest = progress.largest.to_json();
+    let warnings = progress.warnings.to_json();
     let crc = crc_of(
         "progress",
         recording,
@@ -201,8 +173,8 @@ pub(crate) fn read_progress(
         return Ok(None);
     }
     let parsed = (
-        serde_json::from_str(&largest).ok(),
-        serde_json::from_str(&warnings).ok(),
+        Vec::<TopSample>::from_json(largest.as_bytes()).ok(),
+        Vec::<String>::from_json(warnings.as_bytes()).ok(),
     );
     let (Some(largest), Some(warnings)) = parsed else {
         return Ok(None);
@@ -216,12 +188,12 @@ pub(crate) fn read_progress(
 
 /// Returns the description of a thread without its measurements; the histogram is empty.
 pub(crate) fn thread_json(thread: &ThreadRecord) -> String {
-    json!(ThreadRecord {
+    let thread = ThreadRecord {
         accounting: Accounting::default(),
         histogram: Histogram::new(),
         ..thread.clone()
-    })
-    .to_string()
+    };
+    thread.to_json()
 }
 
 /// Account of a thread while it runs.
@@ -234,6 +206,9 @@ struct Account {
     lateness: Lateness,
 }
 
+to_json!(Account);
+from_json!(Account);
+
 /// Writes a thread of a running recording, without its histogram.
 pub(crate) fn write_thread(
     connection: &Connection,
@@ -242,7 +217,7 @@ pub(crate) fn write_thread(
     thread: &ThreadRecord,
 ) -> rusqlite::Result<()> {
     let json = thread_json(thread);
-    let accounting = json!(thread.accounting).to_string();
+    let accounting = thread.accounting.to_json();
     let crc = crc_of("thread", recording, &[&json], number.into());
     connection
         .prepare_cached(
@@ -273,7 +248,7 @@ pub(crate) fn write_accounting(
         accounting: *accounting,
         lateness: lateness.clone(),
     };
-    let accounting = json!(account).to_string();
+    let accounting = account.to_json();
     connection
         .prepare_cached(
             "UPDATE thread SET accounting = ?3, accounting_crc = ?4
@@ -309,8 +284,8 @@ pub(crate) fn read_threads(
                 == crc_of("accounting", recording, &[&accounting], number.into())
             && row.get::<_, u32>(4)? == crc_of("thread", recording, &[&json], number.into());
         let parsed = (
-            serde_json::from_str::<ThreadRecord>(&json).ok(),
-            serde_json::from_str::<Account>(&accounting).ok(),
+            ThreadRecord::from_json(json.as_bytes()).ok(),
+            Account::from_json(accounting.as_bytes()).ok(),
         );
         let (true, (Some(mut thread), Some(account))) = (fits, parsed) else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Retention: removes old data from recordings of a plan.
 
 use jiff::Timestamp;
-use punctual_model::RecordingId;
+use punctual_model::{FromJson, RecordingId};
 use rusqlite::{OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -268,7 +268,7 @@ impl Aged {
 
 /// Adds a warning about the removed part to a head.
 fn aged_head(head: &str, part: Part) -> String {
-    let Ok(mut parsed) = serde_json::from_str::<Value>(head) else {
+    let Ok(mut parsed) = Value::from_json(head.as_bytes()) else {
         // The head is damaged; loading the recording will report it.
         return head.to_owned();
     };

@@ -1,7 +1,8 @@
 //! Runs of a series in the form that a trend reads: small rows, separate from the recordings.
 
 use punctual_model::{
-    Buckets, Completion, Recording, RecordingId, RunGroup, SeriesRun, run_groups,
+    Buckets, Completion, FromJson, Recording, RecordingId, RunGroup, SeriesRun, ToJson, from_json,
+    run_groups, to_json,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,9 @@ struct Head {
     groups: Vec<RunGroup>,
 }
 
+to_json!(Head);
+from_json!(Head);
+
 fn crc_of(recording: i64, body: &[u8]) -> u32 {
     Crc::new("run", recording).blob(body).end()
 }
@@ -35,7 +39,7 @@ pub fn encode(program: &str, groups: &[RunGroup]) -> Vec<u8> {
         body.extend_from_slice(&(part.len() as u32).to_le_bytes());
         body.extend_from_slice(part);
     };
-    push(serde_json::json!(head).to_string().as_bytes());
+    push(head.to_json().as_bytes());
     for group in groups {
         push(group.latencies.encoded());
     }
@@ -50,7 +54,7 @@ pub fn decode(mut body: &[u8]) -> Option<(String, Vec<RunGroup>)> {
         body = rest;
         Some(part)
     };
-    let mut head: Head = serde_json::from_slice(take()?).ok()?;
+    let mut head = Head::from_json(take()?).ok()?;
     for group in &mut head.groups {
         group.latencies = Buckets::decode(take()?).ok()?;
     }

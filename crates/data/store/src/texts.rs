@@ -43,7 +43,7 @@ pub fn check_note(
 
 /// Entries of another store that were left out, because a text is too long or a quota is full. They
 /// stay in the other store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Number of these entries.
     pub left_out: u64,

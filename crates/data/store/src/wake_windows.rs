@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use jiff::Timestamp;
-use punctual_model::WakeWindow;
+use punctual_model::{FromJson, ToJson, WakeWindow};
 use rusqlite::params;
 use zstd::bulk::Compressor;
 
@@ -21,7 +21,7 @@ const LEVEL: i32 = 9;
 /// Packs a window for a table. Returns the length of its JSON, and the compressed JSON.
 pub fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreError> {
     let failed = |reason: String| StoreError::Compress { reason };
-    let json = serde_json::to_vec(window).map_err(|error| failed(error.to_string()))?;
+    let json = window.to_json();
     if json.len() as u64 > LONGEST_WAKE_WINDOW {
         return Err(StoreError::TooLong {
             kind: "window of wake-ups".to_owned(),
@@ -34,7 +34,7 @@ pub fn pack(window: &WakeWindow, level: i32) -> Result<(u64, Vec<u8>), StoreErro
             Some((known, packer)) if *known == level => packer,
             _ => &mut kept.insert((level, Compressor::new(level)?)).1,
         };
-        packer.compress(&json)
+        packer.compress(json.as_bytes())
     });
     let body = body.map_err(|error| failed(error.to_string()))?;
     Ok((json.len() as u64, body))
@@ -48,7 +48,7 @@ thread_local! {
 /// Unpacks the result of [`pack`]; `None` if the data is damaged.
 pub fn unpack(length: u64, body: &[u8]) -> Option<WakeWindow> {
     let json = zstd::bulk::decompress(body, length.min(LONGEST_WAKE_WINDOW) as usize).ok()?;
-    serde_json::from_slice(&json).ok()
+    WakeWindow::from_json(&json).ok()
 }
 
 /// Returns the checksum of a packed window and its key.

@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_files::{FileError, Output, folder, trusted};
-use punctual_model::{Experiment, ExperimentPlan, RecordingId, WrittenFile};
+use punctual_files::{Output, folder, trusted};
+use punctual_model::{
+    Experiment, ExperimentPlan, FromJson, RecordingId, ToJson, WrittenFile, from_json, to_json,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TrialError;
@@ -40,6 +42,9 @@ struct Search {
     /// The settings as assignments.
     assignments: Vec<String>,
 }
+
+to_json!(Entry);
+from_json!(Entry);
 
 impl Search {
     fn from_experiment(experiment: &Experiment) -> Option<Self> {
@@ -129,7 +134,7 @@ impl OwnExperiments {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(foreign()),
             Err(error) => return Err(error.into()),
         };
-        let entry: Entry = serde_json::from_str(&text).map_err(|_| foreign())?;
+        let entry = Entry::from_json(text.as_bytes()).map_err(|_| foreign())?;
         if entry.plan == experiment.plan && entry.search == Search::from_experiment(experiment) {
             Ok(entry)
         } else {
@@ -138,12 +143,7 @@ impl OwnExperiments {
     }
 
     fn write(&self, id: RecordingId, entry: &Entry) -> Result<(), TrialError> {
-        let path = self.path(id);
-        let json = serde_json::to_vec(entry).map_err(|error| FileError::Write {
-            path: path.clone(),
-            source: error.into(),
-        })?;
-        Ok(Output::private(&path)?.put(&json)?)
+        Ok(Output::private(&self.path(id))?.put(entry.to_json().as_bytes())?)
     }
 
     fn path(&self, id: RecordingId) -> PathBuf {

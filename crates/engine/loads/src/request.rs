@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use punctual_model::{ArgumentError, Arguments, CpuSet, LoadRecord, Nanos};
+use punctual_model::{ArgumentError, Arguments, CpuSet, LoadRecord, Nanos, ToJson};
 
 use crate::LOADS;
 use crate::entry::{Ended, Load, LoadEntry, LoadError, LoadKind};
@@ -302,8 +302,7 @@ pub fn serve(request: &str, cpus: &CpuSet, output: &mut dyn Write) -> io::Result
     while !stop.load(Ordering::Relaxed) && running.check().is_none() {
         thread::sleep(LOOK_WHILE_RUNNING);
     }
-    let record = serde_json::to_string(&running.stop())?;
-    say(RECORD, &record)
+    say(RECORD, &running.stop().to_json())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual_model::{Achieved, LoadRecord, Nanos};
+use punctual_model::{Achieved, FromJson, LoadRecord, Nanos};
 
 use crate::outside::Outside;
 use crate::process::{Guarded, Output, Script};
@@ -138,7 +138,7 @@ fn line(output: &Output, start: &str) -> Option<String> {
 }
 
 fn record(output: &Output) -> Option<LoadRecord> {
-    serde_json::from_str(&line(output, RECORD)?).ok()
+    LoadRecord::from_json(line(output, RECORD)?.as_bytes()).ok()
 }
 
 impl Load for Subprocess {

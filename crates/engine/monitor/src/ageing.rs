@@ -3,7 +3,7 @@
 //! machine has been running for another day. A clock jump suspends the removal.
 
 use jiff::{SignedDuration, Timestamp};
-use punctual_model::Nanos;
+use punctual_model::{FromJson, Nanos, ToJson, from_json, to_json};
 use punctual_store::{Entered, RetentionLimits, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,9 @@ impl Before {
     }
 }
 
+to_json!(Ageing);
+from_json!(Ageing);
+
 impl Ageing {
     /// Reads the state of a machine.
     ///
@@ -123,7 +126,7 @@ impl Ageing {
         let state = store.plan_state(machine, STATE)?;
         // If another version wrote the state, it is ignored, and the next check starts with an
         // empty state.
-        let known = state.and_then(|text| serde_json::from_str(&text).ok());
+        let known = state.and_then(|text| Self::from_json(text.as_bytes()).ok());
         Ok(known.unwrap_or_default())
     }
 
@@ -151,8 +154,7 @@ impl Ageing {
         let (removed, said) = this.look(&look, keep);
         // Save the state before the removal. If the removal fails, the next mark covers the same
         // recordings.
-        let text = serde_json::to_string(&this).unwrap_or_default();
-        store.set_plan_state(machine, STATE, &text)?;
+        store.set_plan_state(machine, STATE, &this.to_json())?;
         let (before, last) = removed.unwrap_or_default();
         let limits = RetentionLimits {
             samples: before.samples,

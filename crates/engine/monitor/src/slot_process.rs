@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use punctual_host::Host;
-use punctual_model::{Completion, RecordingId, SeriesEpoch, Slot, SlotState};
+use punctual_model::{
+    Completion, FromJson, RecordingId, SeriesEpoch, Slot, SlotState, ToJson, from_json, to_json,
+};
 use punctual_store::{Filter, SlotFilter, Store, StoreError, Summary};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -76,6 +78,9 @@ pub struct SlotTask {
     pub slot: Slot,
 }
 
+to_json!(SlotTask, Answer);
+from_json!(SlotTask, Answer);
+
 impl SlotTask {
     /// Reads the task. After that, the kernel kills this process if the service ends, so that a
     /// killed service leaves no measurement behind.
@@ -86,7 +91,7 @@ impl SlotTask {
         let mut line = String::new();
         let mut input = input.take(LONGEST_TASK);
         input.read_line(&mut line).map_err(failed("the task"))?;
-        let task: Self = serde_json::from_str(&line).map_err(SlotProcessError::Task)?;
+        let task = Self::from_json(line.as_bytes()).map_err(SlotProcessError::Task)?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed("the service"))?;
         if getppid() == Pid::from_raw(task.service) {
             Ok(task)
@@ -106,15 +111,13 @@ struct Answer {
 
 impl SlotEnd {
     /// Returns the answer of the process to the service.
-    ///
-    /// # Errors
-    /// Fails if it cannot be written as JSON.
-    pub fn answer(self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&Answer {
+    pub fn answer(self) -> String {
+        let answer = Answer {
             state: self.state,
             reason: self.reason,
             recording: self.recording,
-        })
+        };
+        answer.to_json()
     }
 }
 
@@ -180,14 +183,14 @@ impl ProcessRunner<'_> {
     }
 
     fn measure(&mut self, epoch: &SeriesEpoch, slot: &Slot) -> Result<SlotEnd, SlotProcessError> {
-        let task = serde_json::to_string(&SlotTask {
+        let task = SlotTask {
             service: std::process::id().cast_signed(),
             command_line: self.command_line.clone(),
             plan: self.plan.clone(),
             epoch: epoch.clone(),
             slot: slot.clone(),
-        });
-        let task = task.map_err(SlotProcessError::Task)?;
+        };
+        let task = task.to_json();
         let store = std::path::absolute(self.store.path()).map_err(failed("the store"))?;
         let mut child = Command::new(program()?)
             .arg0("punctual")
@@ -211,7 +214,7 @@ impl ProcessRunner<'_> {
             let _ = child.kill();
         }
         let status = child.wait().map_err(failed("the process that measures"))?;
-        let answer = serde_json::from_slice::<Answer>(&answer?);
+        let answer = Answer::from_json(&answer?);
         let answer = answer.map_err(|_| SlotProcessError::NoAnswer(ended(status)))?;
         Ok(SlotEnd {
             state: answer.state,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use punctual_files::{FileError, Output, folder};
-use punctual_model::{Nanos, WakeWindow};
+use punctual_model::{FromJson, Nanos, ToJson, WakeWindow, from_json, to_json};
 use punctual_store::{Store, StoreError};
 use punctual_trace::TraceError;
 use serde::{Deserialize, Serialize};
@@ -42,12 +42,15 @@ pub struct StoredSnapshot {
     /// Time at which the service last saved the events of the recorder, or failed to save them.
     at: Option<Timestamp>,
     /// The file with these events.
-    pub file: Option<PathBuf>,
+    pub file: Option<String>,
     /// Time span before the snapshot in which no event is missing, in ns.
     pub covers_ns: Nanos,
     /// Reason why the events could not be saved.
     pub failed: Option<String>,
 }
+
+to_json!(StoredSnapshot);
+from_json!(StoredSnapshot);
 
 impl StoredSnapshot {
     /// Creates the state of a service that has saved nothing yet.
@@ -64,8 +67,7 @@ impl StoredSnapshot {
     /// # Errors
     /// Fails if the store cannot be written.
     pub fn write(&self, store: &Store, machine: &str) -> Result<(), StoreError> {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        store.set_plan_state(machine, STATE, &json)
+        store.set_plan_state(machine, STATE, &self.to_json())
     }
 
     /// Reads the state from the store. `None` if no service has run on the machine yet, or only a
@@ -75,7 +77,7 @@ impl StoredSnapshot {
     /// Fails if the store cannot be read.
     pub fn read(store: &Store, machine: &str) -> Result<Option<Self>, StoreError> {
         let state = store.plan_state(machine, STATE)?;
-        Ok(state.and_then(|text| serde_json::from_str(&text).ok()))
+        Ok(state.and_then(|text| Self::from_json(text.as_bytes()).ok()))
     }
 }
 
@@ -134,7 +136,9 @@ impl Answering<'_> {
     fn kept(&self) -> StoredSnapshot {
         let mut kept = StoredSnapshot::offering(self.windows, true);
         match self.write_file() {
-            Ok((file, covers)) => (kept.file, kept.covers_ns) = (Some(file), covers),
+            Ok((file, covers)) => {
+                (kept.file, kept.covers_ns) = (Some(file.display().to_string()), covers)
+            }
             Err(error) => kept.failed = Some(with_causes(&error)),
         }
         kept.at = Some(Timestamp::now());

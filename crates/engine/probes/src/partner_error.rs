@@ -11,9 +11,6 @@ pub enum PartnerError {
     /// The system cannot start it.
     #[error("cannot start it: {0}")]
     Start(#[source] io::Error),
-    /// Its task cannot be written as JSON.
-    #[error("cannot send it its task: {0}")]
-    Task(#[source] serde_json::Error),
     /// It has no stdin or stdout.
     #[error("cannot communicate with it: it has no pipes")]
     NoPipes,

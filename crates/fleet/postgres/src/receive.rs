@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Histogram, ReadError, Recording, RecordingId, run_groups};
+use punctual_model::{FromJson, Histogram, ReadError, Recording, RecordingId, ToJson, run_groups};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -109,10 +109,7 @@ impl<'a> Incoming<'a> {
 
     fn insert(&self, link: &mut Link, series: Option<i64>) -> Result<u64, postgres::Error> {
         let (one, delivery) = (&self.summary, self.delivery);
-        let origin = one
-            .origin
-            .as_ref()
-            .map(|origin| serde_json::json!(origin).to_string());
+        let origin = one.origin.as_ref().map(|origin| origin.to_json());
         link.run(
             "INSERT INTO recording (id, machine, sha256, received_ns, facts, series, label, probe,
                  headline, started_ns, duration_ns, completion, outcome, recorded, missed, max_ns,
@@ -288,7 +285,7 @@ impl Packed {
             serde_json::from_str(&facts).map_err(|error| damaged(error.into()))?;
         parts.insert(HOST.to_owned(), facts);
         let hash = parts.get(AUDIT).map(|raw| raw.get());
-        if let Some(hash) = hash.and_then(|raw| serde_json::from_str::<String>(raw).ok()) {
+        if let Some(hash) = hash.and_then(|raw| String::from_json(raw.as_bytes()).ok()) {
             let audit = text(&hash)?.ok_or(OpenError::NoAudit(id))?;
             let audit = RawValue::from_string(audit).map_err(|error| damaged(error.into()))?;
             parts.insert(AUDIT.to_owned(), audit);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use postgres::Row;
 use postgres::types::ToSql;
-use punctual_model::{Completion, Nanos, Outcome, RecordingId};
+use punctual_model::{Completion, FromJson, Nanos, Origin, Outcome, RecordingId};
 use uuid::Uuid;
 
 use punctual_store::backend::{completion_of, outcome_name, outcome_of, started_ns, time};
@@ -57,7 +57,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, postgres::Error> {
         fingerprint: row.try_get(12)?,
         host: row.try_get(13)?,
         samples: false,
-        origin: origin.and_then(|json| serde_json::from_str(&json).ok()),
+        origin: origin.and_then(|json| Origin::from_json(json.as_bytes()).ok()),
         lease: None,
     })
 }

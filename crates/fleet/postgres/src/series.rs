@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use postgres::Row;
 use punctual_model::{
-    ChangeAnnotation, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun, Slot,
+    ChangeAnnotation, FromJson, HostFacts, Note, Recording, RecordingId, SeriesEpoch, SeriesRun,
+    Slot, ToJson,
 };
 
 use super::epochs::{EPOCHS, epoch, epoch_of};
@@ -14,7 +15,7 @@ use punctual_store::backend::{check, check_note, decode_run, started_ns};
 use punctual_store::{Collection, Filter, SeriesStore, SlotFilter, StoreError, Summary, TextStore};
 
 impl PostgresCollection {
-    fn json<T: serde::de::DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
+    fn json<T: FromJson>(&self, sql: &str) -> Result<Vec<T>, StoreError> {
         let texts = self.pool.with_link(|link| {
             let rows = link.rows(sql, &[])?;
             rows.iter()
@@ -22,16 +23,12 @@ impl PostgresCollection {
                 .collect::<Result<Vec<String>, _>>()
         })?;
         let read = |text: &String| {
-            serde_json::from_str(text).map_err(|error| {
+            T::from_json(text.as_bytes()).map_err(|error| {
                 self.pool
                     .failed(format!("a note or decision cannot be read: {error}"))
             })
         };
         texts.iter().map(read).collect()
-    }
-
-    fn to_json(&self, what: &impl serde::Serialize) -> Result<String, StoreError> {
-        serde_json::to_string(what).map_err(|error| self.pool.failed(error.to_string()))
     }
 }
 
@@ -114,7 +111,7 @@ impl SeriesStore for PostgresCollection {
         let Some(json) = self.text(hash)? else {
             return Ok(None);
         };
-        serde_json::from_str(&json)
+        HostFacts::from_json(json.as_bytes())
             .map(Some)
             .map_err(|error| self.pool.failed(format!("facts {hash}: {error}")))
     }
@@ -167,7 +164,7 @@ impl SeriesStore for PostgresCollection {
 
     fn put_note(&self, note: &Note) -> Result<(), StoreError> {
         check_note(self.pool.name(), &self.notes()?, note)?;
-        let json = self.to_json(note)?;
+        let json = note.to_json();
         self.pool.with_link(|link| {
             let sql = "INSERT INTO note (id, json) VALUES ($1, $2)
                        ON CONFLICT (id) DO UPDATE SET json = excluded.json";
@@ -184,7 +181,7 @@ impl SeriesStore for PostgresCollection {
 
     fn put_change_mark(&self, mark: &ChangeAnnotation) -> Result<(), StoreError> {
         check(self.pool.name(), format!("decision {}", mark.id), mark)?;
-        let json = self.to_json(mark)?;
+        let json = mark.to_json();
         self.pool.with_link(|link| {
             let sql = "INSERT INTO change_mark (id, series, json) VALUES ($1, $2, $3)
                        ON CONFLICT (id) DO UPDATE SET json = excluded.json";

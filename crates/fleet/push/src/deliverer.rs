@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use punctual_model::RecordingId;
+use punctual_model::{FromJson, RecordingId, ToJson, from_json};
 use punctual_store::{Destination, Outbox, Store, StoreError};
 use serde::Deserialize;
 use ureq::Agent;
@@ -66,6 +66,8 @@ enum Attempt {
 struct Failure {
     error: String,
 }
+
+from_json!(Failure);
 
 /// A connection to a collector.
 #[derive(Debug)]
@@ -192,7 +194,7 @@ impl Deliverer {
         patience: Duration,
         said: &mut dyn FnMut(&str),
     ) -> Result<(), DeliverError> {
-        let json = serde_json::json!(part.body).to_string();
+        let json = part.body.to_json();
         let packed = zstd::bulk::compress(json.as_bytes(), LEVEL);
         let packed = packed.map_err(|error| DeliverError::GaveUp(error.to_string()))?;
         let refused = self.retry(patience, said, &mut || {
@@ -274,7 +276,7 @@ impl Deliverer {
 
     /// Returns which of these recordings the collector is missing, or the attempt if it failed.
     fn ask(&self, ids: &[RecordingId]) -> Result<Vec<RecordingId>, Attempt> {
-        let body = serde_json::json!(Ids { ids: ids.to_vec() }).to_string();
+        let body = Ids { ids: ids.to_vec() }.to_json();
         let request = self.agent.post(format!("{}/v1/lacking", self.target.url));
         let request = self
             .with_token(request)
@@ -288,7 +290,7 @@ impl Deliverer {
         let lacking = answer.body_mut().read_to_string();
         let lacking = lacking
             .ok()
-            .and_then(|text| serde_json::from_str(&text).ok());
+            .and_then(|text| Ids::from_json(text.as_bytes()).ok());
         let Some(Ids { ids: lacking }) = lacking else {
             let message = "the collector's answer is not a list of IDs";
             return Err(Attempt::Later(message.to_owned(), None));
@@ -335,8 +337,7 @@ impl Deliverer {
                 }
             },
         };
-        // Serialisation cannot fail: map keys are texts, and numbers fit JSON.
-        let body = serde_json::to_vec(&recording).unwrap_or_default();
+        let body = recording.to_json().into_bytes();
         let send = |hash: &str, text: &str| self.put_dictionary(hash, text);
         let common = dictionary::offered(store, to, Dictionary::from_recording(&recording), send)?;
         let put = |common: Option<&Dictionary>| self.put(id, &body, series.as_deref(), common);
@@ -489,10 +490,11 @@ fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
         .limit(64 << 10)
         .read_to_string();
     let text = text.unwrap_or_default();
-    let failure = serde_json::from_str(&text).map(|Failure { error }| error);
+    let failure = Failure::from_json(text.as_bytes()).map(|Failure { error }| error);
     let is_own = failure.is_ok();
     let message = failure.unwrap_or_else(|_| format!("status {status}"));
-    let is_receipt = || serde_json::from_str::<serde_json::Map<_, _>>(&text).is_ok();
+    let is_receipt =
+        || serde_json::Value::from_json(text.as_bytes()).is_ok_and(|value| value.is_object());
     match status {
         200..=299 if is_receipt() => Attempt::Delivered,
         401 | 403 => Attempt::NoToken(status, message),

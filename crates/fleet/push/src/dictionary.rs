@@ -1,9 +1,8 @@
 //! Sends the parts that the recordings of a machine have in common only once, as a
 //! compression dictionary for their bodies.
 
-use punctual_model::{HostFacts, Recording, StoredAudit};
+use punctual_model::{Recording, ToJson};
 use punctual_store::{Destination, Store, StoreError, text_hash};
-use serde::Serialize;
 use zstd::bulk::Compressor;
 
 /// Key of the delivery state that lists the collector's dictionaries.
@@ -11,13 +10,6 @@ const STATE: &str = "dictionaries";
 /// Maximum number of dictionaries to remember, newest first. One is not enough, because CPUs with
 /// different roles have different audits.
 const KNOWN: usize = 8;
-
-/// The parts of a recording that seldom change.
-#[derive(Serialize)]
-struct Common<'a> {
-    host: &'a HostFacts,
-    audit: &'a Option<StoredAudit>,
-}
 
 /// A dictionary that the collector already has.
 pub(crate) struct Dictionary {
@@ -28,12 +20,8 @@ pub(crate) struct Dictionary {
 impl Dictionary {
     /// Returns the parts that a recording may have in common with others.
     pub(crate) fn from_recording(recording: &Recording) -> Self {
-        let common = Common {
-            host: &recording.host,
-            audit: &recording.audit,
-        };
-        // Serialisation cannot fail: map keys are texts, and numbers fit JSON.
-        let text = serde_json::to_string(&common).unwrap_or_default();
+        let (host, audit) = (recording.host.to_json(), recording.audit.to_json());
+        let text = format!("{{\"host\":{host},\"audit\":{audit}}}");
         Self {
             hash: text_hash(&text),
             text,

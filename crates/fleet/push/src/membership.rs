@@ -2,7 +2,7 @@
 //! transaction.
 
 use jiff::Timestamp;
-use punctual_model::{SeriesEpoch, check_series};
+use punctual_model::{FromJson, SeriesEpoch, ToJson, check_series, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 /// The header with the series of the delivered recording.
@@ -11,7 +11,7 @@ pub const SERIES: &str = "punctual-series";
 const LONGEST: usize = 8 << 10;
 
 /// An epoch of a series. The machine is not included, because it is the sender.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Membership {
     /// The name of the series.
@@ -24,6 +24,9 @@ pub struct Membership {
     /// When the epoch began.
     begun: Timestamp,
 }
+
+to_json!(Membership);
+from_json!(Membership);
 
 impl Membership {
     /// Returns the part of an epoch that is sent.
@@ -51,7 +54,7 @@ impl Membership {
     /// Returns the header value, JSON in ASCII, or `None` if it is too long.
     pub fn header(&self) -> Option<String> {
         use std::fmt::Write;
-        let json = serde_json::json!(self).to_string();
+        let json = self.to_json();
         let mut text = String::with_capacity(json.len());
         for unit in json.chars() {
             match unit {
@@ -72,7 +75,7 @@ impl Membership {
         if header.len() > LONGEST {
             return Err("the header Punctual-Series is too long");
         }
-        let read: Self = serde_json::from_str(header)
+        let read = Self::from_json(header.as_bytes())
             .map_err(|_| "the header Punctual-Series does not describe a series")?;
         check_series(&read.name)
             .map_err(|_| "the header Punctual-Series has a name that is too long")?;

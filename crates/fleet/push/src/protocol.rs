@@ -1,6 +1,6 @@
 //! The requests that a machine sends and a collector accepts: their headers and bodies.
 
-use punctual_model::{ChangeAnnotation, Note, RecordingId, Slot, WakeWindow};
+use punctual_model::{ChangeAnnotation, Note, RecordingId, Slot, WakeWindow, from_json, to_json};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -15,7 +15,7 @@ pub const DICTIONARY: &str = "punctual-dictionary";
 pub const MACHINE: &str = "punctual-machine";
 
 /// IDs of recordings.
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ids {
     /// At most 10000 IDs.
@@ -23,7 +23,7 @@ pub struct Ids {
 }
 
 /// A slot with the epoch of its series.
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotOf {
     /// The epoch.
@@ -33,7 +33,7 @@ pub struct SlotOf {
 }
 
 /// A delivery of data other than recordings.
-#[derive(Serialize, Deserialize, schemars::JsonSchema, Default)]
+#[derive(Serialize, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sidecar {
     /// The name of the machine, if there is no token.
@@ -48,6 +48,9 @@ pub struct Sidecar {
     /// Decisions on changes in recordings of this machine. Decisions on other changes are ignored.
     pub decisions: Vec<ChangeAnnotation>,
 }
+
+to_json!(Ids, Sidecar, SlotOf);
+from_json!(Ids, Sidecar);
 
 /// Returns the SHA-256 of `bytes` in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use punctual_model::SeriesEpoch;
+use punctual_model::{FromJson, SeriesEpoch, ToJson, from_json, to_json};
 use punctual_store::{Destination, SlotFilter, Store, StoreError};
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::{Membership, Sidecar, SlotOf, sha256};
 
@@ -23,7 +24,12 @@ const MARKS: &str = "marks";
 
 /// The hashes of the delivered content: one for each month of slots, and one for the notes and
 /// decisions.
-type Hashes = BTreeMap<String, String>;
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct Hashes(BTreeMap<String, String>);
+
+to_json!(Hashes);
+from_json!(Hashes);
 
 /// The part of the data that is delivered in one request, and the state to store afterwards.
 pub(crate) struct Part {
@@ -71,7 +77,7 @@ pub(crate) fn windows(
         last = place;
         match window {
             Some(window) => {
-                bytes += serde_json::to_vec(&window).map_or(0, |json| json.len());
+                bytes += window.to_json().len();
                 windows.push(window);
             }
             None => damaged += 1,
@@ -102,7 +108,7 @@ pub(crate) fn rest(
     let mut bodies: Vec<(String, String, Vec<Sidecar>)> = Vec::new();
     let (notes, decisions) = (store.notes()?, store.change_marks(None)?);
     if !notes.is_empty() || !decisions.is_empty() {
-        let hash = hash_of(&(&notes, &decisions));
+        let hash = hash_of(&(notes.to_json() + &decisions.to_json()));
         let body = Sidecar {
             notes,
             decisions,
@@ -111,15 +117,15 @@ pub(crate) fn rest(
         bodies.push((MARKS.to_owned(), hash, vec![body]));
     }
     for (month, slots) in by_month(store)? {
-        let hash = hash_of(&slots);
+        let hash = hash_of(&slots.to_json());
         bodies.push((month, hash, in_chunks(slots)));
     }
     let known = store.delivery_state(to, REST)?;
-    let known: Hashes = known
-        .and_then(|text| serde_json::from_str(&text).ok())
+    let Hashes(known) = known
+        .and_then(|text| Hashes::from_json(text.as_bytes()).ok())
         .unwrap_or_default();
     // Deleted entries are removed from the state at the next change.
-    let mut hashes: Hashes = (known.iter())
+    let mut hashes: BTreeMap<String, String> = (known.iter())
         .filter(|(name, _)| bodies.iter().any(|(own, ..)| own == *name))
         .map(|(name, hash)| (name.clone(), hash.clone()))
         .collect();
@@ -137,7 +143,7 @@ pub(crate) fn rest(
             parts.push(Part {
                 name: REST,
                 damaged: 0,
-                value: serde_json::json!(hashes).to_string(),
+                value: Hashes(hashes.clone()).to_json(),
                 body: Sidecar {
                     machine: machine.to_owned(),
                     ..body
@@ -148,8 +154,8 @@ pub(crate) fn rest(
     Ok(parts)
 }
 
-fn hash_of(what: &impl serde::Serialize) -> String {
-    sha256(serde_json::json!(what).to_string().as_bytes())
+fn hash_of(json: &str) -> String {
+    sha256(json.as_bytes())
 }
 
 /// Returns all slots, grouped by the month in which they were due. Months in the past do not

@@ -19,7 +19,7 @@ pub(crate) struct Problem {
 }
 
 /// The same as JSON.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct Failure {
     /// What failed, and how to resolve it.
     error: String,

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use serde::Serialize;
 
-use crate::JsonSchema;
 use crate::accessors::access;
 use crate::frequency;
 use crate::fs::{FileSystem, Files};
@@ -75,7 +74,7 @@ impl Options {
 }
 
 /// Result of applying a plan.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
@@ -90,6 +89,8 @@ pub struct Applied {
     /// Path of the journal with the old values.
     pub journal: PathBuf,
 }
+
+punctual_model::to_json!(Applied);
 
 /// Applies a plan. First checks everything that can be checked: permissions, other changes in
 /// force, and other programs that are changing settings.

@@ -3,14 +3,13 @@
 
 use serde::Serialize;
 
-use crate::JsonSchema;
 use crate::TuneError;
 use crate::context::Context;
 use crate::profile::BootWish;
 use crate::target::Target;
 
 /// A parameter of the kernel's command line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BootArgument {
     /// The parameter as written on the command line.
     pub argument: String,

@@ -26,7 +26,7 @@ pub struct Journal {
 }
 
 /// A change that was made and verified.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, crate::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Change {
     /// The setting.
     pub setting: &'static str,

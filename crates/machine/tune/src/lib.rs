@@ -74,8 +74,6 @@ mod tuned;
 mod undo;
 mod validity;
 
-use schemars::JsonSchema;
-
 pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Locations, Options, Refusals, apply, revert};
 pub use boot::BootArgument;

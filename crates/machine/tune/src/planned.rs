@@ -3,18 +3,16 @@
 use punctual_model::{CpuSet, Risk, Setting};
 use serde::Serialize;
 
-use crate::JsonSchema;
 use crate::boot::BootArgument;
 
 /// One setting of a plan.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Step {
     /// `name`, or `name@instance`, as a user writes it.
     #[serde(rename = "setting")]
     pub label: String,
     /// Name of the setting.
     #[serde(serialize_with = "name_of")]
-    #[schemars(with = "String")]
     pub setting: &'static Setting,
     /// Name of the instance; empty if there is only one.
     pub instance: String,
@@ -42,7 +40,7 @@ fn name_of<S: serde::Serializer>(setting: &Setting, to: S) -> Result<S::Ok, S::E
 }
 
 /// A requested setting that will not be changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// The setting.
     pub setting: String,
@@ -51,7 +49,7 @@ pub struct LeftOut {
 }
 
 /// A list of changes to make.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
@@ -68,6 +66,8 @@ pub struct Plan {
     /// Notes for the reader.
     pub remarks: Vec<String>,
 }
+
+punctual_model::to_json!(Plan);
 
 impl Plan {
     /// Returns the settings whose values would change.

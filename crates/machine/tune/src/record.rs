@@ -5,6 +5,7 @@
 //! program cannot restore it.
 
 use punctual_host::Host;
+use punctual_model::{FromJson, ToJson, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 use crate::TuneError;
@@ -95,17 +96,20 @@ pub(crate) struct State {
     pub(crate) damaged_line: Option<usize>,
 }
 
+to_json!(JournalEntry);
+from_json!(JournalEntry);
+
 impl JournalEntry {
     /// Formats the record as a line.
-    pub(crate) fn line(&self) -> Result<String, serde_json::Error> {
-        let json = serde_json::to_string(self)?;
-        Ok(format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())))
+    pub(crate) fn line(&self) -> String {
+        let json = self.to_json();
+        format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
     }
 
     fn read(line: &str) -> Option<Self> {
         let (sum, json) = line.split_once(' ')?;
         let is_whole = sum == format!("{:08x}", crc32fast::hash(json.as_bytes()));
-        is_whole.then(|| serde_json::from_str(json).ok())?
+        is_whole.then(|| Self::from_json(json.as_bytes()).ok())?
     }
 }
 
@@ -230,16 +234,13 @@ mod tests {
     }
 
     fn text(records: &[JournalEntry]) -> String {
-        records
-            .iter()
-            .map(|record| record.line().unwrap())
-            .collect()
+        records.iter().map(|record| record.line()).collect()
     }
 
     #[test]
     fn a_line_is_readable_by_eye() {
         assert_eq!(
-            records()[1].line().unwrap(),
+            records()[1].line(),
             "76d40f06 {\"record\":\"change\",\"number\":1,\"setting\":\"clocksource\",\
              \"old\":\"tsc\",\"new\":\"hpet\"}\n"
         );

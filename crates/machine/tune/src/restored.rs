@@ -2,10 +2,8 @@
 
 use serde::Serialize;
 
-use crate::JsonSchema;
-
 /// A setting that has its old value again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// The setting, `name` or `name@instance`.
     pub setting: String,
@@ -15,8 +13,10 @@ pub struct Restored {
     pub how: How,
 }
 
+punctual_model::to_json!(Restored);
+
 /// How a setting was restored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
     /// The old value was written and read back.

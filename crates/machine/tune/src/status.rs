@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use serde::Serialize;
 
-use crate::JsonSchema;
 use crate::TuneError;
 use crate::accessors::access;
 use crate::fs::{FileSystem, Files};
@@ -15,7 +14,7 @@ use crate::setting::{setting, shown};
 use crate::undo::UndoJournal;
 
 /// Settings that a user has applied.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// Name of the profile. If there is no profile, the list of settings.
     pub label: String,
@@ -31,8 +30,10 @@ pub struct Status {
     pub settings: Vec<SettingStatus>,
 }
 
+punctual_model::to_json!(Status);
+
 /// The progress of applying settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// The settings are applied until they are reverted.
@@ -47,7 +48,7 @@ pub enum Phase {
 }
 
 /// A setting that was changed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct SettingStatus {
     /// `name`, or `name@instance`, as a user writes it.
     #[serde(rename = "setting")]
@@ -70,7 +71,7 @@ pub struct SettingStatus {
 }
 
 /// Whether a setting still has the value that was set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Hold {
     /// The value is in force.

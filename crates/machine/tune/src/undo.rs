@@ -87,14 +87,12 @@ impl UndoJournal {
 
     fn add(&mut self, record: JournalEntry) -> io::Result<()> {
         let length = self.state.sound_bytes;
-        let written = record.line().map_err(io::Error::from).and_then(|line| {
-            // Removes the remains of an earlier record that could not be written completely.
-            self.files.truncate(&self.path, length)?;
-            self.files.append(&self.path, line.as_bytes())?;
-            self.files.sync(&self.path)?;
-            Ok(line.len() as u64)
-        });
-        self.state.sound_bytes += written?;
+        let line = record.line();
+        // Removes the remains of an earlier record that could not be written completely.
+        self.files.truncate(&self.path, length)?;
+        self.files.append(&self.path, line.as_bytes())?;
+        self.files.sync(&self.path)?;
+        self.state.sound_bytes += line.len() as u64;
         self.state.take(record);
         Ok(())
     }

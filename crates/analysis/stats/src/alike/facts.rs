@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CpuSet, HostFacts, Nanos, Recording};
+use punctual_model::{CpuSet, HostFacts, Nanos, Recording, ToJson};
 use serde_json::Value;
 
 /// Formats a value for people.
@@ -29,8 +29,7 @@ pub(super) fn facts(recording: &Recording) -> BTreeMap<String, Option<String>> {
 pub(crate) fn host_facts(host: &HostFacts) -> BTreeMap<String, Option<String>> {
     const LEFT_OUT: [&str; 3] = ["memory.total_bytes", "clock.available", "distribution.id"];
     let mut rows = BTreeMap::new();
-    // Serialising plain data cannot fail.
-    let Ok(Value::Object(host)) = serde_json::to_value(host) else {
+    let Value::Object(host) = host.to_value() else {
         return rows;
     };
     for (topic, value) in host.iter().filter(|(topic, _)| *topic != "cpus") {

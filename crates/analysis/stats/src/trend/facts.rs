@@ -6,7 +6,6 @@ use punctual_model::{FindingState, HostFacts, Recording, RecordingId, StoredAudi
 use serde::{Deserialize, Serialize};
 
 use super::{FactDifference, Facts};
-use crate::JsonSchema;
 use crate::alike;
 
 /// Returns the facts of a machine by name (`kernel.command_line`).
@@ -87,7 +86,7 @@ impl FactDifference {
 }
 
 /// Differences between two recordings other than their figures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactsDiffer {
     /// The first recording.
     pub a: RecordingId,
@@ -100,6 +99,8 @@ pub struct FactsDiffer {
     /// Number of facts that are known for both recordings and are equal.
     pub equal: usize,
 }
+
+punctual_model::to_json!(FactsDiffer);
 
 /// Prefix of kernel configuration options.
 pub const OPTION: &str = "CONFIG_";

@@ -21,8 +21,6 @@ use jiff::Timestamp;
 use punctual_model::{CpuClass, MeasuredOn, Nanos, RecordingId, grouped};
 use serde::{Deserialize, Serialize};
 
-use crate::JsonSchema;
-
 pub use facts::{FINDING, FactsDiffer, OPTION, difference, facts_differ, facts_of, measured_how};
 pub use judge::judge;
 pub use runs::{Rows, Run, Setup, runs_of};
@@ -46,7 +44,7 @@ pub struct Question {
 }
 
 /// The selection of runs for a trend. Absent fields do not restrict it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrendQuery {
     /// Only runs of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +58,7 @@ pub struct TrendQuery {
 }
 
 /// The trend of a series.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// The version of this form.
     pub schema: u32,
@@ -93,8 +91,10 @@ pub struct Trend {
     pub acknowledged: Vec<Acknowledgement>,
 }
 
+punctual_model::to_json!(Trend);
+
 /// The verdict of a trend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrendVerdict {
     /// No group has enough runs to be judged.
@@ -108,7 +108,7 @@ pub enum TrendVerdict {
 }
 
 /// The runs of one load and class of CPUs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The load: `idle`, `cpu+disk`.
     pub load: String,
@@ -135,7 +135,7 @@ pub struct Group {
 }
 
 /// One run of a group.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
     /// The recording.
     pub recording: RecordingId,
@@ -158,9 +158,7 @@ pub struct RunFigures {
 }
 
 /// A figure that is followed.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Followed {
     /// The share of due periods above the threshold.
@@ -183,7 +181,7 @@ impl Followed {
 }
 
 /// A step at which a figure of a group changes to another level.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChangePoint {
     /// The ID with which the change point is acknowledged.
     pub id: String,
@@ -233,8 +231,10 @@ pub struct ChangePoint {
     pub acknowledged: Option<Acknowledgement>,
 }
 
+punctual_model::to_json!(ChangePoint);
+
 /// A figure that moves slowly in one direction, as a straight line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drifting {
     /// The figure.
     pub followed: Followed,
@@ -263,7 +263,7 @@ pub struct Drifting {
 }
 
 /// A fact that changed near a change point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearFact {
     /// The fact and its values.
     #[serde(flatten)]
@@ -277,7 +277,7 @@ pub struct NearFact {
 }
 
 /// A single run that stands out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spike {
     /// Index of that run in `runs`.
     pub run: usize,
@@ -298,7 +298,7 @@ pub struct Spike {
 }
 
 /// A fact with two values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactDifference {
     /// Name of the fact: `kernel.command_line`.
     pub fact: String,
@@ -315,7 +315,7 @@ pub struct FactDifference {
 }
 
 /// Facts that changed from one run to the next.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FactChange {
     /// The first recording with the new values.
     pub recording: RecordingId,
@@ -326,7 +326,7 @@ pub struct FactChange {
 }
 
 /// A slot that did not run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hole {
     /// Due time of the slot.
     pub due: Timestamp,
@@ -335,7 +335,7 @@ pub struct Hole {
 }
 
 /// A note by a user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// The time that the note is about.
     pub at: Timestamp,
@@ -348,7 +348,7 @@ pub struct Note {
 }
 
 /// A user's acknowledgement of a change point.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledgement {
     /// The load of its group.
     pub load: String,

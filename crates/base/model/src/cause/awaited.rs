@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Name;
-use crate::schema::JsonSchema;
 use crate::{KernelPriority, Text};
 
 /// Kind of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     /// Waits for a lock.
@@ -29,7 +28,7 @@ pub enum Wait {
 }
 
 /// A wait for another thread, and the activity of that thread during the wait.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Awaited {
     /// Kind of the wait.
@@ -42,7 +41,7 @@ pub struct Awaited {
 }
 
 /// Activity of the last thread in a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Leaf {
     /// It ran.
@@ -69,7 +68,7 @@ pub enum Leaf {
 }
 
 /// A device that a thread waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Device {
     /// A disk, by its number.

@@ -2,12 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
-
 /// A possible cause of lost CPU time that no counter of this machine shows.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnseenTheft {
     /// A hypervisor: steal time is unknown.
@@ -35,9 +31,7 @@ impl UnseenTheft {
 }
 
 /// The kind of cause that took time from a thread.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareKind {
     /// The timer was late. Either no event shows the cause, or the delay is too short to need an

@@ -9,7 +9,6 @@ mod words;
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::JsonSchema;
 use crate::{Comm, GapReason, KernelPriority, Nanos, Task, Text, Usual, Vector};
 
 pub use awaited::{Awaited, Device, Leaf, Wait};
@@ -17,7 +16,7 @@ pub use kind::{ShareKind, UnseenTheft};
 pub use words::CauseWords;
 
 /// Cause of a segment of time, with details.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Cause {
     /// The thread, handler or activity that took the time. Segments with the same source are added
@@ -79,7 +78,7 @@ impl Cause {
 }
 
 /// Comm and ID of a thread, without its priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Name {
     /// Thread ID. Absent if the value represents all threads of that name.
@@ -99,7 +98,7 @@ impl From<&Task> for Name {
 }
 
 /// The thread, handler or activity that took the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The timer's interrupt came late.
@@ -189,7 +188,7 @@ pub enum Source {
 }
 
 /// A signal that stops a thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Signal {
     /// Its number.
@@ -214,7 +213,7 @@ impl Source {
 }
 
 /// Possible cause of stolen CPU time. No event shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thief {
     /// A hypervisor.
@@ -226,7 +225,7 @@ pub enum Thief {
 }
 
 /// Increases of counters around a segment of time. A value is absent if it provides no information.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Increase of the steal time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,7 +236,7 @@ pub struct Counted {
 }
 
 /// Increase of the steal time between two readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StolenWithin {
     /// The increase.
     pub stolen_ns: Nanos,
@@ -246,7 +245,7 @@ pub struct StolenWithin {
 }
 
 /// System management interrupts between two readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmisWithin {
     /// Number of interrupts.
     pub count: u64,
@@ -255,7 +254,7 @@ pub struct SmisWithin {
 }
 
 /// Relation of another thread to the victim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// It has a lower priority and was not preempted.
@@ -271,7 +270,7 @@ pub enum Role {
 }
 
 /// Limit that keeps a runnable thread off its CPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The budget of SCHED_DEADLINE.
@@ -285,7 +284,7 @@ pub enum Limit {
 }
 
 /// Reason why the cause of a segment of time is unknown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// The victim has ended.
@@ -332,7 +331,7 @@ pub enum Unknown {
 }
 
 /// Information that an unrecorded event would have shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// The source that ran.
@@ -352,7 +351,7 @@ pub enum Missing {
 }
 
 /// Details of how the source took the time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// Most of the time was spent in this function of a timer.
@@ -445,7 +444,7 @@ pub enum Detail {
 }
 
 /// A thread that ran while the victim was throttled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Rival {
     /// The thread.
@@ -455,7 +454,7 @@ pub struct Rival {
 }
 
 /// Priority and activity of a thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct Rank {
     /// The priority.
@@ -477,7 +476,7 @@ impl From<&Task> for Rank {
 }
 
 /// Activity of a thread.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
     /// In a system call.
@@ -504,7 +503,7 @@ pub enum Activity {
 }
 
 /// The code that runs during a gap in the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ran {
     /// Nothing: the CPU is idle.
@@ -516,7 +515,7 @@ pub enum Ran {
 }
 
 /// Whether interrupts may have been disabled in a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disabled {
     /// Interrupts were enabled.

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Cause, ShareKind, Source};
-use crate::schema::JsonSchema;
 
 /// A cause in words. It is created only for output and never read back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseWords {
     /// The kind of cause.
     pub kind: ShareKind,

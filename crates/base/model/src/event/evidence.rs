@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Comm, WaitStacks};
-use crate::schema::JsonSchema;
 use crate::{HardwareCounters, Nanos, Scheduling};
 
 /// The thread that was late.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Victim {
     /// Its thread ID.
     pub tid: u32,
@@ -20,7 +19,7 @@ pub struct Victim {
 }
 
 /// Start and end points of a latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delay {
     /// From the time at which a timer should have fired to the thread's own reading of the clock in
@@ -50,7 +49,7 @@ pub enum Delay {
 }
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Steal time: the time that a hypervisor gave to other guests. Empty if it cannot be read.
     #[serde(default)]
@@ -117,7 +116,7 @@ pub struct Evidence {
 }
 
 /// A time at which the runtime of a program stopped its threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimeStop {
     /// When the runtime began to stop them, on the clock of the events.
     #[serde(rename = "from_ns")]
@@ -132,7 +131,7 @@ pub struct RuntimeStop {
 }
 
 /// Reason why the runtime of a program stopped its threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// A phase of a garbage collection.
@@ -159,7 +158,7 @@ impl StopReason {
 }
 
 /// A span of time in which events of a CPU may be missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventGap {
     /// The CPU.
     pub cpu: u32,
@@ -174,7 +173,7 @@ pub struct EventGap {
 }
 
 /// Reason why events are missing in a span of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapReason {
     /// The trace begins later.
@@ -191,7 +190,7 @@ pub enum GapReason {
 }
 
 /// Information that a trace lacks and that cannot be taken from any recorded event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotShown {
     /// The flags of events, which show whether an event occurred in an interrupt.
@@ -201,7 +200,7 @@ pub enum NotShown {
 }
 
 /// The steal time of one CPU in a span of time: all increments of its counter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StealCount {
     /// The CPU.
     pub cpu: u32,
@@ -220,7 +219,7 @@ pub struct StealCount {
 }
 
 /// An increment of a steal-time counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StealRise {
     /// Time of the last reading before it, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
@@ -234,7 +233,7 @@ pub struct StealRise {
 }
 
 /// The system management interrupts that a CPU counted between two readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SmiCount {
     /// Time of the first reading, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
@@ -247,7 +246,7 @@ pub struct SmiCount {
 }
 
 /// The kernel's protection against real-time threads that never sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RealTimeLimit {
     /// No protection.
@@ -262,7 +261,7 @@ pub enum RealTimeLimit {
 }
 
 /// An interrupt handler.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerOf {
     /// The handler of a device interrupt, by number.
@@ -274,7 +273,7 @@ pub enum HandlerOf {
 }
 
 /// The lengths of a handler's runs in this recording.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsualLength {
     /// The handler.
     pub handler: HandlerOf,
@@ -283,7 +282,7 @@ pub struct UsualLength {
 }
 
 /// The length that 99.9% of a handler's runs do not exceed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usual {
     /// The 99.9th percentile of the lengths of the runs, not counting time in handlers that
     /// interrupted them.
@@ -294,7 +293,7 @@ pub struct Usual {
 
 /// A rise of a control group's throttling counters (`cpu.stat`) between two readings. The kernel
 /// increments the counters when the throttling ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Throttle {
     /// The path of the control group, as in /proc/PID/cgroup.
     pub group: String,

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Comm;
-use crate::schema::JsonSchema;
 
 /// A text shared by many events, such as the name of an interrupt.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-pub struct Text(#[schemars(with = "String")] pub Arc<str>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text(pub Arc<str>);
 
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
@@ -37,9 +36,7 @@ impl<'de> Deserialize<'de> for Text {
 }
 
 /// An interrupt without a device handler.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vector {
     /// The local timer, on which hrtimers expire.
@@ -94,7 +91,7 @@ impl Vector {
 }
 
 /// The source of noise that the kernel's osnoise tracer reports.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(
     missing_docs,
@@ -112,7 +109,7 @@ pub enum NoiseSource {
 }
 
 /// Point at which timerlat took a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimerlatContext {
     /// In the timer's interrupt.

@@ -27,12 +27,11 @@ pub use task::{Comm, KernelPriority, Task, TaskState};
 pub use wait_stacks::{ThreadStack, WaitStacks};
 
 use crate::Nanos;
-use crate::schema::JsonSchema;
 
 /// One trace event.
 ///
 /// The store uses short keys, because a window contains hundreds of events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceEvent {
     /// Time, on CLOCK_MONOTONIC.
     #[serde(rename = "t")]

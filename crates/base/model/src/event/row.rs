@@ -100,7 +100,7 @@ macro_rules! event_kinds {
     )*) => {
         /// The kind of an event. Its fields have the names from the kernel's `format` files in
         /// tracefs. The window's `symbols` resolve addresses.
-        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[expect(missing_docs, reason = "the fields are those of the kernel's events")]
         pub enum EventKind {

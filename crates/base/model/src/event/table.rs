@@ -11,7 +11,6 @@ use super::stack::{interrupted, stack_of};
 use super::{
     Comm, KernelPriority, NoiseSource, Task, TaskState, Text, Vector, disk_name, softirq_name,
 };
-use crate::schema::JsonSchema;
 use crate::{Nanos, tick_dependencies};
 
 const TASK: [&str; 3] = ["comm", "pid", "prio"];

@@ -4,12 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::schema::JsonSchema;
 use crate::{Policy, Scheduling};
 
 /// The comm of a thread: up to 15 bytes and a zero (`TASK_COMM_LEN`).
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-pub struct Comm(#[schemars(with = "String")] pub [u8; 16]);
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Comm(pub [u8; 16]);
 
 impl Comm {
     /// Creates a comm from the first 15 bytes of a name, or from fewer if a zero byte ends it
@@ -72,18 +71,7 @@ impl<'de> Deserialize<'de> for Comm {
 /// priorities 99 to 1, 100 to 139 are the nice values -20 to 19 (`include/linux/sched/prio.h`).
 /// Smaller values are more urgent. It does not distinguish FIFO from RR.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct KernelPriority(pub i16);
@@ -135,7 +123,7 @@ impl fmt::Display for KernelPriority {
 }
 
 /// A thread in an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Task {
     /// Its thread ID. 0 is the idle thread of any CPU.
     pub pid: u32,
@@ -169,7 +157,7 @@ impl fmt::Display for Task {
 }
 
 /// The state of a thread at its switch-out (`prev_state` of sched_switch).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskState(pub u32);
 

@@ -3,11 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Comm;
-use crate::schema::JsonSchema;
 use crate::{Frame, Nanos};
 
 /// A wait during a job, and both stacks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitStacks {
     /// When the thread began to sleep, on CLOCK_MONOTONIC.
     #[serde(rename = "from_ns")]
@@ -23,7 +22,7 @@ pub struct WaitStacks {
 }
 
 /// The stack of a thread, in the kernel and in its program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadStack {
     /// The thread.
     pub tid: u32,

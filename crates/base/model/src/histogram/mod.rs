@@ -14,7 +14,6 @@ use counts::Counts;
 use written::Written;
 
 use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
-use crate::schema::JsonSchema;
 use crate::{Above, Nanos, Resolution, SignedNanos};
 
 /// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
@@ -24,9 +23,8 @@ use crate::{Above, Nanos, Resolution, SignedNanos};
 /// it stores the exact count, sum, minimum and maximum. Two kinds of samples have no bucket and are
 /// counted separately: early ones (negative latency), and those beyond the range. The latter are
 /// part of count, sum and maximum.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
-#[schemars(with = "Written")]
 pub struct Histogram {
     counts: Counts,
     count: u64,

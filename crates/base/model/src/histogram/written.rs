@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Histogram;
 use crate::bucket_counts::{BUCKETS, Buckets, DecodeError};
-use crate::schema::JsonSchema;
 use crate::varint::{push_varint, take_varint};
 use crate::{Nanos, Resolution};
 
@@ -94,8 +93,7 @@ impl Histogram {
 }
 
 /// The JSON form of a histogram.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Histogram")]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Written {
     /// Samples that were not early.
     count: u64,

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::schema::JsonSchema;
 use crate::{CpuSet, Role};
 
 pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
@@ -21,7 +20,7 @@ pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 
 /// Possible damage from changing a setting, for readers who do not know the setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
     /// The change costs at most some power or throughput.
@@ -77,7 +76,7 @@ pub enum Location {
 
 /// Time until a change of a setting has its full effect. Experiments discard this time at the start
 /// of each block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WashOut {
     /// 2 s, for interrupts, frequencies, idle states and scheduler limits.

@@ -51,7 +51,7 @@ pub(crate) struct AuditOutput {
 }
 
 /// A function that formats an audit as a file.
-type Form = fn(&Audit) -> Result<String>;
+type Form = fn(&Audit) -> String;
 
 // Files for other programs.
 #[derive(Args)]
@@ -70,8 +70,8 @@ struct AuditFiles {
 impl AuditFiles {
     fn asked_for(&self) -> Vec<(Form, &PathBuf)> {
         let sarif: Form = |audit| output::json(&punctual_report::audit::sarif(audit));
-        let junit: Form = |audit| Ok(punctual_report::audit::junit(audit));
-        let tap: Form = |audit| Ok(punctual_report::audit::tap(audit));
+        let junit: Form = punctual_report::audit::junit;
+        let tap: Form = punctual_report::audit::tap;
         let files = [(sarif, &self.sarif), (junit, &self.junit), (tap, &self.tap)];
         (files.into_iter())
             .filter_map(|(form, path)| Some((form, path.as_ref()?)))
@@ -92,10 +92,10 @@ impl AuditOutput {
             return Err(UsageError(wrong).into());
         }
         for (form, path) in files {
-            Output::open(path)?.put(form(audit)?.as_bytes())?;
+            Output::open(path)?.put(form(audit).as_bytes())?;
         }
         if json {
-            output::print(&output::json(audit)?)?;
+            output::print(&output::json(audit))?;
         } else if on_stdout == 0 {
             let shown = document::audit(audit, AuditDetail { all });
             output::print(&text::render(&shown, &context.style()))?;

@@ -154,7 +154,7 @@ impl Run for CheckUp {
             keep_verdict(store, &checked)?;
         }
         if json {
-            output::print(&output::json(&checked.checkup)?)?;
+            output::print(&output::json(&checked.checkup))?;
         } else if !page_on_stdout {
             output::print(&text::render(
                 &document::checkup(&checked.checkup),

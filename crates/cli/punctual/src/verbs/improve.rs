@@ -226,7 +226,7 @@ fn show(
     context: &Context,
 ) -> Result<()> {
     output::print(&if options.json {
-        output::json(improvement)?
+        output::json(improvement)
     } else {
         text::render(&document::improvement(improvement, next), &context.style())
     })

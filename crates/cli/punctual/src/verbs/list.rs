@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::options::since;
-use crate::output::{self, JsonSchema};
+use crate::output;
 use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<List>("list");
@@ -137,7 +137,7 @@ fn as_row(summary: &Summary) -> ListRow {
 }
 
 /// A recording in the list, as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct ListedJson {
     /// The recording.
     id: RecordingId,
@@ -172,6 +172,8 @@ pub(super) struct ListedJson {
     /// The source of an imported recording; null if punctual measured it.
     origin: Option<Origin>,
 }
+
+punctual_model::to_json!(ListedJson);
 
 fn as_json(summary: Summary) -> ListedJson {
     let knows = |what| summary.knows(what);

@@ -1,11 +1,12 @@
-//! `schema`: prints the JSON Schemas of the verbs' output, which are generated from the types.
+//! `schema`: prints the JSON Schemas of the verbs' output, which `cargo xtask schemas` makes from
+//! the types.
 
 use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
     Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement,
-    Recording, Slot, Topology, Wakeups, schema_of,
+    Recording, Slot, ToJson, Topology, Wakeups,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -13,7 +14,6 @@ use punctual_store::{Copied, Merged, StoreStats};
 use punctual_tune::{
     Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
 };
-use schemars::{JsonSchema, Schema};
 
 use super::{app, explain, import, list, machine, monitor};
 use crate::context::Context;
@@ -29,62 +29,101 @@ struct Form {
     name: &'static str,
     /// The commands that write it.
     of: &'static str,
-    schema: fn() -> Schema,
+    schema: &'static str,
+}
+
+/// Creates a [`Form`] from its name, its type, and the commands that write it. `cargo xtask
+/// schemas` reads the names and types here, and writes the files.
+macro_rules! form {
+    ($name:literal, $type:ty, $of:literal) => {{
+        const fn printed<T: ToJson>() {}
+        printed::<$type>();
+        Form {
+            name: $name,
+            of: $of,
+            schema: include_str!(concat!("../../schemas/", $name, ".json")),
+        }
+    }};
 }
 
 /// All types with a schema.
 const FORMS: &[Form] = &[
-    form::<Recording>(
+    form!(
         "recording",
-        "measure --json, show --json, explain --pid --json, app record --json",
+        Recording,
+        "measure --json, show --json, explain --pid --json, app record --json"
     ),
-    form::<Vec<list::ListedJson>>("recordings", "list --json"),
-    form::<Vec<import::ImportJson>>("imported", "import --json"),
-    form::<explain::ExplainedJson>("explained", "explain RECORDING --json"),
-    form::<explain::OutlierJson>("outlier", "explain RECORDING --outlier N --json"),
-    form::<Wakeups>("wakeups", "watch --json"),
-    form::<Activities>("activities", "watch --of KIND --json"),
-    form::<Vec<app::ApplicationJson>>("applications", "app list --json"),
-    form::<Comparison>("comparison", "compare --json"),
-    form::<Trend>("trend", "trend --json"),
-    form::<Vec<ChangePoint>>("changes", "trend changes --json"),
-    form::<Vec<Note>>("notes", "trend note list --json"),
-    form::<FactsDiffer>("facts-difference", "machine facts diff --json"),
-    form::<Audit>("audit", "doctor --json, machine kernel check --json"),
-    form::<LintReport>("lint", "app lint --json"),
-    form::<Checkup>("checkup", "check --json"),
-    form::<Experiment>("experiment", "experiment --json, experiment show --json"),
-    form::<Vec<Experiment>>("experiments", "experiment list --json"),
-    form::<Improvement>("improvement", "improve --json"),
-    form::<monitor::MonitorJson>("monitor", "monitor check --json, monitor status --json"),
-    form::<Vec<Slot>>("slots", "monitor slots --json"),
-    form::<StoreStats>("store", "store stats --json"),
-    form::<Vec<String>>("damage", "store check --json"),
-    form::<Merged>("merged", "store merge --json"),
-    form::<Copied>("copied", "store copy --json"),
-    form::<FactSet>("facts", "machine facts capture"),
-    form::<Plan>("plan", "tune plan --json; tune verify --json of a profile"),
-    form::<Applied>("applied", "tune apply --json"),
-    form::<Option<Status>>("status", "tune status --json; tune verify --json"),
-    form::<Vec<Restored>>("reverted", "tune revert --json"),
-    form::<BootStatus>("boot", "tune boot status --json"),
-    form::<CmdlineState>("cmdline", "tune cmdline show --json"),
-    form::<CmdlineEdit>("cmdline-edit", "tune cmdline write --json"),
-    form::<Option<CmdlineRevert>>("cmdline-revert", "tune cmdline revert --json"),
-    form::<Vec<machine::ThreadJson>>("threads", "machine threads --json"),
-    form::<Vec<machine::InterruptJson>>("irqs", "machine irqs --json"),
-    form::<Topology>("topology", "machine topology --json"),
-    form::<Vec<Placement>>("placements", "place --json"),
-    form::<machine::ClocksJson>("clocks", "machine clocks --json"),
+    form!("recordings", Vec<list::ListedJson>, "list --json"),
+    form!("imported", Vec<import::ImportJson>, "import --json"),
+    form!(
+        "explained",
+        explain::ExplainedJson,
+        "explain RECORDING --json"
+    ),
+    form!(
+        "outlier",
+        explain::OutlierJson,
+        "explain RECORDING --outlier N --json"
+    ),
+    form!("wakeups", Wakeups, "watch --json"),
+    form!("activities", Activities, "watch --of KIND --json"),
+    form!("applications", Vec<app::ApplicationJson>, "app list --json"),
+    form!("comparison", Comparison, "compare --json"),
+    form!("trend", Trend, "trend --json"),
+    form!("changes", Vec<ChangePoint>, "trend changes --json"),
+    form!("notes", Vec<Note>, "trend note list --json"),
+    form!("facts-difference", FactsDiffer, "machine facts diff --json"),
+    form!("audit", Audit, "doctor --json, machine kernel check --json"),
+    form!("lint", LintReport, "app lint --json"),
+    form!("checkup", Checkup, "check --json"),
+    form!(
+        "experiment",
+        Experiment,
+        "experiment --json, experiment show --json"
+    ),
+    form!("experiments", Vec<Experiment>, "experiment list --json"),
+    form!("improvement", Improvement, "improve --json"),
+    form!(
+        "monitor",
+        monitor::MonitorJson,
+        "monitor check --json, monitor status --json"
+    ),
+    form!("slots", Vec<Slot>, "monitor slots --json"),
+    form!("store", StoreStats, "store stats --json"),
+    form!("damage", Vec<String>, "store check --json"),
+    form!("merged", Merged, "store merge --json"),
+    form!("copied", Copied, "store copy --json"),
+    form!("facts", FactSet, "machine facts capture"),
+    form!(
+        "plan",
+        Plan,
+        "tune plan --json; tune verify --json of a profile"
+    ),
+    form!("applied", Applied, "tune apply --json"),
+    form!(
+        "status",
+        Option<Status>,
+        "tune status --json; tune verify --json"
+    ),
+    form!("reverted", Vec<Restored>, "tune revert --json"),
+    form!("boot", BootStatus, "tune boot status --json"),
+    form!("cmdline", CmdlineState, "tune cmdline show --json"),
+    form!("cmdline-edit", CmdlineEdit, "tune cmdline write --json"),
+    form!(
+        "cmdline-revert",
+        Option<CmdlineRevert>,
+        "tune cmdline revert --json"
+    ),
+    form!(
+        "threads",
+        Vec<machine::ThreadJson>,
+        "machine threads --json"
+    ),
+    form!("irqs", Vec<machine::InterruptJson>, "machine irqs --json"),
+    form!("topology", Topology, "machine topology --json"),
+    form!("placements", Vec<Placement>, "place --json"),
+    form!("clocks", machine::ClocksJson, "machine clocks --json"),
 ];
-
-const fn form<T: JsonSchema>(name: &'static str, of: &'static str) -> Form {
-    Form {
-        name,
-        of,
-        schema: schema_of::<T>,
-    }
-}
 
 /// Print the JSON Schema of an output of this program
 #[derive(Parser)]
@@ -105,8 +144,7 @@ impl Run for SchemaOf {
             .iter()
             .find(|form| form.name == self.of)
             .ok_or_else(|| UsageError("the type is missing".to_owned()))?;
-        let schema = serde_json::to_string_pretty(&(form.schema)())?;
-        output::print(&format!("{schema}\n"))?;
+        output::print(form.schema)?;
         Ok(Exit::Done)
     }
 }

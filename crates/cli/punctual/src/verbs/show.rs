@@ -26,7 +26,7 @@ impl Run for Show {
     fn run(self, context: &Context) -> Result<Exit> {
         let recording = self.selected.load(&context.store_to_read()?)?;
         output::print(&if self.json {
-            output::json(&recording.in_words())?
+            output::json(&recording.in_words())
         } else {
             text::render(&document::recording(&recording), &context.style())
         })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use punctual_model::{RecordingId, SeriesEpoch, WakeWindow};
+use punctual_model::{RecordingId, SeriesEpoch, ToJson, WakeWindow};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -33,7 +33,7 @@ pub struct Provenance {
 }
 
 /// Counts of copied data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Copied {
     /// Number of recordings.
     pub recordings: u64,
@@ -56,6 +56,8 @@ pub struct Copied {
     #[serde(flatten)]
     pub refused: LeftOut,
 }
+
+punctual_model::to_json!(Copied);
 
 /// Copies everything that is in `from` but not in `to`. An interrupted copy can be repeated. Skips
 /// samples, trace events, and running recordings. Leaves out and counts entries whose texts exceed
@@ -99,9 +101,7 @@ fn recording(
 ) -> Result<(), StoreError> {
     let provenance = from.provenance(id)?;
     let (_, recording) = from.load(id)?;
-    let body = serde_json::to_vec(&recording).map_err(|error| StoreError::Compress {
-        reason: error.to_string(),
-    })?;
+    let body = recording.to_json();
     let sha256 = provenance
         .sha256
         .unwrap_or_else(|| hex(&Sha256::digest(&body)));
@@ -116,7 +116,7 @@ fn recording(
         received: provenance.received.unwrap_or(recording.started),
         series: series.as_ref(),
         recording: &recording,
-        body: &body,
+        body: body.as_bytes(),
     });
     match copied.refused.pass(received)? {
         Some(Received::New) => copied.recordings += 1,

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use punctual_model::ToJson;
 use punctual_rt::{SharedNumbers, spawn_with};
 
 use super::cross_process::{DONE, FAILED, GO, PostingTask, READY, STOP};
@@ -82,10 +83,9 @@ impl Partner {
         task.numbers = memory.as_raw_fd();
         let end = descriptor.as_ref().map(AsFd::as_fd);
         task.descriptor = end.map(|end| end.as_raw_fd());
-        let task = serde_json::to_string(&task).map_err(PartnerError::Task)?;
         command
             .args(words)
-            .arg(task)
+            .arg(task.to_json())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // The process gets its own group, because this program passes a Ctrl-C on to it.

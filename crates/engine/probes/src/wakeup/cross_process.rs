@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use punctual_model::Scheduling;
+use punctual_model::{FromJson, Scheduling, from_json, to_json};
 use punctual_rt::{
     EventFd, Instant, LockMode, MessageQueue, SharedNumbers, SystemVSemaphore, Tid, current_tid,
     inherited, interrupt, send_signal_to,
@@ -63,6 +63,9 @@ pub(super) struct PostingTask {
     pub(super) scheduling: Scheduling,
     pub(super) settings: PairSettings,
 }
+
+to_json!(PostingTask);
+from_json!(PostingTask);
 
 impl PostingTask {
     fn descriptor(&self) -> Result<OwnedFd, ProbeError> {
@@ -184,7 +187,7 @@ fn serve(
     input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
 ) -> Result<(), ProbeError> {
-    let task: PostingTask = serde_json::from_str(task).map_err(PartnerError::Told)?;
+    let task = PostingTask::from_json(task.as_bytes()).map_err(PartnerError::Told)?;
     interrupt::install_interrupt_handler()?;
     let numbers = Arc::new(SharedNumbers::attach(inherited(task.numbers)?)?);
     // If the lock fails in this process, it has also failed in the other process, which prints a

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::RecordingId;
+use punctual_model::{FromJson, RecordingId};
 use punctual_store::{Store, WINDOW};
 use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_pages};
 
@@ -55,8 +55,8 @@ pub fn export_trace(
             )));
         }
     }
-    let description: Description =
-        serde_json::from_slice(&description).map_err(|error| unreadable(error.to_string()))?;
+    let description =
+        Description::from_json(&description).map_err(|error| unreadable(error.to_string()))?;
     let mut stretches: Vec<Vec<RawPage>> = Vec::new();
     let mut requested: Vec<Vec<RawPage>> = Vec::new();
     let mut symbols = BTreeMap::new();

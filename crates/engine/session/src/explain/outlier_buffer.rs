@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use punctual_model::{Explanation, Outlier, Window};
+use punctual_model::{Explanation, Outlier, ToJson, Window};
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{Description, RawPage, pack_pages};
 
@@ -140,11 +140,8 @@ impl OutlierBuffer {
             && !self.described
             && self.outliers.iter().any(|kept| kept.waiting.is_some())
         {
-            let json = serde_json::to_vec(description);
-            let json = json.map_err(|error| StoreError::Compress {
-                reason: error.to_string(),
-            })?;
-            writer.attach(DESCRIPTION, 0, "null", &json)?;
+            let json = description.to_json();
+            writer.attach(DESCRIPTION, 0, "null", json.as_bytes())?;
             self.described = true;
         }
         while let Some(number) = self.forget.last() {

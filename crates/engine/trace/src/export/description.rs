@@ -1,6 +1,6 @@
 //! The kernel's description of raw pages, with which they can be read later or on another machine.
 
-use punctual_model::EVENTS;
+use punctual_model::{EVENTS, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::ClockMap;
@@ -77,6 +77,9 @@ impl Flight {
         })
     }
 }
+
+to_json!(Description);
+from_json!(Description);
 
 impl Description {
     /// Adds the events of another recorder of the same kernel, so that one file can describe the

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use punctual_files::{FileError, Output, bounded};
+use punctual_model::{FromJson, ToJson, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 use super::Alert;
@@ -34,6 +35,9 @@ pub(super) struct State {
     pub(super) alerts: BTreeMap<String, Standing>,
 }
 
+to_json!(State);
+from_json!(State);
+
 fn unusable(path: &Path, source: FileError) -> AlertError {
     AlertError::StateFile {
         path: path.to_owned(),
@@ -52,15 +56,14 @@ impl State {
     /// Reads the state. It is empty if the file is missing.
     pub(super) fn read(path: &Path) -> Result<Self, AlertError> {
         match bounded::text(path, MOST) {
-            Ok(text) => serde_json::from_str(&text).map_err(|source| damaged(path, source)),
+            Ok(text) => Self::from_json(text.as_bytes()).map_err(|source| damaged(path, source)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(unusable(path, error)),
         }
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), AlertError> {
-        let text = serde_json::to_vec(self).map_err(|source| damaged(path, source))?;
-        let written = Output::private(path).and_then(|file| file.put(&text));
+        let written = Output::private(path).and_then(|file| file.put(self.to_json().as_bytes()));
         written.map_err(|source| unusable(path, source))
     }
 

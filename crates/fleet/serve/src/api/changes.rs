@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::state::App;
 
 /// The change points of a series.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct ChangesJson {
     /// The name of the series.
     series: String,
@@ -25,7 +25,7 @@ pub(crate) struct ChangesJson {
 }
 
 /// The change points of a group of runs.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 struct GroupJson {
     /// The load and class of CPUs.
     group: String,

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 
 /// The result of sending a dictionary.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct Named {
     /// The first 32 hexadecimal digits of its SHA-256.
     hash: String,

@@ -5,7 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
-use punctual_model::{BoundedTexts, Completion, IntervalRow, Recording, RecordingId, cut_to};
+use punctual_model::{
+    BoundedTexts, Completion, FromJson, IntervalRow, Recording, RecordingId, cut_to,
+};
 use punctual_push::protocol::{DICTIONARY, HASH, Ids, Membership, SERIES, sha256};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
 use serde::Serialize;
@@ -28,7 +30,7 @@ const FULL: &str = "the quota for quarantined recordings is full";
 const LONGEST_REASON: usize = 500;
 
 /// The result of a delivery.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct Receipt {
     /// The ID of the recording.
     id: RecordingId,
@@ -220,7 +222,7 @@ fn log(collection: &dyn Collection, machine: &str, id: RecordingId) -> Result<()
 
 /// Returns which of these recordings are not stored.
 pub(super) async fn lacking(State(app): State<App>, body: Bytes) -> Result<Json<Ids>, Problem> {
-    let asked: Ids = serde_json::from_slice(&body)
+    let asked = Ids::from_json(&body)
         .map_err(|error| Problem::bad_request(format!("the body is not a list of IDs: {error}")))?;
     if asked.ids.len() > IDS {
         return Err(Problem::bad_request(format!(

@@ -37,7 +37,7 @@ pub(crate) struct LongtermQuery {
 }
 
 /// The runs of one group of a series.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct LongTermJson {
     /// The name of the series.
     series: String,
@@ -63,7 +63,7 @@ pub(crate) struct LongTermJson {
 }
 
 /// A run.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 struct RunJson {
     /// The ID of the recording. For combined runs, it is the ID of the one with the largest
     /// latency.
@@ -87,7 +87,7 @@ struct RunJson {
 }
 
 /// An event at a point in time.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 struct AnnotationJson {
     /// The time of the event.
     at: Timestamp,

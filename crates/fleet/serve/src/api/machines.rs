@@ -14,7 +14,7 @@ use crate::state::App;
 const MOST: usize = 1_000;
 
 /// A machine.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct MachineJson {
     /// The name of the machine.
     name: String,
@@ -56,7 +56,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>
 }
 
 /// A quarantined delivery.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct QuarantinedJson {
     /// The ID that it was sent with.
     id: RecordingId,
@@ -89,7 +89,7 @@ pub(super) async fn quarantine(
 }
 
 /// A line of the audit log.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct AuditJson {
     /// The time of the action.
     at: Timestamp,

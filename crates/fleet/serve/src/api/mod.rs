@@ -17,7 +17,6 @@ pub(crate) use sidecar::read as read_beside;
 
 use axum::routing::{get, post, put};
 use punctual_push::protocol;
-use schemars::{Schema, SchemaGenerator};
 
 use crate::access::Need;
 use crate::problem::Failure;
@@ -36,14 +35,19 @@ pub(crate) struct Endpoint {
     pub(crate) answers: &'static [(u16, &'static str, Option<SchemaOf>)],
 }
 
-/// A function that returns the schema of a type.
-pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+/// Key of a schema in `schemas.json`.
+pub(crate) type SchemaOf = &'static str;
 
-const fn schema<T: schemars::JsonSchema>() -> SchemaOf {
-    |generator| generator.subschema_for::<T>()
+/// Names the schema of a type. `cargo xtask schemas` reads the keys and types here, and writes
+/// `schemas.json`.
+macro_rules! schema {
+    ($key:literal, $type:ty) => {{
+        const _: Option<$type> = None;
+        $key
+    }};
 }
 
-const FAILURE: Option<SchemaOf> = Some(schema::<Failure>());
+const FAILURE: Option<SchemaOf> = Some(schema!("Failure", Failure));
 const ID: Parameter = ("path", "id", "UUID of the recording", true);
 
 /// A parameter: location, name, meaning, and whether it is required.
@@ -101,17 +105,20 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 false,
             ),
         ],
-        body: Some(("application/json", schema::<punctual_model::Recording>())),
+        body: Some((
+            "application/json",
+            schema!("Recording", punctual_model::Recording),
+        )),
         answers: &[
             (
                 200,
                 "The recording was already stored",
-                Some(schema::<ingest::Receipt>()),
+                Some(schema!("Receipt", ingest::Receipt)),
             ),
             (
                 201,
                 "The recording was stored",
-                Some(schema::<ingest::Receipt>()),
+                Some(schema!("Receipt", ingest::Receipt)),
             ),
             (
                 400,
@@ -155,12 +162,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             "First 32 hexadecimal digits of the dictionary's SHA-256",
             true,
         )],
-        body: Some(("application/octet-stream", schema::<String>())),
+        body: Some(("application/octet-stream", schema!("String", String))),
         answers: &[
             (
                 200,
                 "The dictionary was stored",
-                Some(schema::<dictionary::Named>()),
+                Some(schema!("Named", dictionary::Named)),
             ),
             (
                 400,
@@ -186,11 +193,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         summary: "Ask which of these recordings the collector does not have, for example after a \
             restore.",
         parameters: &[],
-        body: Some(("application/json", schema::<protocol::Ids>())),
+        body: Some(("application/json", schema!("Ids", protocol::Ids))),
         answers: &[(
             200,
             "The recordings that the collector does not have",
-            Some(schema::<protocol::Ids>()),
+            Some(schema!("Ids", protocol::Ids)),
         )],
     },
     Endpoint {
@@ -202,12 +209,12 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         },
         summary: "Deliver windows of wake-ups, slots, notes and decisions, compressed with zstd.",
         parameters: &[],
-        body: Some(("application/json", schema::<protocol::Sidecar>())),
+        body: Some(("application/json", schema!("Sidecar", protocol::Sidecar))),
         answers: &[
             (
                 200,
                 "Number of new entries",
-                Some(schema::<sidecar::Taken>()),
+                Some(schema!("Taken", sidecar::Taken)),
             ),
             (
                 400,
@@ -261,7 +268,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 200,
                 "A page of the list",
-                Some(schema::<recordings::Page>()),
+                Some(schema!("Page", recordings::Page)),
             ),
             (400, "A parameter is wrong", FAILURE),
         ],
@@ -280,7 +287,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 200,
                 "The recording",
-                Some(schema::<punctual_model::Recording>()),
+                Some(schema!("Recording", punctual_model::Recording)),
             ),
             (404, "The recording is not stored on the collector", FAILURE),
         ],
@@ -298,7 +305,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[(
             200,
             "All machines",
-            Some(schema::<Vec<machines::MachineJson>>()),
+            Some(schema!("Machines", Vec<machines::MachineJson>)),
         )],
     },
     Endpoint {
@@ -315,7 +322,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 200,
                 "The change points by group",
-                Some(schema::<changes::ChangesJson>()),
+                Some(schema!("Changes", changes::ChangesJson)),
             ),
             (400, "A parameter is wrong", FAILURE),
             (404, "This server has no series", FAILURE),
@@ -348,7 +355,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
             (
                 200,
                 "The runs of the group",
-                Some(schema::<longterm::LongTermJson>()),
+                Some(schema!("LongTerm", longterm::LongTermJson)),
             ),
             (400, "A parameter is wrong", FAILURE),
             (404, "No such group", FAILURE),
@@ -368,7 +375,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[(
             200,
             "At most 1000 of them",
-            Some(schema::<Vec<machines::QuarantinedJson>>()),
+            Some(schema!("Quarantineds", Vec<machines::QuarantinedJson>)),
         )],
     },
     Endpoint {
@@ -384,7 +391,7 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
         answers: &[(
             200,
             "At most 1000 lines",
-            Some(schema::<Vec<machines::AuditJson>>()),
+            Some(schema!("Audits", Vec<machines::AuditJson>)),
         )],
     },
     Endpoint {

@@ -1,7 +1,8 @@
-//! The API description, generated from the endpoints and their types.
+//! The API description: the endpoints, and the schemas of their types, which `cargo xtask schemas`
+//! makes.
 
 use axum::Json;
-use schemars::generate::SchemaSettings;
+use punctual_model::FromJson;
 use serde_json::{Map, Value, json};
 
 use super::{ENDPOINTS, Endpoint};
@@ -13,13 +14,11 @@ pub(super) async fn get() -> Json<Value> {
 }
 
 fn describe() -> Value {
-    // OpenAPI 3.1 uses JSON Schema 2020-12, but with a different path for definitions.
-    let settings = SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut generator = settings.into_generator();
+    // The file is part of the program, so it can be read.
+    let schemas = Value::from_json(include_bytes!("schemas.json")).unwrap_or_default();
     let mut paths = Map::new();
     for endpoint in ENDPOINTS {
-        let operation = operation(endpoint, &mut generator);
+        let operation = operation(endpoint, &schemas["bodies"]);
         let path = paths
             .entry(endpoint.route.path)
             .or_insert_with(|| json!({}));
@@ -34,13 +33,13 @@ fn describe() -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": generator.take_definitions(true),
+            "schemas": schemas["components"],
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     })
 }
 
-fn operation(endpoint: &Endpoint, generator: &mut schemars::SchemaGenerator) -> Value {
+fn operation(endpoint: &Endpoint, schemas: &Value) -> Value {
     let parameters = endpoint
         .parameters
         .iter()
@@ -54,7 +53,7 @@ fn operation(endpoint: &Endpoint, generator: &mut schemars::SchemaGenerator) -> 
     for (status, meaning, form) in endpoint.answers {
         let mut answer = json!({"description": meaning});
         if let Some(form) = form {
-            answer["content"] = json!({"application/json": {"schema": form(generator)}});
+            answer["content"] = json!({"application/json": {"schema": schemas[*form]}});
         }
         answers.insert(status.to_string(), answer);
     }
@@ -66,7 +65,7 @@ fn operation(endpoint: &Endpoint, generator: &mut schemars::SchemaGenerator) -> 
     if let Some((kind, form)) = endpoint.body {
         operation["requestBody"] = json!({
             "required": true,
-            "content": {kind: {"schema": form(generator)}},
+            "content": {kind: {"schema": schemas[form]}},
         });
     }
     if endpoint.route.need != Need::Open {

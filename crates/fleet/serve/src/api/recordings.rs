@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, RecordingId, Unknown};
+use punctual_model::{Completion, Nanos, Outcome, RecordingId, ToJson, Unknown};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ const USUAL: usize = 100;
 const MOST: usize = 1_000;
 
 /// A page of the list.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct Page {
     /// The recordings, newest first.
     recordings: Vec<RecordingJson>,
@@ -38,7 +38,7 @@ pub(crate) struct Page {
 }
 
 /// A line of the list.
-#[derive(Serialize, schemars::JsonSchema)]
+#[derive(Serialize)]
 pub(crate) struct RecordingJson {
     /// The ID of the recording.
     id: RecordingId,
@@ -127,8 +127,7 @@ pub(super) async fn get(
         .work(move |app| {
             let id = app.collection.find(&id)?;
             let (_, recording) = app.collection.load(id)?;
-            serde_json::to_string(&recording.in_words())
-                .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+            Ok(recording.in_words().to_json())
         })
         .await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], json).into_response())

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use punctual_model::{
-    BoundedTexts, ChangeAnnotation, LONGEST_HOST_NAME, MOST_NOTES, Note, check_host_name,
+    BoundedTexts, ChangeAnnotation, FromJson, LONGEST_HOST_NAME, MOST_NOTES, Note, ToJson,
+    check_host_name,
 };
 use punctual_push::protocol::{Sidecar, SlotOf};
 use punctual_store::{Collection, LONGEST_WAKE_WINDOW, StoreError};
@@ -17,7 +18,7 @@ use crate::problem::Problem;
 use crate::state::{App, Inner};
 
 /// The number of new items.
-#[derive(Default, Serialize, schemars::JsonSchema)]
+#[derive(Default, Serialize)]
 pub(crate) struct Taken {
     windows: u64,
     slots: u64,
@@ -85,14 +86,13 @@ fn is_small(packed: &[u8]) -> bool {
 pub(crate) fn read(body: &[u8], most: usize) -> Result<Sidecar, Problem> {
     let refuse = |reason: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, reason);
     let body = unpack(body, most)?;
-    let beside: Sidecar =
-        serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
+    let beside = Sidecar::from_json(&body).map_err(|error| refuse(error.to_string()))?;
     // Numbers and texts may become longer when they are written again, and the name of the machine
     // is added to each entry.
     let most = LONGEST_WAKE_WINDOW - 8 * LONGEST_HOST_NAME as u64;
     if body.len() as u64 > LONGEST_WAKE_WINDOW / 8 {
         for window in &beside.windows {
-            let length = serde_json::to_vec(window).map_or(usize::MAX, |json| json.len());
+            let length = window.to_json().len();
             if length as u64 > most {
                 let text = format!("a window of wake-ups has more than {most} bytes");
                 return Err(refuse(text));

@@ -31,13 +31,11 @@ pub use words::Changes;
 use record::CmdlineEntry;
 use tree::Found;
 
-use crate::JsonSchema;
-
 /// Maximum number of bytes to read from a boot loader's file.
 const LIMIT: u64 = 1 << 20;
 
 /// A boot loader's file, before and after an edit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileEdit {
     /// Its path on the system.
     pub path: String,
@@ -48,7 +46,7 @@ pub struct FileEdit {
 }
 
 /// The changes that an edit makes to the kernel's command line.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CmdlineEdit {
     /// The boot loader.
     pub loader: &'static str,
@@ -65,8 +63,10 @@ pub struct CmdlineEdit {
     pub notes: Vec<String>,
 }
 
+punctual_model::to_json!(CmdlineEdit);
+
 /// A boot loader's file and the parameters in it.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CmdlineFile {
     /// Its path on the system.
     pub path: String,
@@ -79,7 +79,7 @@ pub struct CmdlineFile {
 
 /// An edit that was written and has not been reverted. The machine may or may not have booted with
 /// this edit yet.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CmdlineWritten {
     /// Parameters that were added or replaced.
     pub add: Vec<String>,
@@ -93,7 +93,7 @@ pub struct CmdlineWritten {
 
 /// The kernel's command line in the current boot, and the files that determine it for the next
 /// boot.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CmdlineState {
     /// Command line of the current boot; `null` for a system that is not running.
     pub current: Option<String>,
@@ -106,6 +106,8 @@ pub struct CmdlineState {
     /// Changes that `write` made and `revert` would restore.
     pub written: Option<CmdlineWritten>,
 }
+
+punctual_model::to_json!(CmdlineState);
 
 /// Reads the command line of the current boot, and the files that determine that of the next one.
 /// `state` is the folder with the copies that `write` makes.

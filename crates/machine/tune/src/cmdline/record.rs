@@ -3,24 +3,24 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::Timestamp;
 use punctual_files::{Output, folder, trusted};
 use punctual_host::Host;
+use punctual_model::{FromJson, ToJson, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 use super::{
     CmdlineEdit, CmdlineError, CmdlineWritten, LIMIT, Runner, below, loaders, read, run, write,
 };
-use crate::JsonSchema;
 
 /// Name of the record in its folder.
 const NAME: &str = "record.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CmdlineEntry {
-    root: PathBuf,
+    root: String,
     boot_id: Option<String>,
     written: Timestamp,
     add: Vec<String>,
@@ -28,6 +28,9 @@ pub(super) struct CmdlineEntry {
     command: Vec<String>,
     files: Vec<Committed>,
 }
+
+to_json!(CmdlineEntry);
+from_json!(CmdlineEntry);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Committed {
@@ -37,7 +40,7 @@ struct Committed {
 }
 
 /// The result of `revert`.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct CmdlineRevert {
     /// Files that were restored.
     pub restored: Vec<String>,
@@ -51,6 +54,8 @@ pub struct CmdlineRevert {
     pub to_run: Option<String>,
 }
 
+punctual_model::to_json!(CmdlineRevert);
+
 impl CmdlineEntry {
     pub(super) fn new(edit: &CmdlineEdit, host: &Host) -> Self {
         let files = edit.files.iter().map(|file| Committed {
@@ -59,7 +64,7 @@ impl CmdlineEntry {
             after: file.after.clone(),
         });
         Self {
-            root: host.root().to_owned(),
+            root: host.root().display().to_string(),
             boot_id: host.boot_id(),
             written: Timestamp::now(),
             add: edit.add.clone(),
@@ -77,7 +82,7 @@ impl CmdlineEntry {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let record = serde_json::from_str(&text).map_err(|error| CmdlineError::Damaged {
+        let record = Self::from_json(text.as_bytes()).map_err(|error| CmdlineError::Damaged {
             path,
             why: error.to_string(),
         })?;
@@ -91,11 +96,7 @@ impl CmdlineEntry {
             let copy = state.join(format!("{number}-{name}"));
             Output::private(&copy)?.put(file.before.as_bytes())?;
         }
-        let json = serde_json::to_string_pretty(self).map_err(|error| CmdlineError::Damaged {
-            path: state.join(NAME),
-            why: error.to_string(),
-        })?;
-        Ok(Output::private(&state.join(NAME))?.put(json.as_bytes())?)
+        Ok(Output::private(&state.join(NAME))?.put(self.to_pretty_json().as_bytes())?)
     }
 
     /// Removes the record and the copies.
@@ -174,8 +175,9 @@ pub(super) fn revert_with(
         return Ok(None);
     };
     let root = host.root();
-    if record.root != root {
-        return Err(CmdlineError::OtherRoot { root: record.root });
+    if Path::new(&record.root) != root {
+        let root = record.root.into();
+        return Err(CmdlineError::OtherRoot { root });
     }
     let mut done = CmdlineRevert::default();
     let mut to_write = Vec::new();

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use punctual_files::{Output, folder, trusted};
 use punctual_host::Host;
+use punctual_model::{FromJson, ToJson, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
 use super::{BootError, BootTune};
-use crate::JsonSchema;
 use crate::apply::Locations;
 use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, revert};
 
@@ -18,12 +18,11 @@ use crate::{Applied, Hold, Options, Phase, Plan, Status, TuneError, apply, rever
 const LIMIT: u64 = 1 << 16;
 
 /// A boot that applied the settings or began to apply them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Identifier of the boot (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
     /// Time when the settings were applied.
-    #[schemars(with = "String")]
     pub time: Timestamp,
     /// Whether that boot reached its target.
     pub reached: bool,
@@ -32,6 +31,9 @@ pub struct Attempt {
     /// Settings that the kernel refused. They are not expected to be in force.
     pub refused: Vec<String>,
 }
+
+to_json!(Attempt);
+from_json!(Attempt);
 
 impl Attempt {
     /// Adds the result of applying the settings to the record of the boot.
@@ -78,7 +80,7 @@ pub(super) fn last(path: &Path) -> Result<Option<Attempt>, BootError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let attempt = serde_json::from_str(&text).map_err(|error| BootError::Damaged {
+    let attempt = Attempt::from_json(text.as_bytes()).map_err(|error| BootError::Damaged {
         path: path.to_owned(),
         why: error.to_string(),
     })?;
@@ -89,11 +91,7 @@ fn save(path: &Path, attempt: &Attempt) -> Result<(), BootError> {
     if let Some(parent) = path.parent() {
         folder::make(parent, 0o700)?;
     }
-    let text = serde_json::to_string(attempt).map_err(|error| BootError::Damaged {
-        path: path.to_owned(),
-        why: error.to_string(),
-    })?;
-    Ok(Output::private(path)?.put(text.as_bytes())?)
+    Ok(Output::private(path)?.put(attempt.to_json().as_bytes())?)
 }
 
 fn this_boot(host: &Host) -> Result<String, BootError> {

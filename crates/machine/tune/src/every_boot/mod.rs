@@ -18,7 +18,6 @@ pub use attempt::{
     AtBoot, Attempt, Verified, apply_at_boot, boot_reached, verify_at_boot, verify_enabled,
 };
 
-use crate::JsonSchema;
 use crate::apply::Locations;
 use crate::{CmdlineError, Plan, Profile, Request, TuneError, Wish};
 
@@ -31,7 +30,7 @@ const BOOT_PROFILE: &str = "/etc/punctual/boot-profile.toml";
 const LIMIT: u64 = 1 << 18;
 
 /// The settings to apply at every boot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BootTune {
     /// Program that the units start.
@@ -48,7 +47,7 @@ pub struct BootTune {
 }
 
 /// The state of a file that `enable` writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitState {
     /// The file is as it was written.
@@ -60,7 +59,7 @@ pub enum UnitState {
 }
 
 /// The settings that are applied at every boot, and their state.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
 pub struct BootStatus {
     /// Settings to apply; `null` if nothing is enabled.
     pub enabled: Option<BootTune>,
@@ -72,6 +71,8 @@ pub struct BootStatus {
     /// the identifier of the current boot is unknown.
     pub left_off: Option<bool>,
 }
+
+punctual_model::to_json!(BootStatus);
 
 /// A reason why settings are not applied at every boot.
 #[derive(Debug, thiserror::Error)]

@@ -114,14 +114,14 @@ impl Run for Lint {
 impl Lint {
     fn show(&self, report: &LintReport, context: &Context) -> Result<()> {
         if let Some(path) = &self.sarif {
-            let text = output::json(&punctual_report::lint_sarif(report))?;
+            let text = output::json(&punctual_report::lint_sarif(report));
             output::Output::open(path)?.put(text.as_bytes())?;
             if path.as_os_str() == "-" {
                 return Ok(());
             }
         }
         if self.json {
-            return output::print(&output::json(report)?);
+            return output::print(&output::json(report));
         }
         let shown = document::lint(report, self.all);
         output::print(&text::render(&shown, &context.style()))

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::JsonSchema;
 use crate::output::{self, note};
 
 #[derive(Args)]
@@ -22,8 +21,7 @@ pub(super) struct List {
 }
 
 /// An application that publishes its figures.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Application")]
+#[derive(Serialize)]
 pub(in crate::verbs) struct ApplicationJson {
     /// ID of its process.
     pid: u32,
@@ -35,9 +33,10 @@ pub(in crate::verbs) struct ApplicationJson {
     channels: Vec<ChannelJson>,
 }
 
+punctual_model::to_json!(ApplicationJson);
+
 /// A channel, with its counters since the application created it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ApplicationChannel")]
+#[derive(Serialize)]
 struct ChannelJson {
     /// Its name.
     name: String,
@@ -71,7 +70,7 @@ impl List {
         let (all, refused, closed) = applications(&Host::live());
         if self.json {
             let rows: Vec<ApplicationJson> = all.iter().map(json_of).collect();
-            output::print(&output::json(&rows)?)?;
+            output::print(&output::json(&rows))?;
         } else if all.is_empty() {
             output::print("No application publishes figures.\n")?;
         } else {

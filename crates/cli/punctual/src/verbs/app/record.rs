@@ -51,7 +51,7 @@ impl Record {
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
         if self.json {
-            output::print(&output::json(&outcome.recording.in_words())?)?
+            output::print(&output::json(&outcome.recording.in_words()))?
         } else {
             let shown = document::recording(&outcome.recording);
             output::print(&text::render(&shown, &context.style()))?;

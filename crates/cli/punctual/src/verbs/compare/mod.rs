@@ -129,7 +129,7 @@ impl Run for Compare {
         let comparison = compare_runs(&a, &b, &options)
             .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
         output::print(&if self.json {
-            output::json(&comparison)?
+            output::json(&comparison)
         } else {
             text::render(&document::comparison(&comparison), &context.style())
         })?;

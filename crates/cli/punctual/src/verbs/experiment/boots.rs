@@ -43,7 +43,7 @@ pub(super) fn show(step: &BootStep, experiment: &Experiment, json: bool) -> Resu
         return Ok(());
     };
     if json {
-        return output::print(&output::json(experiment)?);
+        return output::print(&output::json(experiment));
     }
     let chosen = match chosen {
         true => "chosen for the next boot",

@@ -126,7 +126,7 @@ fn carry_out(
         return boots::leave(next, booting);
     }
     if output.json {
-        output::print(&output::json(experiment)?)?;
+        output::print(&output::json(experiment))?;
     } else if !to_stdout {
         let shown = document::experiment_text(experiment);
         output::print(&text::render(&shown, &context.style()))?;

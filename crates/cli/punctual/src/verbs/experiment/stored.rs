@@ -112,7 +112,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
                 .store_to_read()?
                 .find_experiment(&which.experiment)?;
             output::print(&if json {
-                output::json(&experiment)?
+                output::json(&experiment)
             } else {
                 let shown = document::experiment_text(&experiment);
                 text::render(&shown, &context.style())
@@ -173,7 +173,7 @@ fn list(json: bool, context: &Context) -> Result<()> {
         Err(error) => return Err(error),
     };
     if json {
-        output::print(&output::json(&all)?)
+        output::print(&output::json(&all))
     } else if all.is_empty() {
         output::note("no experiments yet: run punctual experiment --set NAME=VALUE");
         Ok(())

@@ -9,7 +9,6 @@ use super::Explain;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::output::JsonSchema;
 use crate::recordings::explained::Explained;
 
 /// Prints all outliers, or one of them.
@@ -20,12 +19,12 @@ pub(super) fn print(explained: &Explained, options: &Explain, context: &Context)
         Some(number) => {
             let timeline = explained.one(number)?;
             if json {
-                pretty(&OutlierJson::from(timeline))?
+                output::json(&OutlierJson::from(timeline))
             } else {
                 text::render(&document::outlier(&timeline, all), &style)
             }
         }
-        None if json => pretty(&whole(explained)?)?,
+        None if json => output::json(&whole(explained)?),
         None => {
             let list = document::outliers(&explained.recording, &explained.explanation);
             let list = text::render(&list, &style);
@@ -67,7 +66,7 @@ fn whole(explained: &Explained) -> Result<ExplainedJson> {
 
 /// One outlier with the events around it. The events have short keys, because a window can contain
 /// hundreds of them.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::verbs) struct OutlierJson {
     /// The explanation.
     outlier: Outlier,
@@ -78,7 +77,7 @@ pub(in crate::verbs) struct OutlierJson {
 }
 
 /// All stored data of a recording's outliers.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::verbs) struct ExplainedJson {
     /// The recording. If a trace is explained, this recording is not in the store.
     recording: RecordingId,
@@ -102,6 +101,4 @@ impl From<OutlierTimeline> for OutlierJson {
     }
 }
 
-fn pretty(value: &impl Serialize) -> Result<String> {
-    output::json(value)
-}
+punctual_model::to_json!(OutlierJson, ExplainedJson);

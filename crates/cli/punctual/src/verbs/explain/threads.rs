@@ -218,7 +218,7 @@ fn show(
     store: Option<&punctual_store::Store>,
 ) -> Result<()> {
     if json {
-        return output::print(&output::json(&recording.in_words())?);
+        return output::print(&output::json(&recording.in_words()));
     }
     let style = context.style();
     if let Some(answer) = document::jobs_answer(recording) {

@@ -30,7 +30,7 @@ pub(in crate::verbs) fn copy(from: &str, to: &str, json: bool, context: &Context
     let (from, to) = (collection::named(from)?, collection::named(to)?);
     let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
     if json {
-        output::print(&output::json(&copied)?)?;
+        output::print(&output::json(&copied))?;
     } else {
         let field = |name: &str, count: u64| Field::new(name, grouped(count));
         let mut fields = vec![

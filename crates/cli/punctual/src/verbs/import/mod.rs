@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
-use crate::output::{self, JsonSchema};
+use crate::output;
 use crate::verb::{Invalid, Run, Verb, command_line, named};
 
 pub(super) const VERB: Verb = Verb::new::<ImportFiles>("import");
@@ -150,7 +150,7 @@ impl Run for ImportFiles {
             }
         }
         if self.json {
-            output::print(&output::json(&results)?)?;
+            output::print(&output::json(&results))?;
         }
         Ok(exit)
     }
@@ -481,7 +481,7 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
 }
 
 /// The result of one file, as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ImportJson {
     /// The file was read successfully.
@@ -495,8 +495,10 @@ pub(super) enum ImportJson {
     },
 }
 
+punctual_model::to_json!(ImportJson);
+
 /// A file that was read, as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct ReadJson {
     /// The file.
     file: String,

@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::output::JsonSchema;
 use crate::settings;
 use crate::verb::Run;
 
@@ -44,7 +43,7 @@ enum Change {
 }
 
 /// All clocks as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::verbs) struct ClocksJson {
     /// The current clock source.
     source: Fact<String>,
@@ -54,8 +53,10 @@ pub(in crate::verbs) struct ClocksJson {
     clocks: Vec<ClockJson>,
 }
 
+punctual_model::to_json!(ClocksJson);
+
 /// A POSIX clock as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct ClockJson {
     /// `CLOCK_…`.
     name: String,
@@ -90,7 +91,7 @@ impl Run for Clocks {
                 available: clock.available,
                 clocks: rows.into_iter().map(named).collect(),
             };
-            output::json(&all)?
+            output::json(&all)
         } else {
             let shown = document::clocks(&clock.source, &clock.available, &rows);
             text::render(&shown, &context.style())

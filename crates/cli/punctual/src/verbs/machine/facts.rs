@@ -68,7 +68,7 @@ impl Diff {
         let load = |name: &str| anyhow::Ok(store.load(store.find(name)?)?);
         let differ = trend::facts_differ(&load(&self.a)?, &load(&self.b)?);
         if self.json {
-            output::print(&output::json(&differ)?)?
+            output::print(&output::json(&differ))?
         } else {
             let page = document::facts_differ(&differ);
             output::print(&text::render(&page, &context.style()))?;
@@ -84,7 +84,7 @@ impl Capture {
         let out = Output::open(&output)?;
         let facts = audit::facts(counting.length(), |_| anyhow::Ok(CpuSet::new()))?;
         let files = facts.files.len();
-        let json = serde_json::to_string(&facts)?;
+        let json = facts.to_json();
         out.put(format!("{}\n", punctual_model::escape_json(&json)).as_bytes())?;
         if output != Path::new("-") {
             output::note(&format!(

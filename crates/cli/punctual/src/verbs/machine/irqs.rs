@@ -13,7 +13,6 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
-use crate::output::JsonSchema;
 use crate::running::{stop_flag, watching};
 use crate::settings;
 use crate::verb::Run;
@@ -105,7 +104,7 @@ impl Irqs {
 
 fn print_json(rows: Vec<InterruptRow>) -> Result<()> {
     let values: Vec<_> = rows.into_iter().map(json).collect();
-    output::print(&output::json(&values)?)
+    output::print(&output::json(&values))
 }
 
 /// Returns rows with the counts since boot.
@@ -136,7 +135,7 @@ fn watched(host: &Host, time: Nanos, stop: &AtomicBool) -> Result<Vec<InterruptR
 }
 
 /// An interrupt as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::verbs) struct InterruptJson {
     /// The interrupt, with its counts since boot. With `--watch`, it has the counts of the time
     /// `counts_in_ns`.
@@ -147,6 +146,8 @@ pub(in crate::verbs) struct InterruptJson {
     /// Whether several devices share the interrupt.
     shared: bool,
 }
+
+punctual_model::to_json!(InterruptJson);
 
 fn json(row: InterruptRow) -> InterruptJson {
     InterruptJson {

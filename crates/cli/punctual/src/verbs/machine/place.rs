@@ -61,7 +61,7 @@ impl Run for CpuLocation {
             Pattern::Beside(beside) => vec![all.siblings_placement(beside.cpu(&host)?)?],
         };
         let out = if self.json {
-            output::json(&places)?
+            output::json(&places)
         } else if self.quiet {
             places
                 .iter()

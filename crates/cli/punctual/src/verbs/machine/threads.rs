@@ -15,7 +15,6 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::output::JsonSchema;
 use crate::running::{stop_flag, watching};
 use crate::verb::{Run, named};
 
@@ -100,7 +99,7 @@ impl Run for Threads {
 fn print_json(mut rows: Vec<ThreadRow>, by: Sort) -> Result<()> {
     sort(&mut rows, by);
     let values: Vec<_> = rows.into_iter().map(json).collect();
-    output::print(&output::json(&values)?)
+    output::print(&output::json(&values))
 }
 
 /// Returns the threads with their usage since they started.
@@ -216,7 +215,7 @@ fn sort(rows: &mut [ThreadRow], by: Sort) {
 }
 
 /// A thread as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(in crate::verbs) struct ThreadJson {
     /// The thread, with its usage since its start. With `--watch`, it has its usage during the time
     /// `used_in_ns`.
@@ -230,6 +229,8 @@ pub(in crate::verbs) struct ThreadJson {
     /// Whether its policy is fifo, rr or deadline.
     real_time: bool,
 }
+
+punctual_model::to_json!(ThreadJson);
 
 fn json(row: ThreadRow) -> ThreadJson {
     ThreadJson {

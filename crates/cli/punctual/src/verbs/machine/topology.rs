@@ -33,7 +33,7 @@ impl Run for ShowTopology {
             return Ok(Exit::Done);
         }
         let out = if self.json {
-            output::json(&all)?
+            output::json(&all)
         } else {
             text::render(&document::topology(&all), &context.style())
         };

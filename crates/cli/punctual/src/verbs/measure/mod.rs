@@ -87,7 +87,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let recording = &outcome.recording;
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
-        json.put(output::json(&recording.in_words())?.as_bytes())?;
+        json.put(output::json(&recording.in_words()).as_bytes())?;
     }
     if !to_stdout {
         let shown = document::recording(recording);

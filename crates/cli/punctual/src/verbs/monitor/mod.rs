@@ -30,7 +30,7 @@ use serde::Serialize;
 use self::options::{Options, PlanFile, Slots, What};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
-use crate::output::{self, JsonSchema};
+use crate::output;
 use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("monitor");
@@ -205,7 +205,7 @@ fn show(fields: Vec<Field>, rows: Vec<SeriesRow>, json: bool, context: &Context)
             facts: (fields.into_iter().map(|field| (field.name, field.text))).collect(),
             series: rows.into_iter().map(as_json).collect(),
         };
-        output::print(&output::json(&shown)?)?;
+        output::print(&output::json(&shown))?;
     } else {
         let shown = document::plan(fields, &rows, &SystemClock.zone());
         output::print(&text::render(&shown, &context.style()))?;
@@ -214,7 +214,7 @@ fn show(fields: Vec<Field>, rows: Vec<SeriesRow>, json: bool, context: &Context)
 }
 
 /// A plan and the state of its series, as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 pub(super) struct MonitorJson {
     /// Settings of the plan that apply to all series, by name.
     facts: BTreeMap<String, String>,
@@ -222,8 +222,10 @@ pub(super) struct MonitorJson {
     series: Vec<MonitoredJson>,
 }
 
+punctual_model::to_json!(MonitorJson);
+
 /// A series of a plan, as JSON.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
 struct MonitoredJson {
     /// Its name.
     name: String,
@@ -261,7 +263,7 @@ fn list(options: Slots, context: &Context) -> Result<Exit> {
     };
     let slots = store.slots(&filter)?;
     if options.json {
-        output::print(&output::json(&slots)?)?;
+        output::print(&output::json(&slots))?;
     } else {
         let shown = document::slots(&slots, &SystemClock.zone());
         output::print(&text::render(&shown, &context.list_style()))?;

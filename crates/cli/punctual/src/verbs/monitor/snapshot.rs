@@ -1,8 +1,6 @@
 //! `monitor snapshot`: stores the recent data that the service still has in memory, after a user
 //! has noticed an incident.
 
-use std::path::Path;
-
 use anyhow::{Result, bail, ensure};
 use jiff::Timestamp;
 use punctual_model::{Nanos, Note, RecordingId};
@@ -69,7 +67,7 @@ pub(super) fn snapshot(note: Option<&str>, context: &Context) -> Result<Exit> {
 fn text_of(note: Option<&str>, kept: Option<&StoredSnapshot>) -> String {
     let note = note.map_or_else(|| "snapshot".to_owned(), |text| format!("snapshot: {text}"));
     match kept.and_then(|kept| kept.file.as_deref()) {
-        Some(file) => format!("{note} ({})", file.display()),
+        Some(file) => format!("{note} ({file})"),
         None => note,
     }
 }
@@ -85,7 +83,6 @@ fn say_kept(kept: &StoredSnapshot) -> Result<()> {
     }
 }
 
-fn line_of(file: &Path, covers: Nanos) -> String {
-    let file = file.display();
+fn line_of(file: &str, covers: Nanos) -> String {
     format!("trace events of the last {covers}: {file}\nread them with: trace-cmd report -i {file}")
 }

@@ -128,7 +128,7 @@ fn amount(count: u64, size: u64) -> String {
 
 fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
     if json {
-        output::print(&output::json(stats)?)?;
+        output::print(&output::json(stats))?;
         return Ok(Exit::Done);
     }
     let field = |name: &str, count: u64| Field::new(name, grouped(count));
@@ -165,7 +165,7 @@ fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
 fn check(store: &Store, json: bool) -> Result<Exit> {
     let wrong = store.check()?;
     if json {
-        output::print(&output::json(&wrong)?)?;
+        output::print(&output::json(&wrong))?;
     } else if wrong.is_empty() {
         output::print("no damage: all data match their checksums\n")?;
     } else {
@@ -189,7 +189,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     let merged: Merged = store.merge(&other, &lease(&host))?;
     let exit = not_taken::exit(&merged.refused);
     if json {
-        output::print(&output::json(&merged)?)?;
+        output::print(&output::json(&merged))?;
         return Ok(exit);
     }
     let field = |name: &str, count: u64| Field::new(name, grouped(count));

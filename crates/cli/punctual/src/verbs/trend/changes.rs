@@ -59,7 +59,7 @@ impl List {
         }
         if self.json {
             let all = trend.groups.iter().flat_map(|group| &group.changes);
-            output::print(&output::json(&all.collect::<Vec<_>>())?)?;
+            output::print(&output::json(&all.collect::<Vec<_>>()))?;
             return Ok(Exit::Done);
         }
         let judged = trend.groups.iter().any(|group| group.judged);

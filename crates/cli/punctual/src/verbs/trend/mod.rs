@@ -108,7 +108,7 @@ impl Shown {
         let query = self.span.query();
         let trend = Series::load(store, Some(&name), &query)?.trend(&query);
         if self.json {
-            output::print(&output::json(&trend)?)?
+            output::print(&output::json(&trend))?
         } else {
             let next = document::acknowledge(&trend, context.named_store());
             let page = document::trend(&trend, next);

@@ -115,7 +115,7 @@ impl List {
     fn run(self, context: &Context) -> Result<Exit> {
         let notes = context.store_to_read()?.notes()?;
         match (self.json, notes.is_empty()) {
-            (true, _) => output::print(&output::json(&notes)?)?,
+            (true, _) => output::print(&output::json(&notes))?,
             (false, true) => output::note("no notes"),
             (false, false) => {
                 let page = document::notes(&notes);

@@ -9,10 +9,9 @@ mod tuned;
 use anyhow::Result;
 use clap::{Args, Parser};
 use punctual_host::Host;
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, ToJson};
 use punctual_report::document::Document;
 use punctual_tune::{Options, PROFILES, Plan, Profile, Refusals, Request, Status, Wish};
-use serde::Serialize;
 
 use crate::audit::{self, ForRole};
 use crate::context::Context;
@@ -243,14 +242,14 @@ impl Wished {
 
 impl Form {
     /// Prints a value as JSON if requested, otherwise as text.
-    fn show<T: Serialize>(
+    fn show<T: ToJson>(
         self,
         value: &T,
         context: &Context,
         document: impl FnOnce() -> Document,
     ) -> Result<()> {
         if self.json {
-            output::print(&output::json(value)?)
+            output::print(&output::json(value))
         } else {
             print(&document(), context)
         }

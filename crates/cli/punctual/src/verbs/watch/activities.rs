@@ -38,7 +38,7 @@ pub(super) fn run(
         output::note(&error.to_string());
     }
     if watch.json {
-        output::print(&output::json(&seen)?)?;
+        output::print(&output::json(&seen))?;
     } else {
         let shown = document::activities(&seen, axes, watch.rows as usize);
         output::print(&text::render(&shown, &context.style()))?;

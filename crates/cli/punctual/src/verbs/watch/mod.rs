@@ -221,7 +221,7 @@ impl Run for Watch {
             output::note(&error.to_string());
         }
         if self.json {
-            output::print(&output::json(&seen)?)?;
+            output::print(&output::json(&seen))?;
         } else {
             let shown = document::wakeups(&seen, &axes, self.rows as usize);
             output::print(&text::render(&shown, &context.style()))?;

@@ -271,6 +271,49 @@ fn unsafe_code_is_where_it_may_be() {
     }
 }
 
+/// Each call of `serde_json` with a type compiles the type once more. Types have one writer and one
+/// reader instead, which `to_json!` and `from_json!` create.
+#[test]
+fn typed_json_has_one_door() {
+    let doors = [
+        // The writer and the reader of all types.
+        "model/src/json.rs",
+        // Read the version of a document before the document.
+        "model/src/recording.rs",
+        "model/src/fact_set.rs",
+        // Read untyped values only.
+        "formats/src/import/object.rs",
+        "postgres/src/receive.rs",
+    ];
+    let of_tests = |path: &Path| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.ends_with("tests.rs") || name == "testing.rs"
+    };
+    for name in crates().iter().filter(|name| *name != "xtask") {
+        for (path, text) in sources(name) {
+            if of_tests(&path) || doors.iter().any(|door| path.ends_with(door)) {
+                continue;
+            }
+            for line in code(&text)
+                .lines()
+                .filter(|line| line.contains("serde_json::"))
+            {
+                let found = [
+                    "from_str",
+                    "from_slice",
+                    "from_reader",
+                    "from_value",
+                    "to_string",
+                ]
+                .into_iter()
+                .chain(["to_vec", "to_writer", "to_value"])
+                .any(|call| line.contains(call));
+                assert!(!found, "{}: use ToJson or FromJson: {line}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn only_host_and_tune_access_proc_sys() {
     // `app` reads its own identity, because applications use that crate without `host`. Only

@@ -1,0 +1,56 @@
+//! The types that are stored or printed as JSON.
+
+use crate::cause::Cause;
+use crate::{
+    Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
+    HostFacts, Improvement, LintReport, LoadRecord, Note, Origin, Outlier, Placement, Recording,
+    Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology, WakeWindow, Wakeups, Window,
+    from_json, to_json,
+};
+
+to_json!(
+    Accounting,
+    Activities,
+    Audit,
+    Cause,
+    ChangeAnnotation,
+    Checkup,
+    Experiment,
+    FactSet,
+    GroupFacts,
+    HostFacts,
+    Improvement,
+    LintReport,
+    LoadRecord,
+    Note,
+    Origin,
+    Outlier,
+    Placement,
+    Recording,
+    Slot,
+    StoredAudit,
+    Suspension,
+    ThreadRecord,
+    TopSample,
+    Topology,
+    WakeWindow,
+    Wakeups,
+    Window,
+);
+
+from_json!(
+    ChangeAnnotation,
+    Experiment,
+    GroupFacts,
+    HostFacts,
+    LoadRecord,
+    Note,
+    Origin,
+    Outlier,
+    Vec<Accounting>,
+    Vec<ThreadRecord>,
+    Vec<TopSample>,
+    ThreadRecord,
+    WakeWindow,
+    Window,
+);

@@ -1,6 +1,0 @@
-//! JSON Schemas, generated from the types.
-
-mod described;
-
-pub use described::schema_of;
-pub use schemars::JsonSchema;
