@@ -2,6 +2,7 @@
 //! the source, so that the programs contain no code for it.
 
 mod attributes;
+mod combine;
 mod defaults;
 mod generator;
 mod source;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::cause::Source;
-use punctual_model::{Blame, Cause, Nanos, Outlier, Period, Recording, ShareKind};
+use punctual_model::{Blame, CauseSummary, Nanos, Outlier, Period, Recording, ShareKind};
 
 use crate::period::find_period;
 
@@ -26,7 +26,7 @@ const BEATS: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     interval: Nanos,
-    causes: BTreeMap<Key, Cause>,
+    causes: BTreeMap<Key, CauseSummary>,
     /// Times at which each source was the culprit.
     times: BTreeMap<Key, Vec<Nanos>>,
 }
@@ -84,15 +84,18 @@ impl Tally {
             let others = Source::Others(key.0);
             (self::key(&others), others)
         };
-        let cause = self.causes.entry(key.clone()).or_insert_with(|| Cause {
-            source,
-            count: 0,
-            culprit_in: 0,
-            total_ns: Nanos::ZERO,
-            max_ns: Nanos::ZERO,
-            max_outlier: number,
-            words: None,
-        });
+        let cause = self
+            .causes
+            .entry(key.clone())
+            .or_insert_with(|| CauseSummary {
+                source,
+                count: 0,
+                culprit_in: 0,
+                total_ns: Nanos::ZERO,
+                max_ns: Nanos::ZERO,
+                max_outlier: number,
+                words: None,
+            });
         cause.count += 1;
         cause.total_ns += ns;
         if ns > cause.max_ns {
@@ -108,8 +111,8 @@ impl Tally {
     }
 
     /// Returns the causes in descending order of total time.
-    pub fn causes(&self) -> Vec<Cause> {
-        let mut causes: Vec<Cause> = self.causes.values().cloned().collect();
+    pub fn causes(&self) -> Vec<CauseSummary> {
+        let mut causes: Vec<CauseSummary> = self.causes.values().cloned().collect();
         causes.sort_by_key(|cause| (std::cmp::Reverse(cause.total_ns), cause.max_outlier));
         causes
     }

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_model::{
-    MeasuredOn, Metric, Nanos, Recording, RecordingId, SeriesEpoch, SeriesRun, SlotState,
+    FromJson, MeasuredOn, Metric, Nanos, Recording, RecordingId, SeriesEpoch, SeriesRun, SlotState,
     run_groups,
 };
 use punctual_stats::trend::{

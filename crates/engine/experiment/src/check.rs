@@ -269,7 +269,7 @@ fn gaps(recording: &Recording) -> HardwareGaps {
 /// Returns the causes in descending order of time. Each has the related checks that are not ok.
 fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
-    let remedied = |cause: &punctual_model::Cause| {
+    let remedied = |cause: &punctual_model::CauseSummary| {
         let (kind, who) = (cause.source.kind(), cause.source.who());
         let advice = kind.advice(&who);
         let open = |id: &&&str| {

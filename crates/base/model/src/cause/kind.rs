@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Cause, Role, Source, Wait};
+
 /// A possible cause of lost CPU time that no counter of this machine shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,6 +133,56 @@ impl ShareKind {
             .iter()
             .find(|(kind, _)| *kind == self)
             .map_or("unexplained", |(_, name)| name)
+    }
+}
+
+impl Cause {
+    /// Returns the kind of cause.
+    pub const fn kind(&self) -> ShareKind {
+        self.source.kind()
+    }
+}
+
+impl Source {
+    /// Returns the kind of cause.
+    pub const fn kind(&self) -> ShareKind {
+        match self {
+            Self::Others(kind) => *kind,
+            Self::TimerLate => ShareKind::TimerLate,
+            Self::TimerSlack => ShareKind::TimerSlack,
+            Self::IdleExit(_) => ShareKind::IdleExit,
+            Self::IrqsOff(_) => ShareKind::IrqsOff,
+            Self::Gap => ShareKind::Silence,
+            Self::Vector(_) | Self::Irq { .. } => ShareKind::Interrupt,
+            Self::Softirq(_) => ShareKind::Softirq,
+            Self::Nmi => ShareKind::Nmi,
+            Self::Thread { role, .. } => match role {
+                Role::Blocking => ShareKind::Blocking,
+                Role::HigherPriority => ShareKind::HigherPriority,
+                Role::Competing => ShareKind::Competing,
+                Role::LockHolder => ShareKind::LockHolder,
+                Role::Waker => ShareKind::Waiting,
+            },
+            Self::AwaitedInterrupt => ShareKind::Waiting,
+            Self::Stopped(_) => ShareKind::Stopped,
+            Self::Migration { .. } => ShareKind::Migration,
+            Self::Throttled(_) => ShareKind::Throttled,
+            Self::PageFault => ShareKind::PageFault,
+            Self::OwnWork | Self::UserSpace | Self::FaultOrUserSpace => ShareKind::OwnWork,
+            Self::SystemCall(_) => ShareKind::SystemCall,
+            Self::OwnSleep | Self::TimerSignal(_) => ShareKind::OwnSleep,
+            Self::Device(_) => ShareKind::Device,
+            Self::Awaited(awaited) => match awaited.wait {
+                Wait::Lock => ShareKind::LockHolder,
+                Wait::Page => ShareKind::PageFault,
+                _ => ShareKind::Waiting,
+            },
+            Self::Scheduling => ShareKind::Scheduling,
+            Self::ReturnToUser => ShareKind::ReturnToUser,
+            Self::Stolen | Self::Host(_) => ShareKind::Stolen,
+            Self::Undecided { .. } => ShareKind::Undecided,
+            Self::Unexplained(_) => ShareKind::Unexplained,
+        }
     }
 }
 

@@ -1,11 +1,30 @@
 //! Cause of a segment of time, as data. A cause contains every name that its description needs, so
-//! that the description depends on no other data. `describe` and `sentence` turn it into text.
+//! that the description depends on no other data. The module `words` turns it into text.
 
 mod awaited;
-mod describe;
+mod blame;
+mod explanation;
+mod host_span;
+mod job;
 mod kind;
+mod suspension;
+mod top_samples;
+mod trace_summary;
+mod window;
 mod without_ids;
 mod words;
+
+pub use blame::{Blame, BlameWords, Move, Segment, Share};
+pub use explanation::{CauseSummary, Explanation, Outlier, Period};
+pub use host_span::HostSpan;
+pub use job::{
+    ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
+    ThreadJobs, ThreadState, WaitCall,
+};
+pub use suspension::{Suspension, SuspensionKind};
+pub use top_samples::{TopSample, TopSamples};
+pub use trace_summary::{HostTrace, StatedLatency, TraceSummary};
+pub use window::Window;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cause, ShareKind, Source};
+use super::ShareKind;
 
 /// A cause in words. It is created only for output and never read back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,25 +13,4 @@ pub struct CauseWords {
     pub who: String,
     /// More about the source: a system call, the thread that ran a softirq, a priority.
     pub detail: Option<String>,
-}
-
-impl Source {
-    /// Returns the source in words.
-    pub fn words(&self) -> CauseWords {
-        CauseWords {
-            kind: self.kind(),
-            who: self.who(),
-            detail: None,
-        }
-    }
-}
-
-impl Cause {
-    /// Returns the cause in words.
-    pub fn words(&self) -> CauseWords {
-        CauseWords {
-            detail: self.detail(),
-            ..self.source.words()
-        }
-    }
 }

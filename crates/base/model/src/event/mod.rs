@@ -4,12 +4,15 @@ mod contents;
 mod evidence;
 mod kind;
 mod name;
+mod noise;
 mod row;
 mod slice_start;
 mod stack;
 mod table;
 mod task;
 mod wait_stacks;
+
+pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! Creates a histogram from the counters of an application that uses the same bucket grid.
 
 use super::Histogram;
+use super::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 use crate::Nanos;
-use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of};
 
 /// Figures about counted samples, in addition to their buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ mod tests {
             let mut counts = vec![0; BUCKETS];
             for value in &values {
                 recorded.record(SignedNanos(*value));
-                if let Some(index) = u64::try_from(*value).ok().and_then(crate::bucket_counts::index_of) {
+                if let Some(index) = u64::try_from(*value).ok().and_then(crate::histogram::bucket_counts::index_of) {
                     counts[index] += 1;
                 }
             }

@@ -1,6 +1,6 @@
 //! The counters of a histogram: one for each bucket.
 
-use crate::bucket_counts::BUCKETS;
+use super::bucket_counts::BUCKETS;
 
 /// Counts of the buckets from the first counted one to the last. All buckets take 73 kB; the
 /// samples of most threads are in a small range of them.

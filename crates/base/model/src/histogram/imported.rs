@@ -1,7 +1,7 @@
 //! Counts imported from another tool: its rows, and samples that it reported without a row.
 
 use super::Histogram;
-use crate::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
+use super::bucket_counts::{BUCKETS, MAX_TRACKABLE_NS, bounds_of, index_of};
 use crate::{Nanos, Resolution};
 
 /// From this latency on, buckets are wider than a microsecond.

@@ -1,11 +1,29 @@
 //! The latency histogram of one thread: counting and figures. `imported` handles counts from other
 //! tools, and `written` handles the stored forms.
 
+mod above;
+mod accounting;
+mod bucket_counts;
+mod buckets;
 mod counted;
 mod counts;
+mod due;
 mod imported;
 mod interval;
+mod open;
+mod resolution;
+mod series;
+mod tail;
 mod written;
+
+pub use above::{Above, AboveLimit};
+pub use accounting::Accounting;
+pub use bucket_counts::{Buckets, DecodeError, MAX_TRACKABLE_NS};
+pub use due::{Bounds, Due};
+pub use open::OpenPeriods;
+pub use resolution::Resolution;
+pub use series::{IntervalRow, Series};
+pub use tail::TailRemark;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +31,9 @@ pub use counted::CountedBeside;
 use counts::Counts;
 use written::Written;
 
-use crate::bucket_counts::{Buckets, MAX_TRACKABLE_NS, bounds_of, index_of, rank_of};
-use crate::{Above, Nanos, Resolution, SignedNanos};
+use crate::{Nanos, SignedNanos};
+pub(crate) use bucket_counts::rank_of;
+use bucket_counts::{bounds_of, index_of};
 
 /// Latencies counted in decimal log-linear buckets with three significant digits, from 0 to 1000 s.
 /// [`Buckets`] describes the grid.

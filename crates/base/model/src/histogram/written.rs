@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Histogram;
-use crate::bucket_counts::{BUCKETS, Buckets, DecodeError};
-use crate::varint::{push_varint, take_varint};
+use super::bucket_counts::{BUCKETS, Buckets, DecodeError};
 use crate::{Nanos, Resolution};
+use crate::{push_varint, take_varint};
 
 impl Histogram {
     /// Returns the compact binary form for the store, as unsigned LEB128 numbers: count, sum, min,

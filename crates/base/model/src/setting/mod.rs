@@ -5,15 +5,20 @@
 //! writes a setting with more than one file is in tune.
 
 mod boot;
+mod boots;
+mod role;
 mod table;
 mod values;
+
+pub use boots::{BootAttempt, BootLoader, BootOutcome, Boots, WrittenFile};
+pub use role::{PERIODIC, ROLES, Role, RoleError, SPINNING};
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{CpuSet, Role};
+use crate::CpuSet;
 
 pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
 pub use table::SETTINGS;

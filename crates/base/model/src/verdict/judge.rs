@@ -3,7 +3,7 @@
 use super::grounds::{Grounds, Single, missed_unknown, undecided};
 use super::machine::Claim;
 use super::{LimitResult, Outcome, Verdict};
-use crate::bucket_counts::rank_of;
+use crate::histogram::rank_of;
 use crate::{Due, Limit, Metric, Nanos, Requirement, ThreadRecord, grouped};
 
 /// Minimum number of periods that must be expected above a percentile for it to be judged.

@@ -1,7 +1,7 @@
 //! Statements about the machine: limits with a confidence.
 
 use super::grounds::{Grounds, Single, missed_unknown};
-use crate::rate::Rate;
+use super::rate::Rate;
 use crate::{Due, Limit, Metric, Nanos, counted, grouped, percent};
 
 /// A statement about the machine.

@@ -3,7 +3,7 @@
 use crate::common;
 use punctual_model::cause::{self, Detail, Source};
 use punctual_model::{
-    Blame, Cause, Comm, CounterComparison, EventKind, Explanation, Frame, HardwareCounters,
+    Blame, CauseSummary, Comm, CounterComparison, EventKind, Explanation, Frame, HardwareCounters,
     JobCounts, KernelPriority, Nanos, Outlier, Period, Recording, Segment, Share, Task, TaskState,
     ThreadStack, TraceEvent, Vector, Victim, WaitStacks, Window, testing,
 };
@@ -127,7 +127,7 @@ fn told() -> (Recording, OutlierTimeline) {
         rise_ns: Some(Nanos(1_200)),
         rise_took_ns: Some(Nanos::from_millis(1_004)),
         outliers: vec![outlier.clone()],
-        causes: vec![Cause {
+        causes: vec![CauseSummary {
             source: Source::Softirq(3),
             count: 4,
             culprit_in: 3,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Parser};
-use punctual_model::CpuSet;
+use punctual_model::{CpuSet, ToJson};
 use punctual_report::{document, text};
 use punctual_stats::trend;
 

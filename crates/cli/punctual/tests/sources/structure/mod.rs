@@ -279,8 +279,8 @@ fn typed_json_has_one_door() {
         // The writer and the reader of all types.
         "model/src/json.rs",
         // Read the version of a document before the document.
-        "model/src/recording.rs",
-        "model/src/fact_set.rs",
+        "model/src/recording/mod.rs",
+        "model/src/machine/fact_set.rs",
         // Read untyped values only.
         "formats/src/import/object.rs",
         "postgres/src/receive.rs",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::cause::Source;
-use punctual_model::{Cause, Recording, counted};
+use punctual_model::{CauseSummary, Recording, counted};
 use punctual_stats::trend::{Run, Trend};
 
 use crate::ReportError;
@@ -17,7 +17,7 @@ const CAUSES: usize = 20;
 /// The causes of the outliers of many recordings.
 #[derive(Clone, Debug, Default)]
 pub struct Causes {
-    by_name: BTreeMap<(&'static str, String), (Cause, u64)>,
+    by_name: BTreeMap<(&'static str, String), (CauseSummary, u64)>,
     /// Number of recordings with explained outliers.
     explained: u64,
     /// Number of recordings that have no explained outliers.
@@ -45,7 +45,7 @@ impl Causes {
     }
 
     fn section(&self) -> Section {
-        let mut all: Vec<&(Cause, u64)> = self.by_name.values().collect();
+        let mut all: Vec<&(CauseSummary, u64)> = self.by_name.values().collect();
         all.sort_by_key(|(cause, _)| std::cmp::Reverse(cause.total_ns));
         let rows = all.into_iter().take(CAUSES).map(|(cause, runs)| {
             Row::new([
@@ -84,8 +84,8 @@ impl Causes {
     }
 }
 
-fn empty(source: Source) -> Cause {
-    Cause {
+fn empty(source: Source) -> CauseSummary {
+    CauseSummary {
         source,
         count: 0,
         culprit_in: 0,

@@ -7,14 +7,22 @@
 
 mod grounds;
 mod judge;
+mod judgement;
+mod loop_requirement;
 mod machine;
+mod rate;
+mod requirement;
+
+pub use judgement::{JudgedBy, Judgement};
+pub use loop_requirement::{LoopRequirement, MissLimit, MissLimitError};
+pub use rate::{Decision, Doubt, ERROR, LateSeconds, Looks, Rate, TIMES_AS_LONG, percent};
+pub use requirement::{Limit, Metric, MetricError, Requirement};
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use grounds::Grounds;
 
-use crate::rate::{ERROR, Rate, percent};
-use crate::{Limit, Metric, Nanos, ThreadRecord, grouped};
+use crate::{Nanos, ThreadRecord, grouped};
 
 /// Whether the requirement was met, and the confidence of the figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

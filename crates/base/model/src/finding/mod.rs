@@ -1,5 +1,15 @@
 //! The findings of an audit of a machine.
 
+mod lint;
+mod stored_audit;
+
+pub use lint::{
+    Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
+    LintSource, LintThread, PlacedAct, Polled, RuleResult, RuleState, TIMER_SIGNAL, Violation,
+    WaitedFile, WaitedTimer,
+};
+pub use stored_audit::{StoredAudit, StoredFinding};
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,14 +1,21 @@
 //! An experiment: blocks of measurements under different conditions, in random order.
 
+mod checkup;
+mod experiment_plan;
+mod improvement;
+
+pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause, Windows};
+pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
+pub use improvement::{
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
+};
+
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Boots, ExperimentPlan, ImprovementState, JudgedBy, Judgement, MeasuredOn, Nanos, Outcome,
-    RecordingId,
-};
+use crate::{Boots, JudgedBy, Judgement, MeasuredOn, Nanos, Outcome, RecordingId};
 
 /// The version of [`Experiment`] as JSON. It is increased only if a reader of the older form would
 /// misread the newer one. Adding a field does not increase it.

@@ -1,5 +1,11 @@
 //! Run-queue latency of woken threads, summed over the whole machine.
 
+mod activities;
+
+pub use activities::{
+    Activities, ActivityAxis, ActivityGroup, ActivityKind, ActivityRow, ActivitySource, Occurrence,
+};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -417,7 +423,7 @@ impl WaitHistogram {
     /// the maximum.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let all: u64 = self.buckets.iter().map(|b| b.1).sum();
-        let rank = crate::bucket_counts::rank_of(quantile, all)?;
+        let rank = crate::histogram::rank_of(quantile, all)?;
         let mut seen = 0;
         for (bucket, count) in &self.buckets {
             seen += count;

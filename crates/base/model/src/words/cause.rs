@@ -1,17 +1,20 @@
-//! Describes causes in words. Only this module and `sentence` turn a [`Cause`] into text.
+//! Describes causes in words.
 
 use std::fmt;
 
-use super::{
-    Activity, Awaited, Cause, Counted, Detail, Device, Disabled, Leaf, Limit, Missing, Name, Ran,
-    Rank, Role, ShareKind, Source, Thief, Unknown, Wait,
+use crate::cause::{
+    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
+    Name, Ran, Rank, Source, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
 impl Cause {
-    /// Returns the kind of cause.
-    pub const fn kind(&self) -> ShareKind {
-        self.source.kind()
+    /// Returns the cause in words.
+    pub fn words(&self) -> CauseWords {
+        CauseWords {
+            detail: self.detail(),
+            ..self.source.words()
+        }
     }
 
     /// Returns the name of the cause within its kind: the name of an interrupt, or the comm and pid
@@ -36,44 +39,12 @@ impl Cause {
 }
 
 impl Source {
-    /// Returns the kind of cause.
-    pub const fn kind(&self) -> ShareKind {
-        match self {
-            Self::Others(kind) => *kind,
-            Self::TimerLate => ShareKind::TimerLate,
-            Self::TimerSlack => ShareKind::TimerSlack,
-            Self::IdleExit(_) => ShareKind::IdleExit,
-            Self::IrqsOff(_) => ShareKind::IrqsOff,
-            Self::Gap => ShareKind::Silence,
-            Self::Vector(_) | Self::Irq { .. } => ShareKind::Interrupt,
-            Self::Softirq(_) => ShareKind::Softirq,
-            Self::Nmi => ShareKind::Nmi,
-            Self::Thread { role, .. } => match role {
-                Role::Blocking => ShareKind::Blocking,
-                Role::HigherPriority => ShareKind::HigherPriority,
-                Role::Competing => ShareKind::Competing,
-                Role::LockHolder => ShareKind::LockHolder,
-                Role::Waker => ShareKind::Waiting,
-            },
-            Self::AwaitedInterrupt => ShareKind::Waiting,
-            Self::Stopped(_) => ShareKind::Stopped,
-            Self::Migration { .. } => ShareKind::Migration,
-            Self::Throttled(_) => ShareKind::Throttled,
-            Self::PageFault => ShareKind::PageFault,
-            Self::OwnWork | Self::UserSpace | Self::FaultOrUserSpace => ShareKind::OwnWork,
-            Self::SystemCall(_) => ShareKind::SystemCall,
-            Self::OwnSleep | Self::TimerSignal(_) => ShareKind::OwnSleep,
-            Self::Device(_) => ShareKind::Device,
-            Self::Awaited(awaited) => match awaited.wait {
-                Wait::Lock => ShareKind::LockHolder,
-                Wait::Page => ShareKind::PageFault,
-                _ => ShareKind::Waiting,
-            },
-            Self::Scheduling => ShareKind::Scheduling,
-            Self::ReturnToUser => ShareKind::ReturnToUser,
-            Self::Stolen | Self::Host(_) => ShareKind::Stolen,
-            Self::Undecided { .. } => ShareKind::Undecided,
-            Self::Unexplained(_) => ShareKind::Unexplained,
+    /// Returns the source in words.
+    pub fn words(&self) -> CauseWords {
+        CauseWords {
+            kind: self.kind(),
+            who: self.who(),
+            detail: None,
         }
     }
 

@@ -1,7 +1,5 @@
 //! A latency split into named shares.
 
-mod sentence;
-
 use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
@@ -80,17 +78,6 @@ impl Blame {
             (share.ns, known)
         })
     }
-
-    /// Adds the words, for output that contains them.
-    pub fn put_into_words(&mut self) {
-        self.words = Some(BlameWords {
-            culprit: self.culprit(),
-            sentence: self.sentence(),
-        });
-        for share in &mut self.shares {
-            share.words = Some(Box::new(share.cause.words()));
-        }
-    }
 }
 
 impl Share {
@@ -107,16 +94,6 @@ impl Share {
     /// Returns the kind of cause.
     pub const fn kind(&self) -> ShareKind {
         self.cause.kind()
-    }
-
-    /// Returns the name of the cause: the name of an interrupt, or the comm and pid of a thread.
-    pub fn who(&self) -> String {
-        self.cause.who()
-    }
-
-    /// Describes the largest part: a system call, the thread that ran a softirq, a priority.
-    pub fn detail(&self) -> Option<String> {
-        self.cause.detail()
     }
 }
 

@@ -55,7 +55,7 @@ pub struct Explanation {
     /// [`Explanation::KEPT`], only the largest ones are kept.
     pub outliers: Vec<Outlier>,
     /// The causes of all explained outliers, the largest total time first.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<CauseSummary>,
     /// Periodic causes.
     pub periods: Vec<Period>,
 }
@@ -64,19 +64,6 @@ impl Explanation {
     /// Maximum number of outliers that are stored with their events. Each takes about 10 KiB,
     /// compressed, so a recording grows by about 2 MiB at most.
     pub const KEPT: usize = 200;
-
-    /// Adds the words of all causes, for output that contains them.
-    pub fn put_into_words(&mut self) {
-        for outlier in &mut self.outliers {
-            outlier.blame.put_into_words();
-        }
-        for cause in &mut self.causes {
-            cause.words = Some(cause.source.words());
-        }
-        for period in &mut self.periods {
-            period.words = Some(period.source.words());
-        }
-    }
 }
 
 /// One explained outlier.
@@ -104,7 +91,7 @@ pub struct Outlier {
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
+pub struct CauseSummary {
     /// The source. Its threads have no ID, because threads of the same name are combined.
     pub source: Source,
     /// Number of outliers that the source contributed to.

@@ -1,6 +1,6 @@
 //! Due periods: the periods with a sample, and the missed ones.
 
-use crate::bucket_counts::rank_of;
+use super::bucket_counts::rank_of;
 use crate::{Above, AboveLimit, Histogram, Nanos, OpenPeriods};
 
 /// The due periods of one or more threads after the warm-up. Verdicts are based on these periods,

@@ -1,8 +1,7 @@
 //! Describes a blame in one sentence.
 
-use super::{Blame, Move, Share};
 use crate::cause::{Detail, Source};
-use crate::{Delay, Nanos, ShareKind, counted, grouped};
+use crate::{Blame, BlameWords, Delay, Move, Nanos, Share, ShareKind, counted, grouped};
 
 /// A share is not mentioned if it is smaller than the latency divided by this number.
 const WORTH_A_WORD: u64 = 20;
@@ -14,6 +13,17 @@ const NAMED: usize = 3;
 const BY_OBSERVER: &str = " The recording of events by punctual caused this delay.";
 
 impl Blame {
+    /// Adds the words, for output that contains them.
+    pub fn put_into_words(&mut self) {
+        self.words = Some(BlameWords {
+            culprit: self.culprit(),
+            sentence: self.sentence(),
+        });
+        for share in &mut self.shares {
+            share.words = Some(Box::new(share.cause.words()));
+        }
+    }
+
     /// Explains the latency in one sentence: `CPU 1 was 143 µs late: softirq NET_RX ran for 121 µs
     /// in ksoftirqd/1-16, nice 0; besides 12.0 µs interrupt eth0 (24).`
     pub fn sentence(&self) -> String {
@@ -65,6 +75,18 @@ impl Blame {
     pub fn culprit(&self) -> String {
         let share = self.largest();
         share.map_or_else(|| "nothing".to_owned(), |share| share.cause.source.label())
+    }
+}
+
+impl Share {
+    /// Returns the name of the cause: the name of an interrupt, or the comm and pid of a thread.
+    pub fn who(&self) -> String {
+        self.cause.who()
+    }
+
+    /// Describes the largest part: a system call, the thread that ran a softirq, a priority.
+    pub fn detail(&self) -> Option<String> {
+        self.cause.detail()
     }
 }
 

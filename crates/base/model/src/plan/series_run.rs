@@ -77,7 +77,7 @@ impl RunGroup {
     /// Returns the given quantile (0 to 1) of the periods. `None` if there are no periods, or if
     /// the quantile depends on unknown latencies.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
-        let rank = crate::bucket_counts::rank_of(quantile, self.due)?;
+        let rank = crate::histogram::rank_of(quantile, self.due)?;
         let Some(rank) = rank.checked_sub(self.early).filter(|rank| *rank > 0) else {
             return Some(Nanos::ZERO);
         };

@@ -1,6 +1,11 @@
 //! One stored measurement.
 
 mod grounds;
+mod measured_on;
+mod origin;
+
+pub use measured_on::MeasuredOn;
+pub use origin::{Origin, Unknown};
 
 use std::fmt;
 
@@ -9,9 +14,9 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
-    Accounting, Blame, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference,
-    Judgement, LoadRecord, Nanos, Origin, ProbeRun, RecordingId, Requirement, Scheduling, Series,
-    SignedNanos, StoredAudit, Suspension, Table, ThreadRecord, TopSample, Unknown, Verdict,
+    Accounting, Chart, CpuSet, Due, Explanation, Histogram, HostFacts, Interference, Judgement,
+    LoadRecord, Nanos, ProbeRun, RecordingId, Requirement, Scheduling, Series, SignedNanos,
+    StoredAudit, Suspension, Table, ThreadRecord, TopSample, Verdict,
 };
 
 /// The version of the JSON form. Later versions add keys and remove none. The number is increased
@@ -220,19 +225,6 @@ fn some_threads<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Thread
 }
 
 impl Recording {
-    /// Returns the recording with all causes in words, for output.
-    pub fn in_words(&self) -> Self {
-        let mut shown = self.clone();
-        let largest = shown.top_samples.iter_mut();
-        largest
-            .filter_map(|sample| sample.blame.as_mut())
-            .for_each(Blame::put_into_words);
-        if let Some(explanation) = &mut shown.explanation {
-            explanation.put_into_words();
-        }
-        shown
-    }
-
     /// Value of [`tune`](Self::tune) if no tuning was applied.
     pub const NO_TUNE: &str = "none";
 

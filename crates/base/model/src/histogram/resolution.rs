@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
-use crate::varint::{push_varint, take_varint};
+use crate::{push_varint, take_varint};
 
 /// The resolution of an imported histogram, and its samples that are in no row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

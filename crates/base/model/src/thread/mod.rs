@@ -1,5 +1,13 @@
 //! One measuring thread and its results.
 
+mod job_counters;
+mod process;
+mod task;
+
+pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
+pub use process::ProcessId;
+pub use task::{TaskKind, TaskRecord, TaskUsage};
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use crate::buckets::MAX_TRACKABLE_NS;
-pub(crate) use crate::buckets::{BUCKETS, bounds_of, index_of};
+pub use super::buckets::MAX_TRACKABLE_NS;
+pub(crate) use super::buckets::{BUCKETS, bounds_of, index_of};
 
-use crate::varint::{push_varint, take_varint};
+use crate::{push_varint, take_varint};
 
 /// Error while decoding a stored histogram.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
