@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use punctual_model::{Cell, CpuSet, Nanos, Recording, sanitize_lines};
 use punctual_rt::Clock;
-use punctual_session::{Outcome, PhaseRequest, Request, RunLength};
+use punctual_session::{Outcome, PhaseRequest, RunLength};
 
 use crate::live_output::Silent;
 use crate::machine::Machine;
@@ -207,17 +207,13 @@ fn run(parsed: &Parsed, context: &mut ToolContext<'_>) -> Result<u8, CompatError
         ("window", shared::micros(settings.window_us)),
         ("width", shared::micros(settings.width_us)),
     ];
-    let request = shared::request(context, "hardware", &parameters, 0, settings.duration_s)?;
-    let request = Request {
-        cpus: settings.cpus.clone(),
-        dma_latency_us: Some(0),
-        phases: match settings.duration_s {
-            // With 0, the run ends immediately. The other tools treat 0 as unlimited.
-            0 => vec![PhaseRequest::only(RunLength::For(SHORTEST), Vec::new())],
-            _ => request.phases,
-        },
-        ..request
-    };
+    let mut request = shared::request(context, "hardware", &parameters, 0, settings.duration_s)?;
+    request.threads.cpus.clone_from(&settings.cpus);
+    request.machine.dma_latency_us = Some(0);
+    // With 0, the run ends immediately. The other tools treat 0 as unlimited.
+    if settings.duration_s == 0 {
+        request.phases = vec![PhaseRequest::only(RunLength::For(SHORTEST), Vec::new())];
+    }
     if settings.debug {
         context.say(&format!("{settings:?}"));
     }

@@ -6,7 +6,10 @@ use std::path::Path;
 use punctual_files::Output;
 use punctual_model::{Arguments, Cell, Nanos, Policy, Recording, Table};
 use punctual_rt::{LockMode, MemoryLock};
-use punctual_session::{Outcome, PhaseRequest, Request, RunLength, Session};
+use punctual_session::{
+    MachineRequest, Outcome, PhaseRequest, RecordingRequest, Request, RunLength, Session,
+    ThreadRequest,
+};
 
 use crate::lines::Unit;
 use crate::{CompatError, Parsed, ToolContext};
@@ -34,16 +37,25 @@ pub(crate) fn request(
         seconds => RunLength::For(Nanos::from_secs(seconds)),
     };
     Ok(Request {
-        policy: Some(match priority {
-            0 => Policy::Other,
-            _ => Policy::Fifo,
-        }),
-        priority: (priority > 0).then_some(priority),
+        partner: context.partner.clone(),
+        threads: ThreadRequest {
+            policy: Some(match priority {
+                0 => Policy::Other,
+                _ => Policy::Fifo,
+            }),
+            priority: (priority > 0).then_some(priority),
+            ..ThreadRequest::default()
+        },
         warm_up: Some(Nanos::ZERO),
         may_be_empty: true,
-        journal: context.journal.clone(),
-        partner: context.partner.clone(),
-        command_line: context.command_line.clone(),
+        machine: MachineRequest {
+            journal: context.journal.clone(),
+            ..MachineRequest::default()
+        },
+        recording: RecordingRequest {
+            label: None,
+            command_line: context.command_line.clone(),
+        },
         ..Request::new(
             probe,
             arguments,

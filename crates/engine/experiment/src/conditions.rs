@@ -2,7 +2,10 @@
 
 use punctual_model::{Arguments, Nanos};
 use punctual_probes::ProbeEntry;
-use punctual_session::{ExplainRequest, Level, PhaseRequest, Request, RunLength};
+use punctual_session::{
+    ExplainRequest, MachineRequest, PhaseRequest, RecordingRequest, Request, RunLength,
+    ThreadRequest,
+};
 
 use crate::request::{CheckError, CheckRequest};
 
@@ -21,11 +24,19 @@ fn request(
     let arguments = Arguments::check(probe.parameters, given.iter().copied())
         .map_err(|error| CheckError::Parameter(error.to_string()))?;
     Ok(Request {
-        cpus: asked.cpus.clone(),
-        journal: asked.journal.clone(),
         partner: asked.partner.clone(),
-        label: Some(asked.label.clone().unwrap_or_else(|| "check".to_owned())),
-        command_line: asked.command_line.clone(),
+        threads: ThreadRequest {
+            cpus: asked.cpus.clone(),
+            ..ThreadRequest::default()
+        },
+        machine: MachineRequest {
+            journal: asked.journal.clone(),
+            ..MachineRequest::default()
+        },
+        recording: RecordingRequest {
+            label: Some(asked.label.clone().unwrap_or_else(|| "check".to_owned())),
+            command_line: asked.command_line.clone(),
+        },
         ..Request::new(probe, arguments, Vec::new())
     })
 }
@@ -36,7 +47,7 @@ pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, Ch
     let probe = punctual_probes::probe("timer").map_err(CheckError::Probe)?;
     let interval = format!("{}ns", asked.requirement.period_ns.0);
     let mut request = request(asked, probe, &[("interval", &interval)])?;
-    request.priority = asked.priority;
+    request.threads.priority = asked.priority;
     let phase = |name: &str, length: Nanos, loads| PhaseRequest {
         name: Some(name.to_owned()),
         length: RunLength::For(length),
@@ -55,10 +66,7 @@ pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, Ch
     {
         only.length = RunLength::For(length);
     }
-    request.explain = explained.then_some(ExplainRequest {
-        threshold: asked.requirement.budget_ns,
-        level: Level::Default,
-    });
+    request.explain = explained.then(|| ExplainRequest::above(asked.requirement.budget_ns));
     Ok(request)
 }
 

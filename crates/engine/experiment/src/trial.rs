@@ -12,7 +12,10 @@ use punctual_model::{
     Arguments, EXPERIMENT_SCHEMA, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState,
     MeasuredOn, Nanos, Recording, RecordingId,
 };
-use punctual_session::{PhaseRequest, RecordingSink, Request, RunLength, Session, Watcher};
+use punctual_session::{
+    MachineRequest, PhaseRequest, RecordingRequest, RecordingSink, Request, RunLength, Session,
+    ThreadRequest, Watcher,
+};
 use punctual_store::Store;
 
 use crate::analysis::{answer, early_end, results};
@@ -437,14 +440,22 @@ impl Trial<'_, '_> {
         let label = experiment.label.as_deref().unwrap_or("experiment");
         let length = RunLength::For(wash_out + length);
         Ok(Request {
-            cpus: plan.cpus.clone(),
-            policy: plan.policy,
-            priority: plan.priority,
-            warm_up: Some(wash_out),
-            journal: self.bench.journal.clone(),
             partner: self.bench.partner.clone(),
-            label: Some(format!("{label}: {name}")),
-            command_line: experiment.command_line.clone(),
+            threads: ThreadRequest {
+                cpus: plan.cpus.clone(),
+                policy: plan.policy,
+                priority: plan.priority,
+                group: None,
+            },
+            warm_up: Some(wash_out),
+            machine: MachineRequest {
+                journal: self.bench.journal.clone(),
+                ..MachineRequest::default()
+            },
+            recording: RecordingRequest {
+                label: Some(format!("{label}: {name}")),
+                command_line: experiment.command_line.clone(),
+            },
             ..Request::new(probe, arguments, vec![PhaseRequest::only(length, loads)])
         })
     }

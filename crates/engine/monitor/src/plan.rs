@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use jiff::civil::Time;
 use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role, WakeupAxis};
 use punctual_probes::ProbeEntry;
-use punctual_session::{ExplainRequest, Level, PhaseError, PhaseRequest, Request, RunLength};
+use punctual_session::{
+    ExplainRequest, LimitRequest, MachineRequest, PhaseError, PhaseRequest, RecordingRequest,
+    Request, RunLength, SeriesRequest, ThreadRequest,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -176,19 +179,31 @@ impl SeriesPlan {
             at_most: latency.0,
         });
         Ok(Request {
-            cpus: self.cpus.clone(),
-            explain: self.explain.map(|threshold| ExplainRequest {
-                threshold,
-                level: Level::Default,
-            }),
-            requirement: Requirement {
-                limits: max.into_iter().collect(),
-                ..Requirement::default()
+            threads: ThreadRequest {
+                cpus: self.cpus.clone(),
+                ..ThreadRequest::default()
             },
-            samples: self.samples,
-            dma_latency_us: Some(0),
-            audit: Some(Role::default()),
-            label: Some(self.name.clone()),
+            limits: LimitRequest {
+                requirement: Requirement {
+                    limits: max.into_iter().collect(),
+                    ..Requirement::default()
+                },
+                ..LimitRequest::default()
+            },
+            explain: self.explain.map(ExplainRequest::above),
+            series: SeriesRequest {
+                samples: self.samples.then_some(Request::SAMPLE_RESOLUTION),
+                ..SeriesRequest::default()
+            },
+            machine: MachineRequest {
+                dma_latency_us: Some(0),
+                audit: Some(Role::default()),
+                ..MachineRequest::default()
+            },
+            recording: RecordingRequest {
+                label: Some(self.name.clone()),
+                ..RecordingRequest::default()
+            },
             ..Request::new(self.probe, self.arguments.clone(), self.phase_requests()?)
         })
     }

@@ -48,9 +48,12 @@ impl SessionRunner<'_> {
         for phase in &mut request.phases {
             phase.loads = phase.loads.drain(..).map(self.isolate).collect();
         }
-        request.journal.clone_from(&self.journal);
+        request.machine.journal.clone_from(&self.journal);
         request.partner.clone_from(&self.partner);
-        request.command_line.clone_from(&self.command_line);
+        request
+            .recording
+            .command_line
+            .clone_from(&self.command_line);
         Session::prepare(request, self.host.clone())
     }
 }

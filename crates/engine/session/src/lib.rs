@@ -38,7 +38,8 @@ pub use observe::{
 };
 pub use punctual_trace::{EventChoice, Level};
 pub use request::{
-    ExplainRequest, OnOutlier, PhaseError, PhaseRequest, Request, RunLength, Tracemark,
+    ExplainRequest, LimitRequest, MachineRequest, OnOutlier, PhaseError, PhaseRequest,
+    RecordingRequest, Request, RunLength, SeriesRequest, ThreadRequest, Tracemark,
 };
 pub use targets::{TargetError, Targets};
 pub use trace_file::{

@@ -128,10 +128,9 @@ fn request(
     let common = &settings.common;
     let break_above = Unit::Micros.break_above(common.break_limit);
     let marked = break_above.filter(|_| common.tracemark);
-    Ok(Request {
-        cpus: settings.cpus.clone(),
-        break_above,
-        tracemark: marked.map(|_| Tracemark::Micros),
-        ..shared::request(context, "deadline", &parameters, 0, common.duration_s)?
-    })
+    let mut request = shared::request(context, "deadline", &parameters, 0, common.duration_s)?;
+    request.threads.cpus.clone_from(&settings.cpus);
+    request.limits.break_above = break_above;
+    request.limits.tracemark = marked.map(|_| Tracemark::Micros);
+    Ok(request)
 }

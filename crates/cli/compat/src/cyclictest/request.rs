@@ -28,19 +28,18 @@ pub(super) fn request(
         common.duration_s,
     )?;
     if settings.is_real_time() {
-        (request.policy, request.priority) = (Some(settings.policy), Some(settings.priority));
+        request.threads.policy = Some(settings.policy);
+        request.threads.priority = Some(settings.priority);
     }
-    Ok(Request {
-        cpus: cpus(settings),
-        break_above,
-        tracemark: marked.map(|_| match unit {
-            Unit::Micros => Tracemark::Micros,
-            Unit::Nanos => Tracemark::Nanos,
-        }),
-        dma_latency_us: settings.holds_latency().then_some(settings.latency_us),
-        deepest_idle_state: settings.idle_state,
-        ..request
-    })
+    request.threads.cpus = cpus(settings);
+    request.limits.break_above = break_above;
+    request.limits.tracemark = marked.map(|_| match unit {
+        Unit::Micros => Tracemark::Micros,
+        Unit::Nanos => Tracemark::Nanos,
+    });
+    request.machine.dma_latency_us = settings.holds_latency().then_some(settings.latency_us);
+    request.machine.deepest_idle_state = settings.idle_state;
+    Ok(request)
 }
 
 /// Returns the CPUs to use. From a list, takes at most one CPU per thread.

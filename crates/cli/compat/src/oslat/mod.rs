@@ -110,17 +110,16 @@ fn request(settings: &OslatSettings, context: &ToolContext<'_>) -> Result<Reques
     // The run stops when the threshold is reached, not only when it is exceeded. 0 disables the
     // threshold.
     let below_us = settings.threshold_us.checked_sub(1);
-    Ok(Request {
-        cpus: Some(settings.cpus.clone()),
-        warm_up: Some(Nanos::from_secs(WARM_UP_S)),
-        break_above: below_us.map(|below_us| Unit::Micros.above(below_us)),
-        tracemark: below_us.map(|_| Tracemark::Micros),
-        ..shared::request(
-            context,
-            "hardware",
-            &parameters,
-            settings.priority,
-            duration_s,
-        )?
-    })
+    let mut request = shared::request(
+        context,
+        "hardware",
+        &parameters,
+        settings.priority,
+        duration_s,
+    )?;
+    request.threads.cpus = Some(settings.cpus.clone());
+    request.warm_up = Some(Nanos::from_secs(WARM_UP_S));
+    request.limits.break_above = below_us.map(|below_us| Unit::Micros.above(below_us));
+    request.limits.tracemark = below_us.map(|_| Tracemark::Micros);
+    Ok(request)
 }

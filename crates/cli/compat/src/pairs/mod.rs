@@ -147,13 +147,12 @@ fn request(
     }
     let (priority, duration_s) = (settings.priority, settings.common.duration_s);
     let break_above = Unit::Micros.break_above(settings.common.break_limit);
-    Ok(Request {
-        cpus: match settings.affinity {
-            Affinity::One(cpu) => Some([cpu].into_iter().collect()),
-            Affinity::Unspecified | Affinity::All => None,
-        },
-        break_above,
-        tracemark: break_above.map(|_| Tracemark::Micros),
-        ..shared::request(context, "wakeup", &parameters, priority, duration_s)?
-    })
+    let mut request = shared::request(context, "wakeup", &parameters, priority, duration_s)?;
+    request.threads.cpus = match settings.affinity {
+        Affinity::One(cpu) => Some([cpu].into_iter().collect()),
+        Affinity::Unspecified | Affinity::All => None,
+    };
+    request.limits.break_above = break_above;
+    request.limits.tracemark = break_above.map(|_| Tracemark::Micros);
+    Ok(request)
 }

@@ -232,15 +232,13 @@ fn request(
         0 => 0,
         seconds => seconds + settings.warm_up_s,
     };
-    let request = shared::request(context, "hardware", &parameters, 0, duration_s)?;
+    let mut request = shared::request(context, "hardware", &parameters, 0, duration_s)?;
     let (policy, priority) = settings.scheduling.unwrap_or((Policy::Other, 0));
     let below_us = settings.stop_us.checked_sub(1);
-    Ok(Request {
-        cpus: settings.cpus.clone(),
-        policy: Some(policy),
-        priority: (policy != Policy::Other).then_some(priority),
-        warm_up: Some(Nanos::from_secs(settings.warm_up_s)),
-        break_above: below_us.map(|below| Unit::Micros.above(below)),
-        ..request
-    })
+    request.threads.cpus.clone_from(&settings.cpus);
+    request.threads.policy = Some(policy);
+    request.threads.priority = (policy != Policy::Other).then_some(priority);
+    request.warm_up = Some(Nanos::from_secs(settings.warm_up_s));
+    request.limits.break_above = below_us.map(|below| Unit::Micros.above(below));
+    Ok(request)
 }

@@ -121,7 +121,7 @@ fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, 
     let explain = settings.explained_above_us();
     let explain = explain.map(|above| ExplainRequest::above(Unit::Micros.above(above)));
     let explained = |request: &Request| Request {
-        explain,
+        explain: explain.clone(),
         ..request.clone()
     };
     let tracer = "the kernel's tracer timerlat";
@@ -159,23 +159,20 @@ fn request(
         0 => 0,
         seconds => seconds + settings.warm_up_s,
     };
-    let request = shared::request(context, "timer", &parameters, 0, duration_s)?;
+    let mut request = shared::request(context, "timer", &parameters, 0, duration_s)?;
     let (policy, priority) = settings.scheduling.unwrap_or(PRIORITY);
     let limit_us = if continues(&settings.on_threshold) {
         0
     } else {
         settings.stop_total_us
     };
-    Ok(Request {
-        cpus: settings.cpus.clone(),
-        policy: Some(policy),
-        priority: (policy != Policy::Other).then_some(priority),
-        warm_up: Some(Nanos::from_secs(settings.warm_up_s)),
-        break_above: limit_us
-            .checked_sub(1)
-            .map(|below| Unit::Micros.above(below)),
-        dma_latency_us: settings.dma_latency_us,
-        deepest_idle_state: settings.idle_state,
-        ..request
-    })
+    request.threads.cpus.clone_from(&settings.cpus);
+    request.threads.policy = Some(policy);
+    request.threads.priority = (policy != Policy::Other).then_some(priority);
+    request.warm_up = Some(Nanos::from_secs(settings.warm_up_s));
+    let below_us = limit_us.checked_sub(1);
+    request.limits.break_above = below_us.map(|below| Unit::Micros.above(below));
+    request.machine.dma_latency_us = settings.dma_latency_us;
+    request.machine.deepest_idle_state = settings.idle_state;
+    Ok(request)
 }

@@ -99,9 +99,8 @@ fn request(
         parameters.push(("wakeups", settings.loops.to_string()));
     }
     let (priority, duration_s) = (settings.priority, settings.common.duration_s);
-    Ok(Request {
-        cpus: settings.cpus.clone(),
-        break_above: Unit::Micros.break_above(settings.common.break_limit),
-        ..shared::request(context, "signal", &parameters, priority, duration_s)?
-    })
+    let mut request = shared::request(context, "signal", &parameters, priority, duration_s)?;
+    request.threads.cpus.clone_from(&settings.cpus);
+    request.limits.break_above = Unit::Micros.break_above(settings.common.break_limit);
+    Ok(request)
 }

@@ -63,7 +63,7 @@ fn a_plan_is_read_whole() {
         (second.every, second.wait),
         (Some(Nanos::from_secs(6 * 3600)), Nanos::from_secs(3600))
     );
-    assert_eq!(second.request().unwrap().requirement.limits.len(), 1);
+    assert_eq!(second.request().unwrap().limits.requirement.limits.len(), 1);
     let watch = WatchPlan {
         window: Nanos::from_secs(300),
         listen: Some("127.0.0.1:9760".parse().unwrap()),

@@ -24,7 +24,7 @@ use crate::lifecycle::{
     Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, sleep_until_poll,
 };
 use crate::request::usual_series_interval;
-use crate::{Outcome, RunLength, SessionError};
+use crate::{Outcome, RecordingRequest, RunLength, SessionError};
 use channel_tracks::ChannelTracks;
 use explained::Annotations;
 
@@ -41,10 +41,8 @@ pub struct InAppRequest {
     pub length: RunLength,
     /// Explains samples above the budget of their channel, which traces the machine.
     pub explain: bool,
-    /// Name of the recording.
-    pub label: Option<String>,
-    /// Command line as passed to the program.
-    pub command_line: Vec<String>,
+    /// The head of the recording.
+    pub recording: RecordingRequest,
 }
 
 /// An application that publishes its figures.
@@ -307,7 +305,7 @@ fn head(
         alike: false,
         parameters,
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-        command_line: request.command_line.clone(),
+        command_line: request.recording.command_line.clone(),
     };
     // A thread that does not belong to this process is not accepted as the recorder of a channel.
     let tasks = host.tasks_of(found.pid);
@@ -327,7 +325,7 @@ fn head(
         }
     });
     let mut recording = Recording::new(probe, facts, Requirement::default(), threads.collect());
-    recording.label.clone_from(&request.label);
+    recording.label.clone_from(&request.recording.label);
     recording.series.interval_ns = usual_series_interval(duration);
     recording
 }

@@ -41,13 +41,17 @@ impl<'a> Machine<'a> {
 
     /// Creates the settings with these names.
     fn change(&self, names: &'static [&'static str]) -> Arc<MachineSettings> {
-        let journal = self.request.journal.clone();
+        let journal = self.request.machine.journal.clone();
         Arc::new(MachineSettings::new(self.host.clone(), journal, names))
     }
 
     /// Returns the resources that the probe requested, and those that the run itself changes.
     pub(crate) fn used(self) -> Used {
-        let idle = self.request.deepest_idle_state.map(|_| self.change(&[]));
+        let idle = self
+            .request
+            .machine
+            .deepest_idle_state
+            .map(|_| self.change(&[]));
         Used {
             settings: self.settings.into_inner().or(idle),
             tracer: self.tracer.into_inner(),
@@ -68,7 +72,7 @@ impl Resources for Machine<'_> {
     }
 
     fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
-        let above = self.request.explain.map(|asked| asked.threshold);
+        let above = self.request.explain.as_ref().map(|asked| asked.threshold);
         let make = || Arc::new(KernelNoise::new(self.host.clone(), above));
         Some(Arc::clone(self.noise.get_or_init(make)) as Arc<dyn NoiseTracer>)
     }
@@ -119,7 +123,7 @@ mod tests {
         drop(used);
         assert_eq!(Arc::strong_count(&tracer), 1);
         // The run itself can change settings even if the probe changes none.
-        request.deepest_idle_state = Some(0);
+        request.machine.deepest_idle_state = Some(0);
         assert!(Machine::new(&request, &host).used().settings.is_some());
     }
 }

@@ -4,7 +4,7 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, Policy, Scheduling};
 use punctual_rt::{Error, ThreadBuilder};
 
-use crate::{Request, SessionError};
+use crate::{SessionError, ThreadRequest};
 
 /// Default priority: above the threaded interrupts of a PREEMPT_RT kernel (50), and below the
 /// kernel's migration and watchdog threads (99).
@@ -45,7 +45,7 @@ pub(crate) fn tell_of_lacking(what: &[&str], warnings: &mut Vec<String>) {
 /// # Errors
 /// Returns an error if a requested policy or priority is refused.
 pub(crate) fn scheduling(
-    request: &Request,
+    request: &ThreadRequest,
     host: &Host,
 ) -> Result<(Scheduling, Option<String>), SessionError> {
     let policy = match (request.policy, request.priority) {

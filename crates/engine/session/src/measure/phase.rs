@@ -76,6 +76,7 @@ impl Phase {
             loads: phase.loads.clone(),
             used: machine.used(),
             idle: request
+                .machine
                 .deepest_idle_state
                 .map(|state| (cpus.clone(), state)),
             ready,
@@ -126,9 +127,9 @@ impl Phase {
         first: u32,
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
-        let resolution = request.samples.then_some(request.sample_resolution);
-        let limits = request.requirement.latencies();
-        let opened = self.ready.open_workers(request.break_above, control);
+        let resolution = request.series.samples;
+        let limits = request.limits.requirement.latencies();
+        let opened = self.ready.open_workers(request.limits.break_above, control);
         (first..)
             .zip(self.workers().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))

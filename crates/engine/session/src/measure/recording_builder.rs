@@ -16,10 +16,10 @@ impl Session {
         let mut recording = Recording::new(
             self.probe_run(),
             self.facts.clone(),
-            self.request.requirement.clone(),
+            self.request.limits.requirement.clone(),
             workers.map(thread_of).collect(),
         );
-        recording.label.clone_from(&self.request.label);
+        recording.label.clone_from(&self.request.recording.label);
         recording.audit.clone_from(&self.audit);
         recording.series.interval_ns = self.row_length;
         recording.warnings.clone_from(&self.warnings);
@@ -41,12 +41,10 @@ impl Session {
             "warm_up_ns",
             self.phases.first().map(|phase| phase.warm_up().0).into(),
         );
-        set("samples", self.request.samples.into());
-        if self.request.samples {
-            set(
-                "sample_resolution_ns",
-                self.request.sample_resolution.0.into(),
-            );
+        let samples = self.request.series.samples;
+        set("samples", samples.is_some().into());
+        if let Some(resolution) = samples {
+            set("sample_resolution_ns", resolution.0.into());
         }
         set(
             "duration_ns",
@@ -54,13 +52,13 @@ impl Session {
         );
         set(
             "break_ns",
-            self.request.break_above.map(|limit| limit.0).into(),
+            self.request.limits.break_above.map(|limit| limit.0).into(),
         );
-        set("dma_latency_us", self.request.dma_latency_us.into());
-        if let Some(group) = &self.request.group {
+        set("dma_latency_us", self.request.machine.dma_latency_us.into());
+        if let Some(group) = &self.request.threads.group {
             set(ProbeRun::GROUP, group.to_parameter());
         }
-        if let Some(state) = self.request.deepest_idle_state {
+        if let Some(state) = self.request.machine.deepest_idle_state {
             set("deepest_idle_state", state.into());
         }
         let phases: Vec<&str> = self.phases.iter().filter_map(Phase::name).collect();
@@ -73,7 +71,7 @@ impl Session {
             alike: self.phases.iter().all(Phase::workers_are_alike),
             parameters,
             program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-            command_line: self.request.command_line.clone(),
+            command_line: self.request.recording.command_line.clone(),
         }
     }
 

@@ -39,13 +39,13 @@ impl Session {
         watcher: &mut dyn Watcher,
         stop: &AtomicBool,
     ) -> Result<Outcome, SessionError> {
-        if self.request.samples && store.is_none() {
+        if self.request.series.samples.is_some() && store.is_none() {
             return Err(SessionError::SamplesNotKept);
         }
-        let journal = self.request.journal.as_deref();
+        let journal = self.request.machine.journal.as_deref();
         let (tune, warning) = machine::settings::applied(journal, &self.host);
         self.warnings.extend(warning);
-        let mut guards = Guards::awake(self.request.dma_latency_us, &mut self.warnings);
+        let mut guards = Guards::awake(self.request.machine.dma_latency_us, &mut self.warnings);
         let explainer = self.arm(stop)?;
         let mut recording = self.head();
         recording.tune = tune;
@@ -88,8 +88,8 @@ impl Session {
         control: &Control,
         explainer: Option<&Explainer>,
     ) -> Arc<BreakHandler> {
-        let limit = self.request.break_above;
-        let mark = self.request.tracemark.and_then(|unit| {
+        let limit = self.request.limits.break_above;
+        let mark = self.request.limits.tracemark.and_then(|unit| {
             let opened = TraceStop::open(&self.host, unit, limit);
             opened
                 .map_err(|error| {
@@ -108,7 +108,7 @@ impl Session {
 
     /// Arms the flight recorder and measures its overhead, if outliers must be explained.
     fn arm(&mut self, stop: &AtomicBool) -> Result<Option<Explainer>, SessionError> {
-        let (Some(asked), Ok(delay)) = (self.request.explain, self.request.probe.explained) else {
+        let (Some(asked), Ok(delay)) = (&self.request.explain, self.request.probe.explained) else {
             return Ok(None);
         };
         let has_noise = self.phases.iter().any(Phase::has_noise);
@@ -118,7 +118,7 @@ impl Session {
             asked.level
         };
         let mut explainer = Explainer::arm(&self.host, level, asked.threshold, delay)?;
-        explainer.record_too(&self.host, &self.request.events)?;
+        explainer.record_too(&self.host, &asked.events)?;
         explainer.take_stacks(&self.host);
         explainer.count_steal(&self.host);
         for phase in &self.phases {
@@ -195,7 +195,7 @@ impl ProbeThreads {
                 .and_then(|full| InterruptionCounter::of_ticks(&session.host, &cpus, full));
             housekeeping.explain_with(explainer);
         }
-        if let Some(asked) = session.request.on_outlier.clone() {
+        if let Some(asked) = session.request.limits.on_outlier.clone() {
             housekeeping.run_at_outliers(OutlierCommand::new(asked, recording));
         }
     }
@@ -328,7 +328,7 @@ impl Source for ProbeThreads {
         recording.duration_ns = recording.duration_ns - (began - start.monotonic);
         recording.load = self.loads;
         session.fill(recording, self.measured, &mut housekeeping);
-        if session.request.samples {
+        if session.request.series.samples.is_some() {
             match store.writer().map(|writer| writer.seal()) {
                 Some(Ok(kept)) => {
                     recording.samples = Some(SamplesKept {

@@ -42,16 +42,16 @@ impl Session {
         // The facts require many small reads, and the checks wait for threads. Both run in
         // parallel, because some programs must begin to measure immediately.
         let (seen, checked) = thread::scope(|scope| {
-            let seen = scope.spawn(|| Seen::new(&host, request.audit));
+            let seen = scope.spawn(|| Seen::new(&host, request.machine.audit));
             let checked = Checked::new(&request, &host);
             (seen.join(), checked)
         });
         let checked = checked?;
         // A panic in that thread is a bug. Repeating the work here shows it.
-        let seen = seen.unwrap_or_else(|_| Seen::new(&host, request.audit));
+        let seen = seen.unwrap_or_else(|_| Seen::new(&host, request.machine.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
-        let row_length = (request.series_interval).unwrap_or_else(|| {
+        let row_length = (request.series.interval).unwrap_or_else(|| {
             usual_series_interval(total(phases).or_else(|| request.length_by_count()))
         });
         Ok(Self {
@@ -130,7 +130,7 @@ struct Checked {
 impl Checked {
     fn new(request: &Request, host: &Host) -> Result<Self, SessionError> {
         let cpus = cpus_to_measure(request, host)?;
-        let (scheduling, warning) = rights::scheduling(request, host)?;
+        let (scheduling, warning) = rights::scheduling(&request.threads, host)?;
         rights::may_use(&cpus)?;
         may_explain(request, host)?;
         let mut phases = request
@@ -158,7 +158,7 @@ fn total(phases: &[Phase]) -> Option<Nanos> {
 
 fn cpus_to_measure(request: &Request, host: &Host) -> Result<CpuSet, SessionError> {
     let online = host.online()?;
-    let cpus = match &request.cpus {
+    let cpus = match &request.threads.cpus {
         Some(cpus) => cpus.clone(),
         None => host.allowed()?.intersection(&online),
     };

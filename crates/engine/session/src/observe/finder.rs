@@ -19,7 +19,7 @@ impl Finder {
     pub(super) fn new(request: &ObserveRequest, host: &Host) -> Self {
         match &request.jobs {
             Some(jobs) => Self::Jobs(Box::new(JobWatch::new(host, jobs))),
-            None => Self::Waits(LateWakeUps::new(request.threshold)),
+            None => Self::Waits(LateWakeUps::new(request.explain.threshold)),
         }
     }
 

@@ -30,7 +30,7 @@ use punctual_model::{
 use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
 use punctual_trace::{
-    CallCost, EventChoice, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
+    CallCost, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
 };
 
 use crate::explain::{Explainer, RawOutlier};
@@ -38,7 +38,7 @@ use crate::lifecycle::{
     Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
 };
 use crate::request::usual_series_interval;
-use crate::{Outcome, RunLength, SessionError, Targets};
+use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use counters::CounterWatch;
 use finder::Finder;
@@ -65,12 +65,11 @@ const TO_SWITCH_IN: &str = "each wait begins when a thread is woken or loses its
 pub struct ObserveRequest {
     /// Threads to watch.
     pub targets: Targets,
-    /// Waits longer than this are explained. For jobs, their budget is used instead.
-    pub threshold: Nanos,
     /// Follows the jobs of the threads; `None` to follow their waits for a CPU.
     pub jobs: Option<JobRequest>,
-    /// Events to record.
-    pub level: Level,
+    /// Which waits to explain, and which events to record. For jobs, their budget is used in place
+    /// of the threshold.
+    pub explain: ExplainRequest,
     /// Records jobs with the kernel's tracer even if BPF programs could be used.
     pub no_bpf: bool,
     /// Does not read hardware counters.
@@ -78,14 +77,10 @@ pub struct ObserveRequest {
     /// The command that runs [`punctual_host::serve_symbols`], to read programs of other users. If
     /// `None`, their functions are unknown.
     pub reader: Option<Vec<OsString>>,
-    /// Events that are recorded in addition, and shown with the outliers.
-    pub requested: Vec<EventChoice>,
     /// Length of the observation.
     pub length: RunLength,
-    /// Name of the recording.
-    pub label: Option<String>,
-    /// Command line as passed to the program.
-    pub command_line: Vec<String>,
+    /// The head of the recording.
+    pub recording: RecordingRequest,
 }
 
 /// Observes until the time is over, all watched threads have ended, or `stop` is set.
@@ -115,7 +110,7 @@ impl ObserveRequest {
     fn limit(&self) -> Nanos {
         self.jobs
             .as_ref()
-            .map_or(self.threshold, |jobs| jobs.budget)
+            .map_or(self.explain.threshold, |jobs| jobs.budget)
     }
 
     /// Returns whether stops by the runtime of Go programs are recorded, which needs BPF programs.
@@ -126,8 +121,8 @@ impl ObserveRequest {
     /// Returns the level of events; jobs require the system calls of the watched threads.
     fn events(&self) -> Level {
         match self.jobs {
-            Some(_) => self.level.max(Level::Jobs),
-            None => self.level,
+            Some(_) => self.explain.level.max(Level::Jobs),
+            None => self.explain.level,
         }
     }
 }
@@ -186,7 +181,7 @@ impl<'a> Observation<'a> {
         recording: &mut Recording,
     ) -> Result<Self, SessionError> {
         let (source, mut explainer, no_programs) = EventSource::arm(request, host)?;
-        explainer.record_too(host, &request.requested)?;
+        explainer.record_too(host, &request.explain.events)?;
         explainer.read_symbols_with(request.reader.clone());
         let counters = CounterWatch::begin(request, &mut explainer);
         if !request.no_bpf {
@@ -519,7 +514,10 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
             parameters.insert("release".to_owned(), jobs.release.to_string().into());
         }
         None => {
-            parameters.insert("threshold_ns".to_owned(), request.threshold.0.into());
+            parameters.insert(
+                "threshold_ns".to_owned(),
+                request.explain.threshold.0.into(),
+            );
         }
     }
     parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
@@ -535,11 +533,11 @@ fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Record
         alike: false,
         parameters,
         program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-        command_line: request.command_line.clone(),
+        command_line: request.recording.command_line.clone(),
     };
     let threads = watched_tracks::threads(watched);
     let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
-    recording.label.clone_from(&request.label);
+    recording.label.clone_from(&request.recording.label);
     recording.series.interval_ns = usual_series_interval(duration);
     recording
 }

@@ -28,7 +28,7 @@ impl EventSource {
     ) -> Result<(Self, Explainer, Option<String>), SessionError> {
         let limit = request.limit();
         let mut why = None;
-        if request.jobs.is_some() && request.level <= Level::Jobs {
+        if request.jobs.is_some() && request.explain.level <= Level::Jobs {
             if request.no_bpf {
                 why = Some("not wanted (--no-bpf)".to_owned())
             } else {

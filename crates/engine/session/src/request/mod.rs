@@ -20,37 +20,68 @@ pub struct Request {
     pub arguments: Arguments,
     /// Calibrated size of the probe's work, which all phases share.
     pub iterations: Iterations,
-    /// CPUs to measure; `None` for all that this process may use.
-    pub cpus: Option<CpuSet>,
-    /// Policy of the measuring threads; `None` for fifo if permitted, else other, with a warning.
-    pub policy: Option<Policy>,
-    /// Their priority; `None` for 95, or the highest permitted.
-    pub priority: Option<u8>,
+    /// Command that starts this program as the other end of a probe, in a separate process. The
+    /// probe's task is added as the last argument. `None` if that is not possible.
+    pub partner: Option<Vec<OsString>>,
+    /// The measuring threads.
+    pub threads: ThreadRequest,
     /// Phases, measured in sequence; usually one.
     pub phases: Vec<PhaseRequest>,
     /// Length of the part at the start that is discarded; `None` for the default.
     pub warm_up: Option<Nanos>,
     /// Whether a run that is too short for any sample is accepted.
     pub may_be_empty: bool,
-    /// A latency above this ends the run.
-    pub break_above: Option<Nanos>,
+    /// What happens at latencies above a limit.
+    pub limits: LimitRequest,
     /// Which latencies to explain; `None` for none.
     pub explain: Option<ExplainRequest>,
-    /// Events that are recorded in addition to those for explanations, and shown with the outliers.
-    pub events: Vec<EventChoice>,
-    /// Command to run at an outlier.
-    pub on_outlier: Option<OnOutlier>,
+    /// The time series and the samples.
+    pub series: SeriesRequest,
+    /// What the run changes on the machine, and what it checks before.
+    pub machine: MachineRequest,
+    /// The head of the recording.
+    pub recording: RecordingRequest,
+}
+
+/// The measuring threads of a run.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadRequest {
+    /// CPUs to measure; `None` for all that this process may use.
+    pub cpus: Option<CpuSet>,
+    /// Policy of the measuring threads; `None` for fifo if permitted, else other, with a warning.
+    pub policy: Option<Policy>,
+    /// Their priority; `None` for 95, or the highest permitted.
+    pub priority: Option<u8>,
+    /// Control group that this process has joined for the measurement.
+    pub group: Option<GroupFacts>,
+}
+
+/// What happens at latencies above a limit.
+#[derive(Clone, Debug, Default)]
+pub struct LimitRequest {
+    /// A latency above this ends the run.
+    pub break_above: Option<Nanos>,
     /// Whether a sample above the limit is marked in the kernel's trace buffer, which is then
     /// stopped.
     pub tracemark: Option<Tracemark>,
+    /// Command to run at an outlier.
+    pub on_outlier: Option<OnOutlier>,
     /// Requirement that the run must meet.
     pub requirement: Requirement,
+}
+
+/// The time series of a run, and its samples.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeriesRequest {
     /// Length of a row of the time series; `None` to derive it from the run length.
-    pub series_interval: Option<Nanos>,
-    /// Whether each sample is stored.
-    pub samples: bool,
-    /// Stored samples are rounded down to a multiple of this.
-    pub sample_resolution: Nanos,
+    pub interval: Option<Nanos>,
+    /// Stores each sample, rounded down to a multiple of this.
+    pub samples: Option<Nanos>,
+}
+
+/// What a run changes on the machine, and what it checks before.
+#[derive(Clone, Debug, Default)]
+pub struct MachineRequest {
     /// Latency limit in µs that is requested with /dev/cpu_dma_latency; `None` for no request.
     pub dma_latency_us: Option<i32>,
     /// Deepest idle state that the measured CPUs may enter during the run, -1 for none; `None` for
@@ -60,11 +91,11 @@ pub struct Request {
     pub journal: Option<PathBuf>,
     /// Role for the audit of the machine before the run; `None` for no audit.
     pub audit: Option<Role>,
-    /// Command that starts this program as the other end of a probe, in a separate process. The
-    /// probe's task is added as the last argument. `None` if that is not possible.
-    pub partner: Option<Vec<OsString>>,
-    /// Control group that this process has joined for the measurement.
-    pub group: Option<GroupFacts>,
+}
+
+/// The head of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct RecordingRequest {
     /// Name of the recording.
     pub label: Option<String>,
     /// Command line as passed to the program.
@@ -72,12 +103,14 @@ pub struct Request {
 }
 
 /// Which latencies to explain, and which events to record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ExplainRequest {
     /// Explains latencies above this.
     pub threshold: Nanos,
     /// Events to record.
     pub level: Level,
+    /// Events that are recorded in addition, and shown with the outliers.
+    pub events: Vec<EventChoice>,
 }
 
 impl ExplainRequest {
@@ -86,6 +119,7 @@ impl ExplainRequest {
         Self {
             threshold,
             level: Level::Default,
+            events: Vec::new(),
         }
     }
 }
@@ -120,29 +154,16 @@ impl Request {
             probe,
             arguments,
             iterations: Iterations::default(),
-            cpus: None,
-            policy: None,
-            priority: None,
+            partner: None,
+            threads: ThreadRequest::default(),
             phases,
             warm_up: None,
             may_be_empty: false,
-            break_above: None,
+            limits: LimitRequest::default(),
             explain: None,
-            events: Vec::new(),
-            on_outlier: None,
-            tracemark: None,
-            requirement: Requirement::default(),
-            series_interval: None,
-            samples: false,
-            sample_resolution: Self::SAMPLE_RESOLUTION,
-            dma_latency_us: None,
-            deepest_idle_state: None,
-            journal: None,
-            audit: None,
-            partner: None,
-            group: None,
-            label: None,
-            command_line: Vec::new(),
+            series: SeriesRequest::default(),
+            machine: MachineRequest::default(),
+            recording: RecordingRequest::default(),
         }
     }
 

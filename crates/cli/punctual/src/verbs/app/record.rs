@@ -5,7 +5,9 @@ use clap::Args;
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos};
 use punctual_report::{document, text};
-use punctual_session::{InAppRequest, RunLength, applications, record_application};
+use punctual_session::{
+    InAppRequest, RecordingRequest, RunLength, applications, record_application,
+};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -43,8 +45,10 @@ impl Record {
             pid: pid_of(&self.application, &host)?,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             explain: self.explain,
-            label: self.label,
-            command_line: command_line(),
+            recording: RecordingRequest {
+                label: self.label,
+                command_line: command_line(),
+            },
         };
         let store = context.store_if_wanted()?;
         let stop = stop_flag()?;

@@ -8,7 +8,8 @@ use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_session::{
-    EventChoice, JobDetail, JobRequest, Level, ObserveRequest, Release, RunLength, Targets, observe,
+    EventChoice, ExplainRequest, JobDetail, JobRequest, Level, ObserveRequest, RecordingRequest,
+    Release, RunLength, Targets, observe,
 };
 
 use crate::context::Context;
@@ -172,7 +173,11 @@ impl Application {
         }
         let request = ObserveRequest {
             targets,
-            threshold: self.threshold.unwrap_or(THRESHOLD),
+            explain: ExplainRequest {
+                threshold: self.threshold.unwrap_or(THRESHOLD),
+                level: self.events.unwrap_or(Level::Default),
+                events: self.event,
+            },
             jobs: (!self.wait).then(|| JobRequest {
                 budget: self.budget.unwrap_or(BUDGET),
                 release: self.release.unwrap_or_default(),
@@ -181,14 +186,14 @@ impl Application {
                     Some(When::Windows) | None => JobDetail::Windows(self.cost),
                 },
             }),
-            level: self.events.unwrap_or(Level::Default),
-            requested: self.event,
             no_bpf: self.no_bpf,
             no_counters: self.no_counters,
             reader: serve_symbols::program(),
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
-            label: self.label,
-            command_line: command_line(),
+            recording: RecordingRequest {
+                label: self.label,
+                command_line: command_line(),
+            },
         };
         let store = context.store_if_wanted()?;
         let stop = stop_flag()?;

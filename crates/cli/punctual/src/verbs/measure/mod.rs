@@ -14,8 +14,9 @@ use punctual_model::{
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
-    CpuLocks, ExplainRequest, Membership, OnOutlier, PhaseRequest, RecordingSink, Request,
-    RunLength, Session, Tracemark, can_be_explained,
+    CpuLocks, ExplainRequest, LimitRequest, MachineRequest, Membership, OnOutlier, PhaseRequest,
+    RecordingRequest, RecordingSink, Request, RunLength, SeriesRequest, Session, ThreadRequest,
+    Tracemark, can_be_explained,
 };
 
 use options::{Judging, Options, RunOptions};
@@ -50,12 +51,12 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
-    request.journal = context.journal();
+    request.machine.journal = context.journal();
     // Join the group first, so that the session finds the CPUs and privileges of the group.
     let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
     let membership = membership.transpose()?;
     if let Some(joined) = &membership {
-        request.group = Some(joined.facts().clone());
+        request.threads.group = Some(joined.facts().clone());
         for load in request.phases.iter_mut().flat_map(|phase| &mut phase.loads) {
             *load = load.clone().outside(joined.outside());
         }
@@ -134,30 +135,40 @@ fn request(probe: &'static ProbeEntry, arguments: Arguments, options: Options) -
     let on_outlier = on_outlier(&options)?;
     let Options {
         run,
-        event,
         judging,
         keeping,
         ..
     } = options;
+    let resolution = (keeping.sample_resolution).unwrap_or(Request::SAMPLE_RESOLUTION);
     Ok(Request {
-        cpus: run.cpus,
-        policy: run.policy,
-        priority: run.priority,
-        warm_up: run.warm_up,
-        break_above: run.break_above,
-        explain,
-        events: event,
-        on_outlier,
-        tracemark: run.tracemark.then_some(Tracemark::Nanos),
-        requirement: requirement(&judging),
-        series_interval: keeping.series_interval,
-        samples: keeping.samples,
-        sample_resolution: (keeping.sample_resolution).unwrap_or(Request::SAMPLE_RESOLUTION),
-        dma_latency_us: run.dma_latency.0,
-        audit: Some(Role::default()),
         partner: serve_partner::program(),
-        label: keeping.label,
-        command_line: command_line(),
+        threads: ThreadRequest {
+            cpus: run.cpus,
+            policy: run.policy,
+            priority: run.priority,
+            group: None,
+        },
+        warm_up: run.warm_up,
+        limits: LimitRequest {
+            break_above: run.break_above,
+            tracemark: run.tracemark.then_some(Tracemark::Nanos),
+            on_outlier,
+            requirement: requirement(&judging),
+        },
+        explain,
+        series: SeriesRequest {
+            interval: keeping.series_interval,
+            samples: (keeping.samples).then_some(resolution),
+        },
+        machine: MachineRequest {
+            dma_latency_us: run.dma_latency.0,
+            audit: Some(Role::default()),
+            ..MachineRequest::default()
+        },
+        recording: RecordingRequest {
+            label: keeping.label,
+            command_line: command_line(),
+        },
         ..Request::new(probe, arguments, phases)
     })
 }
@@ -170,7 +181,11 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
     };
     can_be_explained(probe)?;
     let threshold = limit(options, "--explain")?;
-    Ok(Some(ExplainRequest { threshold, level }))
+    Ok(Some(ExplainRequest {
+        threshold,
+        level,
+        events: options.event.clone(),
+    }))
 }
 
 /// Returns the limit for an option that cannot work without one.
