@@ -79,7 +79,7 @@ fn watched_threads_waits_have_stacks() {
     };
     assert!(seen.iter().filter(sleeps).count() >= SLEEPS, "{seen:?}");
     let woken = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == tid);
-    assert!(seen.iter().filter(woken).count() >= SLEEPS);
+    assert!(seen.iter().filter(woken).count() >= SLEEPS, "{seen:#?}");
     // With PREEMPT_RT, ordinary threads are woken from a thread that handles softirqs.
     let interrupted =
         |event: &TraceEvent| event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
