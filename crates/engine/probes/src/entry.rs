@@ -7,6 +7,7 @@ use punctual_model::{
     Table,
 };
 
+use crate::run::Measure;
 use crate::{
     Control, PartnerError, Recorder, RecorderSlot, Resources, SettingsError, TracerError,
     WorkerOutcome, WorkerReader, WorkerSettings,
@@ -91,19 +92,35 @@ impl Plan {
         Ok(())
     }
 
+    /// Returns the first CPU of the plan.
+    pub(crate) fn first_cpu(&self, probe: &'static str) -> Result<u32, ProbeError> {
+        self.cpus.first().ok_or(ProbeError::NoCpu { probe })
+    }
+
+    /// Describes a worker on this CPU, with the policy of the plan.
+    pub(crate) fn worker(&self, label: Option<String>, cpu: u32, rate_hz: u64) -> WorkerSpec {
+        WorkerSpec {
+            label,
+            cpu: Some(cpu),
+            from_cpu: None,
+            scheduling: self.scheduling,
+            rate_hz,
+        }
+    }
+
     /// Creates a measurement of these similar workers, with the requested or default length and
     /// warm-up.
     pub(crate) fn ready(
         &self,
         workers: impl IntoIterator<Item = WorkerSpec>,
-        run: impl FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
+        run: impl Measure,
     ) -> Ready {
         Ready {
             workers: workers.into_iter().collect(),
             duration: self.duration,
             warm_up: self.warm_up_of(self.duration),
             alike: true,
-            run: Box::new(run),
+            run: Box::new(move |recorders, control| run.measure(recorders, control)),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `irq-load`: interrupts of each CPU per second.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_host::Host;
@@ -8,7 +9,8 @@ use punctual_model::{Cell, Chart, CpuInterference, CpuSet, Interference, Nanos, 
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
 use crate::entry::Probe;
-use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Resources};
+use crate::run::Measure;
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -50,13 +52,13 @@ impl Probe for IrqLoad {
         };
         Ok(Ready {
             warm_up,
-            ..plan.ready([], move |_, control| run.measure(control))
+            ..plan.ready([], run)
         })
     }
 }
 
-impl Run {
-    fn measure(&self, control: &Control) -> Result<Measured, ProbeError> {
+impl Measure for Run {
+    fn measure(self, _: Vec<Recorder>, control: &Arc<Control>) -> Result<Measured, ProbeError> {
         let _entered = control.enter();
         let host = Host::live();
         let first = CLOCK.now();

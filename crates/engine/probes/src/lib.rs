@@ -34,6 +34,7 @@ mod policy;
 mod provider_error;
 mod recorder;
 mod resources;
+mod run;
 mod signal;
 mod socket;
 mod switch;

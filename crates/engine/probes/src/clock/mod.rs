@@ -11,15 +11,14 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Scheduling, Typed, parameters};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Typed, parameters};
 use punctual_rt::{PosixClock, Tsc, TscRate};
 
 use crate::entry::Probe;
 use crate::monotonic::now;
-use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms};
 use crate::{
-    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
-    Settings, WorkerSpec,
+    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost, Settings,
 };
 use phc::Phc;
 use reader::{Reader, Ruler};
@@ -106,9 +105,7 @@ struct ReadyClocks {
     probe: ClockProbe,
     /// Set if the clock source changes during the run.
     settings: Option<Arc<dyn Settings>>,
-    cpus: Vec<u32>,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
+    terms: Terms,
     phases: Vec<Phase>,
 }
 
@@ -196,8 +193,8 @@ impl Probe for ClockProbe {
         if let Some(device) = self.phc.clone() {
             return self.hardware_clock(device)?.prepare(plan);
         }
-        let cpus: Vec<u32> = plan.cpus.iter().collect();
-        let Some(first) = cpus.first().copied() else {
+        let terms = Terms::from_plan(plan);
+        let Some(first) = terms.cpus.first().copied() else {
             return Err(ProbeError::Unfit("no CPU to measure on".to_owned()));
         };
         let none = || {
@@ -223,7 +220,7 @@ impl Probe for ClockProbe {
             ));
         }
         let warm_up = plan.warm_up_of(part);
-        if part.is_some_and(|part| warm_up + check_budget(Some(part), &cpus) >= part) {
+        if part.is_some_and(|part| warm_up + check_budget(Some(part), &terms.cpus) >= part) {
             return Err(ProbeError::Unfit(format!(
                 "each of the {} clock sources has its own warm-up of {warm_up}, which leaves \
                  nothing: measure for longer, or with a shorter --warm-up",
@@ -233,34 +230,24 @@ impl Probe for ClockProbe {
         let workers = phases
             .iter()
             .flat_map(Phase::labels)
-            .map(|label| WorkerSpec {
-                label: Some(label),
-                cpu: Some(first),
-                from_cpu: None,
-                scheduling: plan.scheduling,
-                rate_hz: self.rate_hz(),
-            });
+            .map(|label| plan.worker(Some(label), first, self.rate_hz()));
         let workers: Vec<_> = workers.collect();
         let run = ReadyClocks {
             settings,
-            cpus,
-            scheduling: plan.scheduling,
-            duration: plan.duration,
+            terms,
             phases,
             probe: self,
         };
         Ok(Ready {
             warm_up,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl ReadyClocks {
+impl Measure for ReadyClocks {
     fn measure(
-        &self,
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
@@ -268,7 +255,7 @@ impl ReadyClocks {
         let mut run = Run {
             tsc: tsc.map(|tsc| (tsc, tsc.calibrate(CALIBRATION))),
             begun: now(),
-            ready: self,
+            ready: &self,
             control,
             entries: Vec::new(),
             pairs: Vec::new(),
@@ -322,7 +309,7 @@ impl Run<'_> {
         let ready = !self.control.stopping() && self.switch(phase);
         let served = PosixClock::served_without_kernel(&phase.clocks).filter(|_| ready);
         let parts = self.ready.phases.len() as u64;
-        let part = self.ready.duration.map(|all| Nanos(all.0 / parts));
+        let part = self.ready.terms.duration.map(|all| Nanos(all.0 / parts));
         let found = if ready {
             self.check_agreement(phase, part)?;
             let end = part.map_or(Nanos(u64::MAX), |part| {
@@ -365,7 +352,7 @@ impl Run<'_> {
         let readers: Vec<Reader> = std::iter::once(Reader::Posix(PosixClock::Monotonic))
             .chain(tsc.map(|(tsc, rate)| Reader::Tsc(tsc, rate)))
             .collect();
-        let cpus = &self.ready.cpus;
+        let cpus = &self.ready.terms.cpus;
         let budget = Nanos(check_budget(part, cpus).0 / readers.len() as u64);
         let (pairs, complete) = agreement::pairs(cpus, budget, LEAST_CHECK);
         if !complete {
@@ -392,7 +379,7 @@ impl Run<'_> {
                 if self.control.stopping() {
                     return Ok(());
                 }
-                let scheduling = self.ready.scheduling;
+                let scheduling = self.ready.terms.scheduling;
                 let found = agreement::check(reader, *pair, length, scheduling, self.control)?;
                 push(Some((*pair, found)));
             }
@@ -415,9 +402,12 @@ impl Run<'_> {
             begun: self.begun,
             end,
         };
-        let cpu = self.ready.cpus[0];
+        let cpu = self.ready.terms.cpus[0];
         let control = Arc::clone(self.control);
-        let thread = measuring_thread(&format!("clock/{cpu}"), &[cpu], self.ready.scheduling)
+        let thread = self
+            .ready
+            .terms
+            .thread("clock", cpu)
             .spawn(move || rounds::rounds(workers, rounds, &control))?;
         Ok(thread.join()??)
     }

@@ -2,11 +2,11 @@
 
 use std::sync::Mutex;
 
-use punctual_model::{Cell, Table};
+use punctual_model::{Cell, Scheduling, Table};
 
 use super::*;
-use crate::SettingsError;
 use crate::testing::{self, DEADLINE, OTHER, permitted};
+use crate::{SettingsError, WorkerSpec};
 
 fn clocks(given: &[(&str, &str)]) -> ClockProbe {
     ClockProbe::new(&testing::arguments(PARAMETERS, given))

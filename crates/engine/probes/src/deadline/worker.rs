@@ -5,6 +5,7 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
 use super::due_times::DueTimes;
 use super::{CLOCK, Length, Times};
+use crate::run::end_of;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the periods if the kernel starts them.
@@ -118,10 +119,7 @@ impl Worker {
     /// Runs periods that the kernel starts. Returns how many came due.
     fn yielding(&mut self, start: Nanos, control: &Control) -> u64 {
         let period = self.times.period;
-        let end = self
-            .length
-            .duration
-            .map_or(Nanos(u64::MAX), |duration| start + duration);
+        let end = end_of(start, self.length.duration);
         let mut first = Vec::with_capacity(TO_SETTLE);
         let mut grid = None;
         self.cpu_before = cpu_time();
@@ -195,10 +193,7 @@ impl Worker {
     /// Runs periods that start at absolute times. Returns how many came due.
     fn sleeping(&mut self, start: Nanos, control: &Control) -> Result<u64, ProbeError> {
         let period = self.times.period;
-        let end = self
-            .length
-            .duration
-            .map_or(Nanos(u64::MAX), |duration| start + duration);
+        let end = end_of(start, self.length.duration);
         let mut sleep = Nanosleep::new(CLOCK)?;
         self.begin(start);
         self.cpu_before = cpu_time();

@@ -7,6 +7,7 @@ use punctual_rt::{Clock, Error, Instant, MemoryFile, Nanosleep, PeriodicWait, th
 
 use super::mechanisms::{After, Memory, Sizes, Way};
 use crate::monotonic::now;
+use crate::run::end_of;
 use crate::usage::add_usage;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
@@ -80,7 +81,7 @@ impl Worker {
             .map(|(way, recorder)| Turn::new(way, self.sizes, recorder))
             .collect();
         let start = now();
-        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| start + duration);
+        let end = end_of(start, self.duration);
         for turn in &mut turns {
             turn.recorder.start(start);
         }

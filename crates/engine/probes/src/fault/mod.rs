@@ -7,12 +7,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, Scheduling, Table, Typed, parameters,
-};
+use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, parameters};
 
 use crate::entry::Probe;
-use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms};
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
 };
@@ -76,9 +74,7 @@ struct Fault {
 struct Run {
     probe: Fault,
     cpu: u32,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
-    warm_up: Nanos,
+    terms: Terms,
     choice: Choice,
 }
 
@@ -95,18 +91,13 @@ impl Fault {
         }
     }
 
-    fn worker(&self, way: Way, ways: usize, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
+    fn worker(&self, way: Way, ways: usize, cpu: u32, plan: &Plan) -> WorkerSpec {
         let pages = self.sizes.bytes_for(way.memory) as u64;
         let round = self.interval.0.saturating_mul(ways as u64).max(1);
-        WorkerSpec {
-            label: Some(way.label()),
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling,
-            // The samples of a batch arrive in one burst, so the ring must have room for at least
-            // one batch per second.
-            rate_hz: (pages.saturating_mul(1_000_000_000) / round).max(pages),
-        }
+        // The samples of a batch arrive in one burst, so the ring must have room for at least one
+        // batch per second.
+        let rate_hz = (pages.saturating_mul(1_000_000_000) / round).max(pages);
+        plan.worker(Some(way.label()), cpu, rate_hz)
     }
 }
 
@@ -114,9 +105,7 @@ impl Probe for Fault {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
-        let Some(cpu) = plan.cpus.iter().next() else {
-            return Err(ProbeError::NoCpu { probe: ENTRY.name });
-        };
+        let cpu = plan.first_cpu(ENTRY.name)?;
         let choice = Choice::make(self.memory, self.after, self.sizes);
         let ways = choice.ways.len();
         if ways == 0 {
@@ -135,23 +124,19 @@ impl Probe for Fault {
                 self.interval
             ));
         }
-        let worker = |way: &Way| self.worker(*way, ways, cpu, plan.scheduling);
+        let worker = |way: &Way| self.worker(*way, ways, cpu, plan);
         let workers: Vec<_> = choice.ways.iter().map(worker).collect();
         let run = Run {
             cpu,
-            scheduling: plan.scheduling,
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
+            terms: Terms::from_plan(plan),
             choice,
             probe: self,
         };
-        Ok(plan.ready(workers, move |recorders, control| {
-            run.measure(recorders, control)
-        }))
+        Ok(plan.ready(workers, run))
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,
@@ -161,14 +146,12 @@ impl Run {
             ways: self.choice.ways.iter().copied().zip(recorders).collect(),
             sizes: self.probe.sizes,
             interval: self.probe.interval,
-            duration: self.duration,
-            warm_up: self.warm_up,
+            duration: self.terms.duration,
+            warm_up: self.terms.warm_up,
             control: Arc::clone(control),
         };
-        let measured =
-            measuring_thread(&format!("fault/{}", self.cpu), &[self.cpu], self.scheduling)
-                .spawn(move || worker.run())?
-                .join()??;
+        let thread = self.terms.thread("fault", self.cpu);
+        let measured = thread.spawn(move || worker.run())?.join()??;
         let mut table = table();
         for (way, finding) in self.choice.ways.iter().zip(&measured.findings) {
             table.push(row(*way, finding));

@@ -1,6 +1,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use punctual_model::Scheduling;
 use punctual_rt::{Error, LockMode, MemoryFile, lock_process_memory};
 
 use super::mechanisms::{After, Memory, WayError};
@@ -167,9 +168,12 @@ fn unavailable_batch_is_missed() {
     let run = Run {
         probe: fault,
         cpu: testing::cpus(1).first().unwrap(),
-        scheduling: OTHER,
-        duration: Some(Nanos::from_millis(100)),
-        warm_up: Nanos::ZERO,
+        terms: Terms {
+            cpus: Vec::new(),
+            scheduling: OTHER,
+            duration: Some(Nanos::from_millis(100)),
+            warm_up: Nanos::ZERO,
+        },
         choice: Choice {
             ways: vec![way],
             left_out: Vec::new(),
@@ -177,7 +181,7 @@ fn unavailable_batch_is_missed() {
         },
     };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::worker(run.warm_up, &control);
+    let (recorder, _reader) = testing::worker(run.terms.warm_up, &control);
     let measured = run.measure(vec![recorder], &control).unwrap();
     let account = measured.workers[0].accounting;
     assert_eq!(account.recorded, 0, "{account:?}");

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, Scheduling, Table, Typed, counted, parameters,
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, counted, parameters,
 };
 use punctual_rt::{Clock, GpioChip, GpioEdges, ThreadBuilder};
 
@@ -23,11 +23,10 @@ use self::paced::Pace;
 use self::worker::{NEVER, Pair, Port, Seen, Worker};
 use crate::entry::Probe;
 use crate::monotonic::now;
-use crate::policy::measuring_thread;
+use crate::run::Terms;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
-    WorkerSpec,
 };
 
 /// The entry of this probe.
@@ -226,35 +225,26 @@ fn ready<P: Port>(
     lines: Lines,
     request: impl FnOnce() -> Result<P, ProbeError> + Send + 'static,
 ) -> Result<Ready, ProbeError> {
-    let Some(cpu) = plan.cpus.first() else {
-        return Err(ProbeError::NoCpu { probe: ENTRY.name });
-    };
-    let specification = WorkerSpec {
-        label: None,
-        cpu: Some(cpu),
-        from_cpu: None,
-        scheduling: plan.scheduling,
-        rate_hz: (lines.interval).map_or(RATE_HZ, |interval| 1_000_000_000 / interval.0.max(1)),
-    };
+    let cpu = plan.first_cpu(ENTRY.name)?;
+    let rate = |interval: Nanos| 1_000_000_000 / interval.0.max(1);
+    let worker = plan.worker(None, cpu, lines.interval.map_or(RATE_HZ, rate));
     let run = Run {
         lines,
         cpu,
-        scheduling: plan.scheduling,
-        duration: plan.duration,
-        warm_up: plan.warm_up_of(plan.duration),
+        terms: Terms::from_plan(plan),
     };
-    Ok(plan.ready([specification], move |recorders, control| {
-        run.measure(request, recorders, control)
-    }))
+    Ok(
+        plan.ready([worker], move |recorders, control: &Arc<Control>| {
+            run.measure(request, recorders, control)
+        }),
+    )
 }
 
 /// A probe that is ready to start.
 struct Run {
     lines: Lines,
     cpu: u32,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
-    warm_up: Nanos,
+    terms: Terms,
 }
 
 impl Run {
@@ -276,7 +266,7 @@ impl Run {
     }
 
     fn thread(&self) -> ThreadBuilder {
-        measuring_thread(&format!("gpio/{}", self.cpu), &[self.cpu], self.scheduling)
+        self.terms.thread("gpio", self.cpu)
     }
 
     /// Measures the reaction to edges from outside.
@@ -288,7 +278,7 @@ impl Run {
     ) -> Result<Measured, ProbeError> {
         let end = Arc::new(AtomicU64::new(NEVER));
         let mut group = ThreadGroup::new(control);
-        let (duration, warm_up) = (self.duration, self.warm_up);
+        let (duration, warm_up) = (self.terms.duration, self.terms.warm_up);
         let prepare = move |_: &Control| {
             let cost = SelfCost::measure(Clock::Monotonic);
             Ok(Worker {
@@ -337,9 +327,9 @@ impl Run {
         let mut group = ThreadGroup::new(control);
         let pace = Pace {
             interval,
-            duration: self.duration,
+            duration: self.terms.duration,
         };
-        let (warm_up, returns) = (self.warm_up, self.lines.edges != GpioEdges::Both);
+        let (warm_up, returns) = (self.terms.warm_up, self.lines.edges != GpioEdges::Both);
         let prepare = move |_: &Control| {
             let cost = SelfCost::measure(Clock::Monotonic);
             Ok(Loopback {

@@ -4,6 +4,7 @@ use punctual_model::Nanos;
 use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, Wake};
 
 use crate::monotonic::now;
+use crate::run::end_of;
 use crate::{Control, Recorder};
 
 /// When periods come due.
@@ -54,7 +55,7 @@ impl Pace {
     ) -> Result<Paced, Error> {
         let interval = self.interval;
         let mut sleep = Nanosleep::new(Clock::Monotonic)?;
-        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
+        let end = end_of(first, self.duration);
         recorder.start(first);
         let mut skipped = 0;
         let mut due = first;

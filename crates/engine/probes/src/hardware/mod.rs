@@ -18,10 +18,11 @@ use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Tsc, Wake};
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::run::end_of;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, Run, SelfCost,
-    TracerError, WorkerOutcome, WorkerSpec,
+    TracerError, WorkerOutcome,
 };
 use cause::{Cause, Counts, Tally};
 use duty::{Duty, LONGEST_WIDTH, Throttle};
@@ -219,13 +220,7 @@ impl Probe for Hardware {
         let duty = Duty::new(self.window, self.width, kernel_only)?;
         self.check(plan, duty)?;
         let rate_hz = 1_000_000_000_u64.div_ceil(duty.window.0);
-        let worker = |cpu| WorkerSpec {
-            label: None,
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz,
-        };
+        let worker = |cpu| plan.worker(None, cpu, rate_hz);
         let workers = match self.source {
             HWLAT => vec![kernel::worker(&plan.cpus, rate_hz)],
             _ => plan.cpus.iter().map(worker).collect(),
@@ -283,7 +278,7 @@ fn measure<T: Ticks + Send + 'static>(
                 let schedule = Schedule {
                     first,
                     counted_from: first + warm_up,
-                    end: duration.map_or(Nanos(u64::MAX), |duration| first + duration),
+                    end: end_of(first, duration),
                     duty,
                 };
                 worker.run(recorder, schedule, cost, control)

@@ -13,10 +13,9 @@ use punctual_rt::{Error, Mutex, Protocol};
 use self::threads::{Shared, Times, Waits, high, low, middle};
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms};
 use crate::thread_group::ThreadGroup;
-use crate::{
-    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
-};
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// The entry of this probe.
 pub(crate) const ENTRY: ProbeEntry = ProbeEntry {
@@ -75,9 +74,7 @@ struct Inversion {
 /// A probe that is ready to start.
 struct Run {
     probe: Inversion,
-    cpus: Vec<u32>,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
+    terms: Terms,
 }
 
 const LOCKS: &[(Protocol, &str)] = &[(Protocol::Plain, "plain"), (Protocol::Inherit, "inherit")];
@@ -149,35 +146,26 @@ impl Inversion {
 impl Probe for Inversion {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         self.check(plan)?;
+        let rate_hz = 1_000_000_000 / self.interval.0 + 1;
         let workers = plan
             .cpus
             .iter()
             .flat_map(|cpu| self.locks.iter().map(move |(_, name)| (cpu, name)))
-            .map(|(cpu, name)| WorkerSpec {
-                label: Some(format!("{name}, CPU {cpu}")),
-                cpu: Some(cpu),
-                from_cpu: None,
-                scheduling: plan.scheduling,
-                rate_hz: 1_000_000_000 / self.interval.0 + 1,
-            });
+            .map(|(cpu, name)| plan.worker(Some(format!("{name}, CPU {cpu}")), cpu, rate_hz));
         let workers: Vec<_> = workers.collect();
         let alike = self.locks.len() == 1;
         let run = Run {
-            cpus: plan.cpus.iter().collect(),
-            scheduling: plan.scheduling,
-            duration: plan.duration,
+            terms: Terms::from_plan(plan),
             probe: self,
         };
         Ok(Ready {
             alike,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,
@@ -187,14 +175,21 @@ impl Run {
             hold: self.probe.hold,
             spin: self.probe.spin,
             interval: self.probe.interval,
-            duration: self.duration,
+            duration: self.terms.duration,
         };
         let mut group = ThreadGroup::new(control);
         let mut recorders = recorders.into_iter();
-        for cpu in &self.cpus {
+        for cpu in &self.terms.cpus {
             let recorders = recorders.by_ref().take(self.probe.locks.len()).collect();
             let shared = Arc::new(Shared::new(self.mutexes()?)?);
-            start(&mut group, *cpu, self.scheduling, &shared, recorders, times)?;
+            start(
+                &mut group,
+                *cpu,
+                self.terms.scheduling,
+                &shared,
+                recorders,
+                times,
+            )?;
         }
         group.go();
         let waits = group.join()?.into_iter().flatten().collect();
@@ -256,6 +251,7 @@ impl Run {
         let mut warnings = Vec::new();
         let mut workers = Vec::with_capacity(waits.len());
         let places = self
+            .terms
             .cpus
             .iter()
             .flat_map(|cpu| self.probe.locks.iter().map(move |lock| (cpu, lock)));

@@ -8,6 +8,7 @@ use punctual_rt::{
     spin_until,
 };
 
+use crate::run::end_of;
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
@@ -30,9 +31,7 @@ impl Times {
         Some(Cycles {
             start,
             interval: self.interval,
-            end: self
-                .duration
-                .map_or(Nanos(u64::MAX), |duration| start + duration),
+            end: end_of(start, self.duration),
         })
     }
 }

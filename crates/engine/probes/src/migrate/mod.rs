@@ -14,6 +14,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms, end_of};
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
@@ -77,11 +78,9 @@ struct Migrate {
 /// A probe that is ready to start.
 struct Run {
     probe: Migrate,
-    cpus: Vec<u32>,
+    terms: Terms,
     /// Scheduling of each thread, lowest priority first.
     ranks: Vec<Scheduling>,
-    duration: Option<Nanos>,
-    warm_up: Nanos,
 }
 
 impl Migrate {
@@ -158,24 +157,20 @@ impl Probe for Migrate {
         });
         let workers: Vec<_> = workers.collect();
         let run = Run {
-            cpus: plan.cpus.iter().collect(),
+            terms: Terms::from_plan(plan),
             ranks,
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
             probe: self,
         };
         Ok(Ready {
             // A thread waits for all threads of higher rank, so the workers cannot be compared with
             // each other.
             alike: false,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,
@@ -207,14 +202,14 @@ impl Run {
                 interval,
             };
             let begun = Arc::clone(&begun);
-            let duration = self.duration;
+            let duration = self.terms.duration;
             group.spawn(
-                measuring_thread(&format!("migrate/{rank}"), &self.cpus, *scheduling),
+                measuring_thread(&format!("migrate/{rank}"), &self.terms.cpus, *scheduling),
                 |_| Ok(SelfCost::measure(CLOCK)),
                 move |cost, control, start| {
                     let first = Nanos(start.as_nanos());
                     begun.store(first.0, Ordering::Relaxed);
-                    let end = duration.map_or(Nanos(u64::MAX), |duration| first + duration);
+                    let end = end_of(first, duration);
                     let expected = worker.rounds(first, end, control)?;
                     let recorder = worker.recorder.take();
                     Ok(recorder.map(|recorder| recorder.finish(expected, cost)))
@@ -229,7 +224,7 @@ impl Run {
             let first = Nanos(begun.load(Ordering::Relaxed));
             if first > Nanos::ZERO {
                 let judge = judge.get_or_insert_with(|| {
-                    PriorityCheck::new(threads, tolerance, first + self.warm_up)
+                    PriorityCheck::new(threads, tolerance, first + self.terms.warm_up)
                 });
                 listen(&mut reports, judge);
             }

@@ -36,13 +36,16 @@ fn normal_policy_threads_run_same_rounds() {
     let cpus = punctual_rt::affinity::current().unwrap();
     let run = Run {
         probe: migrate,
-        cpus: cpus[..1].to_vec(),
+        terms: Terms {
+            cpus: cpus[..1].to_vec(),
+            scheduling: OTHER,
+            duration: Some(Nanos::from_millis(200)),
+            warm_up: Nanos::ZERO,
+        },
         ranks: vec![OTHER; 2],
-        duration: Some(Nanos::from_millis(200)),
-        warm_up: Nanos::ZERO,
     };
     let control = Arc::new(Control::new());
-    let (recorder, _reader) = testing::worker(run.warm_up, &control);
+    let (recorder, _reader) = testing::worker(run.terms.warm_up, &control);
     let measured = run.measure(vec![recorder], &control).unwrap();
     assert!(measured.workers[0].accounting.balances());
     assert_eq!(measured.workers[0].accounting.expected, 20);

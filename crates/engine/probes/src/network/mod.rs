@@ -23,7 +23,7 @@ use crate::address::resolve;
 use crate::entry::Probe;
 use crate::monotonic::now;
 use crate::policy::measuring_thread;
-use crate::{Measured, Plan, ProbeEntry, ProbeError, Ready, Resources, WorkerSpec};
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Resources};
 use card_clock::{CardClock, Comparer};
 use clocks::{Pair, RealOffset, real_time};
 use departures::Departures;
@@ -268,9 +268,7 @@ fn silence(target: Target, launch: Option<&Launch>) -> String {
 impl Probe for Network {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         plan.refuse_deadline(ENTRY.name)?;
-        let Some(cpu) = plan.cpus.iter().next() else {
-            return Err(ProbeError::NoCpu { probe: ENTRY.name });
-        };
+        let cpu = plan.first_cpu(ENTRY.name)?;
         if let Some(duration) = plan.duration
             && self.interval > duration
         {
@@ -284,49 +282,45 @@ impl Probe for Network {
             launch,
             interface,
         } = self.open()?;
-        let specification = WorkerSpec {
-            label: None,
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz: 1_000_000_000 / self.interval.0,
-        };
+        let worker = plan.worker(None, cpu, 1_000_000_000 / self.interval.0);
         let (interval, duration) = (self.interval, plan.duration);
         let (scheduling, warm_up) = (plan.scheduling, plan.warm_up_of(plan.duration));
-        Ok(plan.ready([specification], move |recorders, control| {
-            let Ok([recorder]) = <[_; 1]>::try_from(recorders) else {
-                return Err(ProbeError::NoCpu { probe: ENTRY.name });
-            };
-            let mut warnings = Vec::new();
-            let comparer = launch.as_ref().and_then(|launch| {
-                let (comparer, card) = card_clock(launch, &mut warnings)?;
-                socket.departures = Departures::new(Some(card));
-                Some(comparer)
-            });
-            let worker = Worker {
-                socket,
-                recorder,
-                interval,
-                duration,
-                warm_up,
-                launch: launch.clone(),
-                control: Arc::clone(control),
-            };
-            let name = format!("network/{cpu}");
-            let thread = measuring_thread(&name, &[cpu], scheduling);
-            let thread = thread.spawn(move || worker.run())?;
-            if let Some(comparer) = comparer {
-                compare(comparer, &thread, &mut warnings);
-            }
-            let (outcome, seen) = thread.join()??;
-            let launch = launch.as_ref();
-            warnings.extend(tables::warnings(&seen, launch, interface.as_deref()));
-            Ok(Measured {
-                tables: tables::tables(&seen, launch),
-                workers: vec![outcome],
-                warnings,
-            })
-        }))
+        Ok(
+            plan.ready([worker], move |recorders, control: &Arc<Control>| {
+                let Ok([recorder]) = <[_; 1]>::try_from(recorders) else {
+                    return Err(ProbeError::NoCpu { probe: ENTRY.name });
+                };
+                let mut warnings = Vec::new();
+                let comparer = launch.as_ref().and_then(|launch| {
+                    let (comparer, card) = card_clock(launch, &mut warnings)?;
+                    socket.departures = Departures::new(Some(card));
+                    Some(comparer)
+                });
+                let worker = Worker {
+                    socket,
+                    recorder,
+                    interval,
+                    duration,
+                    warm_up,
+                    launch: launch.clone(),
+                    control: Arc::clone(control),
+                };
+                let name = format!("network/{cpu}");
+                let thread = measuring_thread(&name, &[cpu], scheduling);
+                let thread = thread.spawn(move || worker.run())?;
+                if let Some(comparer) = comparer {
+                    compare(comparer, &thread, &mut warnings);
+                }
+                let (outcome, seen) = thread.join()??;
+                let launch = launch.as_ref();
+                warnings.extend(tables::warnings(&seen, launch, interface.as_deref()));
+                Ok(Measured {
+                    tables: tables::tables(&seen, launch),
+                    workers: vec![outcome],
+                    warnings,
+                })
+            }),
+        )
     }
 }
 

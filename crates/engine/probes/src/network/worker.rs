@@ -14,6 +14,7 @@ use super::frame_socket::{CardStamps, FrameSocket, Received};
 use super::launch::Launch;
 use super::replies::Replies;
 use crate::monotonic::now;
+use crate::run::end_of;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
 /// The inputs of the thread.
@@ -112,7 +113,7 @@ impl Worker {
         let mut sleep = Nanosleep::new(Clock::Monotonic)?;
         let (interval, hold) = (self.interval, self.hold());
         let first = now() + interval;
-        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
+        let end = end_of(first, self.duration);
         let mut run = Run {
             seen: Seen::new(),
             awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),

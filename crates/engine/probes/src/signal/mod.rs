@@ -14,6 +14,7 @@ use punctual_rt::SignalWay;
 use self::ring::{Pace, Ring, follow, lead};
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::run::Measure;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
@@ -166,14 +167,12 @@ impl Probe for Signal {
         };
         Ok(Ready {
             alike: !self.whole,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,

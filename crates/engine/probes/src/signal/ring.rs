@@ -8,6 +8,7 @@ use punctual_rt::{
     Clock, Error, Instant, Nanosleep, PeriodicWait, SignalPort, SignalWay, Tid, Wake, send_signal,
 };
 
+use crate::run::end_of;
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
@@ -168,10 +169,7 @@ impl Ring {
             start,
             interval: self.pace.interval,
             burst: self.pace.burst,
-            end: self
-                .pace
-                .duration
-                .map_or(Nanos(u64::MAX), |duration| start + duration),
+            end: end_of(start, self.pace.duration),
         })
     }
 

@@ -10,16 +10,14 @@ mod tests;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use punctual_model::{
-    Arguments, Cell, Chart, Delay, Histogram, Nanos, Scheduling, Table, Typed, parameters,
-};
+use punctual_model::{Arguments, Cell, Chart, Delay, Histogram, Nanos, Table, Typed, parameters};
 
 use crate::address::resolve;
 use crate::entry::Probe;
-use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms};
 use crate::{
     AddressError, Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
-    WorkerOutcome, WorkerSpec,
+    WorkerOutcome,
 };
 use channel::{Target, WAYS, Way};
 use rounds::Worker;
@@ -66,12 +64,10 @@ struct Run {
     cpu: u32,
     /// The CPU of the server, if it is in this process.
     server_cpu: u32,
-    scheduling: Scheduling,
+    terms: Terms,
     ways: Vec<Way>,
     other: Option<(SocketAddr, String)>,
-    duration: Option<Nanos>,
     turn: Nanos,
-    warm_up: Nanos,
 }
 
 impl Socket {
@@ -119,10 +115,7 @@ impl Probe for Socket {
     fn prepare(self, plan: &Plan, _: &dyn Resources) -> Result<Ready, ProbeError> {
         let unfit = |reason: String| Err(ProbeError::Unfit(reason));
         plan.refuse_deadline(ENTRY.name)?;
-        let mut cpus = plan.cpus.iter();
-        let Some(cpu) = cpus.next() else {
-            return Err(ProbeError::NoCpu { probe: ENTRY.name });
-        };
+        let cpu = plan.first_cpu(ENTRY.name)?;
         let ways = self.ways()?;
         let other = self.other()?;
         if let Some((address, name)) = &other {
@@ -139,36 +132,29 @@ impl Probe for Socket {
                 ways.len()
             ));
         }
-        let worker = |way: &Way| WorkerSpec {
-            label: Some(way.word().to_owned()),
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            // A round trip takes at least some 10 us. The ring has room for more samples than this
-            // rate suggests.
-            rate_hz: 20_000,
-        };
+        // A round trip takes at least some 10 us. The ring has room for more samples than this rate
+        // suggests.
+        let worker = |way: &Way| plan.worker(Some(way.word().to_owned()), cpu, 20_000);
         let workers: Vec<_> = ways.iter().map(worker).collect();
         let run = Run {
             cpu,
-            server_cpu: cpus.next().unwrap_or(cpu),
-            scheduling: plan.scheduling,
+            server_cpu: plan.cpus.iter().nth(1).unwrap_or(cpu),
+            terms: Terms {
+                warm_up,
+                ..Terms::from_plan(plan)
+            },
             ways,
             other,
-            duration: plan.duration,
             turn,
-            warm_up,
         };
         Ok(Ready {
             warm_up,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,
@@ -185,17 +171,12 @@ impl Run {
             ways: self.ways.iter().copied().zip(recorders).collect(),
             target,
             turn: self.turn,
-            duration: self.duration,
-            warm_up: self.warm_up,
+            duration: self.terms.duration,
+            warm_up: self.terms.warm_up,
             control: Arc::clone(control),
         };
-        let (workers, warnings) = measuring_thread(
-            &format!("socket/{}", self.cpu),
-            &[self.cpu],
-            self.scheduling,
-        )
-        .spawn(move || worker.run())?
-        .join()??;
+        let thread = self.terms.thread("socket", self.cpu);
+        let (workers, warnings) = thread.spawn(move || worker.run())?.join()??;
         Ok(Measured {
             tables: vec![throughput(&self.ways, &workers)],
             workers,

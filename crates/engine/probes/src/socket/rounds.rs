@@ -8,6 +8,7 @@ use punctual_rt::{Clock, Error, Instant, Nanosleep, PeriodicWait, thread_usage};
 use super::channel::{Channel, Exchange, Target, Way};
 use super::message::request;
 use crate::monotonic::now;
+use crate::run::end_of;
 use crate::usage::add_usage;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
 
@@ -68,7 +69,7 @@ impl Worker {
             .map(|(way, recorder)| SocketWorker::new(way, recorder))
             .collect();
         let mut begin = now();
-        let end = (self.duration).map_or(Nanos(u64::MAX), |duration| begin + duration);
+        let end = end_of(begin, self.duration);
         while begin < end && !control.stopping() {
             for worker in &mut workers {
                 let until = (begin + self.turn).min(end);

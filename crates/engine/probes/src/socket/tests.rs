@@ -1,7 +1,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use punctual_model::SignedNanos;
+use punctual_model::{Scheduling, SignedNanos};
 
 use super::*;
 use crate::SelfCost;

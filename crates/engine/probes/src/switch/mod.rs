@@ -6,13 +6,11 @@ mod partner;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_model::{
-    Arguments, Chart, Delay, Nanos, Parameter, Policy, Scheduling, Typed, parameters,
-};
+use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Policy, Typed, parameters};
 use punctual_rt::{Clock, EchoProcess};
 
 use crate::entry::Probe;
-use crate::policy::measuring_thread;
+use crate::run::{Measure, Terms, end_of};
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
@@ -104,9 +102,7 @@ struct Switch {
 /// A probe that is ready to start.
 struct Run {
     probe: Switch,
-    cpus: Vec<u32>,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
+    terms: Terms,
     /// One for each CPU, if the mechanisms need it.
     processes: Vec<EchoProcess>,
 }
@@ -124,15 +120,10 @@ impl Switch {
         }
     }
 
-    fn worker(&self, way: Way, cpu: u32, scheduling: Scheduling) -> WorkerSpec {
+    fn worker(&self, way: Way, cpu: u32, plan: &Plan) -> WorkerSpec {
         let batches = self.interval.0.saturating_mul(self.ways.len() as u64);
-        WorkerSpec {
-            label: Some(format!("{}, CPU {cpu}", way.label())),
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling,
-            rate_hz: (1_000_000_000_u64.saturating_mul(self.batch)).div_ceil(batches.max(1)),
-        }
+        let rate_hz = (1_000_000_000_u64.saturating_mul(self.batch)).div_ceil(batches.max(1));
+        plan.worker(Some(format!("{}, CPU {cpu}", way.label())), cpu, rate_hz)
     }
 }
 
@@ -155,36 +146,36 @@ impl Probe for Switch {
             )));
         }
         let workers = plan.cpus.iter().flat_map(|cpu| {
-            let worker = |way: &Way| self.worker(*way, cpu, plan.scheduling);
+            let worker = |way: &Way| self.worker(*way, cpu, plan);
             self.ways.iter().map(worker).collect::<Vec<_>>()
         });
         let workers: Vec<_> = workers.collect();
         let needs_processes = self.ways.contains(&Way::Process);
-        let cpus: Vec<u32> = plan.cpus.iter().collect();
+        let terms = Terms::from_plan(plan);
         // Start the processes before the workers are opened, because a later fork would cost a
         // fault for each page of the workers.
-        let processes = cpus.iter().filter(|_| needs_processes);
+        let processes = terms.cpus.iter().filter(|_| needs_processes);
         let processes = processes.map(|_| EchoProcess::start());
         let run = Run {
             processes: processes.collect::<Result<_, _>>()?,
-            cpus,
-            scheduling: plan.scheduling,
-            duration: plan.duration,
+            terms,
             probe: self,
         };
-        Ok(plan.ready(workers, move |recorders, control| {
-            run.measure(recorders, control)
-        }))
+        Ok(plan.ready(workers, run))
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         mut self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
-        let scheduling = self.scheduling;
+        let Terms {
+            scheduling,
+            duration,
+            ..
+        } = self.terms;
         let mut recorders = recorders.into_iter();
         let mut group = ThreadGroup::new(control);
         let Switch {
@@ -192,15 +183,14 @@ impl Run {
             interval,
             batch,
         } = self.probe;
-        let spread = interval.0 / self.cpus.len().max(1) as u64;
-        for (place, &cpu) in self.cpus.iter().enumerate() {
+        let spread = self.terms.spread(interval);
+        for (place, &cpu) in self.terms.cpus.iter().enumerate() {
             let ways = ways.clone();
             let workers: Vec<Recorder> = recorders.by_ref().take(ways.len()).collect();
             let offset = Duration::from_nanos(spread * place as u64);
-            let duration = self.duration;
             let process = self.processes.pop();
             group.spawn(
-                measuring_thread(&format!("switch/{cpu}"), &[cpu], scheduling),
+                self.terms.thread("switch", cpu),
                 move |_| {
                     let others = Others::start(&ways, cpu, scheduling, process)?;
                     Ok((ways, others, SelfCost::measure(CLOCK)))
@@ -209,7 +199,7 @@ impl Run {
                     let first = Nanos((start + offset).as_nanos());
                     let batches = Batches {
                         first,
-                        end: duration.map_or(Nanos(u64::MAX), |duration| first + duration),
+                        end: end_of(first, duration),
                         interval,
                         size: batch,
                     };
@@ -232,11 +222,11 @@ impl Run {
             .map(|(worker, _)| worker.accounting.missed)
             .sum();
         let mut warnings = Vec::new();
-        if stayed > 0 && !self.scheduling.policy.is_real_time() {
+        if stayed > 0 && !scheduling.policy.is_real_time() {
             warnings.push(format!(
                 "{stayed} yields did not switch to the other thread: with policy {}, sched_yield \
                  is not required to switch (see sched_yield(2))",
-                self.scheduling.policy
+                scheduling.policy
             ));
         }
         Ok(Measured {

@@ -11,6 +11,7 @@ use punctual_rt::Clock;
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
+use crate::run::Measure;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,
@@ -195,7 +196,7 @@ impl Timer {
             // The workers measure different quantities. Some measure the interrupt, others the
             // thread.
             alike: false,
-            ..plan.ready(workers, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control: &Arc<Control>| {
                 run.run(recorders, control)
             })
         })
@@ -251,9 +252,7 @@ impl Probe for Timer {
         Ok(Ready {
             duration,
             warm_up,
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
@@ -266,7 +265,7 @@ struct Run {
     duration: Option<Nanos>,
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,

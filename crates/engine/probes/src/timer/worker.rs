@@ -3,6 +3,7 @@
 use punctual_model::{Nanos, SignedNanos};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, SignalTimer, TimerFd, Wake};
 
+use crate::run::end_of;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The start times of the threads.
@@ -107,11 +108,10 @@ impl Worker {
     ) -> Result<WorkerOutcome, ProbeError> {
         let start = Nanos(start.as_nanos().saturating_add_signed(self.ahead.0));
         let first = self.begin.first(start, self.index, self.spread);
-        let end = |duration| first + duration;
         let schedule = Schedule {
             first,
             interval: self.interval,
-            end: self.duration.map_or(Nanos(u64::MAX), end),
+            end: end_of(first, self.duration),
             clock: self.clock,
             ahead: self.ahead,
             wakeups: self.wakeups,

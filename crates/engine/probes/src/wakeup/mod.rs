@@ -27,6 +27,7 @@ use self::run::Run;
 use self::shared_state::Numbers;
 use self::timed_queue::{Patience, TimedQueue};
 use crate::entry::Probe;
+use crate::run::{Measure, Terms};
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// The entry of this probe.
@@ -63,9 +64,7 @@ struct ReadyPairs {
     /// requested.
     partner: Option<Vec<OsString>>,
     locations: Vec<Location>,
-    /// The CPUs for pairs whose threads are not bound to a CPU.
-    cpus: Vec<u32>,
-    duration: Option<Nanos>,
+    terms: Terms,
 }
 
 impl ReadyPairs {
@@ -175,27 +174,24 @@ impl Probe for Wakeup {
         let run = ReadyPairs {
             partner,
             locations: places,
-            cpus: plan.cpus.iter().collect(),
-            duration: plan.duration,
+            terms: Terms::from_plan(plan),
             probe: self,
         };
         Ok(Ready {
             warm_up: plan.warm_up_of(share),
-            ..plan.ready(workers, move |recorders, control| {
-                run.measure(recorders, control)
-            })
+            ..plan.ready(workers, run)
         })
     }
 }
 
-impl ReadyPairs {
+impl Measure for ReadyPairs {
     fn measure(
-        &self,
+        self,
         recorders: Vec<Recorder>,
         control: &Arc<Control>,
     ) -> Result<Measured, ProbeError> {
         let run = Run {
-            plan: self,
+            plan: &self,
             control,
         };
         let plain = || Mutexes::new(Protocol::Plain);

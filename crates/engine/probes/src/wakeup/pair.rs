@@ -12,6 +12,7 @@ use super::mechanisms::{Post, Wait, Way};
 use super::schedule::Schedule;
 use super::shared_state::{BUSY, LEFT, Numbers, SharedState, WAITING};
 use crate::recorder::{usage_now, used_since};
+use crate::run::end_of;
 use crate::thread_group::Member;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
@@ -74,9 +75,7 @@ impl PairSettings {
         let start = Nanos(member.begin()?.as_nanos());
         Some(Schedule {
             start: start + self.offset,
-            end: self
-                .duration
-                .map_or(Nanos(u64::MAX), |duration| start + duration),
+            end: end_of(start, self.duration),
             ..self.turns
         })
     }

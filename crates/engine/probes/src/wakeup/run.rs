@@ -110,12 +110,12 @@ impl Run<'_> {
                 start: Nanos::ZERO,
                 interval: place.interval,
                 pairs: place.turns,
-                length: Schedule::length(self.plan.duration, place.interval, place.turns),
+                length: Schedule::length(self.plan.terms.duration, place.interval, place.turns),
                 end: Nanos::ZERO,
             },
             warm: self.plan.probe.warm,
             wakeups: self.plan.probe.wakeups.unwrap_or(u64::MAX),
-            duration: self.plan.duration,
+            duration: self.plan.terms.duration,
             offset: place.offset,
             pair: place.turn,
             pairs: self.plan.locations.len() as u64,
@@ -135,7 +135,8 @@ impl Run<'_> {
         let builder = |name: &str, cpu: &Option<u32>, scheduling: Scheduling| {
             let cpus = match cpu {
                 Some(cpu) => std::slice::from_ref(cpu),
-                None => &self.plan.cpus,
+                // The threads of these pairs are not bound to a CPU.
+                None => &self.plan.terms.cpus,
             };
             measuring_thread(&format!("{name}/{}", place.name), cpus, scheduling)
         };
@@ -179,7 +180,9 @@ impl Run<'_> {
                 numbers: 0,
                 end,
                 descriptor: None,
-                cpus: place.from.map_or(self.plan.cpus.clone(), |cpu| vec![cpu]),
+                cpus: place
+                    .from
+                    .map_or(self.plan.terms.cpus.clone(), |cpu| vec![cpu]),
                 scheduling: below(place.scheduling),
                 settings: PairSettings {
                     wakeups: u64::MAX,

@@ -12,16 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_model::{
-    Arguments, Cell, Chart, Delay, Nanos, Parameter, ProbeRun, Scheduling, Table, Typed, parameters,
+    Arguments, Cell, Chart, Delay, Nanos, Parameter, ProbeRun, Table, Typed, parameters,
 };
 
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::resources::Iterations;
+use crate::run::{Measure, Terms};
 use crate::thread_group::ThreadGroup;
-use crate::{
-    Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
-};
+use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 use calibration::LONGEST;
 use piece::{Kind, Piece};
 use worker::{Counters, Worked, Worker};
@@ -109,10 +108,7 @@ struct Work {
 /// A probe that is ready to start.
 struct Run {
     probe: Work,
-    cpus: Vec<u32>,
-    scheduling: Scheduling,
-    duration: Option<Nanos>,
-    warm_up: Nanos,
+    terms: Terms,
     /// The calibrated work, which all phases of a run share.
     shared: Iterations,
 }
@@ -189,30 +185,19 @@ impl Work {
 impl Probe for Work {
     fn prepare(self, plan: &Plan, resources: &dyn Resources) -> Result<Ready, ProbeError> {
         self.check(plan)?;
-        let cpus: Vec<u32> = plan.cpus.iter().collect();
-        let worker = |cpu: &u32| WorkerSpec {
-            label: None,
-            cpu: Some(*cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz: 1_000_000_000 / self.interval.0,
-        };
-        let workers: Vec<_> = cpus.iter().map(worker).collect();
+        let terms = Terms::from_plan(plan);
+        let worker = |cpu: &u32| plan.worker(None, *cpu, 1_000_000_000 / self.interval.0);
+        let workers: Vec<_> = terms.cpus.iter().map(worker).collect();
         let run = Run {
-            cpus,
-            scheduling: plan.scheduling,
-            duration: plan.duration,
-            warm_up: plan.warm_up_of(plan.duration),
+            terms,
             shared: resources.iterations(),
             probe: self,
         };
-        Ok(plan.ready(workers, move |recorders, control| {
-            run.measure(recorders, control)
-        }))
+        Ok(plan.ready(workers, run))
     }
 }
 
-impl Run {
+impl Measure for Run {
     fn measure(
         self,
         recorders: Vec<Recorder>,
@@ -227,10 +212,10 @@ impl Run {
         let spread = if self.probe.aligned {
             0
         } else {
-            interval.0 / self.cpus.len().max(1) as u64
+            self.terms.spread(interval)
         };
         let mut group = ThreadGroup::new(control);
-        for (place, (recorder, &cpu)) in (0..).zip(recorders.into_iter().zip(&self.cpus)) {
+        for (place, (recorder, &cpu)) in (0..).zip(recorders.into_iter().zip(&self.terms.cpus)) {
             let worker = Worker {
                 recorder,
                 cpu,
@@ -239,12 +224,12 @@ impl Run {
                 iterations: iterations.unwrap_or(1),
                 interval,
                 offset: Duration::from_nanos(spread * place),
-                duration: self.duration,
-                warm_up: self.warm_up,
+                duration: self.terms.duration,
+                warm_up: self.terms.warm_up,
                 events: self.probe.counters.then_some(counting::HARDWARE),
             };
             group.spawn(
-                measuring_thread(&format!("work/{cpu}"), &[cpu], self.scheduling),
+                self.terms.thread("work", cpu),
                 move |control| worker.ready(control),
                 worker::Loop::run,
             )?;
@@ -252,16 +237,18 @@ impl Run {
         group.go();
         Ok(self.measured(iterations, group.join()?))
     }
+}
 
+impl Run {
     /// Finds the iterations on the first CPU, for all CPUs, so that they do the same work. Returns
     /// `None` if the run was stopped.
     fn calibrate(&self, control: &Arc<Control>) -> Result<Option<u64>, ProbeError> {
-        let Some(&cpu) = self.cpus.first() else {
+        let Some(&cpu) = self.terms.cpus.first() else {
             return Err(ProbeError::NoCpu { probe: ENTRY.name });
         };
         let (kind, target) = (self.probe.kind(), self.probe.work_time);
         let stopped = Arc::clone(control);
-        let iterations = measuring_thread("work/size", &[cpu], self.scheduling)
+        let iterations = measuring_thread("work/size", &[cpu], self.terms.scheduling)
             .spawn(move || {
                 let mut piece = Piece::new(kind)?;
                 let time = |iterations| {
@@ -282,7 +269,7 @@ impl Run {
         let mut table = table();
         let mut counters = counting::table();
         let mut warnings = BTreeSet::new();
-        for (cpu, one) in self.cpus.iter().zip(&worked) {
+        for (cpu, one) in self.terms.cpus.iter().zip(&worked) {
             let title = format!("CPU {cpu}");
             let size = (self.probe.kind == MEMORY).then_some(self.probe.size);
             table.push([

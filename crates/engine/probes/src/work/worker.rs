@@ -9,6 +9,7 @@ use super::calibration::{LONGEST, time_of};
 use super::counting::{Counting, Events, Values};
 use super::piece::{Kind, Piece};
 use crate::monotonic::now;
+use crate::run::end_of;
 use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 
 /// The clock of the periods and of the execution times.
@@ -111,7 +112,7 @@ impl Loop {
             ..
         } = worker;
         let first = Nanos((start + worker.offset).as_nanos());
-        let end = (worker.duration).map_or(Nanos(u64::MAX), |duration| first + duration);
+        let end = end_of(first, worker.duration);
         let warm_until = first + worker.warm_up;
         let mut sleep = Nanosleep::new(CLOCK)?;
         recorder.start(first);

@@ -13,9 +13,8 @@ use punctual_rt::{Clock, Nanosleep, PtpClock, PtpMethod, PtpReading};
 use super::rounds::{rest, sleep};
 use crate::monotonic::now;
 use crate::policy::measuring_thread;
-use crate::{
-    Control, Measured, Plan, ProbeError, Ready, Recorder, SelfCost, WorkerOutcome, WorkerSpec,
-};
+use crate::run::end_of;
+use crate::{Control, Measured, Plan, ProbeError, Ready, Recorder, SelfCost, WorkerOutcome};
 use series::{Point, Series};
 
 /// Labels of the two channels.
@@ -78,22 +77,14 @@ impl Phc {
     }
 
     pub(super) fn prepare(self, plan: &Plan) -> Result<Ready, ProbeError> {
-        let cpu = plan
-            .cpus
-            .first()
-            .ok_or(ProbeError::NoCpu { probe: "clock" })?;
-        let workers = LABELS.map(|label| WorkerSpec {
-            label: Some(label.to_owned()),
-            cpu: Some(cpu),
-            from_cpu: None,
-            scheduling: plan.scheduling,
-            rate_hz: 1_000_000_000 / self.interval.0.max(1),
-        });
+        let cpu = plan.first_cpu("clock")?;
+        let rate_hz = 1_000_000_000 / self.interval.0.max(1);
+        let workers = LABELS.map(|label| plan.worker(Some(label.to_owned()), cpu, rate_hz));
         let (scheduling, duration) = (plan.scheduling, plan.duration);
         Ok(Ready {
             // One channel has offsets, the other has read delays.
             alike: false,
-            ..plan.ready(workers, move |recorders, control| {
+            ..plan.ready(workers, move |recorders, control: &Arc<Control>| {
                 self.measure(recorders, control, cpu, scheduling, duration)
             })
         })
@@ -166,7 +157,7 @@ impl Rounds {
         let cost = SelfCost::measure(Clock::Monotonic);
         let mut wait = Nanosleep::new(Clock::Monotonic)?;
         let begun = now();
-        let end = duration.map_or(Nanos(u64::MAX), |duration| begun + duration);
+        let end = end_of(begun, duration);
         for recorder in &mut self.recorders {
             recorder.start(begun);
             // An offset is no time span of a thread.

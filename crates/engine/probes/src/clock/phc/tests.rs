@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_model::Cell;
 
 use super::*;
+use crate::WorkerSpec;
 use crate::testing::{self, OTHER, cell};
 
 /// A clock with a constant offset. Each call of `read` returns windows of 300, 100 and 200 ns.
