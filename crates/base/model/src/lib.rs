@@ -102,7 +102,7 @@ pub use text_limits::{
     cut_to,
 };
 pub use thread::{
-    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Policy, PolicyError,
+    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Lease, Policy, PolicyError,
     ProcessId, Scheduling, TaskKind, TaskRecord, TaskUsage, ThreadRecord, ThreadUsage,
     thread_title,
 };

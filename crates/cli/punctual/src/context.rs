@@ -354,7 +354,7 @@ fn put_back(restored: &Restored, who: &str) -> String {
 /// Marks runs whose program has ended as interrupted.
 pub(crate) fn sweep(store: &Store) -> Result<usize, StoreError> {
     let host = Host::live();
-    store.sweep(&|lease| punctual_session::may_live(&host, lease))
+    store.sweep(&|lease| host.may_live(lease))
 }
 
 pub(crate) fn terminal_width() -> Option<usize> {

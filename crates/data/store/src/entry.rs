@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{
-    Completion, FromJson, Nanos, Origin, Outcome, Recording, RecordingId, ToJson, Unknown,
+    Completion, FromJson, Lease, Nanos, Origin, Outcome, Recording, RecordingId, ToJson, Unknown,
 };
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
@@ -10,22 +10,6 @@ use uuid::Uuid;
 use crate::StoreError;
 use crate::bits::{Bits, Crc};
 use crate::error::Context;
-
-/// The process that writes a recording, so that others can check whether it is alive. The store
-/// only keeps this data. Checking the process is up to the caller.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lease {
-    /// Process ID.
-    pub pid: u32,
-    /// Start time of the process, in the caller's unit (field 22 of /proc/PID/stat), because a PID
-    /// can be reused.
-    pub process_start: u64,
-    /// Boot of the process (/proc/sys/kernel/random/boot_id).
-    pub boot_id: String,
-    /// Namespaces in which these numbers are valid, in the caller's format. They are stored in the
-    /// lease file, not in the store.
-    pub namespaces: Option<String>,
-}
 
 /// One line in the list of recordings.
 #[derive(Clone, Debug, PartialEq)]

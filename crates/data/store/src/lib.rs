@@ -85,12 +85,13 @@ pub use collect::{
     Wanted, copy, is_database, text_hash,
 };
 pub use default_path::default_path;
-pub use entry::{Lease, Summary};
+pub use entry::Summary;
 pub use error::StoreError;
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
 pub use merge::Merged;
 pub use parts::{Lateness, commit_interval};
+pub use punctual_model::Lease;
 pub use retention::{Aged, Entered, RetentionLimits};
 pub use slots::SlotFilter;
 pub use store::Store;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_model::{Completion, HostFacts, Recording, RecordingId, Sample};
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 
-use crate::entry::{COLUMNS, ChangedLine, Entry, Lease, Summary, id_text, remove};
+use crate::entry::{COLUMNS, ChangedLine, Entry, Summary, id_text, remove};
 use crate::error::Context;
 use crate::filter::Filter;
 use crate::lease::{self, lives};

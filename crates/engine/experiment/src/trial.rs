@@ -187,7 +187,7 @@ pub(crate) fn lease(
     let Some(store) = bench.store else {
         return Ok(None);
     };
-    let own = punctual_session::lease(bench.host);
+    let own = bench.host.lease();
     match store.lease_experiment(experiment.id, &own) {
         Some(lease) => Ok(Some(lease)),
         None => Err(TrialError::Shared {

@@ -322,7 +322,7 @@ pub fn wait_for_killed(store: &Store, machine: &str) -> Result<(), StoreError> {
     let host = Host::live();
     let began = Instant::now();
     loop {
-        store.sweep(&|lease| punctual_session::may_live(&host, lease))?;
+        store.sweep(&|lease| host.may_live(lease))?;
         let live = store.list_by(&Filter {
             completion: Some(Completion::Running),
             ..Filter::default()

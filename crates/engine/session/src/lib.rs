@@ -27,9 +27,7 @@ pub use error::SessionError;
 pub use events::{ActivitySession, InterruptionCounter, WakeupRequest, WakeupSession};
 pub use explain::export_trace;
 pub use in_app::{Application, ChannelState, InAppRequest, applications, record_application};
-pub use lifecycle::{
-    LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView, lease, may_live,
-};
+pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
 pub use lint::{LintRequest, lint};
 pub use machine::{Membership, real_time_refused, recover_tracer};
 pub use measure::{CpuLocks, Session, can_be_explained};

@@ -52,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use punctual_model::{
-    CpuSet, HostFacts, InterruptRecord, LintProcess, Nanos, ProcessId, TaskRecord, Topology,
+    CpuSet, HostFacts, InterruptRecord, Lease, LintProcess, Nanos, ProcessId, TaskRecord, Topology,
     WaitedFile, WaitedTimer,
 };
 
@@ -299,6 +299,31 @@ impl Host {
     /// Returns whether that process still exists and its PID has not been reused by another one.
     pub fn has_process(&self, process: ProcessId) -> bool {
         self.process_start(process.pid) == Some(process.start)
+    }
+
+    /// Returns this process as the writer of a recording.
+    pub fn lease(&self) -> Lease {
+        let ProcessId { pid, start } = self.own_process();
+        Lease {
+            pid,
+            process_start: start,
+            boot_id: self.boot_id().unwrap_or_default(),
+            namespaces: self.namespaces(),
+        }
+    }
+
+    /// Returns whether the process of a lease may be alive, according to its PID. In other
+    /// namespaces the PID is meaningless; unknown counts as alive.
+    pub fn may_live(&self, lease: &Lease) -> bool {
+        if self.boot_id().unwrap_or_default() != lease.boot_id {
+            return false;
+        }
+        let elsewhere = lease.namespaces.is_some() && lease.namespaces != self.namespaces();
+        let writer = ProcessId {
+            pid: lease.pid,
+            start: lease.process_start,
+        };
+        elsewhere || self.has_process(writer)
     }
 
     /// Returns the path of a process's executable, even if the file was replaced after the process

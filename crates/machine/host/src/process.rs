@@ -198,7 +198,10 @@ fn is_running_in(stat: &str, group: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use punctual_model::Lease;
+
     use super::*;
+    use crate::Host;
 
     #[test]
     fn set_user_id_program_lacks_sole_user() {
@@ -306,5 +309,33 @@ mod tests {
             let _ = (start_time(&text), own_thread(&text));
             let _ = is_running_in(&text, 1);
         }
+    }
+
+    #[test]
+    fn a_number_of_another_namespace_says_nothing() {
+        let host = Host::live();
+        let own = host.lease();
+        assert!(host.may_live(&own));
+        let gone = Lease {
+            process_start: own.process_start + 1,
+            ..own.clone()
+        };
+        assert!(!host.may_live(&gone));
+        let elsewhere = Lease {
+            namespaces: Some("pid:[1]".to_owned()),
+            ..gone.clone()
+        };
+        assert!(host.may_live(&elsewhere));
+        // Stores of earlier versions do not contain the namespaces of the PID.
+        let unsaid = Lease {
+            namespaces: None,
+            ..gone
+        };
+        assert!(!host.may_live(&unsaid));
+        let before = Lease {
+            boot_id: "an earlier boot".to_owned(),
+            ..elsewhere
+        };
+        assert!(!host.may_live(&before));
     }
 }

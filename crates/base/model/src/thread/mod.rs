@@ -5,7 +5,7 @@ mod process;
 mod task;
 
 pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
-pub use process::ProcessId;
+pub use process::{Lease, ProcessId};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 
 use std::fmt;

@@ -3,7 +3,6 @@
 //! Runs differ in their [`Source`]: the threads of a probe, the kernel's events of watched threads,
 //! or the memory of an application.
 
-mod lease;
 mod machine_counters;
 mod outcome;
 mod recording_sink;
@@ -23,7 +22,6 @@ use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
 
 use crate::SessionError;
-pub use lease::{lease, may_live};
 use machine_counters::MachineCounters;
 pub use outcome::Outcome;
 pub use recording_sink::{LaterStore, RecordingSink};

@@ -33,7 +33,7 @@ impl<'a> StoreWriter<'a> {
             error: None,
         };
         if let Some(store) = store {
-            let lease = crate::lease(host);
+            let lease = host.lease();
             if store.comes_first() {
                 this.writer = Some(store.begin(recording, &lease)?);
             } else {

@@ -19,7 +19,7 @@ use punctual_model::{
     counted, grouped,
 };
 use punctual_report::wrap;
-use punctual_session::{TraceRequest, explain_trace, lease};
+use punctual_session::{TraceRequest, explain_trace};
 use punctual_store::{Store, StoreError, Writer};
 use punctual_tracefile::{Input, TraceFileError, TraceReader};
 use serde::Serialize;
@@ -214,7 +214,7 @@ impl Job {
                 }
                 if let Some(store) = store {
                     store
-                        .begin(&recording, &lease(&Host::live()))?
+                        .begin(&recording, &Host::live().lease())?
                         .finish(&recording)?;
                 }
                 recording
@@ -263,7 +263,7 @@ impl Job {
         explained.recording = self.named(explained.recording, path)?;
         explained.begin_at_start();
         if let Some(store) = &self.store {
-            explained.store(store, &lease(&Host::live()))?;
+            explained.store(store, &Host::live().lease())?;
         }
         let recording = explained.recording;
         if let (Some(series), Some(store)) = (&self.series, &self.store) {
@@ -306,7 +306,7 @@ impl Job {
             (Ok(recording), None) => {
                 let recording = self.named(recording, path)?;
                 store
-                    .begin(&recording, &lease(&Host::live()))?
+                    .begin(&recording, &Host::live().lease())?
                     .finish(&recording)?;
                 Ok(recording)
             }
@@ -418,7 +418,7 @@ impl StoreSink<'_> {
     fn keep(&mut self, thread: u32, samples: &[Sample]) -> Result<(), StoreError> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
-            writer => writer.insert(self.store.begin(&self.begun, &lease(&Host::live()))?),
+            writer => writer.insert(self.store.begin(&self.begun, &Host::live().lease())?),
         };
         writer.grow(thread as usize + 1);
         writer.samples(thread, samples)

@@ -10,7 +10,6 @@ use clap::{Parser, Subcommand};
 use punctual_host::Host;
 use punctual_model::grouped;
 use punctual_report::document::Field;
-use punctual_session::lease;
 use punctual_store::{Merged, Store, StoreStats};
 
 use super::fleet;
@@ -185,8 +184,8 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
         return Err(UsageError("the two stores are the same file".to_owned()).into());
     }
     let host = Host::live();
-    other.sweep(&|lease| punctual_session::may_live(&host, lease))?;
-    let merged: Merged = store.merge(&other, &lease(&host))?;
+    other.sweep(&|lease| host.may_live(lease))?;
+    let merged: Merged = store.merge(&other, &host.lease())?;
     let exit = not_taken::exit(&merged.refused);
     if json {
         output::print(&output::json(&merged))?;
