@@ -10,7 +10,7 @@ for each number of machines (100 1000 10000 by default), a collector, and the ge
 crates/fleet/serve/examples/fleet.rs. Prints the output of the generator, the growth of the
 database, and the load average. On a busy machine, only the CPU time of a request is
 meaningful. --collector selects another program as the server instead of the generator: a
-punctual, which also judges series.
+punctual-server, which also judges series.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def one(database, machines, options):
     database.sql("postgres", f"CREATE DATABASE {name}")
     address = f"127.0.0.1:{free_port()}"
     if options.collector:
-        command = [options.collector, "serve", "--store", database.url(name), "--listen", address]
+        command = [options.collector, "run", "--store", database.url(name), "--listen", address]
     else:
         command = [FLEET, "collector", database.url(name), address]
     environment = dict(os.environ, PUNCTUAL_FLEET_WINDOWS=str(options.windows))

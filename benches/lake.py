@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests that independent engines get the dashboard's numbers from an exported lake.
 
-    cargo build -p punctual
-    benches/lake.py PUNCTUAL STORE [--by day]
+    cargo build -p punctual-server
+    benches/lake.py SERVER STORE [--by day]
 
 Exports STORE (a file, or postgres://...) into a temporary folder, serves it, asks the API
 for all recordings, and asks DuckDB (the Python package duckdb) and Spark (pyspark, and a
@@ -62,11 +62,11 @@ def joined(runs, buckets):
     return {row[0]: tuple(int(cell) for cell in (*row[1:], buckets[row[0]])) for row in runs}
 
 
-def dashboard_rows(punctual, store):
+def dashboard_rows(server, store):
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{one.getsockname()[1]}"
-    server = subprocess.Popen([punctual, "--store", store, "serve", "--listen", address],
+    process = subprocess.Popen([server, "--store", store, "run", "--listen", address],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def get(path):
@@ -97,8 +97,8 @@ def dashboard_rows(punctual, store):
             assert known[name] == row[0], f"{name}: {known[name]} on the overview, {row[0]} listed"
         return {name: tuple(row) for name, row in rows.items()}
     finally:
-        server.terminate()
-        server.wait()
+        process.terminate()
+        process.wait()
 
 
 def different(found, expected):
@@ -109,14 +109,14 @@ def different(found, expected):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("punctual")
+    parser.add_argument("server")
     parser.add_argument("store")
     parser.add_argument("--by", choices=["machine", "day"], default="machine")
     options = parser.parse_args()
-    expected = dashboard_rows(options.punctual, options.store)
+    expected = dashboard_rows(options.server, options.store)
     failed = False
     with tempfile.TemporaryDirectory(prefix="punctual-lake-") as lake:
-        said = subprocess.run([options.punctual, "--store", options.store, "export", "--by",
+        said = subprocess.run([options.server, "--store", options.store, "export", "--by",
                                options.by, "--to", f"file://{lake}"], check=True, capture_output=True, text=True)
         print(said.stdout.strip())
         for name, rows in (("duckdb", duckdb_rows), ("spark", spark_rows)):

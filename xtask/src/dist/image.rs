@@ -1,5 +1,5 @@
 //! An image for container tools, in the OCI image layout (github.com/opencontainers/image-spec,
-//! image-layout.md), from `packaging/Containerfile`.
+//! image-layout.md), from the Containerfile of its program.
 
 use std::fs;
 use std::path::Path;
@@ -30,18 +30,18 @@ pub(super) fn write(build: &Build, staged: &Path) -> Result<()> {
         command
     };
     let version = &build.version;
-    let mut image = buildah(&["build", "--quiet", "--platform", platform, "--tag=punctual"]);
+    let mut image = buildah(&["build", "--quiet", "--platform", platform, "--tag=image"]);
     image
         .arg(format!("--timestamp={}", build.epoch))
         .arg(format!(
             "--label=org.opencontainers.image.version={version}"
         ))
         .arg("--file")
-        .arg(build.sources.join("packaging/Containerfile"))
+        .arg(build.sources.join(build.package.containerfile))
         .arg(staged);
     succeed(&mut image)?;
     let layout = format!("oci:layout:{version}");
-    succeed(&mut buildah(&["push", "--quiet", "punctual", &layout]))?;
+    succeed(&mut buildah(&["push", "--quiet", "image", &layout]))?;
     let path = build.folder.join(format!("{}.oci.tar", build.name()));
     let parts = ["oci-layout", "index.json", "blobs"];
     tar(&build.epoch, &path, &work.join("layout"), &parts)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask dist-install`: installs, runs, removes and purges a .deb in a separate Debian root.
+//! `cargo xtask dist-install`: installs, runs, removes and purges the packages of
+//! both programs in a separate Debian root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,18 @@ use crate::paths::program;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Package to install [default: the newest that `dist` made]
+    /// Package of punctual [default: the newest that `dist` made]
     #[arg(long, value_name = "FILE")]
     deb: Option<PathBuf>,
+    /// Package of punctual-server [default: the newest that `dist` made]
+    #[arg(long, value_name = "FILE")]
+    server_deb: Option<PathBuf>,
     /// Debian release of the root
     #[arg(long, default_value = "bookworm")]
     release: String,
 }
 
-/// Installs, runs, removes and purges the package.
+/// Installs, runs, removes and purges the packages.
 ///
 /// # Errors
 /// Fails if a step fails, with its output.
@@ -32,29 +36,49 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         println!("SKIP: debootstrap is not installed");
         return Ok(true);
     };
-    let deb = match &options.deb {
-        Some(deb) => deb.clone(),
-        None => newest()?,
-    };
     let root = Root::new(&debootstrap, &options.release)?;
-    fs::copy(&deb, root.0.join("punctual.deb")).with_context(|| deb.display().to_string())?;
-    root.steps()?;
-    println!("installed, ran, removed and purged {}", deb.display());
+    for (name, given) in [
+        ("punctual", &options.deb),
+        ("punctual-server", &options.server_deb),
+    ] {
+        let deb = match given {
+            Some(deb) => deb.clone(),
+            None => newest(name)?,
+        };
+        let to = root.0.join(format!("{name}.deb"));
+        fs::copy(&deb, to).with_context(|| deb.display().to_string())?;
+        println!("{}", deb.display());
+    }
+    root.machine()?;
+    root.server()?;
+    root.removal()?;
+    println!("installed, ran, removed and purged both packages");
     Ok(true)
 }
 
-fn newest() -> Result<PathBuf> {
+/// Returns the newest package of a program.
+fn newest(name: &str) -> Result<PathBuf> {
+    let begin = format!("{name}_");
     let folders = fs::read_dir(crate::paths::target().join("packages"))
         .context("no packages: run `cargo xtask dist` first")?;
     let files = folders
         .flatten()
         .filter_map(|folder| fs::read_dir(folder.path()).ok())
         .flat_map(|files| files.flatten().map(|file| file.path()));
-    let debs = files.filter(|path| path.extension().is_some_and(|end| end == "deb"));
+    let is_wanted = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        file.starts_with(&begin) && file.ends_with(".deb")
+    };
+    let debs = files.filter(is_wanted);
     let dated = debs.filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)));
     let newest = dated.max().map(|(_, path)| path);
-    newest.context("no .deb: run `cargo xtask dist` first")
+    newest.with_context(|| format!("no .deb of {name}: run `cargo xtask dist` first"))
 }
+
+/// The default store of root.
+const STORE: &str = "/var/lib/punctual/punctual.db";
+/// The unit of `tune enable`.
+const UNIT: &str = "/etc/systemd/system/punctual-tune.service";
 
 /// A Debian root, created once and copied for each run.
 struct Root(PathBuf);
@@ -93,16 +117,16 @@ impl Root {
         Ok(root)
     }
 
-    fn steps(&self) -> Result<()> {
+    /// Tries the program of a machine.
+    fn machine(&self) -> Result<()> {
         self.done(&["dpkg", "-i", "/punctual.deb"])?;
         let version = self.done(&["punctual", "--version"])?;
         ensure!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
-        let store = "/var/lib/punctual/punctual.db";
         let measure = [
             "punctual", "measure", "timer", "-D", "200ms", "-q", "--policy", "other",
         ];
         self.done(&measure)?;
-        ensure!(self.has(store), "the measurement left no store");
+        ensure!(self.has(STORE), "the measurement left no store");
         ensure!(
             !self.has("/etc/systemd/system/multi-user.target.wants/punctual-tune.service"),
             "a unit is enabled before anybody asked for it"
@@ -118,13 +142,55 @@ impl Root {
         );
         self.done(&["mkdir", "-p", "/usr/lib/systemd"])?;
         self.done(&["punctual", "tune", "enable", "--set", "swappiness=60"])?;
-        let unit = "/etc/systemd/system/punctual-tune.service";
-        ensure!(self.has(unit), "`tune enable` wrote no unit");
+        ensure!(self.has(UNIT), "`tune enable` wrote no unit");
+        Ok(())
+    }
+
+    /// Tries the server on the store of the machine.
+    fn server(&self) -> Result<()> {
+        self.done(&["dpkg", "-i", "/punctual-server.deb"])?;
+        ensure!(
+            self.has("/usr/share/man/man1/punctual-server.1.gz"),
+            "no manual page of the server"
+        );
+        self.done(&["punctual-server", "enrol", "board-17"])?;
+        let tokens = self.done(&["punctual-server", "tokens"])?;
+        ensure!(tokens.contains("board-17"), "{tokens}");
+        let run = [
+            "timeout",
+            "--preserve-status",
+            "3",
+            "punctual-server",
+            "run",
+            "--listen",
+            "127.0.0.1:0",
+        ];
+        let output = self.run(&run)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{said}");
+        ensure!(
+            said.contains("punctual-server: serving /var/lib/punctual/punctual.db"),
+            "{said}"
+        );
+        Ok(())
+    }
+
+    /// Removes and purges both.
+    fn removal(&self) -> Result<()> {
         self.done(&["dpkg", "-r", "punctual"])?;
         ensure!(!self.has("/usr/bin/punctual"), "the program stayed");
-        ensure!(self.has(store), "removal took the store");
-        ensure!(!self.has(unit), "removal left the unit of `tune enable`");
+        ensure!(self.has(STORE), "removal took the store");
+        ensure!(!self.has(UNIT), "removal left the unit of `tune enable`");
         self.done(&["dpkg", "-P", "punctual"])?;
+        ensure!(
+            self.has(STORE),
+            "purge took the store of the installed server"
+        );
+        self.done(&["punctual-server", "tokens"])?;
+        self.done(&["dpkg", "-r", "punctual-server"])?;
+        ensure!(!self.has("/usr/bin/punctual-server"), "the server stayed");
+        ensure!(self.has(STORE), "removal of the server took the store");
+        self.done(&["dpkg", "-P", "punctual-server"])?;
         ensure!(!self.has("/var/lib/punctual"), "purge left the store");
         Ok(())
     }

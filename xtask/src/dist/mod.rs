@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: builds the release packages. They contain a static program with its manual
-//! pages, completions, units and licences. cargo-deb and cargo-generate-rpm pack them as described
-//! in the manifest of `punctual`, and cargo-cyclonedx lists their parts.
+//! `cargo xtask dist`: builds the release packages of both programs. A package contains a static
+//! program with its manual pages, completions, units and licences. cargo-deb and cargo-generate-rpm
+//! pack it as described in the manifest of the program, and cargo-cyclonedx lists its parts.
 
 mod flags;
 mod image;
@@ -28,24 +28,52 @@ pub(crate) struct Options {
     /// Profile of the build; `dev` builds fast, but the program is large
     #[arg(long, default_value = "dist")]
     profile: String,
-    /// Build without the features that boards leave out; write a tarball only
-    #[arg(long)]
-    board: bool,
-    /// Pack this program, built for the target, instead of building one
-    #[arg(long, value_name = "FILE", conflicts_with = "verify")]
+    /// Pack only this program: punctual or punctual-server
+    #[arg(long, value_name = "NAME")]
+    package: Option<String>,
+    /// Pack this file, built for the target, instead of building the program
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "verify",
+        requires = "package"
+    )]
     program: Option<PathBuf>,
-    /// Build the program twice and compare
+    /// Build the programs twice and compare
     #[arg(long)]
     verify: bool,
 }
 
+/// A program with packages of its own.
+pub(crate) struct Package {
+    /// The name of the program, of its crate and of its packages.
+    pub(crate) name: &'static str,
+    /// The folder of its manifest.
+    folder: &'static str,
+    /// What describes its image.
+    containerfile: &'static str,
+}
+
+/// The programs.
+const PACKAGES: &[Package] = &[
+    Package {
+        name: "punctual",
+        folder: "crates/cli/punctual",
+        containerfile: "packaging/Containerfile",
+    },
+    Package {
+        name: "punctual-server",
+        folder: "crates/cli/server",
+        containerfile: "packaging/Containerfile.server",
+    },
+];
+
 /// A build of the program that is packed.
 pub(crate) struct Build {
+    package: &'static Package,
     target: String,
     profile: String,
     version: String,
-    /// Whether to build without the features that boards leave out.
-    board: bool,
     /// Time of the commit in seconds since 1970. All packed files get this time.
     epoch: String,
     sources: PathBuf,
@@ -55,7 +83,7 @@ pub(crate) struct Build {
     program: PathBuf,
 }
 
-/// The packagers, which `cargo install` provides. A build for boards needs only the first one.
+/// The packagers, which `cargo install` provides.
 const PACKAGERS: [&str; 3] = ["cargo-cyclonedx", "cargo-deb", "cargo-generate-rpm"];
 
 /// Builds the program and packs it.
@@ -63,13 +91,29 @@ const PACKAGERS: [&str; 3] = ["cargo-cyclonedx", "cargo-deb", "cargo-generate-rp
 /// # Errors
 /// Fails if a packager is not installed, before the build. Fails if a build or a program fails.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let needed = if options.board { 1 } else { PACKAGERS.len() };
-    for name in &PACKAGERS[..needed] {
+    for name in PACKAGERS {
         if program(name, name).is_err() {
             bail!("{name} is not installed: run `cargo install --locked {name}`");
         }
     }
-    let mut build = Build::new(options, repository(), &paths::target())?;
+    let is_chosen = |package: &&Package| {
+        let wanted = options.package.as_deref();
+        wanted.is_none_or(|name| name == package.name)
+    };
+    let chosen: Vec<&Package> = PACKAGES.iter().filter(is_chosen).collect();
+    if let (Some(name), true) = (&options.package, chosen.is_empty()) {
+        bail!("no package '{name}': the packages are punctual and punctual-server");
+    }
+    let mut same = true;
+    for package in chosen {
+        same &= make(options, package)?;
+    }
+    Ok(same)
+}
+
+/// Builds a program and packs it. Returns whether a second build gave the same packages.
+fn make(options: &Options, package: &'static Package) -> Result<bool> {
+    let mut build = Build::new(options, package, repository(), &paths::target())?;
     match &options.program {
         Some(program) => build.program = fs::canonicalize(program)?,
         None => build.make()?,
@@ -79,7 +123,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let folder = paths::target().join("second");
         let sources = folder.join("a-copy-of-the-sources");
         copy_sources(&sources)?;
-        let second = Build::new(options, &sources, &folder.join("target"))?;
+        let second = Build::new(options, package, &sources, &folder.join("target"))?;
         second.make()?;
         second.pack()?;
         let sums = |build: &Build| fs::read_to_string(build.folder.join("SHA256SUMS"));
@@ -96,14 +140,19 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 impl Build {
     /// Creates a build of some sources in a target folder, without building yet.
-    fn new(options: &Options, sources: &Path, target_folder: &Path) -> Result<Self> {
+    fn new(
+        options: &Options,
+        package: &'static Package,
+        sources: &Path,
+        target_folder: &Path,
+    ) -> Result<Self> {
         fs::create_dir_all(target_folder)?;
         let target_folder = fs::canonicalize(target_folder)?;
         let mut build = Self {
+            package,
             target: options.target.clone(),
             profile: options.profile.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            board: options.board,
             epoch: epoch()?,
             sources: fs::canonicalize(sources)?,
             folder: target_folder.join("packages"),
@@ -111,7 +160,7 @@ impl Build {
             program: PathBuf::new(),
         };
         build.folder.push(build.name());
-        build.program = build.products().join("punctual");
+        build.program = build.products().join(package.name);
         Ok(build)
     }
 
@@ -139,13 +188,10 @@ impl Build {
         let flags = flags::Flags::new(&self.target, &self.sources)?;
         let mut command = self.cargo();
         command
-            .args(["build", "--locked", "-p", "punctual"])
+            .args(["build", "--locked", "-p", self.package.name])
             .args(["--profile", &self.profile, "--target", &self.target])
             .envs(crate::cross::compilers_for(&self.target));
         flags.put_on(&mut command);
-        if self.board {
-            command.arg("--no-default-features");
-        }
         succeed(&mut command)
     }
 
@@ -155,18 +201,15 @@ impl Build {
         fs::create_dir_all(&self.folder)?;
         let staged = stage::make(self)?;
         self.tarball(&staged)?;
-        if !self.board {
-            self.deb()?;
-            self.rpm()?;
-            image::write(self, &staged)?;
-        }
+        self.deb()?;
+        self.rpm()?;
+        image::write(self, &staged)?;
         self.bill()?;
         sums(&self.folder)
     }
 
     fn name(&self) -> String {
-        let set = if self.board { "-board" } else { "" };
-        format!("punctual{set}-{}-{}", self.version, self.target)
+        format!("{}-{}-{}", self.package.name, self.version, self.target)
     }
 
     /// Writes the tarball. In it, all files are in a folder with the tarball's name.
@@ -187,7 +230,8 @@ impl Build {
     fn deb(&self) -> Result<()> {
         let mut command = self.cargo();
         command
-            .args(["deb", "--package=punctual", "--no-build", "--no-strip"])
+            .args(["deb", "--package", self.package.name])
+            .args(["--no-build", "--no-strip"])
             .args(["--locked", "--target", &self.target])
             .args(["--profile", &self.profile, "--output"])
             .arg(&self.folder);
@@ -205,7 +249,7 @@ impl Build {
     fn rpm(&self) -> Result<()> {
         let mut command = self.cargo();
         command
-            .args(["generate-rpm", "--package=crates/cli/punctual"])
+            .args(["generate-rpm", "--package", self.package.folder])
             .args(["--arch", rpm_architecture(&self.target)])
             .args(["--target", &self.target, "--profile", &self.profile])
             .arg("--target-dir")
@@ -222,7 +266,7 @@ impl Build {
         copy_sources(&copy)?;
         let mut command = self.cargo();
         command
-            .current_dir(copy.join("crates/cli/punctual"))
+            .current_dir(copy.join(self.package.folder))
             .args([
                 "cyclonedx",
                 "--quiet",
@@ -230,11 +274,9 @@ impl Build {
                 "--spec-version=1.5",
             ])
             .args(["--override-filename=parts", "--target", &self.target]);
-        if self.board {
-            command.arg("--no-default-features");
-        }
         succeed(&mut command)?;
-        let bill = fs::read_to_string(copy.join("crates/cli/punctual/parts.json"))?;
+        let bill = copy.join(self.package.folder).join("parts.json");
+        let bill = fs::read_to_string(bill)?;
         let bill = bill.replace(&copy.display().to_string(), "/punctual");
         let name = format!("{}.cdx.json", self.name());
         fs::write(self.folder.join(name), bill)?;

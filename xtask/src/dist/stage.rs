@@ -1,5 +1,5 @@
-//! The files to pack, in the layout of the installed system. The manifest of `punctual` lists them
-//! for each kind of package.
+//! The files to pack, in the layout of the installed system. The manifest of the program lists
+//! them for each kind of package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,16 +20,29 @@ const DOCUMENTS: &[&str] = &[
     "LICENSE-MIT",
 ];
 
-/// Shells, with the folder and name of their completions.
-const SHELLS: &[(&str, &str)] = &[
-    ("bash", "usr/share/bash-completion/completions/punctual"),
-    ("zsh", "usr/share/zsh/vendor-completions/_punctual"),
-    ("fish", "usr/share/fish/vendor_completions.d/punctual.fish"),
-];
+/// Returns the shells, with the folder and name of the completions of a program.
+fn shells(name: &str) -> [(&'static str, String); 3] {
+    let function = name.replace('-', "_");
+    [
+        (
+            "bash",
+            format!("usr/share/bash-completion/completions/{name}"),
+        ),
+        (
+            "zsh",
+            format!("usr/share/zsh/vendor-completions/_{function}"),
+        ),
+        (
+            "fish",
+            format!("usr/share/fish/vendor_completions.d/{name}.fish"),
+        ),
+    ]
+}
 
 /// Lays out the files from scratch.
 pub(super) fn make(build: &Build) -> Result<PathBuf> {
-    let stage = build.products().join("stage");
+    let name = build.package.name;
+    let stage = build.products().join("stage").join(name);
     let _ = fs::remove_dir_all(&stage);
     let put = |from: &Path, to: &str, mode: u32| -> Result<()> {
         let to = stage.join(to);
@@ -38,25 +51,25 @@ pub(super) fn make(build: &Build) -> Result<PathBuf> {
         fs::set_permissions(&to, fs::Permissions::from_mode(mode))?;
         Ok(())
     };
-    put(&build.program, "usr/bin/punctual", 0o755)?;
-    for name in DOCUMENTS {
-        let to = format!("usr/share/doc/punctual/{name}");
-        put(&build.sources.join(name), &to, 0o644)?;
+    put(&build.program, &format!("usr/bin/{name}"), 0o755)?;
+    for document in DOCUMENTS {
+        let to = format!("usr/share/doc/{name}/{document}");
+        put(&build.sources.join(document), &to, 0o644)?;
     }
     let generator = generator(build)?;
-    units(&generator, &stage)?;
-    if !build.board {
-        pages(&generator, &stage)?;
+    if name == "punctual" {
+        units(&generator, &stage)?;
     }
+    pages(&generator, name, &stage)?;
     Ok(stage)
 }
 
-/// Generates the manual pages and completions. The program for boards cannot generate them.
-fn pages(generator: &Path, stage: &Path) -> Result<()> {
+/// Generates the manual pages and completions.
+fn pages(generator: &Path, name: &str, stage: &Path) -> Result<()> {
     let pages = stage.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;
     succeed(Command::new(generator).arg("man").arg(&pages))?;
-    for (shell, path) in SHELLS {
+    for (shell, path) in shells(name) {
         let text = super::text_of(Command::new(generator).args(["completions", shell]))?;
         let to = stage.join(path);
         fs::create_dir_all(to.parent().unwrap_or(stage))?;
@@ -104,12 +117,14 @@ fn generator(build: &Build) -> Result<PathBuf> {
     }
     let status = paths::cargo()
         .current_dir(repository())
-        .args(["build", "-p", "punctual"])
+        .args(["build", "-p", build.package.name])
         .status()?;
     if !status.success() {
         bail!("cargo build: {status}");
     }
-    Ok(crate::paths::target().join("debug/punctual"))
+    Ok(crate::paths::target()
+        .join("debug")
+        .join(build.package.name))
 }
 
 #[cfg(test)]
@@ -118,22 +133,28 @@ mod tests {
 
     #[test]
     fn each_staged_folder_is_in_both_packages() {
-        let manifest = repository().join("crates/cli/punctual/Cargo.toml");
-        let manifest = fs::read_to_string(manifest).unwrap();
-        let (_, manifest) = manifest.split_once("[package.metadata.deb]").unwrap();
-        let (deb, rest) = manifest
-            .split_once("[package.metadata.generate-rpm]")
-            .unwrap();
-        let (rpm, _) = rest.split_once("\n[").unwrap();
-        let others = [
-            "usr/bin/punctual",
-            "usr/share/doc/punctual/*",
-            "usr/share/doc/punctual/units/*",
-            "usr/share/man/man1/*",
-        ];
-        for path in SHELLS.iter().map(|(_, path)| *path).chain(others) {
-            let source = format!("\"target/release/stage/{path}\"");
-            assert!(deb.contains(&source) && rpm.contains(&source), "{path}");
+        for package in super::super::PACKAGES {
+            let name = package.name;
+            let manifest = repository().join(package.folder).join("Cargo.toml");
+            let manifest = fs::read_to_string(manifest).unwrap();
+            let (_, manifest) = manifest.split_once("[package.metadata.deb]").unwrap();
+            let (deb, rest) = manifest
+                .split_once("[package.metadata.generate-rpm]")
+                .unwrap();
+            let (rpm, _) = rest.split_once("\n[").unwrap();
+            let mut paths = vec![
+                format!("usr/bin/{name}"),
+                format!("usr/share/doc/{name}/*"),
+                "usr/share/man/man1/*".to_owned(),
+            ];
+            if name == "punctual" {
+                paths.push(format!("usr/share/doc/{name}/units/*"));
+            }
+            paths.extend(shells(name).map(|(_, path)| path));
+            for path in paths {
+                let source = format!("\"target/release/stage/{name}/{path}\"");
+                assert!(deb.contains(&source) && rpm.contains(&source), "{source}");
+            }
         }
     }
 }

@@ -102,8 +102,8 @@ pub use text_limits::{
     cut_to,
 };
 pub use thread::{
-    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Lease, Policy, PolicyError,
-    ProcessId, Scheduling, TaskKind, TaskRecord, TaskUsage, ThreadRecord, ThreadUsage,
+    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Lease, Policy,
+    PolicyError, ProcessId, Scheduling, TaskKind, TaskRecord, TaskUsage, ThreadRecord, ThreadUsage,
     thread_title,
 };
 pub use verdict::{

@@ -8,12 +8,14 @@
 
 mod lacks;
 pub mod postgres;
+mod program;
 mod running;
 
 use std::fmt;
 use std::io::Write;
 
 pub use lacks::Lacks;
+pub use program::program;
 pub use running::Running;
 
 /// Reports that a test, or a part of one, is skipped on this machine, with the reason ([`Lacks`])

@@ -20,17 +20,16 @@ mod processes;
 mod recordings;
 mod running;
 mod settings;
-mod unit_path;
 mod verb;
 mod verbs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use context::Context;
-use exit::Exit;
+use verbs::PROGRAM;
 
 fn main() -> ExitCode {
+    PROGRAM.start();
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(exit) = verbs::compat::called(&words) {
         return exit;
@@ -42,19 +41,14 @@ fn main() -> ExitCode {
     match verbs::compat::chosen(&matches) {
         Ok(Some(exit)) => return exit,
         Ok(None) => {}
-        Err(error) => return exit::report(&error).into(),
+        Err(error) => return PROGRAM.report(&error),
     }
-    let run = || -> anyhow::Result<Exit> {
-        let (verb, matches) = verbs::chosen(&matches)?;
-        let context = Context::new(matches)?;
-        if !verb.is_internal() {
-            context.recover_settings();
-            context.recover_tracer();
-        }
-        (verb.run)(matches, &context)
+    let recover = |_: &context::Context| {
+        context::recover_settings();
+        context::recover_tracer();
     };
-    match run() {
+    match PROGRAM.run(&matches, recover) {
         Ok(exit) => exit.into(),
-        Err(error) => exit::report(&error).into(),
+        Err(error) => PROGRAM.report(&error),
     }
 }

@@ -16,7 +16,7 @@ use crate::lease::{self, lives};
 use crate::load::{each_chunk, load};
 use crate::open::{BUSY, Link};
 use crate::reserve::give_up_reserve;
-use crate::{StoreError, Writer, facts, runs};
+use crate::{Lease, StoreError, Writer, facts, runs};
 
 /// Recordings in one file.
 #[derive(Debug)]

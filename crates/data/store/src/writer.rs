@@ -8,14 +8,14 @@ use punctual_model::{
 use rusqlite::Connection;
 
 use crate::chunk::{Extent, FULL, Packing, Tail, WriteError, Written};
-use crate::entry::{Entry, Lease, Summary, remove, still_there};
+use crate::entry::{Entry, Summary, remove, still_there};
 use crate::error::Context;
 use crate::open::Link;
 use crate::parts::{
     Lateness, Progress, head_json, head_with_suspensions, write_accounting, write_head,
     write_progress, write_row, write_thread,
 };
-use crate::{StoreError, facts, lease, pack, runs, texts};
+use crate::{Lease, StoreError, facts, lease, pack, runs, texts};
 
 /// Data measured since the last commit. It becomes visible to others all at once.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -22,7 +22,6 @@ mod schedule;
 mod service;
 mod slot_process;
 mod snapshot;
-mod unit;
 mod watch;
 
 pub use ageing::Ageing;
@@ -37,5 +36,4 @@ pub use schedule::{due_between, next_due};
 pub use service::{Machine, Runner, Service, SlotEnd, epoch_of};
 pub use slot_process::{ProcessRunner, SlotProcessError, SlotTask, wait_for_killed};
 pub use snapshot::{Answering, StoredSnapshot, await_kept};
-pub use unit::{UNIT_PATH, Unit, UnitError, quoted_for_unit, unit_file};
 pub use watch::{WATCH_SERIES, Watching};

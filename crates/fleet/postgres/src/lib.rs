@@ -94,7 +94,7 @@ impl PostgresCollection {
             Ordering::Equal => return Ok(()),
             Ordering::Greater => "use a newer punctual",
             Ordering::Less => {
-                "copy the database to a file with the punctual that created it (punctual store \
+                "copy the database to a file with the punctual that created it (punctual-server \
                  copy) and export that file, or specify another database. The database is \
                  unchanged"
             }

@@ -6,5 +6,5 @@ use std::io::Write;
 pub(crate) fn complain(text: &str) {
     let text = punctual_model::sanitize(text);
     // If stderr is closed, there is no place to report it.
-    let _ = writeln!(std::io::stderr(), "punctual: {text}");
+    let _ = writeln!(std::io::stderr(), "punctual-server: {text}");
 }

@@ -1,4 +1,4 @@
-"""The recordings of many machines, from the Parquet files of `punctual export --to`."""
+"""The recordings of many machines, from the Parquet files of `punctual-server export --to`."""
 
 import os
 import urllib.parse
@@ -12,7 +12,7 @@ TABLES = ("runs", "histograms", "top_samples", "facts", "changes")
 
 
 def read_lake(folder, table="runs", filters=None):
-    """Reads a table that `punctual export --to file:///FOLDER` wrote.
+    """Reads a table that `punctual-server export --to file:///FOLDER` wrote.
 
     `table` is `runs`, `histograms`, `top_samples`, `facts` or `changes`. `filters` selects
     partitions, as in pandas.read_parquet: `[("date", ">=", "2026-11-01")]`. The columns `started`
@@ -27,7 +27,7 @@ def read_lake(folder, table="runs", filters=None):
     path = os.path.join(folder, table)
     if not os.path.isdir(path):
         raise NotARecording(
-            f"{folder}: no table {table!r}: write it with punctual export --to file://FOLDER"
+            f"{folder}: no table {table!r}: write it with punctual-server export --to file://FOLDER"
         )
     try:
         found = pd.read_parquet(

@@ -5,7 +5,6 @@ pub(crate) mod extension;
 pub(crate) mod measuring;
 pub(crate) mod select;
 pub(crate) mod share_cpus;
-mod since;
 pub(crate) mod span;
 
-pub(crate) use since::since;
+pub(crate) use punctual_command::since;

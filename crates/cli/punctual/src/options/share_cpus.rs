@@ -6,7 +6,6 @@ use punctual_host::Host;
 use punctual_model::CpuSet;
 use punctual_session::CpuLocks;
 
-use crate::context::Context;
 use crate::output;
 
 // Whether the measured CPUs may be shared with another measurement.
@@ -19,16 +18,11 @@ pub(crate) struct Sharing {
 
 impl Sharing {
     /// Reserves the CPUs to measure. Returns `None` if they may be shared.
-    pub(crate) fn hold(
-        self,
-        cpus: Option<&CpuSet>,
-        what: &str,
-        context: &Context,
-    ) -> Result<Option<CpuLocks>> {
+    pub(crate) fn hold(self, cpus: Option<&CpuSet>, what: &str) -> Result<Option<CpuLocks>> {
         if self.share_cpus {
             return Ok(None);
         }
-        let folders = context.cpu_locks();
+        let folders = crate::context::cpu_locks();
         let held = CpuLocks::hold_usual(&folders, cpus, &Host::live(), what)?;
         held.refusal().into_iter().for_each(output::note);
         Ok(Some(held))

@@ -58,7 +58,7 @@ struct ServeGuard {
 }
 
 impl Run for ServeGuard {
-    fn run(self, context: &Context) -> Result<Exit> {
+    fn run(self, _: &Context) -> Result<Exit> {
         // Ctrl-C and closing the terminal must not end this process.
         let _ = setsid();
         let parent = Pid::from_raw(self.pid).filter(|pid| getppid() == Some(*pid));
@@ -94,7 +94,7 @@ impl Run for ServeGuard {
         }
         // Wait until the program has ended, because its settings count as in use until then.
         let _ = poll(&mut [PollFd::new(&parent, PollFlags::IN)], Some(&PATIENCE));
-        context.recover_settings();
+        crate::context::recover_settings();
         Ok(Exit::Done)
     }
 }

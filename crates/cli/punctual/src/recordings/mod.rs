@@ -4,7 +4,6 @@ pub(crate) mod comparison;
 pub(crate) mod explained;
 pub(crate) mod exported;
 mod file_name;
-pub(crate) mod not_taken;
 pub(crate) mod perfetto;
 pub(crate) mod pieces;
 pub(crate) mod timelines;

@@ -21,7 +21,7 @@ pub(crate) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
         sets: wishes.collect::<Result<_, _>>()?,
         cpus: None,
     };
-    let places = context.tune_places()?;
+    let places = crate::context::tune_places()?;
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
     let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;

@@ -113,7 +113,7 @@ fn late_seconds(text: &str) -> Result<f64, Invalid> {
 
 impl Run for CheckUp {
     fn run(self, context: &Context) -> Result<Exit> {
-        let request = self.request(context)?;
+        let request = self.request()?;
         let (json, quiet) = (self.json, self.quiet);
         if let Some(path) = &self.output {
             extension::check(path, &["html"])?;
@@ -137,7 +137,7 @@ impl Run for CheckUp {
                 output::note(text);
             }
         };
-        let _cpus = (self.sharing).hold(request.cpus.as_ref(), "check", context)?;
+        let _cpus = (self.sharing).hold(request.cpus.as_ref(), "check")?;
         let checked = check(
             &request,
             Around {
@@ -218,7 +218,7 @@ fn exit(checked: &Checked) -> Exit {
 }
 
 impl CheckUp {
-    fn request(&self, context: &Context) -> Result<CheckRequest> {
+    fn request(&self) -> Result<CheckRequest> {
         let loads = measuring::loads(&self.load)?;
         let requirement = LoopRequirement {
             period_ns: self.period,
@@ -267,7 +267,7 @@ impl CheckUp {
             loads: loads.into_iter().map(serve_load::in_subprocess).collect(),
             hardware: HARDWARE.min(Nanos(loaded.0 / 2)),
             until_proven: self.until_proven,
-            journal: context.journal(),
+            journal: crate::context::journal(),
             partner: serve_partner::program(),
             label: self.label.clone(),
             command_line: command_line(),

@@ -15,7 +15,7 @@ use punctual_session::{LaterStore, RecordingSink};
 use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::context::Context;
-use crate::exit::{self, Exit, UsageError};
+use crate::exit::{Exit, UsageError};
 use crate::output::{self, note};
 use crate::processes::serve_partner;
 use crate::verb::{Run, Verb};
@@ -118,7 +118,7 @@ pub(crate) fn called(words: &[OsString]) -> Option<ExitCode> {
             // A link of an older version can have the name of a tool that it replaced.
             let program = Path::new(words.first()?).file_name()?.to_str()?;
             if let Some(text) = not_replaced(program) {
-                return Some(exit::report(&UsageError(text).into()).into());
+                return Some(super::PROGRAM.report(&UsageError(text).into()));
             }
             match words.get(1)?.as_str() {
                 "compat" => punctual_compat::called(words.get(2..)?)?,
@@ -158,8 +158,8 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     // Use the name of the original tool, so that ps and killall find the process.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.program()).unwrap_or_default());
     let started = jiff::Timestamp::now();
-    context.recover_settings();
-    context.recover_tracer();
+    crate::context::recover_settings();
+    crate::context::recover_tracer();
     let signals = signals().unwrap_or_else(|error| {
         note(&format!("signals: {error}"));
         Signals::default()
@@ -169,7 +169,7 @@ fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> E
     let mut tool_context = ToolContext {
         command_line,
         host: Host::live(),
-        journal: context.journal(),
+        journal: crate::context::journal(),
         partner: serve_partner::program(),
         behaviour: Behaviour {
             strict: is_on("PUNCTUAL_STRICT"),

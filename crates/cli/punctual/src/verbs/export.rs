@@ -1,23 +1,21 @@
-//! `export`: writes a recording in the format of another tool, or all recordings as Parquet.
+//! `export`: writes a recording in the format of another tool.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum, value_parser};
-use jiff::Timestamp;
+use clap::{Parser, value_parser};
 use punctual_formats::{Export, ExportOptions, FORMATS, Format};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::extension;
 use crate::options::select::OneRecording;
-use crate::options::{extension, since};
 use crate::output::{Output, note};
 use crate::recordings::explained::Explained;
 use crate::recordings::exported::Samples;
 use crate::recordings::perfetto;
 use crate::verb::{Run, Verb, named};
-use crate::verbs::fleet;
 
 pub(super) const VERB: Verb = Verb::new::<ExportFile>("export");
 
@@ -45,14 +43,9 @@ const LONG: &str = "Write a recording in a format that other tools read.\n\n\
     perfetto contains the events around the explained outliers of any recording, with the causes \
     of each outlier on a separate track, for https://ui.perfetto.dev and trace_processor. During \
     times without kept events, a thread '(not recorded)' occupies the CPU. To convert a whole \
-    trace of another tool, use explain --trace FILE -o trace.pftrace.\n\n\
-    With --to, write all recordings of the store as Parquet files for Spark, Trino, ClickHouse or \
-    DuckDB: one folder per table (runs, histograms, top_samples, facts, changes), partitioned by \
-    date (UTC) and machine, or by date alone. An export replaces existing partitions. For a \
-    bucket, set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and \
-    AWS_ENDPOINT_URL.";
+    trace of another tool, use explain --trace FILE -o trace.pftrace.";
 
-/// Write a recording for another tool, or all as Parquet
+/// Write a recording for another tool
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = formats())]
 struct ExportFile {
@@ -60,7 +53,7 @@ struct ExportFile {
     selected: OneRecording,
     /// Format, see below [default: from the file extension, if only one format uses it]
     #[arg(short, long, value_name = "FORMAT", hide_possible_values = true)]
-    #[arg(required_unless_present_any = ["to", "output"], value_parser = named(forms()))]
+    #[arg(required_unless_present = "output", value_parser = named(forms()))]
     format: Option<Form>,
     /// File [default: stdout; for trace-dat, trace.dat; for perfetto, trace.pftrace]
     #[arg(short, long, value_name = "FILE")]
@@ -78,25 +71,6 @@ struct ExportFile {
     /// trace-dat, perfetto: only the events around this outlier [default: all]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
-    /// Write all recordings as Parquet to file:///FOLDER or s3://BUCKET/PREFIX
-    #[arg(long, value_name = "URL", conflicts_with_all = ["recording", "format", "output"])]
-    #[arg(conflicts_with_all = ["sparse_rows", "extra_key", "histogram", "outlier"])]
-    to: Option<String>,
-    /// One partition per day for each machine, or for all machines
-    #[arg(long, value_enum, default_value = "machine", requires = "to")]
-    by: Partition,
-    /// Only days since this time: 2026-11-03, an RFC 3339 time, or 112d
-    #[arg(long, value_name = "TIME", value_parser = since, requires = "to")]
-    since: Option<Timestamp>,
-}
-
-/// What a partition holds.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Partition {
-    /// A day of a machine
-    Machine,
-    /// A day of all machines
-    Day,
 }
 
 /// A format of `--format`.
@@ -131,9 +105,6 @@ fn formats() -> String {
 
 impl Run for ExportFile {
     fn run(self, context: &Context) -> Result<Exit> {
-        if let Some(to) = &self.to {
-            return fleet::to_parquet(to, self.by == Partition::Day, self.since, context);
-        }
         match self.format.map_or_else(|| self.form_of_extension(), Ok)? {
             Form::Made(format) => self.write(format, context),
             Form::Trace => self.write_trace(context),

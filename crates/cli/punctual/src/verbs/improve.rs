@@ -117,10 +117,10 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let host = Host::live();
     if let Some(which) = &options.resume {
         let store = context.store_to_change()?;
-        let own = context.own_experiments()?;
+        let own = crate::context::own_experiments()?;
         let state = unfinished(&store, &own, which).map_err(failed)?;
         let cpus = state.plan.cpus.as_ref();
-        let _cpus = (options.sharing).hold(cpus, "improve", context)?;
+        let _cpus = (options.sharing).hold(cpus, "improve")?;
         let guard = Guard::start(SILENCE)?;
         let around = (Some(&store), Some(&guard));
         return search(state.improvement, &state.plan, around, options, context);
@@ -138,11 +138,11 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
     let (guard, _cpus) = if options.dry_run {
         (None, None)
     } else {
-        let cpus = (options.sharing).hold(options.cpus.as_ref(), "improve", context)?;
+        let cpus = (options.sharing).hold(options.cpus.as_ref(), "improve")?;
         (Some(Guard::start(SILENCE)?), cpus)
     };
     if !options.dry_run {
-        let journal = context.journal();
+        let journal = crate::context::journal();
         rehearse(
             &mut improvement,
             &host,
@@ -184,7 +184,7 @@ fn search(
     let mut bench = Bench {
         host: &host,
         store,
-        journal: context.journal(),
+        journal: crate::context::journal(),
         partner: serve_partner::program(),
         isolate: &serve_load::in_subprocess,
         view: &mut view,
@@ -193,7 +193,7 @@ fn search(
         say: &mut |said| progress.say(said),
     };
     // If there is no folder for their state, the stages can be measured but not resumed.
-    let own = context.own_experiments().ok();
+    let own = crate::context::own_experiments().ok();
     improve(&mut improvement, plan, own.as_ref(), &mut bench).map_err(failed)?;
     let date = Timestamp::now().strftime("%F").to_string();
     let next = match profile(&improvement, &date) {

@@ -1,28 +1,24 @@
 //! The verbs. Each verb has its own file and one line in [`VERBS`].
 
 mod app;
+mod candidates;
 mod check;
 mod compare;
 pub(crate) mod compat;
-mod complete;
-mod completions;
 mod doctor;
+mod examples;
 mod exec;
 mod experiment;
 mod explain;
 mod export;
-#[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
-mod fleet;
 mod import;
 mod improve;
 mod list;
-
 mod machine;
-mod man;
 mod measure;
 mod monitor;
-mod overview;
 mod plot;
+mod push;
 mod renamed;
 mod report;
 mod schema;
@@ -32,18 +28,16 @@ mod trend;
 mod tune;
 mod watch;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
-use anyhow::Result;
-use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command};
+use clap::ArgMatches;
+use punctual_command::{PageTexts, Program};
 
-use crate::context::Global;
 use crate::exit;
 use crate::processes;
 use crate::verb::Verb;
 
-/// The verbs of every build. The help groups them as in [`overview`].
+/// The verbs that users start.
 const VERBS: &[Verb] = &[
     check::VERB,
     measure::VERB,
@@ -51,6 +45,7 @@ const VERBS: &[Verb] = &[
     improve::VERB,
     watch::VERB,
     monitor::VERB,
+    push::VERB,
     app::VERB,
     doctor::VERB,
     machine::VERB,
@@ -68,117 +63,105 @@ const VERBS: &[Verb] = &[
     exec::VERB,
     compat::VERB,
     schema::VERB,
-    completions::VERB,
-    man::VERB,
+    punctual_command::COMPLETIONS,
+    punctual_command::MAN,
     monitor::SERVE_SLOT,
-    complete::VERB,
+    punctual_command::COMPLETE,
 ];
 
-/// The verbs of the feature `fleet`.
-const OF_FLEET: &[&str] = &["serve", "push"];
+/// The program.
+pub(crate) static PROGRAM: Program = Program {
+    name: "punctual",
+    version: env!("CARGO_PKG_VERSION"),
+    about: "Real-time latency measurement, diagnosis and tuning for Linux",
+    exit_codes: exit::HELP,
+    verbs: &[VERBS, processes::VERBS],
+    groups: GROUPS,
+    examples: "\
+Examples:
+  punctual check --period 1ms --budget 100us   Is this machine fit for my loop?
+  punctual measure timer -D 60s --load farm    Measure latency under load
+  punctual doctor                              What costs latency here, and why?
+  punctual compat cyclictest -D 60s            Run as an older tool does",
+    explained: renamed::explained,
+    pages: PageTexts {
+        examples: examples::EXAMPLES,
+        environment: ENVIRONMENT,
+        files: FILES,
+        see_also: &[
+            "punctual-measure",
+            "punctual-doctor",
+            "punctual-tune",
+            "punctual-server",
+        ],
+    },
+    candidates: candidates::candidates,
+    is_usage: exit::is_usage,
+};
 
-/// The verbs of this build.
-pub(crate) fn verbs() -> impl Iterator<Item = &'static Verb> {
-    VERBS.iter().chain(processes::VERBS).chain(fleet::VERBS)
-}
+/// The verbs under their headings, in the order of the help.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Measure", &["check", "measure", "watch", "explain", "app"]),
+    ("Machine", &["doctor", "machine", "tune", "exec"]),
+    ("Decide", &["compare", "experiment", "improve"]),
+    (
+        "Recordings",
+        &[
+            "list", "show", "plot", "report", "export", "import", "store",
+        ],
+    ),
+    ("Years and fleets", &["monitor", "trend", "push"]),
+];
 
-/// Returns the whole command line.
-pub(crate) fn command() -> Command {
-    let command = base().subcommands(verbs().map(Verb::command));
-    let template = overview::template(&command);
-    command.help_template(template)
-}
+/// Verbs that the overview omits, because few people need them: for scripts, packages, and those
+/// who know an older tool. They have a help, a manual page and completions like the others.
+#[cfg(test)]
+const NOT_LISTED: &[&str] = &["compat", "completions", "man", "schema"];
 
-/// Parses these words with the options of their verb only, because the options of all verbs take
-/// several MiB of memory and most of the startup time. If that fails, parses them with the options
-/// of all verbs, so that the error message can suggest alternatives.
+/// Environment variables that affect every command.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "PUNCTUAL_STORE",
+        "File that stores the recordings; --store takes precedence.",
+    ),
+    (
+        "XDG_DATA_HOME",
+        "Folder of the default store, if it is an absolute path.",
+    ),
+    (
+        "XDG_STATE_HOME",
+        "Folder of the journal of changed settings, if it is an absolute path.",
+    ),
+    (
+        "NO_COLOR",
+        "If not empty, disables colours; --color takes precedence.",
+    ),
+    (
+        "TERM",
+        "The value dumb disables colours and redrawn lines; --color takes precedence.",
+    ),
+];
+
+/// Files that every command may read or write.
+const FILES: &[(&str, &str)] = &[
+    ("/var/lib/punctual/punctual.db", "Recordings of root."),
+    (
+        "~/.local/share/punctual/punctual.db",
+        "Recordings of other users.",
+    ),
+    (
+        "/var/lib/punctual/tune.journal, ~/.local/state/punctual/tune.journal",
+        "Settings that a measurement has changed, with their old values. The next command \
+         restores the settings that a killed command has left changed.",
+    ),
+];
+
+/// Parses these words.
 ///
 /// # Errors
 /// Returns an error for an invalid command line, and for a request for help.
 pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let words = &asked_once(words);
-    let first = words.iter().skip(1).find(|word| !is_option(word));
-    let verb = first.and_then(|word| verbs().find(|verb| word == verb.name));
-    let alone = verb.map(|verb| {
-        base()
-            .subcommand(verb.command())
-            .try_get_matches_from(words)
-    });
-    match alone {
-        Some(Ok(matches)) => Ok(matches),
-        Some(Err(_)) => whole(words),
-        None => match first.and_then(|word| left_out(word)) {
-            Some(error) => Err(error),
-            None => whole(words),
-        },
-    }
-}
-
-/// Reads these words with the options of all verbs.
-fn whole(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
-    let mut command = command();
-    let read = command.try_get_matches_from_mut(words);
-    read.map_err(|error| renamed::explained(&error, words, &mut command).unwrap_or(error))
-}
-
-/// Returns the words without a `--help` that follows `help`, because clap would treat it as the
-/// name of a verb.
-fn asked_once(words: &[OsString]) -> Vec<OsString> {
-    let is_help = |word: &&OsString| ["--help", "-h"].iter().any(|known| word == known);
-    let mut kept = words.to_vec();
-    if let Some(place) = words.iter().skip(1).position(|word| !is_option(word))
-        && words[place + 1] == "help"
-        && words[place + 2..].iter().any(|word| is_help(&word))
-    {
-        kept.retain(|word| !is_help(&word));
-        if kept.len() == place + 2 {
-            kept.push("help".into());
-        }
-    }
-    kept
-}
-
-/// Returns the error for a verb that this build does not have.
-fn left_out(word: &OsStr) -> Option<clap::Error> {
-    let verb = OF_FLEET.iter().find(|verb| word == **verb)?;
-    let text = format!(
-        "this program was built without '{verb}': build it with the feature 'fleet', \
-         which is on by default"
-    );
-    Some(command().error(ErrorKind::InvalidSubcommand, text))
-}
-
-fn is_option(word: &OsStr) -> bool {
-    word.as_encoded_bytes().starts_with(b"-")
-}
-
-/// Returns the command line without the verbs that are started only by the program itself.
-fn shown_command() -> Command {
-    let shown = verbs().filter(|verb| !verb.is_internal());
-    base().subcommands(shown.map(Verb::command))
-}
-
-fn base() -> Command {
-    let base = Command::new("punctual")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Real-time latency measurement, diagnosis and tuning for Linux")
-        .after_help(exit::HELP)
-        .subcommand_required(true)
-        .arg_required_else_help(true)
-        .infer_subcommands(false)
-        .max_term_width(100);
-    Global::augment_args(base)
-}
-
-/// Returns the chosen verb and its part of the command line.
-pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches)> {
-    let (name, matches) = matches
-        .subcommand()
-        .ok_or_else(|| exit::UsageError("a verb is missing: see punctual --help".to_owned()))?;
-    verbs()
-        .find(|verb| verb.name == name)
-        .map(|verb| (verb, matches))
-        .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
+    PROGRAM.parse(words)
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ const VERBS: &[(&str, &str)] = &[
     ("probes", "measure --list"),
     ("echo", "measure socket --serve"),
     ("trace", "export --format trace-dat"),
-    ("lake", "export --to"),
     ("threads", "machine threads"),
     ("irqs", "machine irqs"),
     ("topology", "machine topology"),
@@ -25,6 +24,21 @@ const VERBS: &[(&str, &str)] = &[
     ("delete", "store delete"),
     ("bundle", "store bundle"),
     ("lint", "app lint"),
+];
+
+/// Words that moved to the other program: the command, the word, and the new command.
+const OF_SERVER: &[(&str, &str, &str)] = &[
+    ("serve", "enrol", "enrol"),
+    ("serve", "revoke", "revoke"),
+    ("serve", "moved", "moved"),
+    ("serve", "tokens", "tokens"),
+    ("serve", "install", "install"),
+    ("", "serve", "run"),
+    ("", "lake", "export"),
+    ("store", "copy", "copy"),
+    ("export", "--to", "export --to"),
+    ("export", "--by", "export --by"),
+    ("export", "--since", "export --since"),
 ];
 
 /// An old option of a verb and its replacement.
@@ -107,6 +121,12 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let old = text(ContextKind::InvalidSubcommand)?;
+            if let Some(new) = of_server(old, words) {
+                return Some(command.error(
+                    error.kind(),
+                    format!("unknown command '{old}': use 'punctual-server {new}'"),
+                ));
+            }
             let known = VERBS.iter().find(|(known, _)| *known == old);
             let tools = punctual_compat::programs();
             let new = match known {
@@ -118,6 +138,12 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
         }
         ErrorKind::UnknownArgument => {
             let old = text(ContextKind::InvalidArg)?;
+            if let Some(new) = of_server(old, words) {
+                return Some(command.error(
+                    error.kind(),
+                    format!("unknown option '{old}': use 'punctual-server {new}'"),
+                ));
+            }
             let find = |table: &[(&str, &str, &'static str)]| {
                 let mut rows = table.iter();
                 let row = rows.find(|(verb, option, _)| *option == old && is_called(verb, words));
@@ -138,6 +164,18 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
     Some(command.error(error.kind(), message))
 }
 
+/// Returns the command of the other program that replaces an unknown word.
+fn of_server(old: &str, words: &[OsString]) -> Option<&'static str> {
+    let fits = |verb: &str, word: &str| match verb {
+        // `serve` is unknown itself, so what follows it decides.
+        "serve" => old == "serve" && is_called(&format!("serve {word}"), words),
+        "" => old == word,
+        _ => old == word && is_called(verb, words),
+    };
+    let found = OF_SERVER.iter().find(|(verb, word, _)| fits(verb, word));
+    found.map(|(_, _, new)| *new)
+}
+
 /// Returns whether these words call this verb.
 fn is_called(verb: &str, words: &[OsString]) -> bool {
     let mut words = words.iter();
@@ -146,7 +184,7 @@ fn is_called(verb: &str, words: &[OsString]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{command, parse};
+    use super::super::{PROGRAM, parse};
     use super::*;
 
     fn refused(words: &[&str]) -> Error {
@@ -156,7 +194,7 @@ mod tests {
 
     /// Returns the command in these words, up to the first option.
     fn is_known(words: &str) -> bool {
-        let mut known = command();
+        let mut known = PROGRAM.command();
         known.build();
         let mut at = &known;
         for word in words.split_whitespace() {
@@ -177,7 +215,7 @@ mod tests {
     /// Returns whether these words are a command line, without the value of its last option.
     fn is_command_line(words: &str) -> bool {
         let line = ["punctual"].into_iter().chain(words.split(' '));
-        is_known(words) || command().try_get_matches_from(line).is_ok()
+        is_known(words) || PROGRAM.command().try_get_matches_from(line).is_ok()
     }
 
     #[test]
@@ -222,6 +260,27 @@ mod tests {
                     assert!(options.any(|known| known.long == option), "{new}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn words_of_the_server_name_its_program() {
+        for (line, new) in [
+            ("serve", "run"),
+            ("serve --listen 0.0.0.0:8090", "run"),
+            ("--store x.db serve", "run"),
+            ("help serve", "run"),
+            ("serve enrol board-17", "enrol"),
+            ("serve tokens", "tokens"),
+            ("store copy a.db postgres://b", "copy"),
+            ("export --to file:///lake --by day", "export --to"),
+            ("lake", "export"),
+        ] {
+            let words: Vec<&str> = ["punctual"].into_iter().chain(line.split(' ')).collect();
+            let error = refused(&words);
+            let expected = format!("use 'punctual-server {new}'");
+            assert!(error.to_string().contains(&expected), "{line}: {error}");
+            assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
         }
     }
 

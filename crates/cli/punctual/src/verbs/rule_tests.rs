@@ -3,33 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Arg, Command};
+use punctual_command::testing::each_command;
 use punctual_probes::PROBES;
 
-use super::command;
-
-/// Long options with a short form. The letter is the same in every verb, and belongs to no other
-/// option.
-const LETTERS: &[(&str, char)] = &[
-    ("break", 'b'),
-    ("cpus", 'a'),
-    ("duration", 'D'),
-    ("format", 'f'),
-    ("help", 'h'),
-    ("interval", 'i'),
-    ("kind", 'k'),
-    ("limit", 'n'),
-    ("loops", 'l'),
-    ("output", 'o'),
-    ("priority", 'p'),
-    ("quiet", 'q'),
-    ("set", 's'),
-    ("version", 'V'),
-    ("yes", 'y'),
-];
+use super::PROGRAM;
 
 /// Options that take a different value in some verb, each with the reason.
 const SEVERAL_VALUES: &[(&str, &str)] = &[
-    ("by", "the words to group by are those of what is grouped"),
     ("comm", "machine threads: a part of the name"),
     (
         "dma-latency",
@@ -67,7 +47,6 @@ const NO_JSON: &[(&str, &str)] = &[
     ("measure", "has subcommands"),
     ("monitor", "has subcommands"),
     ("monitor install", "prints a unit file"),
-    ("serve install", "prints a unit file"),
     (
         "monitor once",
         "the recording is in the store: show last --json",
@@ -78,11 +57,6 @@ const NO_JSON: &[(&str, &str)] = &[
     ("push", "confirms what was sent"),
     ("report", "writes a file"),
     ("schema", "prints JSON anyway"),
-    ("serve", "the service"),
-    ("serve enrol", "prints a token"),
-    ("serve moved", "confirms a change"),
-    ("serve revoke", "confirms a change"),
-    ("serve tokens", "a list for people; the API has it as JSON"),
     ("store", "has subcommands"),
     ("store backup", "confirms a copy"),
     ("store bundle", "writes a file"),
@@ -109,7 +83,6 @@ const TAKING_AWAY: &[(&str, &[&str])] = &[
     ),
     ("disable", &["tune disable"]),
     ("revert", &["tune revert", "tune cmdline revert"]),
-    ("revoke", &["serve revoke"]),
     ("remove", &[]),
     ("clear", &[]),
     ("drop", &[]),
@@ -121,21 +94,12 @@ const TAKING_AWAY: &[(&str, &[&str])] = &[
 ];
 
 /// Calls `check` with each visible command and its words.
-fn all(check: &mut impl FnMut(&str, &Command)) {
-    fn each(command: &Command, path: &str, check: &mut impl FnMut(&str, &Command)) {
-        for inner in command.get_subcommands() {
-            if inner.is_hide_set() || inner.get_name() == "help" {
-                continue;
-            }
-            let path = format!("{path} {}", inner.get_name());
-            let path = path.trim_start();
-            check(path, inner);
-            each(inner, path, check);
+fn all(check: &mut dyn FnMut(&str, &Command)) {
+    each_command(&PROGRAM, &mut |path, command| {
+        if !path.is_empty() {
+            check(path, command);
         }
-    }
-    let mut whole = command();
-    whole.build();
-    each(&whole, "", check);
+    });
 }
 
 /// Returns the options of a command except the parameters of a probe.
@@ -151,26 +115,6 @@ fn options<'a>(path: &str, command: &'a Command) -> impl Iterator<Item = (&'a st
         let long = arg.get_long()?;
         (!is_own(long)).then_some((long, arg))
     })
-}
-
-#[test]
-fn each_letter_belongs_to_one_option() {
-    let mut faults = BTreeSet::new();
-    all(&mut |path, command| {
-        for arg in command.get_arguments() {
-            let long = arg.get_long().unwrap_or_default();
-            let wanted = LETTERS.iter().find(|(known, _)| *known == long);
-            let found = arg.get_short();
-            let fits = match wanted {
-                Some((_, letter)) => found == Some(*letter),
-                None => found.is_none(),
-            };
-            if !fits && !long.is_empty() {
-                faults.insert(format!("{path} --{long}: {found:?}"));
-            }
-        }
-    });
-    assert!(faults.is_empty(), "{faults:#?}");
 }
 
 #[test]
@@ -219,8 +163,7 @@ fn verbs_with_results_offer_json() {
     assert!(lacking.is_empty(), "{lacking:#?}");
     let unused = NO_JSON.iter().filter(|(known, _)| !excused.contains(known));
     let unused: Vec<_> = unused.collect();
-    let fleet = cfg!(feature = "fleet");
-    assert!(unused.is_empty() || !fleet, "{unused:#?}");
+    assert!(unused.is_empty(), "{unused:#?}");
 }
 
 #[test]

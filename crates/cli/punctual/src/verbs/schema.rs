@@ -92,7 +92,7 @@ const FORMS: &[Form] = &[
     form!("store", StoreStats, "store stats --json"),
     form!("damage", Vec<String>, "store check --json"),
     form!("merged", Merged, "store merge --json"),
-    form!("copied", Copied, "store copy --json"),
+    form!("copied", Copied, "punctual-server copy --json"),
     form!("facts", FactSet, "machine facts capture"),
     form!(
         "plan",

@@ -126,7 +126,7 @@ fn tokio_workers_are_parked_or_poll() {
         return;
     };
     let place = Sandbox::new();
-    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
+    let server = Server::start(place.server("run --listen 127.0.0.1:0"));
     let stop = AtomicBool::new(false);
     let recording = std::thread::scope(|scope| {
         for client in 0..4 {

@@ -1,11 +1,9 @@
 //! `bundle`: packs a recording and everything needed to ask for help into one file.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Read;
 use std::path::Path;
 
-use crate::common::server::Server;
 use crate::common::{Sandbox, text};
 use punctual_model::Recording;
 
@@ -86,44 +84,4 @@ fn what_cannot_be_written_leaves_nothing() {
             .all(|name| !name.to_string_lossy().contains("tar")),
         "{names:?}"
     );
-}
-
-#[test]
-fn server_sends_bundle_of_kept_recordings() {
-    let place = Sandbox::new();
-    place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
-    let recording = place.last();
-    let server = Server::start(place.command("serve --listen 127.0.0.1:0"));
-    let address = server.address();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let path = format!("/recordings/{}/bundle", recording.id);
-    let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    server.end();
-    let end = answer
-        .windows(4)
-        .position(|four| four == b"\r\n\r\n")
-        .unwrap();
-    assert!(
-        answer.starts_with(b"HTTP/1.1 200"),
-        "{}",
-        text(&answer[..end])
-    );
-    std::fs::write(place.path("served.tar.zst"), &answer[end + 4..]).unwrap();
-    let files = files(&place.path("served.tar.zst"));
-    let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
-    assert_eq!(json, recording);
-    // The bundle does not contain facts about the collector's machine, because the recording may be
-    // from another machine.
-    let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    assert_eq!(
-        names,
-        ["CONTENTS.txt", "host.json", "recording.json", "store.db"]
-    );
-    std::fs::write(place.path("copy.db"), &files["store.db"]).unwrap();
-    let copy = place.path("copy.db");
-    let samples = place.done(&format!("--store {} export last -f csv", copy.display()));
-    assert_eq!(samples, place.done("export last -f csv"));
 }

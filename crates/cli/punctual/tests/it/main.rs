@@ -9,7 +9,6 @@ mod app;
 mod bad_input;
 mod bundle;
 mod checking;
-mod collector;
 mod common;
 mod comparing;
 mod compat;
@@ -21,10 +20,8 @@ mod everyday;
 mod experimenting;
 mod explain_guest;
 mod explain_trace;
-mod fleet;
 mod hostile;
 mod importing;
-mod live_page;
 mod looking_back;
 #[path = "../../../../engine/tracefile/tests/it/made.rs"]
 mod made;

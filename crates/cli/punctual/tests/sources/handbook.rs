@@ -77,7 +77,10 @@ fn the_handbook_is_built_by_mdbook() {
     }
 }
 
-/// Returns the commands in a text that call `punctual`, with their options.
+/// The programs of the workspace for users.
+const PROGRAMS: [&str; 2] = ["punctual", "punctual-server"];
+
+/// Returns the commands in a text that call one of the programs, with their options.
 fn commands(text: &str) -> Vec<Vec<String>> {
     let joined = text
         .replace("\\\n", " ")
@@ -94,15 +97,15 @@ fn commands(text: &str) -> Vec<Vec<String>> {
             let before = place.checked_sub(1).map(|place| words[place]);
             let calls = [None, Some("sudo"), Some("-"), Some("run:"), Some("$")];
             let named = |end| before.is_some_and(|word: &str| word.ends_with(end));
-            **word == "punctual" && (calls.contains(&before) || named(':') || named(','))
+            PROGRAMS.contains(word) && (calls.contains(&before) || named(':') || named(','))
         });
         for (place, _) in starts {
-            let rest = words[place + 1..]
+            let line = words[place..]
                 .iter()
                 .take_while(|word| !word.starts_with('#'));
-            let rest: Vec<String> = rest.map(|word| (*word).to_owned()).collect();
+            let line: Vec<String> = line.map(|word| (*word).to_owned()).collect();
             // In `name: punctual`, the word is a name and not a command.
-            found.extend((!rest.is_empty()).then_some(rest));
+            found.extend((line.len() > 1).then_some(line));
         }
     }
     found
@@ -133,18 +136,23 @@ fn folded(text: &str) -> String {
     out
 }
 
-/// Returns the help of a verb. The help of each verb is read only once.
-fn help_of(verbs: &[String]) -> Option<String> {
+/// Returns the help of a program and verb. The help of each verb is read only once.
+fn help_of(words: &[String]) -> Option<String> {
     static KNOWN: Mutex<BTreeMap<Vec<String>, Option<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap();
     let ask = || {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
-        let output = command.args(verbs).arg("--help").output().unwrap();
+        let (program, verbs) = words.split_first().unwrap();
+        let path = match program.as_str() {
+            "punctual" => PathBuf::from(env!("CARGO_BIN_EXE_punctual")),
+            other => punctual_testing::program(other),
+        };
+        let output = Command::new(path).args(verbs).arg("--help").output();
+        let output = output.unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let usage = format!("Usage: punctual {}", verbs.join(" "));
+        let usage = format!("Usage: {}", words.join(" "));
         (output.status.success() && text.contains(&usage)).then_some(text)
     };
-    known.entry(verbs.to_vec()).or_insert_with(ask).clone()
+    known.entry(words.to_vec()).or_insert_with(ask).clone()
 }
 
 /// Returns the verb or option in a command line that does not exist, if any.
@@ -159,15 +167,15 @@ fn unknown(words: &[String]) -> Option<String> {
         let letters = word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
         letters && !word.starts_with('-')
     };
-    let verbs: Vec<String> = words.iter().take_while(is_verb).take(3).cloned().collect();
+    let verbs: Vec<String> = words.iter().take_while(is_verb).take(4).cloned().collect();
     // Find the longest sequence of first words that is a verb. The words after it are arguments.
-    let help = (1..=verbs.len())
+    let help = (2..=verbs.len())
         .rev()
         .find_map(|count| help_of(&verbs[..count]));
     let Some(help) = help else {
         return Some(format!("no such verb: {}", words.join(" ")));
     };
-    if let [compat, tool, ..] = words.as_slice()
+    if let [_, compat, tool, ..] = words.as_slice()
         && compat == "compat"
         && punctual_compat::TOOLS
             .iter()
@@ -219,11 +227,14 @@ fn documented_options_exist() {
 fn wrong_option_in_example_is_detected() {
     let wrong =
         commands("      run: >\n        sudo punctual check --nonsense\n        --time 2s\n");
-    assert_eq!(wrong, [["check", "--nonsense", "--time", "2s"]]);
+    assert_eq!(wrong, [["punctual", "check", "--nonsense", "--time", "2s"]]);
     assert!(unknown(&wrong[0]).unwrap().contains("--nonsense"));
     let verb = commands("punctual chek --time 2s");
     assert!(unknown(&verb[0]).unwrap().contains("no such verb"));
     assert_eq!(unknown(&commands("punctual tune verify")[0]), None);
+    assert_eq!(unknown(&commands("punctual-server run --login")[0]), None);
+    let verb = commands("punctual-server serve");
+    assert!(unknown(&verb[0]).unwrap().contains("no such verb"));
 }
 
 #[test]
@@ -241,6 +252,8 @@ fn examples_parse() {
         "debian/postinst",
         "debian/prerm",
         "debian/postrm",
+        "debian-server/postrm",
+        "debian/punctual-server.postrm",
         "kubernetes/node-labels.sh",
     ]
     .map(|name| packaging.join(name));

@@ -30,7 +30,7 @@ pub(super) async fn form(State(app): State<App>, Query(To { to }): Query<To>) ->
             label { "Token " input type="password" name="token" required autocomplete="off" size="40"; }
             button { "Log in" }
         }
-        p .faint { "Create a token with: punctual serve enrol NAME --role viewer" }
+        p .faint { "Create a token with: punctual-server enrol NAME --role viewer" }
     };
     frame(&app, "Log in", LOGIN, &body)
 }

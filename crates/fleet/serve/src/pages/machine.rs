@@ -82,7 +82,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
             p .warn {
                 "Refused since " (since.strftime("%Y-%m-%d %H:%M")) ": " b { (sanitize(&other)) }
                 " uses the token of this machine. Give it a separate token: "
-                code { "punctual serve enrol NAME" }
+                code { "punctual-server enrol NAME" }
             }
         }
         p .actions {

@@ -92,12 +92,12 @@ fn how_to_begin(app: &App) -> Markup {
                 li {
                     "From another machine: "
                     @if needs_token {
-                        "create its token here with " code { "punctual serve enrol NAME" }
+                        "create its token here with " code { "punctual-server enrol NAME" }
                         ", store the token in a file on the machine, and run there "
                         code { "punctual push --to URL --token-file FILE" }
                     } @else {
                         "start this server on an address that the machine can reach ("
-                        code { "punctual serve --listen ADDRESS --tls CERT KEY" } ")"
+                        code { "punctual-server run --listen ADDRESS --tls CERT KEY" } ")"
                     }
                 }
                 li {

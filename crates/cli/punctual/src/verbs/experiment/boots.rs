@@ -28,7 +28,7 @@ pub(super) fn request(booting: Booting, context: &Context) -> Result<BootRequest
         write: booting.write,
         program: vec![text(&program)?, "--store".to_owned(), text(&store)?],
         folder: store.parent().unwrap_or(&store).to_owned(),
-        own: context.own_experiments()?,
+        own: crate::context::own_experiments()?,
     })
 }
 

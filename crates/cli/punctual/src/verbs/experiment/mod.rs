@@ -51,7 +51,7 @@ impl Run for Options {
                     )
                     .into());
                 }
-                (context.own_experiments()?.check(&experiment)).map_err(failed)?;
+                (crate::context::own_experiments()?.check(&experiment)).map_err(failed)?;
                 let asked = Query {
                     booting,
                     sharing,
@@ -79,7 +79,7 @@ fn begin(new: &options::New, context: &Context) -> Result<Exit> {
         .unwrap_or_else(|| names.join(" / "));
     let mut experiment = draft(plan, Some(label), command_line());
     // If there is no folder for its state, the experiment can be measured but not resumed.
-    if let (Some(_), Ok(own)) = (&store, context.own_experiments()) {
+    if let (Some(_), Ok(own)) = (&store, crate::context::own_experiments()) {
         own.enter(&experiment).map_err(failed)?;
     }
     let asked = Query {
@@ -146,7 +146,7 @@ fn measure(
 ) -> Result<Option<BootStep>> {
     let host = Host::live();
     let cpus = experiment.plan.cpus.as_ref();
-    let _cpus = asked.sharing.hold(cpus, "experiment", context)?;
+    let _cpus = asked.sharing.hold(cpus, "experiment")?;
     let stop = stop_flag()?;
     let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
     let guard = if experiment.plan.arms.iter().any(by_settings) {
@@ -162,7 +162,7 @@ fn measure(
     let bench = Bench {
         host: &host,
         store,
-        journal: context.journal(),
+        journal: crate::context::journal(),
         partner: serve_partner::program(),
         isolate: &serve_load::in_subprocess,
         view: &mut view,
@@ -178,7 +178,7 @@ fn measure(
     let id = experiment.id.short();
     let resumable = store.is_some() && experiment.pilot.is_some();
     let is_over = experiment.state == ExperimentState::Finished || !resumable;
-    if let (true, Ok(own)) = (is_over, context.own_experiments()) {
+    if let (true, Ok(own)) = (is_over, crate::context::own_experiments()) {
         own.forget(experiment.id);
     }
     match ran {

@@ -147,7 +147,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
                     found.id.short()
                 );
             }
-            let own = context.own_experiments()?;
+            let own = crate::context::own_experiments()?;
             // An experiment of another user or machine has changed nothing on this machine, so
             // there is nothing to undo.
             if own.has(&found) {

@@ -51,7 +51,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
-    request.machine.journal = context.journal();
+    request.machine.journal = crate::context::journal();
     // Join the group first, so that the session finds the CPUs and privileges of the group.
     let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
     let membership = membership.transpose()?;
@@ -71,7 +71,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let cpus = if share {
         None
     } else {
-        Some(session.hold_cpus(&context.cpu_locks())?)
+        Some(session.hold_cpus(&crate::context::cpu_locks())?)
     };
     (cpus.iter().filter_map(CpuLocks::refusal)).for_each(output::note);
     let stop = stop_flag()?;

@@ -24,16 +24,15 @@ pub(super) fn runner<'a>(
     store: &'a Store,
     (host, settings): (&'a Host, &'a dyn Fn() -> Option<String>),
     stop: &'a Arc<AtomicBool>,
-    context: &Context,
     log: &'a mut dyn FnMut(&str),
 ) -> SessionRunner<'a> {
     SessionRunner {
         store,
         host,
-        journal: context.journal(),
+        journal: crate::context::journal(),
         partner: serve_partner::program(),
         isolate: &serve_load::in_subprocess,
-        locks: context.cpu_locks(),
+        locks: crate::context::cpu_locks(),
         command_line: command_line(),
         settings,
         stop,
@@ -70,8 +69,8 @@ pub(super) fn once(name: &str, file: &PlanFile, context: &Context) -> Result<Exi
     };
     store.add_slot(&epoch, &slot)?;
     let mut log = |text: &str| output::note(text);
-    let settings = || settings::before_run(&host, context);
-    let mut runner = runner(&store, (&host, &settings), &stop, context, &mut log);
+    let settings = || settings::before_run(&host);
+    let mut runner = runner(&store, (&host, &settings), &stop, &mut log);
     let end = runner.run(series, &epoch, &slot);
     (slot.state, slot.reason, slot.recording) = (end.state, end.reason, end.recording);
     store.set_slot(&epoch, &slot)?;

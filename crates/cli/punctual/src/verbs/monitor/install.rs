@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use punctual_command::unit::path_text;
 use punctual_files::Output;
 use punctual_host::Host;
 use punctual_model::CpuSet;
-use punctual_monitor::{Plan, UNIT_PATH, Unit, unit_file};
+use punctual_monitor::Plan;
 
 use super::options::PlanFile;
+use super::unit::{UNIT_PATH, Unit, unit_file};
 use crate::context::Context;
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::output;
-use crate::unit_path::utf8;
 
 pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result<Exit> {
     // Read the plan first, because a service with an unreadable plan must not be installed.
@@ -23,13 +24,12 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
     let program = std::env::current_exe().context("the path of this program is unknown")?;
     let housekeeping = housekeeping(&plan, &Host::live());
     let text = unit_file(&Unit {
-        program: utf8(&program)?,
-        plan: utf8(&path)?,
-        store: utf8(&store)?,
-        folder: utf8(&folder)?,
+        program: path_text(&program)?,
+        plan: path_text(&path)?,
+        store: path_text(&store)?,
+        folder: path_text(&folder)?,
         housekeeping: housekeeping.as_ref(),
-    })
-    .map_err(|error| UsageError(error.to_string()))?;
+    })?;
     if !write {
         output::print(&text)?;
         return Ok(Exit::Done);

@@ -8,6 +8,7 @@ mod serve;
 mod settings;
 mod slot_process;
 mod snapshot;
+mod unit;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@ use punctual_monitor::Push;
 
 use crate::exit::with_causes;
 use crate::output;
-use crate::verbs::fleet;
+use crate::running::push::push_once;
 
 /// Interval at which the stop flag is polled.
 const STEP: Duration = Duration::from_millis(200);
@@ -19,7 +19,7 @@ const STEP: Duration = Duration::from_millis(200);
 pub(super) fn push(plan: &Push, store: &Path, stop: &Arc<AtomicBool>) {
     let mut said = None;
     while !stop.load(Ordering::Relaxed) {
-        let failed = fleet::push_once(plan, store, stop)
+        let failed = push_once(plan, store, stop)
             .err()
             .map(|error| with_causes(&error));
         if failed != said {

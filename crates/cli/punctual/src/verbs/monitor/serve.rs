@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use punctual_host::Host;
+use punctual_metrics::Scrape;
 use punctual_model::Wakeups;
 use punctual_monitor::{
     Answering, Clock, FlightPlan, FlightRecorder, Machine, Notify, Plan, ProcessRunner, Runner,
@@ -19,7 +20,6 @@ use crate::exit::{Exit, with_causes};
 use crate::output;
 use crate::running::stop_flag;
 use crate::verb::command_line;
-use crate::verbs::fleet;
 
 pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     // The threads of the service are idle most of the time. If each thread had its own heap, it
@@ -45,8 +45,8 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let clock = SystemClock;
     let recorder = plan.flight.map(|plan| arm(&host, plan));
     let recover = || {
-        context.recover_settings();
-        context.recover_tracer();
+        crate::context::recover_settings();
+        crate::context::recover_tracer();
         if let Err(error) = context.store_to_change() {
             output::note(&with_causes(&error));
         }
@@ -71,7 +71,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     let watch_plan = plan.watch.as_ref();
     let own = watch_plan.map(|_| Store::open(store.path())).transpose()?;
     let listen = watch_plan.and_then(|watch| watch.listen);
-    let scrape = listen.map(fleet::scrape).transpose()?;
+    let scrape = listen.map(Scrape::start).transpose()?;
     if let Some(scrape) = &scrape {
         output::note(&format!("metrics: http://{}/metrics", scrape.address));
     }

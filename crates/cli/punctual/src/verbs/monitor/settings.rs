@@ -3,18 +3,16 @@
 use punctual_host::Host;
 use punctual_tune::{BootError, BootTune, Verified, verify_enabled};
 
-use crate::context::Context;
-
 /// Verifies the settings, and applies them again if they are not in force. Returns a text for the
 /// slot, or `None` if no settings are enabled or all of them are in force.
-pub(super) fn before_run(host: &Host, context: &Context) -> Option<String> {
+pub(super) fn before_run(host: &Host) -> Option<String> {
     if matches!(
         BootTune::read(host.root()),
         Err(BootError::NotEnabled { .. })
     ) {
         return None;
     }
-    match context.tune_places() {
+    match crate::context::tune_places() {
         Ok(places) => words(verify_enabled(host, &places)),
         Err(error) => Some(unknown(&error.to_string())),
     }

@@ -38,9 +38,9 @@ impl Run for ServeSlot {
         let store = Store::open(&context.store_path()?)?;
         let host = Host::live();
         let mut log = |text: &str| output::note(text);
-        let settings = || super::settings::before_run(&host, context);
+        let settings = || super::settings::before_run(&host);
         let machine = (&host, &settings as &dyn Fn() -> Option<String>);
-        let mut runner = in_process::runner(&store, machine, &stop, context, &mut log);
+        let mut runner = in_process::runner(&store, machine, &stop, &mut log);
         runner.notify = Notify::default();
         runner.command_line = task.command_line;
         let end = runner.run(series, &task.epoch, &task.slot);

@@ -1,4 +1,4 @@
-//! `store`: shows, checks, backs up, copies and merges stores, and deletes or bundles recordings.
+//! `store`: shows, checks, backs up and merges stores, and deletes or bundles recordings.
 
 mod bundle;
 mod delete;
@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use punctual_command::left_out;
 use punctual_host::Host;
 use punctual_model::grouped;
 use punctual_report::document::Field;
 use punctual_store::{Merged, Store, StoreStats};
 
-use super::fleet;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::recordings::not_taken;
 use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("store");
@@ -57,18 +56,6 @@ enum What {
     },
     /// Return free space to the file system
     Compact,
-    /// Copy a collector's store from a file to PostgreSQL, or back
-    Copy {
-        /// File or postgres://USER@HOST/NAME to read
-        #[arg(value_name = "FROM")]
-        from: String,
-        /// File or postgres://USER@HOST/NAME to write
-        #[arg(value_name = "TO")]
-        to: String,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
     /// Add the recordings of another store
     Merge {
         /// The other store, which is only read
@@ -103,7 +90,6 @@ impl Run for Options {
                 output::print(&format!("{} kB freed\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
-            What::Copy { from, to, json } => fleet::copy(&from, &to, json, context),
             What::Merge { file, json } => merge(&file, json, context),
         }
     }
@@ -186,7 +172,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     let host = Host::live();
     other.sweep(&|lease| host.may_live(lease))?;
     let merged: Merged = store.merge(&other, &host.lease())?;
-    let exit = not_taken::exit(&merged.refused);
+    let exit = left_out::exit(&merged.refused);
     if json {
         output::print(&output::json(&merged))?;
         return Ok(exit);
@@ -205,7 +191,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
         field("notes", merged.annotations),
         field("experiments", merged.experiments),
     ]);
-    fields.extend(not_taken::field(&merged.refused));
+    fields.extend(left_out::field(&merged.refused));
     context.show_fields(fields)?;
     Ok(exit)
 }

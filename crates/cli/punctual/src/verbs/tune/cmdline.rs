@@ -91,9 +91,11 @@ impl System {
 
     /// Returns the folder in which the edited files are copied: next to the journals, or on the
     /// other system.
-    fn state(&self, context: &Context) -> Result<PathBuf> {
+    fn state(&self) -> Result<PathBuf> {
         if self.root == Path::new("/") {
-            Ok(context.tune_places()?.runs.with_file_name("cmdline"))
+            Ok(crate::context::tune_places()?
+                .runs
+                .with_file_name("cmdline"))
         } else {
             Ok(std::path::absolute(&self.root)?.join("var/lib/punctual/cmdline"))
         }
@@ -104,7 +106,7 @@ impl Cmdline {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
         match self {
             Self::Show { system, form } => {
-                let state = cmdline_state(&system.host()?, &system.state(context)?);
+                let state = cmdline_state(&system.host()?, &system.state()?);
                 let state = state.map_err(usage)?;
                 form.show(&state, context, || shown(&state))?;
                 Ok(Exit::Done)
@@ -115,7 +117,7 @@ impl Cmdline {
                 form,
                 forget,
             } => {
-                let done = revert_cmdline(&system.host()?, &system.state(context)?, forget);
+                let done = revert_cmdline(&system.host()?, &system.state()?, forget);
                 let done = done.map_err(usage)?;
                 form.show(&done, context, || reverted(done.as_ref()))?;
                 Ok(Exit::Done)
@@ -137,7 +139,7 @@ impl Edit {
     fn run(self, context: &Context) -> Result<Exit> {
         let host = self.system.host()?;
         let live = self.system.root == Path::new("/");
-        let (mut add, notes) = self.of_profile(context)?;
+        let (mut add, notes) = self.of_profile()?;
         add.extend(self.add.iter().cloned());
         let changes = Changes::new(&add, &self.remove).map_err(usage)?;
         if changes.is_empty() {
@@ -159,8 +161,7 @@ impl Edit {
                 return Err(UsageError(text.to_owned()).into());
             }
         }
-        edit.write(&host, &self.system.state(context)?)
-            .map_err(usage)?;
+        edit.write(&host, &self.system.state()?).map_err(usage)?;
         let then = if self.system.root == Path::new("/") {
             "The files were written. The change takes effect at the next boot; `punctual tune \
              cmdline revert` restores the files."
@@ -174,7 +175,7 @@ impl Edit {
 
     /// Returns the boot parameters of the profile, and notes about the parameters that are left
     /// out.
-    fn of_profile(&self, context: &Context) -> Result<(Vec<String>, Vec<String>)> {
+    fn of_profile(&self) -> Result<(Vec<String>, Vec<String>)> {
         let Some(name) = &self.profile else {
             return Ok((Vec::new(), Vec::new()));
         };
@@ -183,7 +184,11 @@ impl Edit {
             sets: Vec::new(),
             cpus: self.cpus.clone(),
         };
-        let plan = Plan::make(&request, &Host::live(), &context.tune_places()?.applied)?;
+        let plan = Plan::make(
+            &request,
+            &Host::live(),
+            &crate::context::tune_places()?.applied,
+        )?;
         let of_boot = |one: &&LeftOut| one.setting.starts_with("boot argument ");
         let left_out = plan.left_out.iter().filter(of_boot);
         let notes = left_out.map(|one| format!("{} is skipped: {}", one.setting, one.reason));

@@ -60,9 +60,9 @@ impl System {
     }
 
     /// Returns the system, and the paths of its journals.
-    fn places(&self, context: &Context) -> Result<(Host, Locations)> {
+    fn places(&self) -> Result<(Host, Locations)> {
         if self.is_live() {
-            return Ok((Host::live(), context.tune_places()?));
+            return Ok((Host::live(), crate::context::tune_places()?));
         }
         if !self.root.is_dir() {
             return Err(
@@ -85,7 +85,7 @@ fn usage(error: BootError) -> anyhow::Error {
 
 impl Enable {
     pub(super) fn run(&self, context: &Context) -> Result<Exit> {
-        let (host, places) = self.system.places(context)?;
+        let (host, places) = self.system.places()?;
         if self.wished.from_doctor || self.wished.role.role.is_some() {
             let text = "--from-doctor cannot be enabled for every boot: write its settings to a \
                 profile, and enable the profile";
@@ -154,7 +154,7 @@ impl Enable {
 }
 
 pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Result<Exit> {
-    let (host, places) = system.places(context)?;
+    let (host, places) = system.places()?;
     let removed = disable(&host, &places).map_err(usage)?;
     form.show(&removed, context, || {
         if removed.is_empty() {
@@ -173,14 +173,14 @@ impl Boot {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
         match self {
             Self::Status { system, form } => {
-                let (host, places) = system.places(context)?;
+                let (host, places) = system.places()?;
                 let status = boot_status(&host, &places).map_err(usage)?;
                 form.show(&status, context, || shown(&status))?;
                 Ok(Exit::Done)
             }
             Self::Apply => apply(context),
             Self::Reached => {
-                let places = context.tune_places()?;
+                let places = crate::context::tune_places()?;
                 boot_reached(&Host::live(), &places).map_err(usage)?;
                 Ok(Exit::Done)
             }
@@ -190,7 +190,7 @@ impl Boot {
 }
 
 fn apply(context: &Context) -> Result<Exit> {
-    let (host, places) = (Host::live(), context.tune_places()?);
+    let (host, places) = (Host::live(), crate::context::tune_places()?);
     let plan = || BootTune::read(Path::new("/"))?.plan(&host, &places);
     match apply_at_boot(&host, &places, plan).map_err(usage)? {
         AtBoot::Applied(plan, applied) => {
@@ -205,7 +205,7 @@ fn apply(context: &Context) -> Result<Exit> {
 }
 
 fn verify(context: &Context) -> Result<Exit> {
-    let (host, places) = (Host::live(), context.tune_places()?);
+    let (host, places) = (Host::live(), crate::context::tune_places()?);
     match verify_enabled(&host, &places).map_err(usage)? {
         Verified::NotApplied => print(&text("No settings were applied at this boot."), context)?,
         Verified::Holds => print(&text("All settings are in force."), context)?,

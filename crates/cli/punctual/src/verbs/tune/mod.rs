@@ -192,10 +192,10 @@ impl Wished {
         }))
     }
 
-    fn plan(&self, keep_going: bool, context: &Context) -> Result<Plan> {
+    fn plan(&self, keep_going: bool) -> Result<Plan> {
         let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
         let asked = self.request(keep_going)?;
-        let places = context.tune_places()?;
+        let places = crate::context::tune_places()?;
         if self.from_doctor {
             let request = punctual_checks::Request {
                 role: self.role.get(),
@@ -217,7 +217,7 @@ impl Wished {
     }
 
     fn show(&self, context: &Context) -> Result<Exit> {
-        let plan = self.plan(false, context)?;
+        let plan = self.plan(false)?;
         self.form.show(&plan, context, || document::plan(&plan))?;
         Ok(Exit::Done)
     }
@@ -226,13 +226,13 @@ impl Wished {
     /// settings that were applied.
     fn verify(&self, context: &Context) -> Result<Exit> {
         if self.from_doctor || self.request(false)?.is_some() {
-            let plan = self.plan(false, context)?;
+            let plan = self.plan(false)?;
             let holds = plan.changes().next().is_none();
             self.form
                 .show(&plan, context, || document::verified(&plan))?;
             return Ok(if holds { Exit::Done } else { Exit::Broken });
         }
-        let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
+        let status = Status::read(&crate::context::tune_places()?.applied, &Host::live())?;
         self.form
             .show(&status, context, || document::status(status.as_ref()))?;
         let holds = status.is_some_and(|status| status.holds());
@@ -258,14 +258,14 @@ impl Form {
 
 impl Apply {
     fn run(&self, context: &Context) -> Result<Exit> {
-        let plan = self.wished.plan(self.keep_going, context)?;
+        let plan = self.wished.plan(self.keep_going)?;
         let refusals = match (self.strict, self.keep_going) {
             (true, _) => Refusals::UndoAll,
             (_, true) => Refusals::LeaveOutAll,
             _ => Refusals::LeaveOutWishes,
         };
         let options = Options { refusals };
-        let places = context.tune_places()?;
+        let places = crate::context::tune_places()?;
         let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
         let form = self.wished.form;
         form.show(&applied, context, || document::applied(&plan, &applied))?;
@@ -276,13 +276,13 @@ impl Apply {
 }
 
 fn status(form: Form, context: &Context) -> Result<Exit> {
-    let status = Status::read(&context.tune_places()?.applied, &Host::live())?;
+    let status = Status::read(&crate::context::tune_places()?.applied, &Host::live())?;
     form.show(&status, context, || document::status(status.as_ref()))?;
     Ok(Exit::Done)
 }
 
 fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
-    let places = context.tune_places()?;
+    let places = crate::context::tune_places()?;
     match punctual_tune::revert(&Host::live(), &places, forget) {
         Ok(restored) => {
             form.show(&restored, context, || document::reverted(&restored))?;

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::{Parser, value_parser};
 use punctual_host::Host;
+use punctual_metrics::Scrape;
 use punctual_model::{ActivityAxis, ActivityKind, Nanos, WakeupAxis, WakeupSource, Wakeups};
 use punctual_report::{document, text};
 use punctual_session::{WakeupRequest, WakeupSession};
 
 use self::view::View;
-use super::fleet;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -189,7 +189,7 @@ impl Run for Watch {
             source: self.no_bpf.then_some(WakeupSource::Events),
         };
         let (duration, limit) = (self.duration, self.stalled);
-        let scrape = self.listen.map(fleet::scrape).transpose()?;
+        let scrape = self.listen.map(Scrape::start).transpose()?;
         let stop = stop_flag()?;
         let host = Host::live();
         let mut session = WakeupSession::start(&request, &host)?;

@@ -6,7 +6,7 @@ pub mod group;
 pub mod other_user;
 pub mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,16 @@ impl Sandbox {
 
     /// Returns the command with this store, without the user's settings.
     pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        self.program(env!("CARGO_BIN_EXE_punctual").as_ref(), line)
+    }
+
+    /// Returns the command of the server with this store.
+    pub fn server(&self, line: &str) -> Command {
+        self.program(&punctual_testing::program("punctual-server"), line)
+    }
+
+    fn program(&self, path: &Path, line: &str) -> Command {
+        let mut command = Command::new(path);
         command
             .current_dir(self.folder.path())
             .env_remove("XDG_DATA_HOME")

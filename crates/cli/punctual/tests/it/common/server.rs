@@ -8,7 +8,7 @@ use punctual_testing::Running;
 
 use super::signal;
 
-/// A running `punctual serve`. It is killed if the test fails before its end.
+/// A running `punctual-server`. It is killed if the test fails before its end.
 pub struct Server {
     child: Running,
     /// The URL of its pages: `http://ADDRESS`.

@@ -81,6 +81,33 @@ fn dependency_licences_allow_redistribution() {
     assert!(refused.is_empty(), "not in deny.toml: {refused:#?}");
 }
 
+/// The program of a machine must build without what only a server needs.
+#[test]
+fn first_command_needs_no_server() {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "tree",
+            "--package",
+            "punctual",
+            "--offline",
+            "--prefix",
+            "none",
+        ])
+        .args(["--edges", "normal,build", "--format", "{p}"])
+        .current_dir(super::root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let names = lines.lines().filter_map(|line| line.split(' ').next());
+    let names: BTreeSet<&str> = names.collect();
+    assert!(names.contains("ureq"), "{names:?}");
+    for server in ["axum", "hyper", "tokio", "postgres", "object_store"] {
+        assert!(!names.contains(server), "punctual depends on {server}");
+    }
+}
+
 #[test]
 fn dependencies_come_from_the_registry() {
     let lock = std::fs::read_to_string(super::root().join("Cargo.lock")).unwrap();

@@ -1,0 +1,131 @@
+//! Exit codes, and the single function that reports errors.
+
+use std::error::Error;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use punctual_model::sanitize_lines;
+
+use crate::output::{self, note};
+
+/// The exit code of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The verb succeeded, and the requirement, if any, was met.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// The command line was wrong.
+    Usage = 2,
+    /// A requirement was broken, the break value was crossed, an audit found
+    /// something of high severity, or a comparison found the candidate worse.
+    Broken = 3,
+    /// The measurement does not prove that all requirements were met, but none is known to be
+    /// broken.
+    NotProven = 4,
+    /// `exec` could not run the command; the code is the same as in a shell.
+    CommandNotRun = 126,
+    /// `exec` found no such command; the code is the same as in a shell.
+    CommandNotFound = 127,
+    /// The user stopped the run; its results are kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A command line that is invalid even though the parser accepted it.
+#[derive(Debug)]
+pub struct UsageError(pub String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for UsageError {}
+
+/// Prints the parser's result: help and version on stdout, errors on stderr.
+pub fn of_command_line(error: &clap::Error) -> ExitCode {
+    let to_stderr = error.use_stderr();
+    let colour = if to_stderr {
+        output::wants_colours(&std::io::stderr())
+    } else {
+        output::wants_colours(&std::io::stdout())
+    };
+    let rendered = error.render();
+    let text = if colour {
+        rendered.ansi().to_string()
+    } else {
+        rendered.to_string()
+    };
+    // The text may contain words of the command line, such as file names.
+    let text = sanitize_lines(&text, colour);
+    // A closed pipe is not an error.
+    let _ = if to_stderr {
+        std::io::stderr().write_all(text.as_bytes())
+    } else {
+        std::io::stdout().write_all(text.as_bytes())
+    };
+    if to_stderr { Exit::Usage } else { Exit::Done }.into()
+}
+
+/// Prints an error and returns the exit code. `is_usage` returns whether an error or one of its
+/// causes means that the command line was wrong.
+pub fn report(error: &anyhow::Error, is_usage: fn(&(dyn Error + 'static)) -> bool) -> Exit {
+    if is_closed_pipe(error) {
+        return Exit::Done;
+    }
+    note(&with_causes(error));
+    if error
+        .chain()
+        .any(|cause| cause.is::<UsageError>() || is_usage(cause))
+    {
+        Exit::Usage
+    } else {
+        Exit::Failed
+    }
+}
+
+/// Returns the error and its causes on one line. A cause is omitted if the text before it already
+/// contains it.
+pub fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// In `punctual list | head`, the reader closes the pipe early.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let io = || std::io::Error::other("no room");
+        let quoted = Err::<(), _>(io())
+            .context("the store: no room")
+            .unwrap_err();
+        assert_eq!(with_causes(&quoted), "the store: no room");
+        let other = Err::<(), _>(io()).context("the store").unwrap_err();
+        assert_eq!(with_causes(&other), "the store: no room");
+    }
+}
