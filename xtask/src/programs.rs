@@ -122,7 +122,7 @@ const BESIDE: &[&str] = &["experiment", "files", "monitor"];
 
 /// Crates and test files that measure nothing, but whose syncs would delay tests that do measure
 /// something.
-const SYNCS: &[&str] = &["lake", "serve", "store"];
+const SYNCS: &[&str] = &["lake", "postgres", "serve", "store"];
 
 /// Crates whose tests trace or change the machine if they run as root. Without privileges they use
 /// simulated trees.
