@@ -11,13 +11,13 @@ mod raw_outlier;
 mod recorder;
 mod requested;
 mod stacks;
+mod statistics;
 mod theft;
 mod wait_stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_culprit::Tally;
 use punctual_host::{Host, OwnThread};
 use punctual_model::cause::Detail;
 use punctual_model::{
@@ -38,6 +38,7 @@ use quota::QuotaHistory;
 pub(crate) use raw_outlier::RawOutlier;
 use recorder::Recorder;
 use requested::Requested;
+use statistics::OutlierStatistics;
 use theft::TheftWatch;
 use wait_stacks::UserCode;
 
@@ -49,17 +50,6 @@ const BEFORE: Nanos = Nanos::from_millis(1);
 
 /// Time after the wake-up whose events are kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
-
-/// Maximum number of outliers that are explained per poll. The largest are explained, and the
-/// others are only counted, because explaining more would keep this thread from its other work.
-const AT_ONCE: usize = 200;
-
-/// Time limit for explanations per poll. It ensures that each outlier is explained within 50 ms,
-/// including the time until a poll detects it.
-const TURN: Nanos = Nanos::from_millis(30);
-
-/// Assumed time to explain one outlier, until this time has been measured.
-const USUAL_COST: Nanos = Nanos::from_millis(1);
 
 /// Controls the flight recorder of one run.
 pub(crate) struct Explainer {
@@ -88,17 +78,9 @@ pub(crate) struct Explainer {
     go_stops: GoStops,
     /// Hardware counters of jobs that are explained next, by thread and release.
     counters: BTreeMap<(u32, Nanos), HardwareCounters>,
-    seen: u64,
-    /// Number of outliers among `seen` that cannot be explained.
-    beyond: u64,
-    explained: u64,
-    within: Option<Nanos>,
-    /// Time that it recently took to explain one outlier.
-    cost: Nanos,
-    tally: Tally,
+    statistics: OutlierStatistics,
     buffer: OutlierBuffer,
     observer: Vec<u32>,
-    by_observer: u64,
     warnings: Vec<String>,
 }
 
@@ -168,21 +150,15 @@ impl Explainer {
             code: UserCode::new(host),
             go_stops: GoStops::new(host),
             counters: BTreeMap::new(),
-            seen: 0,
-            beyond: 0,
-            explained: 0,
-            within: None,
-            cost: USUAL_COST,
-            tally: Tally::new(),
+            statistics: OutlierStatistics::new(),
             observer: Vec::new(),
-            by_observer: 0,
             warnings: Vec::new(),
         })
     }
 
     /// Sets the wake-up interval of the probe.
     pub(crate) fn looking_each(&mut self, interval: Nanos) {
-        self.tally = Tally::new().looking_each(interval);
+        self.statistics.looking_each(interval);
     }
 
     /// Sets the threads of this program; outliers that they cause are counted separately.
@@ -192,7 +168,7 @@ impl Explainer {
 
     /// Returns the number of explained outliers whose largest share was caused by this program.
     pub(crate) const fn by_observer(&self) -> u64 {
-        self.by_observer
+        self.statistics.by_observer
     }
 
     /// Returns the offset between times of the trace and CLOCK_MONOTONIC.
@@ -260,14 +236,14 @@ impl Explainer {
 
     /// Counts outliers that cannot be explained.
     pub(crate) const fn see(&mut self, count: u64) {
-        self.seen += count;
-        self.beyond += count;
+        self.statistics.pass_over(count);
+        self.statistics.beyond += count;
     }
 
     /// Counts outliers that occurred because the user stopped the process. They are not explained,
     /// because nothing on the machine took that time.
     pub(crate) const fn pass_over(&mut self, count: u64) {
-        self.seen += count;
+        self.statistics.pass_over(count);
     }
 
     /// Returns the metadata of the explanation before any outlier is explained. If the program is
@@ -281,7 +257,7 @@ impl Explainer {
             missing_events: self.missing.clone(),
             rise_ns: self.overhead,
             rise_took_ns: self.overhead_took,
-            ..Explanation::default()
+            ..self.statistics.explanation()
         }
     }
 
@@ -292,7 +268,7 @@ impl Explainer {
     /// Returns an error of the store. Outliers that were not stored are retried in the next call.
     pub(crate) fn explain(
         &mut self,
-        mut seen: Vec<RawOutlier>,
+        seen: Vec<RawOutlier>,
         start: &Start,
         mut writer: Option<&mut Writer>,
     ) -> Result<(), StoreError> {
@@ -316,14 +292,7 @@ impl Explainer {
         }
         let from = seen.iter().map(|one| one.expected).min();
         self.read_stacks(from.unwrap_or_default());
-        seen.sort_by_key(|sighting| sighting.expected);
-        let first = self.seen + 1;
-        self.seen += seen.len() as u64;
-        let mut numbered: Vec<(u64, RawOutlier)> = (first..).zip(seen).collect();
-        numbered.sort_by_key(|(_, sighting)| std::cmp::Reverse(sighting.latency));
-        let fit = TURN.0 / self.cost.0.max(1);
-        numbered.truncate((fit as usize).clamp(1, AT_ONCE));
-        numbered.sort_by_key(|(number, _)| *number);
+        let numbered = self.statistics.choose(seen);
         let (count, began) = (numbered.len() as u64, monotonic());
         let mut stored = Ok(());
         for (number, sighting) in numbered {
@@ -331,9 +300,8 @@ impl Explainer {
             stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
         self.counters.clear();
-        // Averages the old value and the new one, because a single value is unreliable.
-        let now = Nanos(monotonic().saturating_sub(began).0 / count.max(1));
-        self.cost = Nanos(self.cost.0.midpoint(now.0));
+        let time = monotonic().saturating_sub(began);
+        self.statistics.took(count, time);
         stored
     }
 
@@ -381,11 +349,9 @@ impl Explainer {
         if let Some(preempted) = preempted {
             punctual_culprit::add_preempted(&mut blame, preempted);
         }
-        self.by_observer += u64::from(blame.by_observer);
-        self.explained += 1;
         let after = monotonic().saturating_sub(actual);
-        self.within = self.within.max(Some(after));
-        self.tally.add(number, sighting.expected, &blame);
+        self.statistics
+            .explained(number, sighting.expected, after, &blame);
         let mut asked_for = Vec::new();
         if let Some(requested) = &mut self.requested {
             let (events, pages) = requested.between(from, actual + AFTER);
@@ -491,12 +457,7 @@ impl Explainer {
         let mut outliers = self.buffer.take_outliers();
         outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
-            seen: self.seen,
-            explained: self.explained,
-            explained_within_ns: self.within,
             outliers,
-            causes: self.tally.causes(),
-            periods: self.tally.periods(),
             ..self.head()
         };
         let requested = self.requested.map_or(Ok(()), Requested::stop);
@@ -514,10 +475,10 @@ impl Explainer {
         warnings.extend(self.flight.warnings());
         warnings.extend(self.requested.iter().flat_map(Requested::warnings));
         warnings.extend(self.warnings.iter().cloned());
-        if self.beyond > 0 {
+        if self.statistics.beyond > 0 {
             warnings.push(format!(
                 "{} not explained: each is the mean of several samples, not a single time span",
-                punctual_model::counted(self.beyond, "outlier", "outliers")
+                punctual_model::counted(self.statistics.beyond, "outlier", "outliers")
             ));
         }
         warnings.extend(self.buffer.warning());
