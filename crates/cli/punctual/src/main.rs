@@ -29,8 +29,10 @@ use std::process::ExitCode;
 
 use context::Context;
 use exit::Exit;
+use signal_hook::consts::{SIGABRT, SIGQUIT};
 
 fn main() -> ExitCode {
+    let _demotion = Demotion::begin();
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(exit) = verbs::compat::called(&words) {
         return exit;
@@ -47,6 +49,9 @@ fn main() -> ExitCode {
     let run = || -> anyhow::Result<Exit> {
         let (verb, matches) = verbs::chosen(&matches)?;
         let context = Context::new(matches)?;
+        if verb.name != verbs::EXEC {
+            punctual_rt::keep_inherited_policy();
+        }
         if !verb.is_internal() {
             context.recover_settings();
             context.recover_tracer();
@@ -56,5 +61,25 @@ fn main() -> ExitCode {
     match run() {
         Ok(exit) => exit.into(),
         Err(error) => exit::report(&error).into(),
+    }
+}
+
+/// No thread of this program exits as a real-time thread, which could block its CPU in the kernel.
+/// Threads demote themselves when they end. This demotes those that still run at the end of the
+/// program.
+struct Demotion;
+
+impl Demotion {
+    fn begin() -> Self {
+        // Verbs that handle SIGINT, SIGTERM and SIGHUP stop in the usual way. Refused only for a
+        // number that is not a signal.
+        let _ = punctual_rt::demote_at_signals(&[SIGQUIT, SIGABRT]);
+        Self
+    }
+}
+
+impl Drop for Demotion {
+    fn drop(&mut self) {
+        punctual_rt::demote_own_threads();
     }
 }

@@ -181,6 +181,9 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<(&'static Verb, &ArgMatches
         .ok_or_else(|| exit::UsageError(format!("unknown verb '{name}'")).into())
 }
 
+/// The verb that passes its scheduling policy on to another program.
+pub(crate) const EXEC: &str = exec::VERB.name;
+
 #[cfg(test)]
 mod help_tests;
 #[cfg(test)]
