@@ -26,9 +26,11 @@ mod verbs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use signal_hook::consts::{SIGABRT, SIGQUIT};
 use verbs::PROGRAM;
 
 fn main() -> ExitCode {
+    let _demotion = Demotion::begin();
     PROGRAM.start();
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(exit) = verbs::compat::called(&words) {
@@ -43,6 +45,9 @@ fn main() -> ExitCode {
         Ok(None) => {}
         Err(error) => return PROGRAM.report(&error),
     }
+    if matches.subcommand_name() != Some(verbs::EXEC) {
+        punctual_rt::keep_inherited_policy();
+    }
     let recover = |_: &context::Context| {
         context::recover_settings();
         context::recover_tracer();
@@ -50,5 +55,25 @@ fn main() -> ExitCode {
     match PROGRAM.run(&matches, recover) {
         Ok(exit) => exit.into(),
         Err(error) => PROGRAM.report(&error),
+    }
+}
+
+/// No thread of this program exits as a real-time thread, which could block its CPU in the kernel.
+/// Threads demote themselves when they end. This demotes those that still run at the end of the
+/// program.
+struct Demotion;
+
+impl Demotion {
+    fn begin() -> Self {
+        // Verbs that handle SIGINT, SIGTERM and SIGHUP stop in the usual way. Refused only for a
+        // number that is not a signal.
+        let _ = punctual_rt::demote_at_signals(&[SIGQUIT, SIGABRT]);
+        Self
+    }
+}
+
+impl Drop for Demotion {
+    fn drop(&mut self) {
+        punctual_rt::demote_own_threads();
     }
 }

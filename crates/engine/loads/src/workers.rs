@@ -311,7 +311,7 @@ impl Load for Workers {
         self.shared.stop();
         for thread in self.threads.drain(..) {
             // A panic that ended the load early has already been reported.
-            let _ = thread.join();
+            let _ = thread.join_rescuing();
         }
         self.lasted.get_or_insert_with(|| self.started.elapsed());
     }

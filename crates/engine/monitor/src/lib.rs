@@ -34,6 +34,6 @@ pub use read::{PlanError, read_plan};
 pub use run::SessionRunner;
 pub use schedule::{due_between, next_due};
 pub use service::{Machine, Runner, Service, SlotEnd, epoch_of};
-pub use slot_process::{ProcessRunner, SlotProcessError, SlotTask, wait_for_killed};
+pub use slot_process::{ProcessRunner, SERVICE_ENDED, SlotProcessError, SlotTask, wait_for_killed};
 pub use snapshot::{Answering, StoredSnapshot, await_kept};
 pub use watch::{WATCH_SERIES, Watching};

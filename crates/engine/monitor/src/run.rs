@@ -100,6 +100,12 @@ impl Runner for SessionRunner<'_> {
                 (None, Completion::Stopped) => {
                     ended(SlotState::Interrupted, STOPPED.to_owned(), recording)
                 }
+                (None, Completion::Interrupted) => ended(
+                    SlotState::Failed,
+                    "measuring threads got no CPU time (see the warnings of the recording)"
+                        .to_owned(),
+                    recording,
+                ),
                 (None, _) => SlotEnd {
                     state: SlotState::Recorded,
                     reason: joined(settings, failed_load(&outcome.recording)),

@@ -62,6 +62,11 @@ fn failed<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SlotProce
     }
 }
 
+/// Signal to the process when the service ends. Its default action ends the process. It is not
+/// SIGKILL, so that the process can demote its threads first
+/// ([`punctual_rt::demote_at_signals`]).
+pub const SERVICE_ENDED: i32 = Signal::ALARM.as_raw();
+
 /// The task of the process: one line of JSON on its stdin. The service keeps stdin open, and closes
 /// it to end the run.
 #[derive(Serialize, Deserialize)]
@@ -82,8 +87,8 @@ to_json!(SlotTask, Answer);
 from_json!(SlotTask, Answer);
 
 impl SlotTask {
-    /// Reads the task. After that, the kernel kills this process if the service ends, so that a
-    /// killed service leaves no measurement behind.
+    /// Reads the task. After that, the kernel sends [`SERVICE_ENDED`] to this process if the service
+    /// ends, so that a killed service leaves no measurement behind.
     ///
     /// # Errors
     /// Fails if the task is not valid, or if the service has ended.
@@ -92,7 +97,7 @@ impl SlotTask {
         let mut input = input.take(LONGEST_TASK);
         input.read_line(&mut line).map_err(failed("the task"))?;
         let task = Self::from_json(line.as_bytes()).map_err(SlotProcessError::Task)?;
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed("the service"))?;
+        set_parent_process_death_signal(Some(Signal::ALARM)).map_err(failed("the service"))?;
         if getppid() == Pid::from_raw(task.service) {
             Ok(task)
         } else {
@@ -211,6 +216,7 @@ impl ProcessRunner<'_> {
         }
         let answer = self.answer(&mut child, stdin);
         if answer.is_err() {
+            punctual_rt::demote_threads_of(child.id());
             let _ = child.kill();
         }
         let status = child.wait().map_err(failed("the process that measures"))?;

@@ -189,6 +189,17 @@ pub enum SessionError {
         /// Kind of damage.
         what: String,
     },
+    /// Threads of the run do not end.
+    #[error(
+        "the run ends without threads that are still running {after} after they were asked to end: \
+         {threads}. The measurements up to then are stored"
+    )]
+    Stuck {
+        /// How long they had to end.
+        after: Nanos,
+        /// Their names and states.
+        threads: String,
+    },
     /// The probe's thread panicked, which is a bug.
     #[error("the probe's thread panicked; the measurements before the panic are stored")]
     Panicked,

@@ -572,6 +572,9 @@ int punctual_tcp_uncork(int fd);
 // Sets the policy of the calling thread. Errors: EPERM, with a message that names the limit and
 // how to raise it; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
 //
+// A thread with a real-time policy drops to SCHED_OTHER before it ends. The threads and processes
+// that it starts do not inherit the policy, so each of them has to set its own.
+//
 // # Safety
 // `policy` points to a structure that begins with its size.
 int punctual_set_policy(const punctual_policy_t *policy);

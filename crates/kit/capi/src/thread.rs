@@ -38,6 +38,9 @@ unsafe impl Sized_ for punctual_policy_t {
 /// Sets the policy of the calling thread. Errors: EPERM, with a message that names the limit and
 /// how to raise it; EINVAL. For SCHED_DEADLINE, use punctual_deadline_new().
 ///
+/// A thread with a real-time policy drops to SCHED_OTHER before it ends. The threads and processes
+/// that it starts do not inherit the policy, so each of them has to set its own.
+///
 /// # Safety
 /// `policy` points to a structure that begins with its size.
 #[unsafe(no_mangle)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::interrupt::change_mask;
 use crate::policy::{current_policy, set_deadline_with_signal, set_policy};
-use crate::{Error, Policy, ThreadRef};
+use crate::{Error, Policy, ThreadRef, demote};
 
 thread_local! {
     static OVERRUNS: Cell<u64> = const { Cell::new(0) };
@@ -82,11 +82,9 @@ impl DeadlineThread {
 
 impl Drop for DeadlineThread {
     fn drop(&mut self) {
-        let usual = Policy::Other { nice: 0 };
-        let before = self.before.unwrap_or(usual);
-        // This does not fail: any thread may switch to an ordinary policy.
+        let before = self.before.unwrap_or(Policy::Other { nice: 0 });
         if set_policy(ThreadRef::Current, &before).is_err() {
-            let _ = set_policy(ThreadRef::Current, &usual);
+            demote(ThreadRef::Current);
         }
     }
 }

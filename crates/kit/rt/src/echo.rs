@@ -6,15 +6,15 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::clock::read as read_clock;
-use crate::{Error, Instant, Policy, Tid};
+use crate::{Error, Instant, Policy, ThreadRef, Tid};
 
 /// A child process that answers each message with the time when it arrived (CLOCK_MONOTONIC). It
-/// has its own address space, and inherits the policy, priority and CPUs of the thread that started
-/// it.
+/// has its own address space, inherits the CPUs of the thread that started it, and has an ordinary
+/// policy; see [`Self::place`].
 ///
 /// It ends when this handle is dropped, and also when the thread that started it ends for any
-/// reason (`PR_SET_PDEATHSIG` of `prctl(2)`), so keep the handle in that thread. A deadline thread,
-/// or one with the reset-on-fork flag, cannot pass its policy on to the child.
+/// reason (`PR_SET_PDEATHSIG` of `prctl(2)`), so keep the handle in that thread. It drops to
+/// SCHED_OTHER before it ends.
 ///
 /// As after any fork(2), the next write to each existing page of the calling process causes a page
 /// fault. Start the child before allocating memory for the measurement.
@@ -89,8 +89,7 @@ impl EchoProcess {
         }
     }
 
-    /// Changes the CPUs and the policy of the process, which it inherited from the thread that
-    /// started it.
+    /// Sets the CPUs and the policy of the process.
     ///
     /// # Errors
     /// See [`crate::affinity::set`] and [`crate::set_policy`].
@@ -109,6 +108,9 @@ impl EchoProcess {
 
 impl Drop for EchoProcess {
     fn drop(&mut self) {
+        if let Some(process) = Tid::from_raw(self.pid) {
+            crate::demote(process);
+        }
         // SAFETY: the call takes only integers. The child has not been waited for, so its PID is
         // not reused.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
@@ -148,21 +150,51 @@ fn serve(from: RawFd, to: RawFd, parent: libc::pid_t) -> ! {
             u32::MAX,
             0_u32,
         );
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
-        // The parent may have ended before the prctl call.
+        if !end_with_parent() {
+            end(PARENT_ENDED);
+        }
+        // The parent may have ended before that.
         if libc::getppid() != parent {
-            libc::_exit(1);
+            end(PARENT_ENDED);
         }
         let mut message = [0_u8; MESSAGE];
         loop {
             if libc::read(IN, message.as_mut_ptr().cast(), MESSAGE) != MESSAGE as isize {
-                libc::_exit(0);
+                end(0);
             }
             message = read_clock(libc::CLOCK_MONOTONIC).to_ne_bytes();
             if libc::write(OUT, message.as_ptr().cast(), MESSAGE) != MESSAGE as isize {
-                libc::_exit(0);
+                end(0);
             }
         }
+    }
+}
+
+/// The signal that the child gets when the thread that started it ends. All other signals are
+/// blocked.
+const PARENT_ENDED: libc::c_int = libc::SIGTERM;
+
+/// Ends the child, which must not exit as a real-time thread. This is also its signal handler.
+extern "C" fn end(status: libc::c_int) -> ! {
+    crate::demote(ThreadRef::Current);
+    // SAFETY: the call takes an integer and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Lets the child end with the thread that started it. Returns false if that fails.
+fn end_with_parent() -> bool {
+    let mut only = MaybeUninit::<libc::sigset_t>::zeroed();
+    let handler = end as extern "C" fn(libc::c_int) -> ! as libc::sighandler_t;
+    // SAFETY: the calls take numbers, and a set and an action on this stack that are complete: all
+    // zero bytes are a valid action without flags.
+    unsafe {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        action.sa_sigaction = handler;
+        libc::sigemptyset(only.as_mut_ptr());
+        libc::sigaddset(only.as_mut_ptr(), PARENT_ENDED);
+        libc::sigaction(PARENT_ENDED, &raw const action, std::ptr::null_mut()) == 0
+            && libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), std::ptr::null_mut()) == 0
+            && libc::prctl(libc::PR_SET_PDEATHSIG, PARENT_ENDED as libc::c_ulong) == 0
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Clock, GpioError, Limit, PolicyKind, ThreadRef};
+use crate::{Clock, GpioError, Limit, PolicyKind, Starved, ThreadRef};
 
 /// Errors of this crate. Use [`Error::is_privilege`] to tell missing permissions from other errors.
 #[derive(Debug, thiserror::Error)]
@@ -221,6 +221,9 @@ pub enum Error {
         /// The system error.
         source: io::Error,
     },
+    /// The thread got no CPU time while it was started.
+    #[error("{0}. Use other CPUs or a higher priority, or end that work")]
+    ThreadStarved(Starved),
     /// The thread's function panicked.
     #[error("thread '{name}' panicked: {message}")]
     ThreadPanicked {

@@ -9,9 +9,9 @@
 //! explains how to get it.
 //!
 //! **Must not know:** other parts of punctual, such as its histograms and recordings, or the
-//! definition of a latency. It reads and writes no files except those with the CPU lists and the
-//! peak memory of the process, and the file that the caller names for [`DmaLatency`],
-//! [`GpioChip`] or [`PtpClock`].
+//! definition of a latency. It reads and writes no files except those with the CPU lists, the
+//! threads and the peak memory of a process, and the file that the caller names for
+//! [`DmaLatency`], [`GpioChip`] or [`PtpClock`].
 //!
 //! The functions for use in a loop ([`Clock::now`], [`PeriodicWait::wait_until`]) do not allocate
 //! or lock.
@@ -40,8 +40,13 @@ mod policy;
 mod policy_kind;
 mod posix_clock;
 mod ptp;
+mod real_time;
+mod sched_attr;
 mod signal;
 mod spin;
+mod starvation;
+mod starved;
+mod stop_signal;
 mod sync;
 mod tcp;
 mod thread;
@@ -76,12 +81,17 @@ pub use perf::{CounterValues, PerfEvent, ThreadCounters, missing_counters, open_
 pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
     Policy, current_policy, max_permitted_priority, policy_of, priority_range, set_policy,
+    set_policy_for_exec,
 };
 pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;
 pub use ptp::{PtpClock, PtpMethod, PtpReading};
+pub use real_time::{demote, demote_own_threads, demote_threads_of, keep_inherited_policy};
 pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};
+pub use starvation::StarvationWatch;
+pub use starved::{Occupant, Starved};
+pub use stop_signal::{demote_at_signals, stop_at_signals};
 pub use sync::{
     Barrier, Futex, Monitor, MonitorGuard, Mutex, MutexGuard, Notified, Protocol, Semaphore, Waited,
 };

@@ -1,7 +1,4 @@
 //! Sets and reads scheduling policies, and finds out which ones this process may set.
-//!
-//! Calls `sched_setattr(2)` and `sched_getattr(2)` directly: musl's `sched_setscheduler()` returns
-//! ENOSYS, and only these calls support SCHED_DEADLINE.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -12,7 +9,10 @@ use std::time::Duration;
 use rustix::process::Resource;
 
 use crate::clock::nanos;
-use crate::{Error, PolicyKind, ThreadRef, limits};
+use crate::sched_attr::{
+    Attributes, OVERRUN_SIGNAL, RESET_ON_FORK, get_attributes, set_attributes,
+};
+use crate::{Error, PolicyKind, ThreadRef, current_tid, limits};
 
 /// A scheduling policy with its parameters (`sched(7)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -162,33 +162,6 @@ impl fmt::Display for Policy {
     }
 }
 
-/// `struct sched_attr` in its first published size, which every kernel since 3.14 accepts
-/// (`sched_setattr(2)`).
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
-/// `SCHED_FLAG_RESET_ON_FORK` of `include/uapi/linux/sched.h`. A deadline thread without it cannot
-/// start threads or processes (sched(7), SCHED_DEADLINE): fork(2) returns EAGAIN. With it, its
-/// children are ordinary threads.
-const RESET_ON_FORK: u64 = 0x01;
-
-/// `SCHED_FLAG_DL_OVERRUN` of `include/uapi/linux/sched.h`.
-const OVERRUN_SIGNAL: u64 = 0x04;
-
-/// Equals `SCHED_ATTR_SIZE_VER0`.
-const ATTRIBUTES_SIZE: u32 = size_of::<Attributes>() as u32;
-const _: () = assert!(ATTRIBUTES_SIZE == 48);
-
 /// Returns the priority range of a policy: 1 to 99 for SCHED_FIFO and SCHED_RR on every Linux so
 /// far, 0 to 0 for policies without priorities (`sched_get_priority_min(2)`).
 pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
@@ -206,17 +179,43 @@ pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
 
 /// Sets the scheduling policy of a thread.
 ///
+/// If the calling thread gets a real-time policy, it drops to SCHED_OTHER before it ends, and the
+/// threads and programs that it starts have an ordinary policy (SCHED_FLAG_RESET_ON_FORK), so that
+/// no thread is real-time without having asked for it, and none exits as a real-time thread.
+///
 /// # Errors
 /// Returns an error for parameters out of range ([`Policy::check`]), a missing privilege
 /// ([`Error::RealTimeRefused`], [`Error::DeadlineRefused`], [`Error::NiceRefused`]), insufficient
 /// bandwidth ([`Error::DeadlineOverbooked`]), or a thread that does not exist
 /// ([`Error::NoSuchThread`]).
 pub fn set_policy(thread: impl Into<ThreadRef>, policy: &Policy) -> Result<(), Error> {
-    set(thread.into(), policy, policy.attributes())
+    let thread = thread.into();
+    let mut attributes = policy.attributes();
+    let own = [ThreadRef::Current, current_tid().into()].contains(&thread);
+    if own && policy.kind().is_real_time() {
+        crate::real_time::enter();
+        attributes.flags |= RESET_ON_FORK;
+    }
+    set(thread, policy, attributes)
+}
+
+/// Sets the scheduling policy of the calling thread, which will execute another program. Unlike
+/// with [`set_policy`], that program keeps the policy, and so do the threads and programs that it
+/// starts.
+///
+/// # Errors
+/// See [`set_policy`].
+pub fn set_policy_for_exec(policy: &Policy) -> Result<(), Error> {
+    if policy.kind().is_real_time() {
+        // The program may be missing.
+        crate::real_time::enter();
+    }
+    set(ThreadRef::Current, policy, policy.attributes())
 }
 
 /// Gives the calling thread a deadline policy with an overrun signal.
 pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
+    crate::real_time::enter();
     let mut attributes = policy.attributes();
     attributes.flags |= OVERRUN_SIGNAL;
     match set(ThreadRef::Current, policy, attributes) {
@@ -224,7 +223,7 @@ pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
         Err(Error::DeadlineInvalid { .. }) if set_policy(ThreadRef::Current, policy).is_ok() => {
             // Restore the policy, because the thread now has the new one even though this function
             // fails.
-            let _ = set_policy(ThreadRef::Current, &Policy::Other { nice: 0 });
+            crate::demote(ThreadRef::Current);
             Err(Error::NotSupported {
                 what: "the signal of a deadline overrun",
                 why: "SCHED_FLAG_DL_OVERRUN needs Linux 4.16",
@@ -234,20 +233,9 @@ pub(crate) fn set_deadline_with_signal(policy: &Policy) -> Result<(), Error> {
     }
 }
 
-fn set(thread: ThreadRef, policy: &Policy, mut attributes: Attributes) -> Result<(), Error> {
+fn set(thread: ThreadRef, policy: &Policy, attributes: Attributes) -> Result<(), Error> {
     policy.check()?;
-    attributes.size = ATTRIBUTES_SIZE;
-    // SAFETY: `attributes` is a sched_attr that states its size; the kernel reads that many bytes.
-    // The last argument is for flags, none of which exist yet.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_setattr as libc::c_long,
-            thread.as_raw(),
-            &raw const attributes,
-            0_u32,
-        )
-    };
-    if result == 0 {
+    if set_attributes(thread, attributes) {
         return Ok(());
     }
     Err(explain(policy, thread, io::Error::last_os_error()))
@@ -309,25 +297,13 @@ pub fn current_policy() -> Result<Policy, Error> {
 /// Returns [`Error::NoSuchThread`], or [`Error::PolicyUnknown`] for a policy newer than this crate.
 pub fn policy_of(thread: impl Into<ThreadRef>) -> Result<Policy, Error> {
     let thread = thread.into();
-    let mut attributes = Attributes::default();
-    // SAFETY: the kernel writes at most the given size, which is that of `attributes`. The last
-    // argument is for flags, none of which exist yet.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_sched_getattr as libc::c_long,
-            thread.as_raw(),
-            &raw mut attributes,
-            ATTRIBUTES_SIZE,
-            0_u32,
-        )
-    };
-    if result != 0 {
+    let Some(attributes) = get_attributes(thread) else {
         let source = io::Error::last_os_error();
         return Err(match source.raw_os_error() {
             Some(libc::ESRCH) => Error::NoSuchThread { thread },
             _ => Error::os("sched_getattr", thread.to_string(), source),
         });
-    }
+    };
     from_attributes(thread, &attributes)
 }
 

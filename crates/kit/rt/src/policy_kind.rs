@@ -42,6 +42,11 @@ impl PolicyKind {
         }
     }
 
+    /// Returns whether threads with this policy run before all ordinary threads.
+    pub const fn is_real_time(self) -> bool {
+        matches!(self, Self::Fifo | Self::RoundRobin | Self::Deadline)
+    }
+
     /// Returns the kernel's number of the policy (`include/uapi/linux/sched.h`).
     pub(crate) const fn number(self) -> libc::c_int {
         match self {

@@ -3,18 +3,31 @@
 use std::any::Any;
 use std::fmt;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, Scope};
+use std::time::Duration;
 
 use crate::{
-    Error, Policy, ThreadRef, Tid, affinity, current_tid, interrupt, prefault_stack, set_policy,
+    Error, Policy, PolicyKind, StarvationWatch, ThreadRef, Tid, affinity, current_tid, interrupt,
+    prefault_stack, set_policy,
 };
+
+/// Time without CPU time after which the start of a thread fails. Real-time throttling and the
+/// kernel's server for ordinary threads (Linux 6.12) give CPU time in each second.
+const START_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same for a thread that has been asked to end.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Interval of checks for starvation.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Starts a thread with its name, CPUs, stack and policy already set.
 ///
-/// Everything that is not set is inherited from the spawning thread, as in any other thread: CPUs,
-/// policy and signal mask. The only exception is that the signal of [`interrupt::interrupt`] is
-/// unblocked.
+/// Everything that is not set is inherited from the spawning thread, as in any other thread: CPUs
+/// and signal mask, and an ordinary policy. The exceptions are that the signal of
+/// [`interrupt::interrupt`] is unblocked, and that a real-time policy is not inherited
+/// ([`set_policy`]).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is started before spawn()"]
 pub struct ThreadBuilder {
@@ -65,20 +78,21 @@ impl ThreadBuilder {
     /// and the thread has ended when this returns.
     ///
     /// # Errors
-    /// Returns the errors of [`affinity::set`], [`prefault_stack`] and [`set_policy`], and
-    /// [`Error::ThreadName`] or [`Error::SpawnFailed`].
+    /// Returns the errors of [`affinity::set`], [`prefault_stack`] and [`set_policy`],
+    /// [`Error::ThreadName`] or [`Error::SpawnFailed`], and [`Error::ThreadStarved`] if the thread
+    /// gets no CPU time on its CPUs.
     pub fn spawn<F, T>(self, f: F) -> Result<JoinHandle<T>, Error>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (report, answer) = sync_channel(1);
+        let (report, answer) = sync_channel(0);
         let builder = self.prepare()?;
         let name = self.name.clone();
         let inner = builder
             .spawn(move || self.run(&report, f))
             .map_err(|source| spawn_failed(&name, source))?;
-        match answer_of(&answer, &name) {
+        match answer_of(answer, &name) {
             Ok(tid) => Ok(JoinHandle { inner, name, tid }),
             Err(error) => {
                 // The thread returns right after its report. If it panicked during the setup,
@@ -102,13 +116,13 @@ impl ThreadBuilder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (report, answer) = sync_channel(1);
+        let (report, answer) = sync_channel(0);
         let builder = self.prepare()?;
         let name = self.name.clone();
         let inner = builder
             .spawn_scoped(scope, move || self.run(&report, f))
             .map_err(|source| spawn_failed(&name, source))?;
-        match answer_of(&answer, &name) {
+        match answer_of(answer, &name) {
             Ok(tid) => Ok(ScopedJoinHandle { inner, name, tid }),
             Err(error) => {
                 let _ = inner.join();
@@ -133,24 +147,35 @@ impl ThreadBuilder {
 
     /// Body of the thread. Returns `None` if `f` did not run.
     fn run<T>(self, report: &SyncSender<Result<Tid, Error>>, f: impl FnOnce() -> T) -> Option<T> {
+        // Each message is passed directly to the spawning thread, so this fails if that thread no
+        // longer waits.
+        report.send(Ok(current_tid())).ok()?;
         let ready = self.set_up();
         let go = ready.is_ok();
-        // The spawning thread is waiting for this message, and the channel has room for it.
         let told = report.send(ready).is_ok();
         (go && told).then(f)
     }
 
-    /// Runs in the new thread. Sets the CPUs first, so that the pages of the stack are allocated
-    /// near them, and the policy last, so that the setup does not consume its CPU time.
+    /// Runs in the new thread. Sets a real-time priority first, because an ordinary thread may get
+    /// no time on these CPUs, and the CPUs before the stack, whose pages are then allocated near
+    /// them. A deadline policy is set last: such a thread cannot be pinned, and the setup would
+    /// consume its CPU time.
     fn set_up(&self) -> Result<Tid, Error> {
         interrupt::unblock()?;
+        let (first, last) = match &self.policy {
+            Some(policy) if policy.kind() == PolicyKind::Deadline => (None, Some(policy)),
+            policy => (policy.as_ref(), None),
+        };
+        let set = |policy: Option<&Policy>| match policy {
+            Some(policy) => set_policy(ThreadRef::Current, policy),
+            None => Ok(()),
+        };
+        set(first)?;
         if let Some(cpus) = &self.cpus {
             affinity::set(ThreadRef::Current, cpus)?;
         }
         prefault_stack(self.prefault_bytes)?;
-        if let Some(policy) = &self.policy {
-            set_policy(ThreadRef::Current, policy)?;
-        }
+        set(last)?;
         Ok(current_tid())
     }
 }
@@ -162,14 +187,29 @@ fn spawn_failed(name: &str, source: io::Error) -> Error {
     }
 }
 
-/// Returns the setup result reported by the new thread.
-fn answer_of(answer: &Receiver<Result<Tid, Error>>, name: &str) -> Result<Tid, Error> {
-    answer.recv().unwrap_or_else(|_| {
-        Err(Error::ThreadPanicked {
-            name: name.to_owned(),
-            message: "before it was ready".to_owned(),
-        })
-    })
+/// Returns the setup result reported by the new thread. If the thread gets no CPU time, rescues it,
+/// so that it can end.
+fn answer_of(answer: Receiver<Result<Tid, Error>>, name: &str) -> Result<Tid, Error> {
+    let panicked = || Error::ThreadPanicked {
+        name: name.to_owned(),
+        message: "before it was ready".to_owned(),
+    };
+    let mut watch = StarvationWatch::new(answer.recv().map_err(|_| panicked())??);
+    loop {
+        match answer.recv_timeout(LOOK_EVERY) {
+            Ok(ready) => return ready,
+            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if watch.starved_for() >= START_PATIENCE
+            && let Some(starved) = watch.explain()
+        {
+            // It ends at its next message, because nobody receives it. If the rescue is refused, it
+            // still ends as soon as it gets the CPU.
+            watch.rescue()?;
+            return Err(Error::ThreadStarved(starved));
+        }
+    }
 }
 
 /// Returns the result of a joined thread.
@@ -214,6 +254,25 @@ impl<T> JoinHandle<T> {
     /// Returns [`Error::ThreadPanicked`] with the panic message.
     pub fn join(self) -> Result<T, Error> {
         outcome(self.name, self.inner.join())
+    }
+
+    /// Like [`Self::join`], for a thread that has been asked to end. If the thread gets no CPU time
+    /// for a second, it ends at SCHED_OTHER on the CPUs of the calling thread.
+    ///
+    /// # Errors
+    /// See [`Self::join`].
+    pub fn join_rescuing(self) -> Result<T, Error> {
+        let mut watch = StarvationWatch::new(self.tid);
+        let mut pause = Duration::from_micros(100);
+        while !self.is_finished() {
+            thread::sleep(pause);
+            pause = (2 * pause).min(LOOK_EVERY);
+            if watch.starved_for() >= END_PATIENCE {
+                // If this is refused, the thread may still get CPU time later.
+                let _ = watch.rescue();
+            }
+        }
+        self.join()
     }
 
     /// Returns the kernel's thread ID, which may be reused once the thread has ended.

@@ -111,7 +111,8 @@ pub enum Completion {
     Break,
     /// The user stopped it (Ctrl-C). Everything measured up to then is stored.
     Stopped,
-    /// The program was killed or the machine went down. At most the last interval is missing.
+    /// The program was killed or the machine went down; at most the last interval is missing. Or
+    /// measuring threads got no CPU time and had to be ended.
     Interrupted,
     /// It is still running.
     Running,

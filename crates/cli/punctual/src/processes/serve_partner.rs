@@ -5,6 +5,7 @@ use std::io;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -24,6 +25,7 @@ struct ServePartner {
 
 impl Run for ServePartner {
     fn run(self, _: &Context) -> Result<Exit> {
+        punctual_rt::demote_at_signals(&[SIGINT, SIGTERM, SIGHUP])?;
         let input = io::BufReader::new(io::stdin());
         punctual_probes::serve_partner(&self.errand, input, &mut io::stdout())
             .context("the process that started this half of the probe has ended")?;

@@ -12,7 +12,7 @@ use clap::{ArgMatches, FromArgMatches, Parser};
 use punctual_compat::{Behaviour, Installed, NOT_REPLACED, Signals, Tool, ToolContext, programs};
 use punctual_host::Host;
 use punctual_session::{LaterStore, RecordingSink};
-use signal_hook::consts::{SIGALRM, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -157,6 +157,7 @@ fn readable(word: &OsString) -> String {
 fn behave(tool: &'static Tool, command_line: Vec<String>, context: Context) -> ExitCode {
     // Use the name of the original tool, so that ps and killall find the process.
     let _ = rustix::thread::set_name(&std::ffi::CString::new(tool.program()).unwrap_or_default());
+    punctual_rt::keep_inherited_policy();
     let started = jiff::Timestamp::now();
     crate::context::recover_settings();
     crate::context::recover_tracer();
@@ -218,5 +219,6 @@ fn signals() -> io::Result<Signals> {
     register(SIGALRM, &signals.stop)?;
     register(SIGUSR1, &signals.show)?;
     register(SIGUSR2, &signals.snapshot)?;
+    punctual_rt::demote_at_signals(&[SIGHUP]).map_err(io::Error::other)?;
     Ok(signals)
 }

@@ -164,6 +164,9 @@ pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     PROGRAM.parse(words)
 }
 
+/// The verb that passes its scheduling policy on to another program.
+pub(crate) const EXEC: &str = exec::VERB.name;
+
 #[cfg(test)]
 mod help_tests;
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! A killed run must keep all results up to the kill, and no result may look better than it was.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::common::{Sandbox, eventually, signal, stop};
+use crate::common::{Sandbox, eventually, signal, stop, text};
 use punctual_model::{
     Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, TopSample,
 };
 
-/// Occupies a CPU at a higher priority than all measuring threads, until this value is dropped.
+/// Occupies a CPU at a higher priority than all measuring threads, until this value is dropped, but
+/// for at most half a minute.
 struct Hog {
     stop: Arc<AtomicBool>,
     thread: Option<punctual_rt::JoinHandle<()>>,
@@ -23,13 +24,18 @@ impl Hog {
 
     /// Returns `None` and prints the reason if the privilege for real-time priority is missing.
     fn on(cpu: u32) -> Option<Self> {
+        Self::at(cpu, 97)
+    }
+
+    fn at(cpu: u32, priority: u8) -> Option<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let builder = punctual_rt::ThreadBuilder::new("hog")
             .cpus(&[cpu])
-            .policy(punctual_rt::Policy::Fifo { priority: 97 });
+            .policy(punctual_rt::Policy::Fifo { priority });
+        let until = Instant::now() + Duration::from_secs(30);
         let spin = move || {
-            while !stopping.load(Ordering::Relaxed) {
+            while !stopping.load(Ordering::Relaxed) && Instant::now() < until {
                 std::hint::spin_loop();
             }
         };
@@ -204,5 +210,93 @@ fn a_short_stop_is_marked_as_well() {
     if late.all(|sample| sample.is_suspended(found)) {
         assert_eq!(recording.verdict.outcome, Outcome::NotDecidable);
         assert_eq!(output.status.code(), Some(4));
+    }
+}
+
+/// Returns the last CPU, if a hog there leaves another CPU to the program, and is permitted.
+fn cpu_for_hog() -> Option<u32> {
+    let cpus = punctual_host::Host::live().allowed().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    if cpus.len() < 2 {
+        punctual_testing::skip!(Hardware, "a hog beside the program: there is one CPU");
+        return None;
+    }
+    Hog::is_possible(cpu).then_some(cpu)
+}
+
+/// Priority of a hog that does not disturb the measurements of other tests.
+const LOW: u8 = 3;
+
+/// What a run says about such a hog.
+fn told_of(cpu: u32) -> [String; 2] {
+    let process = std::process::id();
+    [
+        format!("s on CPU {cpu}, which"),
+        format!("hog (process {process}, SCHED_FIFO priority {LOW})"),
+    ]
+}
+
+/// Only one such hog at a time.
+static LOW_HOG: Mutex<()> = Mutex::new(());
+
+/// The measuring threads never run at all.
+#[test]
+fn run_below_an_occupant_ends_at_once() {
+    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(cpu) = cpu_for_hog() else {
+        return;
+    };
+    let place = Sandbox::new();
+    let line = format!("measure wakeup -q -a {cpu} -D 1s --policy fifo --priority 2");
+    let Some(hog) = Hog::at(cpu, LOW) else {
+        return;
+    };
+    let output = place.run(&line);
+    drop(hog);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(" got no CPU time for "), "{said}");
+    for part in told_of(cpu) {
+        assert!(said.contains(&part), "{said}");
+    }
+}
+
+/// The measuring thread runs at first, and then gets no CPU time until after the end of the run.
+#[test]
+fn run_without_cpu_time_ends_and_is_kept() {
+    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(cpu) = cpu_for_hog() else {
+        return;
+    };
+    for (length, signalled, code, completion) in [
+        ("1500ms", None, 1, Completion::Interrupted),
+        ("10m", Some("TERM"), 130, Completion::Stopped),
+    ] {
+        let place = Sandbox::new();
+        let child = place.spawn(&format!(
+            "measure timer -q -a {cpu} -D {length} --policy fifo --priority 2"
+        ));
+        place.wait_for_rows();
+        let hog = Hog::at(cpu, LOW).unwrap();
+        if let Some(name) = signalled {
+            signal(&child, name);
+        }
+        let begun = Instant::now();
+        let output = child.wait_with_output().unwrap();
+        let lasted = begun.elapsed();
+        drop(hog);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        // The limit is that of the hog. On an idle machine, the run ends within 2 s of SIGTERM.
+        assert!(lasted < Duration::from_secs(25), "{lasted:?}");
+        let recording = place.last();
+        assert_eq!(recording.completion, completion);
+        assert!(recording.accounting().recorded > 100);
+        assert!(recording.accounting().balances());
+        let warnings = recording.warnings.join("; ");
+        let thread = format!("thread timer/{cpu} got no CPU time for ");
+        for part in told_of(cpu).into_iter().chain([thread]) {
+            assert!(warnings.contains(&part), "{warnings}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use punctual_model::{Completion, Recording};
 use punctual_probes::PROBES;
 
 /// Returns the parameters without which a probe does not run.
-fn needed(probe: &str) -> &'static str {
+pub(crate) fn needed(probe: &str) -> &'static str {
     match probe {
         "network" => "--to 127.0.0.1",
         // The chip of the emulated machine. Another line could belong to hardware.

@@ -17,6 +17,7 @@ mod doctor;
 mod documents;
 mod every_probe;
 mod everyday;
+mod exits;
 mod experimenting;
 mod explain_guest;
 mod explain_trace;

@@ -178,6 +178,7 @@ impl Drop for Partner {
     fn drop(&mut self) {
         self.to = None;
         if self.wait().is_none() {
+            punctual_rt::demote_threads_of(self.process.id());
             let _ = self.process.kill();
             let _ = self.process.wait();
         }

@@ -285,6 +285,7 @@ fn listen(
         if let End::Set(id) = end {
             SystemVSemaphore::of_other(id).remove();
         }
+        punctual_rt::demote_own_threads();
         std::process::exit(1);
     };
     let thread = std::thread::Builder::new().name("listen".to_owned());

@@ -75,6 +75,13 @@ impl Elsewhere {
     }
 }
 
+impl Elsewhere {
+    /// Keeps the calling thread off these CPUs permanently, because something occupies them.
+    pub(crate) fn stay(&mut self) {
+        self.0 = None;
+    }
+}
+
 impl Drop for Elsewhere {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {

@@ -22,6 +22,7 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Resources that a probe has requested.
+#[derive(Default)]
 pub(crate) struct Used {
     pub(crate) settings: Option<Arc<MachineSettings>>,
     tracer: Option<Arc<KernelTracer>>,

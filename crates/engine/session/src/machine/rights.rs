@@ -2,7 +2,7 @@
 
 use punctual_host::Host;
 use punctual_model::{CpuSet, Policy, Scheduling};
-use punctual_rt::{Error, ThreadBuilder};
+use punctual_rt::{Error, ThreadBuilder, affinity};
 
 use crate::{SessionError, ThreadRequest};
 
@@ -138,12 +138,15 @@ fn try_out(scheduling: Scheduling) -> Result<(), Error> {
 pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
     let cpus: Vec<u32> = cpus.iter().collect();
     // Use a single thread, because one thread per CPU would take a long time on a machine with many
-    // CPUs.
-    let go_everywhere = move || {
-        let tid = punctual_rt::current_tid();
-        (cpus.iter()).try_for_each(|cpu| punctual_rt::affinity::set(tid, &[*cpu]))
-    };
-    ThreadBuilder::new("rights").spawn(go_everywhere)?.join()?
+    // CPUs. It sleeps, because a CPU may be occupied by threads of higher priority.
+    let (hold, held) = std::sync::mpsc::channel::<()>();
+    let thread = ThreadBuilder::new("rights").spawn(move || _ = held.recv())?;
+    let bind = |cpus: &[u32]| affinity::set(thread.tid(), cpus);
+    let bound = cpus.iter().try_for_each(|cpu| bind(&[*cpu]));
+    bind(&affinity::current()?)?;
+    drop(hold);
+    thread.join()?;
+    bound
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod overhead;
 mod periodic_tasks;
 mod phase;
 mod recording_builder;
+mod rescue;
 mod run;
 mod session;
 mod suspension;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use punctual_model::{CpuSet, Histogram, Nanos, Scheduling};
 use punctual_probes::{Control, Iterations, Plan, Resources};
 
+use super::rescue::Rescue;
 use crate::Request;
 use crate::explain::Explainer;
 
@@ -100,6 +101,7 @@ fn slice_of(
     let run = ready.run;
     let (done, finished) = mpsc::channel();
     let deadline = Instant::now() + Duration::from(slice);
+    let mut rescue = Rescue::default();
     let measured = thread::scope(|scope| {
         let control = &control;
         scope.spawn(move || {
@@ -114,6 +116,7 @@ fn slice_of(
             }
             if Instant::now() >= deadline || stop.load(Ordering::Relaxed) {
                 control.stop();
+                rescue.look();
             }
         }
     })?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_loads::{LoadRequest, Running};
@@ -12,6 +12,7 @@ use punctual_model::{CpuSet, LoadRecord, Nanos, Scheduling};
 use punctual_probes::{Control, Measured, Plan, ProbeError, Ready, Recorder, WorkerSpec};
 
 use super::collector::Collector;
+use super::rescue::{Rescue, other_threads};
 use crate::lifecycle::{Moment, Start};
 use crate::machine::{Elsewhere, Machine, TimerlatStacks, Used};
 use crate::request::PhaseRequest;
@@ -27,6 +28,13 @@ const STOP_AGAIN: Duration = Duration::from_millis(20);
 /// A probe normally ends by itself. Otherwise, it is stopped this long after its planned end. The
 /// margin is needed because its start may wait for a full second.
 const OVERTIME: Nanos = Nanos::from_secs(4);
+
+/// From this time after its planned end on, a probe is stopped if its threads get no CPU time. Its
+/// start may have waited for a full second.
+const LATE_START: Nanos = Nanos::from_millis(1_500);
+
+/// If its threads have not ended this long after they were asked to, the run ends without them.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// A phase of a run, ready to be measured.
 pub(crate) struct Phase {
@@ -167,7 +175,7 @@ impl Phase {
         }
         let elsewhere = Elsewhere::than(&cpus_of(&self.ready.workers));
         let began = start.elapsed();
-        let deadline = (self.ready.duration).map(|duration| began + duration + OVERTIME);
+        let end = (self.ready.duration).map(|duration| began + duration);
         let (done, finished) = mpsc::channel();
         let (run, shared) = (self.ready.run, Arc::clone(control));
         let thread = thread::spawn(move || {
@@ -179,11 +187,14 @@ impl Phase {
             used: self.used,
             loads,
             control: Arc::clone(control),
-            deadline,
+            end,
             finished,
             result: None,
             thread: Some(thread),
-            _elsewhere: elsewhere,
+            stopping: None,
+            stuck_after: STUCK,
+            rescue: Rescue::default(),
+            elsewhere,
         })
     }
 
@@ -203,14 +214,17 @@ pub(crate) struct RunningPhase {
     used: Used,
     loads: Vec<Running>,
     control: Arc<Control>,
-    /// Time, relative to the start of the run, when the probe is stopped if it has not ended by
-    /// itself.
-    deadline: Option<Nanos>,
+    /// Its planned end, relative to the start of the run.
+    end: Option<Nanos>,
     finished: Receiver<Result<Measured, ProbeError>>,
     result: Option<Result<Measured, SessionError>>,
     thread: Option<JoinHandle<()>>,
+    /// When the threads were first asked to end.
+    stopping: Option<Instant>,
+    stuck_after: Duration,
+    rescue: Rescue,
     /// Keeps the polling thread off the measured CPUs.
-    _elsewhere: Elsewhere,
+    elsewhere: Elsewhere,
 }
 
 impl RunningPhase {
@@ -237,12 +251,33 @@ impl RunningPhase {
         self.result.is_some()
     }
 
-    /// Stops the probe if the user requests it or if its time is over.
-    pub(crate) fn stop_if_due(&self, moment: Moment) {
-        let overdue = (self.deadline).is_some_and(|deadline| moment.elapsed > deadline);
-        if moment.stopped || overdue || self.control.stopping() {
-            self.control.stop();
+    /// Stops the probe if the user requests it or if its time is over. Then rescues its threads if
+    /// they get no CPU time, and gives up those that do not end.
+    pub(crate) fn stop_if_due(&mut self, moment: Moment) {
+        let late_by = |time| (self.end).is_some_and(|end| moment.elapsed > end + time);
+        let overdue = late_by(OVERTIME);
+        if late_by(LATE_START) {
+            self.rescue.look();
         }
+        if !(moment.stopped || overdue || self.was_starved() || self.control.stopping()) {
+            return;
+        }
+        self.control.stop();
+        self.rescue.look();
+        let since = self.stopping.get_or_insert_with(Instant::now);
+        if since.elapsed() > self.stuck_after {
+            self.result = Some(Err(SessionError::Stuck {
+                after: self.stuck_after.into(),
+                threads: other_threads(),
+            }));
+            // Joining them could take until the next boot.
+            self.thread = None;
+        }
+    }
+
+    /// Returns whether threads got no CPU time, so that the run did not end as planned.
+    pub(crate) fn was_starved(&self) -> bool {
+        self.rescue.was_needed()
     }
 
     /// Detects loads that have ended.
@@ -259,6 +294,10 @@ impl RunningPhase {
         warnings: &mut Vec<String>,
     ) -> Result<(Measured, Vec<LoadRecord>), SessionError> {
         self.join();
+        warnings.extend(self.rescue.warnings());
+        if self.was_starved() {
+            self.elsewhere.stay();
+        }
         self.used.undo(warnings);
         let records = stop(
             std::mem::take(&mut self.loads),
@@ -312,4 +351,49 @@ fn cpus_of(workers: &[WorkerSpec]) -> CpuSet {
         .iter()
         .flat_map(|worker| [worker.cpu, worker.from_cpu]);
     ends.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_do_not_end_are_given_up() {
+        let (done, finished) = mpsc::channel();
+        let (hold, held) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            let _ = held.recv();
+            drop(done);
+        });
+        let mut running = RunningPhase {
+            name: None,
+            used: Used::default(),
+            loads: Vec::new(),
+            control: Arc::new(Control::new()),
+            end: Some(Nanos::ZERO),
+            finished,
+            result: None,
+            thread: Some(thread),
+            stopping: None,
+            stuck_after: Duration::from_millis(50),
+            rescue: Rescue::default(),
+            elsewhere: Elsewhere::than(&CpuSet::default()),
+        };
+        let overdue = Moment {
+            elapsed: OVERTIME + OVERTIME,
+            over: false,
+            stopped: false,
+        };
+        while !running.has_ended() {
+            running.wait(Duration::from_millis(5), false);
+            running.stop_if_due(overdue);
+        }
+        // It sleeps, so it is not starved.
+        assert!(!running.was_starved());
+        let error = running.end(&mut Vec::new()).err().unwrap();
+        let told = error.to_string();
+        assert!(told.contains("still running 50.0 ms after"), "{told}");
+        assert!(told.contains("(state S)"), "{told}");
+        drop(hold);
+    }
 }

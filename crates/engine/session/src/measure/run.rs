@@ -76,6 +76,7 @@ impl Session {
             running: None,
             measured: Measured::default(),
             loads: Vec::new(),
+            starved: false,
         };
         probe.open(id, context.watcher.wants_samples(), stop);
         begun.run(probe, &mut context)
@@ -164,6 +165,8 @@ struct ProbeThreads {
     running: Option<RunningPhase>,
     measured: Measured,
     loads: Vec<LoadRecord>,
+    /// Whether threads got no CPU time and had to be ended.
+    starved: bool,
 }
 
 impl ProbeThreads {
@@ -212,6 +215,7 @@ impl ProbeThreads {
     }
 
     fn end(&mut self, running: RunningPhase) -> Result<(), SessionError> {
+        self.starved |= running.was_starved();
         let (mut measured, mut loads) = running.end(&mut self.session.warnings)?;
         self.loads.append(&mut loads);
         self.measured.workers.append(&mut measured.workers);
@@ -225,6 +229,8 @@ impl ProbeThreads {
             Completion::Break
         } else if stopped {
             Completion::Stopped
+        } else if self.starved {
+            Completion::Interrupted
         } else {
             Completion::Finished
         }
@@ -258,7 +264,7 @@ impl Source for ProbeThreads {
         moment: Moment,
     ) -> Result<Option<Completion>, SessionError> {
         match self.running.take() {
-            Some(running) if !running.has_ended() => {
+            Some(mut running) if !running.has_ended() => {
                 running.stop_if_due(moment);
                 self.running = Some(running);
                 self.housekeeping.poll(store);

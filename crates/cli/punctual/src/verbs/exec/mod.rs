@@ -223,7 +223,7 @@ fn become_command(words: &[String], wish: &Wish, host: &Host) -> Result<Exit> {
     }
     // Set the policy last, because from then on this program runs with the priority of the command.
     if let Some(policy) = &wish.policy {
-        let set = punctual_rt::set_policy(ThreadRef::Current, policy);
+        let set = punctual_rt::set_policy_for_exec(policy);
         set.map_err(|error| real_time_refused(error, host, None))?;
     }
     let error = process::Command::new(program).args(arguments).exec();

@@ -106,6 +106,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         (Completion::Break, _) => Exit::Broken,
         (_, outcome) if outcome.is_bad() => Exit::Broken,
         (Completion::Stopped, _) => Exit::Interrupted,
+        (Completion::Interrupted, _) => Exit::Failed,
         (_, outcome) if outcome.is_open() => Exit::NotProven,
         _ => Exit::Done,
     })

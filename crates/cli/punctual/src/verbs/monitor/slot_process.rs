@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_host::Host;
-use punctual_monitor::{Notify, Runner, SlotTask};
+use punctual_monitor::{Notify, Runner, SERVICE_ENDED, SlotTask};
 use punctual_store::Store;
 
 use super::in_process;
@@ -28,8 +28,9 @@ struct ServeSlot {}
 
 impl Run for ServeSlot {
     fn run(self, context: &Context) -> Result<Exit> {
-        let task = SlotTask::read(std::io::stdin().lock())?;
         let stop = stop_flag()?;
+        punctual_rt::demote_at_signals(&[SERVICE_ENDED])?;
+        let task = SlotTask::read(std::io::stdin().lock())?;
         stop_with_stdin(&stop);
         let plan = super::read(&task.plan)?;
         let name = &task.epoch.name;

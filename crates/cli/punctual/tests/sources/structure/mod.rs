@@ -340,6 +340,30 @@ fn only_host_and_tune_access_proc_sys() {
     }
 }
 
+/// This place lets no thread exit as a real-time thread.
+#[test]
+fn one_place_sets_scheduling_policies() {
+    let ways = [
+        "SYS_sched_setattr",
+        "SYS_sched_setscheduler",
+        "SYS_sched_setparam",
+        "libc::sched_setscheduler",
+        "libc::sched_setparam",
+        "pthread_setsched",
+        "pthread_attr_setsched",
+    ];
+    let mut found = Vec::new();
+    for name in crates() {
+        for (path, text) in sources(&name) {
+            let code = code(&text);
+            if ways.iter().any(|way| code.contains(way)) {
+                found.push(path.file_name().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(found, ["sched_attr.rs"]);
+}
+
 /// Files that are named by a user must be written with `files`, which does not follow links of
 /// other users.
 #[test]
