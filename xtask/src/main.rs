@@ -4,8 +4,9 @@
 //! `vm`, the tests that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment
 //! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
-//! speed of a store of ten years; `regenerate`, generated files; `dist`, packages; `cross`, other processors; `deps`, licences and
-//! advisories; `msrv`, the oldest Rust; `schemas`, the JSON Schemas of the output.
+//! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
+//! advisories; `msrv`, the oldest Rust; `schemas`, the JSON Schemas of the output; `regenerate`,
+//! these and all other generated files.
 //!
 //! **Knows:** cargo, the emulator, the folders in which a distribution stores its kernels.
 //!
@@ -64,7 +65,7 @@ enum Task {
     Deps(deps::Options),
     /// Check the workspace with the oldest Rust that it names.
     Msrv(msrv::Options),
-    /// Write all generated files again: pages, snapshots, seeds, the C header.
+    /// Write all generated files again: schemas, pages, snapshots, seeds, the C header.
     Regenerate(regenerate::Options),
     /// Write the JSON Schemas of the output from the source.
     Schemas(schemas::Options),

@@ -4,8 +4,8 @@ use crate::cause::Cause;
 use crate::{
     Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
     HostFacts, Improvement, LintReport, LoadRecord, Note, Origin, Outlier, Placement, Recording,
-    Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology, WakeWindow, Wakeups, Window,
-    from_json, to_json,
+    RecordingLine, Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology, WakeWindow,
+    Wakeups, Window, from_json, to_json,
 };
 
 to_json!(
@@ -27,6 +27,7 @@ to_json!(
     Outlier,
     Placement,
     Recording,
+    RecordingLine,
     Slot,
     StoredAudit,
     Suspension,

@@ -83,8 +83,8 @@ pub use probe::{
     ParameterKind, ParameterValue, ProbeRun, Typed,
 };
 pub use recording::{
-    Completion, MeasuredOn, Observer, Origin, ReadError, Recording, SCHEMA_VERSION, Sample,
-    SamplesKept, Unknown,
+    Completion, MeasuredOn, Observer, Origin, ReadError, Recording, RecordingLine, SCHEMA_VERSION,
+    Sample, SamplesKept, Unknown,
 };
 pub use recording_id::RecordingId;
 pub use setting::{

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use punctual_model::{
-    Completion, FromJson, Lease, Nanos, Origin, Outcome, Recording, RecordingId, ToJson, Unknown,
+    Completion, FromJson, Lease, Nanos, Origin, Outcome, Recording, RecordingId, RecordingLine,
+    ToJson, Unknown,
 };
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use uuid::Uuid;
@@ -176,6 +177,28 @@ impl Summary {
     pub fn knows(&self, what: Unknown) -> bool {
         let origin = self.origin.as_ref();
         origin.is_none_or(|origin| !origin.unknown.contains(&what))
+    }
+
+    /// Returns the entry without the values that are unknown.
+    pub fn into_line(self) -> RecordingLine {
+        RecordingLine {
+            started: self.knows(Unknown::Started).then_some(self.started),
+            duration_ns: (self.knows(Unknown::Duration)).then_some(self.duration_ns),
+            missed: self.knows(Unknown::Missed).then_some(self.missed),
+            id: self.id,
+            label: self.label,
+            probe: self.probe,
+            headline: self.headline,
+            completion: self.completion,
+            outcome: self.outcome,
+            recorded: self.recorded,
+            max_ns: self.max_ns,
+            p99_ns: self.p99_ns,
+            host: self.host,
+            fingerprint: self.fingerprint,
+            samples: self.samples,
+            origin: self.origin,
+        }
     }
 
     /// Builds the list entry of `recording`.

@@ -1,9 +1,11 @@
 //! One stored measurement.
 
 mod grounds;
+mod line;
 mod measured_on;
 mod origin;
 
+pub use line::RecordingLine;
 pub use measured_on::MeasuredOn;
 pub use origin::{Origin, Unknown};
 

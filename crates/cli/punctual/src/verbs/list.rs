@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use anyhow::Result;
 use clap::Parser;
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Origin, Outcome, RecordingId, Unknown};
 use punctual_report::document::{self, ListRow};
 use punctual_report::text::{LongTable, TextStyle};
 use punctual_store::{Filter, StoreError, Summary};
-use serde::Serialize;
 
 use crate::context::Context;
 use crate::exit::Exit;
@@ -67,7 +65,7 @@ impl Run for List {
             Err(error) => return Err(error),
         };
         if self.json {
-            output::print_json_list(summaries.into_iter().map(as_json))?;
+            output::print_json_list(summaries.into_iter().map(Summary::into_line))?;
         } else if summaries.is_empty() {
             let all = Filter {
                 without_blocks: filter.without_blocks,
@@ -99,7 +97,9 @@ fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {
         .filter_map(|summary| summary.host.as_deref())
         .collect();
     let page_of = |summaries: &[Summary]| {
-        let rows: Vec<ListRow> = summaries.iter().map(as_row).collect();
+        let rows: Vec<ListRow> = (summaries.iter().cloned())
+            .map(|summary| summary.into_line().into())
+            .collect();
         document::list_page(&rows, hosts.len() > 1)
     };
     let mut table = LongTable::new(style);
@@ -117,82 +117,4 @@ fn print(summaries: &[Summary], style: TextStyle) -> Result<()> {
 
 fn is_not_there(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(StoreError::NotThere { .. }))
-}
-
-fn as_row(summary: &Summary) -> ListRow {
-    ListRow {
-        id: summary.id.short(),
-        anchor: None,
-        started: summary.knows(Unknown::Started).then_some(summary.started),
-        headline: summary.headline.clone(),
-        duration: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),
-        recorded: summary.recorded,
-        missed: summary.knows(Unknown::Missed).then_some(summary.missed),
-        max: summary.max_ns,
-        completion: summary.completion,
-        outcome: summary.outcome,
-        host: summary.host.clone(),
-        label: summary.label.clone(),
-    }
-}
-
-/// A recording in the list, as JSON.
-#[derive(Serialize)]
-pub(super) struct ListedJson {
-    /// The recording.
-    id: RecordingId,
-    /// Its label; null if it has none.
-    label: Option<String>,
-    /// The probe that measured.
-    probe: String,
-    /// A summary of the measurement on one line.
-    headline: String,
-    /// Its start; null if an imported file does not contain it.
-    started: Option<Timestamp>,
-    /// Its length; null if an imported file does not contain it.
-    duration_ns: Option<Nanos>,
-    /// Whether it ended as planned.
-    completion: Completion,
-    /// Whether its requirement was met.
-    outcome: Outcome,
-    /// Samples of all threads.
-    recorded: u64,
-    /// Missed periods of all threads; null if an imported file does not contain them.
-    missed: Option<u64>,
-    /// The largest latency; null if there are no samples.
-    max_ns: Option<Nanos>,
-    /// The 99th percentile; null if there are no samples.
-    p99_ns: Option<Nanos>,
-    /// The name of the machine; null if it is unknown.
-    host: Option<String>,
-    /// The fingerprint of the machine.
-    fingerprint: String,
-    /// Whether the samples were kept.
-    samples: bool,
-    /// The source of an imported recording; null if punctual measured it.
-    origin: Option<Origin>,
-}
-
-punctual_model::to_json!(ListedJson);
-
-fn as_json(summary: Summary) -> ListedJson {
-    let knows = |what| summary.knows(what);
-    ListedJson {
-        started: knows(Unknown::Started).then_some(summary.started),
-        duration_ns: knows(Unknown::Duration).then_some(summary.duration_ns),
-        missed: knows(Unknown::Missed).then_some(summary.missed),
-        id: summary.id,
-        label: summary.label,
-        probe: summary.probe,
-        headline: summary.headline,
-        completion: summary.completion,
-        outcome: summary.outcome,
-        recorded: summary.recorded,
-        max_ns: summary.max_ns,
-        p99_ns: summary.p99_ns,
-        host: summary.host,
-        fingerprint: summary.fingerprint,
-        samples: summary.samples,
-        origin: summary.origin,
-    }
 }

@@ -6,7 +6,7 @@ use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
     Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement,
-    Recording, Slot, ToJson, Topology, Wakeups,
+    Recording, RecordingLine, Slot, ToJson, Topology, Wakeups,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -15,7 +15,7 @@ use punctual_tune::{
     Applied, BootStatus, CmdlineEdit, CmdlineRevert, CmdlineState, Plan, Restored, Status,
 };
 
-use super::{app, explain, import, list, machine, monitor};
+use super::{app, explain, import, machine, monitor};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -53,7 +53,7 @@ const FORMS: &[Form] = &[
         Recording,
         "measure --json, show --json, explain --pid --json, app record --json"
     ),
-    form!("recordings", Vec<list::ListedJson>, "list --json"),
+    form!("recordings", Vec<RecordingLine>, "list --json"),
     form!("imported", Vec<import::ImportJson>, "import --json"),
     form!(
         "explained",

@@ -111,6 +111,21 @@ fn the_exit_codes_have_their_page() {
     );
 }
 
+#[test]
+fn the_readme_counts_probes_and_loads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    // All probes except that of timers, which has a row of its own.
+    let probes = punctual_probes::PROBES.len() - 1;
+    let loads = punctual_loads::LOADS.len();
+    for count in [
+        format!("| {probes} other probes |"),
+        format!("| {loads} loads,"),
+    ] {
+        assert!(readme.contains(&count), "README.md does not say {count}");
+    }
+}
+
 /// Compares a page with its generated text, or writes it.
 fn is_kept(name: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../docs/{name}"));

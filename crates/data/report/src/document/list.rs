@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, Unknown, grouped};
+use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingLine, Unknown, grouped};
 
 use super::recording::{outcome_badge, outcome_tone};
 use super::table::{Cell, Column, Row, Table};
@@ -64,6 +64,25 @@ impl From<&Recording> for ListRow {
             outcome: recording.verdict.outcome,
             host: recording.host.hostname.get().cloned(),
             label: recording.label.clone(),
+        }
+    }
+}
+
+impl From<RecordingLine> for ListRow {
+    fn from(line: RecordingLine) -> Self {
+        Self {
+            id: line.id.short(),
+            anchor: None,
+            started: line.started,
+            headline: line.headline,
+            duration: line.duration_ns,
+            recorded: line.recorded,
+            missed: line.missed,
+            max: line.max_ns,
+            completion: line.completion,
+            outcome: line.outcome,
+            host: line.host,
+            label: line.label,
         }
     }
 }

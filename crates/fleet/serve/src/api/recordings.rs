@@ -4,8 +4,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, RecordingId, ToJson, Unknown};
+use punctual_model::{Outcome, RecordingLine, ToJson};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
 
@@ -40,54 +39,17 @@ pub(crate) struct Page {
 /// A line of the list.
 #[derive(Serialize)]
 pub(crate) struct RecordingJson {
-    /// The ID of the recording.
-    id: RecordingId,
-    /// The machine; empty if unknown.
+    /// The machine that delivered or measured the recording; empty if unknown.
     machine: String,
-    /// A label given by the user.
-    label: Option<String>,
-    /// The probe.
-    probe: String,
-    /// The measurement on one line.
-    headline: String,
-    /// When the measurement began; null if its source does not contain the time.
-    started: Option<Timestamp>,
-    /// The duration of the measurement; null if its source does not contain it.
-    duration_ns: Option<Nanos>,
-    /// Whether and how the run ended.
-    completion: Completion,
-    /// Whether the requirement was met.
-    outcome: Outcome,
-    /// The samples of all threads.
-    recorded: u64,
-    /// The missed periods of all threads; null if its source does not contain them.
-    missed: Option<u64>,
-    /// The largest latency.
-    max_ns: Option<Nanos>,
-    /// The 99th percentile of all samples.
-    p99_ns: Option<Nanos>,
-    /// The fingerprint of the machine.
-    fingerprint: String,
+    #[serde(flatten)]
+    line: RecordingLine,
 }
 
 impl From<Listed> for RecordingJson {
     fn from(listed: Listed) -> Self {
-        let Listed { machine, summary } = listed;
         Self {
-            id: summary.id,
-            machine,
-            started: summary.knows(Unknown::Started).then_some(summary.started),
-            duration_ns: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),
-            missed: summary.knows(Unknown::Missed).then_some(summary.missed),
-            label: summary.label,
-            probe: summary.probe,
-            headline: summary.headline,
-            completion: summary.completion,
-            outcome: summary.outcome,
-            recorded: summary.recorded,
-            max_ns: summary.max_ns,
-            p99_ns: summary.p99_ns,
-            fingerprint: summary.fingerprint,
+            machine: listed.machine,
+            line: listed.summary.into_line(),
         }
     }
 }

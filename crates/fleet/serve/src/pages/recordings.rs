@@ -3,7 +3,7 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use punctual_model::{Outcome, Unknown, sanitize};
+use punctual_model::{Outcome, sanitize};
 use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
@@ -117,19 +117,8 @@ pub(super) fn table(found: &[Listed]) -> Markup {
 }
 
 fn row(listed: &Listed) -> ListRow {
-    let Listed { machine, summary } = listed;
     ListRow {
-        id: summary.id.short(),
-        anchor: None,
-        started: summary.knows(Unknown::Started).then_some(summary.started),
-        headline: summary.headline.clone(),
-        duration: (summary.knows(Unknown::Duration)).then_some(summary.duration_ns),
-        recorded: summary.recorded,
-        missed: summary.knows(Unknown::Missed).then_some(summary.missed),
-        max: summary.max_ns,
-        completion: summary.completion,
-        outcome: summary.outcome,
-        host: some(machine),
-        label: summary.label.clone(),
+        host: some(&listed.machine),
+        ..listed.summary.clone().into_line().into()
     }
 }

@@ -129,6 +129,33 @@ fn dependencies_name_a_version() {
     }
 }
 
+/// The versions of dependencies are in the workspace's Cargo.toml only, and those of the crates
+/// repeat the version of the workspace.
+#[test]
+fn versions_are_those_of_the_workspace() {
+    let root = super::root();
+    let workspace = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let own = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
+    let crates = (workspace.lines()).filter(|line| line.contains("path = \"crates/"));
+    for line in crates.filter(|line| line.contains("version")) {
+        assert!(line.contains(&own), "{line}");
+    }
+    for name in super::crates() {
+        let manifest = super::folder(&name).join("Cargo.toml");
+        let text = std::fs::read_to_string(manifest).unwrap();
+        let mut section = "";
+        for line in text.lines() {
+            if line.starts_with('[') {
+                section = line;
+                continue;
+            }
+            let is_dependency = section.ends_with("dependencies]");
+            let names_version = line.contains(" = \"") || line.contains("version =");
+            assert!(!is_dependency || !names_version, "{name}: {line}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_allowed_is_refused() {
     let allowed = Allowed::read();
