@@ -65,13 +65,13 @@ pub use histogram::{
 };
 pub use json::{FromJson, ToJson, serde_json};
 pub use machine::{
-    Cache, ClockFacts, CounterDelta, CpuFacts, CpuInterference, CpuLocation, DistributionFacts,
-    EnergyUse, FACT_SET_SCHEMA, Fact, FactSet, FactSetError, FrequencyUse, GroupThrottle,
-    HandlerThread, HostFacts, IdleState, IdleUse, Interference, InterruptKind, InterruptRecord,
-    Interruptions, KeptTicks, KernelFacts, MemoryFacts, MemoryNode, Placement, PlacementError,
-    Power, ProcessorFacts, Reading, ResidencyUse, SentInterrupts, TICK_DEPENDENCIES, TaskFact,
-    TemperatureUse, TickReasons, Topology, VirtualisationFacts, name_matches, path_matches,
-    tick_dependencies,
+    Cache, ClockFacts, CoreType, CounterDelta, CpuFacts, CpuInterference, CpuLocation,
+    DistributionFacts, EnergyUse, FACT_SET_SCHEMA, Fact, FactSet, FactSetError, FrequencyUse,
+    GroupThrottle, HandlerThread, HostFacts, IdleState, IdleUse, Interference, InterruptKind,
+    InterruptRecord, Interruptions, KeptTicks, KernelFacts, MemoryFacts, MemoryNode, Placement,
+    PlacementError, Power, ProcessorFacts, Reading, ReservedCpus, ResidencyUse, SentInterrupts,
+    TICK_DEPENDENCIES, TaskFact, TemperatureUse, TickReasons, Topology, VirtualisationFacts,
+    name_matches, path_matches, tick_dependencies,
 };
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use plan::{

@@ -3,6 +3,7 @@
 use punctual_model::Fact;
 
 use super::config::KernelConfig;
+use super::names;
 use crate::root::Root;
 use crate::unread::Unparsed;
 
@@ -107,7 +108,7 @@ fn boot_choice(line: &str) -> Option<&str> {
 /// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
 /// cannot be parsed may be later than that.
 fn may_be_lazy(root: &Root) -> bool {
-    let release = root.word("/proc/sys/kernel/osrelease").value;
+    let release = names::release(root).value;
     let version = release.as_deref().and_then(|release| {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
         let major: u32 = numbers.next()?.parse().ok()?;
