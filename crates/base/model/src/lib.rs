@@ -89,8 +89,9 @@ pub use recording::{
 pub use recording_id::RecordingId;
 pub use setting::{
     BOOT_PARAMETERS, BootAttempt, BootLoader, BootOutcome, BootParameter, Boots, Location,
-    PERIODIC, POLICY_CPUS, ROLES, Risk, Role, RoleError, SETTINGS, SPINNING, Scope, Setting,
-    Values, WashOut, WrittenFile, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
+    PERIODIC, POLICY_CPUS, ROLES, RepeatRule, Risk, Role, RoleError, SETTINGS, SPINNING, Scope,
+    Setting, Values, WashOut, WrittenFile, boot_parameter, is_parameter, marked, mask,
+    obeyed_words, path_of, row_of, setting, unmask,
 };
 pub use text::{
     Cell, Column, Table, counted, escape_json, grouped, push_varint, sanitize, sanitize_lines,
