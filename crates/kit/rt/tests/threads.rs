@@ -130,7 +130,10 @@ fn out_of_range_priority_names_range() {
     assert_eq!(priority_range(PolicyKind::Other), 0..=0);
     assert!(time_slice(ThreadRef::Current).is_some());
     // pid_max is at most 4 million.
-    assert_eq!(time_slice(Tid::from_raw(i32::MAX).unwrap()), None);
+    assert_eq!(
+        time_slice(punctual_rt::Tid::from_raw(i32::MAX).unwrap()),
+        None
+    );
     for policy in [
         Policy::Fifo { priority: 0 },
         Policy::Fifo { priority: 100 },

@@ -82,7 +82,7 @@ pub fn boot_parameter(name: &str) -> Option<&'static BootParameter> {
 /// The occurrences of a parameter that the kernel obeys, if the command line contains it more than
 /// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occurrence {
+pub enum RepeatRule {
     /// Only the first one.
     First,
     /// Only the last one.
@@ -114,7 +114,7 @@ const ALL: [&str; 14] = [
     "video",
 ];
 
-impl Occurrence {
+impl RepeatRule {
     /// Returns the rule for the parameter with this name.
     pub fn of(name: &str) -> Self {
         let name = name.replace('-', "_");
@@ -124,7 +124,7 @@ impl Occurrence {
         };
         if FIRST.contains(&name.as_str()) {
             Self::First
-        } else if ALL.iter().any(|one| all(&one)) {
+        } else if ALL.iter().any(all) {
             Self::All
         } else {
             Self::Last
@@ -156,7 +156,7 @@ pub fn obeyed_words<'a>(words: impl IntoIterator<Item = &'a str>, parameter: &st
         .split_once('=')
         .map_or(parameter, |(name, _)| name);
     let all = words.into_iter().filter(|word| is_parameter(word, name));
-    Occurrence::of(name).select(all.collect())
+    RepeatRule::of(name).select(all.collect())
 }
 
 #[cfg(test)]

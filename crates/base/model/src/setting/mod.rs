@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::CpuSet;
 
 pub use boot::{
-    BOOT_PARAMETERS, BootParameter, Occurrence, boot_parameter, is_parameter, obeyed_words,
+    BOOT_PARAMETERS, BootParameter, RepeatRule, boot_parameter, is_parameter, obeyed_words,
 };
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};

@@ -1,6 +1,6 @@
 //! Words of the kernel's command line.
 
-use punctual_model::{Occurrence, is_parameter, obeyed_words};
+use punctual_model::{RepeatRule, is_parameter, obeyed_words};
 
 use super::BootError;
 
@@ -27,7 +27,7 @@ fn name(word: &str) -> &str {
 
 /// Returns whether a new occurrence of a parameter does not replace an existing one.
 fn is_repeated(word: &str) -> bool {
-    Occurrence::of(name(word)) == Occurrence::All
+    RepeatRule::of(name(word)) == RepeatRule::All
 }
 
 /// Adds words to a command line. These replace existing words of the same name.

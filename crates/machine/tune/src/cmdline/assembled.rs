@@ -1,7 +1,7 @@
 //! Assembles command lines from the files of a boot loader, and decides which file to edit for
 //! which parameter.
 
-use punctual_model::{Occurrence, is_parameter};
+use punctual_model::{RepeatRule, is_parameter};
 
 use super::tree::{Found, Line};
 use super::words::{Changes, WordEdit, name_of};
@@ -123,8 +123,8 @@ fn add(
     let same: Vec<Placed<'_>> = (all.iter().copied())
         .filter(|one| is_parameter(one.word, name))
         .collect();
-    let rule = Occurrence::of(name);
-    if rule == Occurrence::All {
+    let rule = RepeatRule::of(name);
+    if rule == RepeatRule::All {
         if !same.iter().any(|one| one.word == word) {
             put(line.add_to, WordEdit::Add(word.to_owned()));
         }
@@ -201,7 +201,7 @@ pub(super) fn ineffective(words: &[&str]) -> Vec<String> {
         let name = name_of(word);
         let same = |other: &(usize, &&str)| is_parameter(other.1, name);
         let all: Vec<(usize, &&str)> = words.iter().enumerate().filter(same).collect();
-        let obeyed = Occurrence::of(name).select(all);
+        let obeyed = RepeatRule::of(name).select(all);
         if let [(winner, wins)] = obeyed.as_slice()
             && *winner != place
             && *wins != word

@@ -163,7 +163,7 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
         }
     };
     shown.loader = Some(loader.name);
-    if let Some((path, why)) = found.unclear {
+    if let Some((path, why)) = found.unclear.clone() {
         shown.problem = Some(CmdlineError::Unclear { path, why }.to_string());
     }
     let texts: Vec<_> = (found.sources.iter())
@@ -171,7 +171,7 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
         .collect();
     let words: assembled::Words = texts
         .iter()
-        .map(|words| words.clone().unwrap_or_default())
+        .map(|words| words.as_ref().cloned().unwrap_or_default())
         .collect();
     for line in &found.lines {
         let all = assembled::assembled(&found, line, &words);
@@ -188,7 +188,10 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
             shown.files.push(CmdlineFile {
                 path: source.path.clone(),
                 part: source.form.part(),
-                problem: words.as_ref().err().map(ToString::to_string),
+                problem: words.as_ref().err().map(|error| match error {
+                    CmdlineError::Unclear { why, .. } => why.to_string(),
+                    other => other.to_string(),
+                }),
                 parameters: words.ok(),
             });
         }
@@ -221,14 +224,18 @@ impl CmdlineEdit {
             return Err(CmdlineError::Image { how });
         }
         let (loader, found, others) = loaders::find(root, loader)?;
-        if let Some((path, why)) = &found.unclear {
-            return Err(CmdlineError::Unclear {
-                path: path.clone(),
-                why: why.clone(),
-            });
+        if let Some((path, why)) = found.unclear.clone() {
+            return Err(CmdlineError::Unclear { path, why });
         }
-        let words: assembled::Words = (found.sources.iter())
-            .map(|source| words_of(root, source))
+        let used = found.used();
+        let words: assembled::Words = (found.sources.iter().enumerate())
+            .map(|(place, source)| {
+                if used.contains(&place) {
+                    words_of(root, source)
+                } else {
+                    Ok(Vec::new())
+                }
+            })
             .collect::<Result<_, _>>()?;
         let lines = found.lines.iter().map(|line| {
             let all = assembled::assembled(&found, line, &words);

@@ -26,7 +26,7 @@ pub enum Unclear {
     )]
     Owned {
         /// The variable.
-        variable: String,
+        variable: &'static str,
         /// The parameter.
         word: String,
         /// The program.

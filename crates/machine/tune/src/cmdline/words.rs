@@ -1,7 +1,7 @@
 //! Treats kernel parameters as words: checks them, and adds them to or removes them from a text
 //! without changing its other characters.
 
-use punctual_model::{Occurrence, is_parameter};
+use punctual_model::{RepeatRule, is_parameter};
 
 use super::CmdlineError;
 
@@ -86,7 +86,7 @@ impl WordEdit {
                     return Some(word);
                 }
                 let same = (0..words.len()).filter(|at| is_parameter(words[*at], name));
-                let winner = Occurrence::of(name).select(same.collect());
+                let winner = RepeatRule::of(name).select(same.collect());
                 (winner.first() == Some(&place)).then_some(new)
             }
         }
