@@ -47,7 +47,13 @@ fn variable(
 /// Adds the sources of the variables in GRUB's environment block: the parameters of TuneD, and those
 /// of all entries (RHEL 8).
 fn environment(tree: &Tree, found: &mut Found) -> Vec<Variable> {
-    let blocks = GRUB.map(|grub| format!("{}/grubenv", grub.folder));
+    let mut blocks: Vec<String> = GRUB.map(|grub| grub.folder.to_owned()).to_vec();
+    // On EFI machines, RHEL 8 has the block on the EFI partition.
+    blocks.extend(tree.with_ending("/boot/efi/EFI", ""));
+    let blocks: Vec<String> = blocks
+        .iter()
+        .map(|folder| format!("{folder}/grubenv"))
+        .collect();
     let has = |file: &str, name: &str| {
         let is = |line: &str| {
             line.strip_prefix(name)
