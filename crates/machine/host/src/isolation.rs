@@ -5,8 +5,10 @@ use punctual_model::{CpuSet, Fact, ReservedCpus};
 
 use crate::Host;
 use crate::container::MOUNT;
-use crate::facts::{NOHZ_FULL, ONLINE};
 use crate::root::Root;
+
+/// CPUs that have no tick while only one thread runs on them.
+pub(crate) const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 
 /// CPUs that `isolcpus=` isolates. Newer kernels also list the CPUs of isolated partitions.
 const AT_BOOT: &str = "/sys/devices/system/cpu/isolated";
@@ -86,7 +88,7 @@ fn unbalanced(root: &Root, mount: &str) -> Option<(CpuSet, String)> {
                 .collect();
         }
     });
-    let online = root.cpu_list(ONLINE).value?;
+    let online = root.cpu_list("/sys/devices/system/cpu/online").value?;
     Some((online.difference(&balanced), source))
 }
 

@@ -5,8 +5,8 @@ use punctual_model::{Cache, CoreType, CpuLocation, CpuSet, MemoryNode, Topology}
 
 use crate::HostError;
 use crate::capacity;
-use crate::facts::{NOHZ_FULL, ONLINE, PRESENT};
-use crate::isolation;
+use crate::facts::{ONLINE, PRESENT};
+use crate::isolation::{self, NOHZ_FULL};
 use crate::root::Root;
 
 const CPUS: &str = "/sys/devices/system/cpu";

@@ -25,8 +25,6 @@ pub(crate) use system::distribution_like;
 pub(crate) const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// List of present CPUs.
 pub(crate) const PRESENT: &str = "/sys/devices/system/cpu/present";
-/// CPUs that have no tick while only one thread runs on them.
-pub(crate) const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 /// The kernel's command line.
 const COMMAND_LINE: &str = "/proc/cmdline";
 

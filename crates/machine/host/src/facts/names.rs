@@ -3,10 +3,11 @@
 
 use punctual_model::Fact;
 
-use super::preempt::VERSION;
 use crate::root::Root;
 use crate::unread::Unparsed;
 
+/// File with the output of `uname -v`.
+pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 /// A text with the release, the compiler and the version of the kernel.
 const BANNER: &str = "/proc/version";
 

@@ -3,12 +3,10 @@
 use punctual_model::Fact;
 
 use super::config::KernelConfig;
-use super::names;
+use super::names::{self, VERSION};
 use crate::root::Root;
 use crate::unread::Unparsed;
 
-/// File with the output of `uname -v`.
-pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
 /// File with the effective preemption model of a kernel that has PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";

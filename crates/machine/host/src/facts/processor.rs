@@ -4,8 +4,8 @@ use punctual_model::{CpuSet, Fact, ProcessorFacts};
 
 use super::config::KernelConfig;
 use super::cpuinfo::{CPUINFO, CpuInfo, arm_core, arm_implementer};
-use super::{NOHZ_FULL, ONLINE, PRESENT};
-use crate::isolation;
+use super::{ONLINE, PRESENT};
+use crate::isolation::{self, NOHZ_FULL};
 use crate::root::Root;
 use crate::unread::Unparsed;
 

@@ -4,7 +4,7 @@
 use punctual_model::{RepeatRule, is_parameter};
 
 use super::tree::{Found, Line};
-use super::words::{Changes, WordEdit, name_of};
+use super::words::{Changes, WordEdit, name_of, refers};
 use super::{CmdlineError, Unclear};
 
 /// A word of a command line.
@@ -42,17 +42,6 @@ fn expand<'a>(found: &Found, source: usize, words: &'a Words, all: &mut Vec<Plac
             None => {}
         }
     }
-}
-
-/// Returns whether a word refers to a variable: `$name`, `${name}` or `${name:+...}`.
-pub(super) fn refers(word: &str, name: &str) -> bool {
-    word.match_indices('$').any(|(place, _)| {
-        let rest = &word[place + 1..];
-        let rest = rest.strip_prefix('{').unwrap_or(rest);
-        let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
-        rest.strip_prefix(name)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with(end))
-    })
 }
 
 /// Returns whether a word is a parameter rather than a part of a shell expression that spans
@@ -218,12 +207,6 @@ pub(super) fn ineffective(words: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn references_end_with_the_name() {
-        assert!(refers("$tuned_params", "tuned_params") && refers("a${x}b", "x"));
-        assert!(refers("${A:+$A", "A") && !refers("$AB", "A") && !refers("A", "A"));
-    }
 
     #[test]
     fn losing_occurrences_are_named() {

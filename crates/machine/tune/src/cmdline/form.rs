@@ -1,8 +1,7 @@
 //! Positions of kernel parameters in a boot loader's file.
 
-use std::ops::Range;
-
 use super::places;
+use super::spans::{Span, lines};
 use super::unclear::Unclear;
 use super::words::{self, WordEdit};
 
@@ -28,21 +27,6 @@ pub(super) enum Form {
     Limine,
     /// The list of options of the user (kernelstub).
     Kernelstub,
-}
-
-/// A range of a text that contains parameters.
-pub(super) struct Span {
-    pub(super) range: Range<usize>,
-    /// Whether the value has no quotation marks. Quotation marks must be added if the new value has
-    /// more than one word.
-    pub(super) bare: bool,
-}
-
-impl Span {
-    /// A range whose text is used as it is.
-    pub(super) fn plain(range: Range<usize>) -> Self {
-        Self { range, bare: false }
-    }
 }
 
 impl Form {
@@ -166,16 +150,6 @@ impl Form {
     }
 }
 
-/// Returns the lines without their newlines, each with its offset.
-pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut place = 0;
-    text.split_inclusive('\n').map(move |line| {
-        let start = place;
-        place += line.len();
-        (start, line.trim_end_matches(['\n', '\r']))
-    })
-}
-
 fn whole_line(text: &str) -> Result<Vec<Span>, Unclear> {
     let used: Vec<(usize, &str)> = lines(text)
         .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
@@ -205,7 +179,7 @@ fn assignments<'a>(text: &'a str, name: &str) -> Vec<(usize, &'a str, bool)> {
 /// before.
 pub(super) fn continued(text: &str, name: &str) -> Vec<bool> {
     let all = assignments(text, name).into_iter();
-    all.map(|(_, value, appends)| appends || super::assembled::refers(value, name))
+    all.map(|(_, value, appends)| appends || words::refers(value, name))
         .collect()
 }
 

@@ -222,6 +222,10 @@ fn limine(tree: &Tree) -> Option<Found> {
 /// `boot-entries`.
 fn zipl(tree: &Tree) -> Option<Found> {
     let file = tree.first(&[grub::ZIPL])?;
+    let collects = |line: &str| line.trim() == "defaultauto";
+    if tree.text(file).lines().any(collects) {
+        return None;
+    }
     let (command, notes) = grub::zipl_program(tree);
     Some(Found {
         command,

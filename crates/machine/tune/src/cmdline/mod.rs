@@ -11,8 +11,11 @@ mod form;
 mod grub;
 mod loaders;
 mod places;
+#[cfg(test)]
+mod places_tests;
 mod raspberry_pi;
 mod record;
+mod spans;
 #[cfg(test)]
 mod test_systems;
 #[cfg(test)]

@@ -116,6 +116,17 @@ pub(super) fn name_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
+/// Returns whether a word refers to a variable: `$name`, `${name}` or `${name:+...}`.
+pub(super) fn refers(word: &str, name: &str) -> bool {
+    word.match_indices('$').any(|(place, _)| {
+        let rest = &word[place + 1..];
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        rest.strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(end))
+    })
+}
+
 /// Returns the kernel's parameters with their offsets. Words after `--` are meant for init.
 pub(super) fn words(text: &str) -> Vec<(usize, &str)> {
     let all = all_words(text).into_iter();
@@ -217,6 +228,12 @@ mod tests {
         );
         assert_eq!(without("a -- isolcpus=9", &some), "a -- isolcpus=9");
         assert_eq!(with_word("a b  c", 2, "b", Some("xy")), "a xy  c");
+    }
+
+    #[test]
+    fn references_end_with_the_name() {
+        assert!(refers("$tuned_params", "tuned_params") && refers("a${x}b", "x"));
+        assert!(refers("${A:+$A", "A") && !refers("$AB", "A") && !refers("A", "A"));
     }
 
     #[test]
