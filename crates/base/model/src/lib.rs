@@ -65,13 +65,13 @@ pub use histogram::{
 };
 pub use json::{FromJson, ToJson, serde_json};
 pub use machine::{
-    Cache, ClockFacts, CounterDelta, CpuFacts, CpuInterference, CpuLocation, DistributionFacts,
-    EnergyUse, FACT_SET_SCHEMA, Fact, FactSet, FactSetError, FrequencyUse, GroupThrottle,
-    HandlerThread, HostFacts, IdleState, IdleUse, Interference, InterruptKind, InterruptRecord,
-    Interruptions, KeptTicks, KernelFacts, MemoryFacts, MemoryNode, Placement, PlacementError,
-    Power, ProcessorFacts, Reading, ResidencyUse, SentInterrupts, TICK_DEPENDENCIES, TaskFact,
-    TemperatureUse, TickReasons, Topology, VirtualisationFacts, name_matches, path_matches,
-    tick_dependencies,
+    Cache, ClockFacts, CoreType, CounterDelta, CpuFacts, CpuInterference, CpuLocation,
+    DistributionFacts, EnergyUse, FACT_SET_SCHEMA, Fact, FactSet, FactSetError, FrequencyUse,
+    GroupThrottle, HandlerThread, HostFacts, IdleState, IdleUse, Interference, InterruptKind,
+    InterruptRecord, Interruptions, KeptTicks, KernelFacts, MemoryFacts, MemoryNode, Placement,
+    PlacementError, Power, ProcessorFacts, Reading, ReservedCpus, ResidencyUse, SentInterrupts,
+    TICK_DEPENDENCIES, TaskFact, TemperatureUse, TickReasons, Topology, VirtualisationFacts,
+    name_matches, path_matches, tick_dependencies,
 };
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use plan::{
@@ -89,8 +89,9 @@ pub use recording::{
 pub use recording_id::RecordingId;
 pub use setting::{
     BOOT_PARAMETERS, BootAttempt, BootLoader, BootOutcome, BootParameter, Boots, Location,
-    PERIODIC, POLICY_CPUS, ROLES, Risk, Role, RoleError, SETTINGS, SPINNING, Scope, Setting,
-    Values, WashOut, WrittenFile, boot_parameter, marked, mask, path_of, row_of, setting, unmask,
+    PERIODIC, POLICY_CPUS, ROLES, RepeatRule, Risk, Role, RoleError, SETTINGS, SPINNING, Scope,
+    Setting, Values, WashOut, WrittenFile, boot_parameter, is_parameter, marked, mask,
+    obeyed_words, path_of, row_of, setting, unmask,
 };
 pub use text::{
     Cell, Column, Table, counted, escape_json, grouped, push_varint, sanitize, sanitize_lines,

@@ -82,6 +82,7 @@ pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
     Policy, current_policy, max_permitted_priority, policy_of, priority_range, set_policy,
     set_policy_for_exec,
+    time_slice,
 };
 pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;

@@ -177,6 +177,23 @@ pub fn priority_range(kind: PolicyKind) -> RangeInclusive<u8> {
     narrow(min)..=narrow(max)
 }
 
+/// Returns the time slice of a SCHED_RR thread: the time that it may run before another thread of its
+/// priority gets the CPU (`sched_rr_get_interval(2)`). Returns `None` if the thread does not exist.
+pub fn time_slice(thread: impl Into<ThreadRef>) -> Option<Duration> {
+    let mut slice = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call writes to `slice` only, which lives until it returns.
+    let result = unsafe { libc::sched_rr_get_interval(thread.into().as_raw(), &raw mut slice) };
+    if result != 0 {
+        return None;
+    }
+    let seconds = u64::try_from(slice.tv_sec).ok()?;
+    let nanoseconds = u32::try_from(slice.tv_nsec).ok()?;
+    Some(Duration::new(seconds, nanoseconds))
+}
+
 /// Sets the scheduling policy of a thread.
 ///
 /// If the calling thread gets a real-time policy, it drops to SCHED_OTHER before it ends, and the

@@ -10,6 +10,7 @@ use std::time::Duration;
 use punctual_rt::{
     Error, JoinHandle, Policy, PolicyKind, ThreadBuilder, ThreadRef, affinity, current_policy,
     current_tid, max_permitted_priority, policy_of, priority_range, set_policy, thread_usage,
+    time_slice,
 };
 
 fn deadline(millis: [u64; 3]) -> Policy {
@@ -127,6 +128,12 @@ fn another_threads_policy_is_changed() {
 #[test]
 fn out_of_range_priority_names_range() {
     assert_eq!(priority_range(PolicyKind::Other), 0..=0);
+    assert!(time_slice(ThreadRef::Current).is_some());
+    // pid_max is at most 4 million.
+    assert_eq!(
+        time_slice(punctual_rt::Tid::from_raw(i32::MAX).unwrap()),
+        None
+    );
     for policy in [
         Policy::Fifo { priority: 0 },
         Policy::Fifo { priority: 100 },

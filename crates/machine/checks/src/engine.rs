@@ -2,7 +2,7 @@
 
 use punctual_model::{
     AUDIT_SCHEMA, Audit, AuditedHost, CpuSet, Expectation, Fact, FactSet, Finding, FindingState,
-    Nanos, Reading,
+    Nanos, Reading, ReservedCpus,
 };
 
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
@@ -73,7 +73,7 @@ pub fn audit(facts: &FactSet, request: &Request) -> Result<Audit, AuditError> {
         },
         expectation: expectation(facts, &cpus),
         cpus,
-        cpus_because: because.to_owned(),
+        cpus_because: because,
         findings,
         sample: facts.sample.clone(),
     })
@@ -106,7 +106,7 @@ fn online(facts: &FactSet) -> Option<&CpuSet> {
 }
 
 /// Returns the CPUs whose latency matters, and the reason for this choice.
-fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str), AuditError> {
+fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, String), AuditError> {
     let online = online(facts).cloned().unwrap_or_default();
     if let Some(cpus) = &request.cpus {
         let absent = cpus.difference(&online);
@@ -116,19 +116,15 @@ fn measured(facts: &FactSet, request: &Request) -> Result<(CpuSet, &'static str)
         if !online.is_empty() && !absent.is_empty() {
             return Err(AuditError::NoSuchCpu { absent, online });
         }
-        return Ok((cpus.clone(), "as requested"));
+        return Ok((cpus.clone(), "as requested".to_owned()));
     }
     let processor = &facts.host.processor;
-    for (fact, because) in [
-        (&processor.isolated, "they are isolated"),
-        (&processor.nohz_full, "they are in nohz_full"),
-    ] {
-        let set = fact.get().map(|set| set.intersection(&online));
-        if let Some(set) = set.filter(|set| !set.is_empty()) {
-            return Ok((set, because));
-        }
+    let reserved = ReservedCpus::find(&processor.isolated, &processor.nohz_full, &online);
+    if let Some(reserved) = reserved {
+        return Ok((reserved.cpus, reserved.because));
     }
-    Ok((online, "no CPU is isolated, so all CPUs count as measured"))
+    let all = "no CPU is isolated, so all CPUs count as measured";
+    Ok((online, all.to_owned()))
 }
 
 fn finding(

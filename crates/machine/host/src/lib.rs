@@ -29,6 +29,7 @@ mod fingerprint;
 mod group_facts;
 mod group_tree;
 mod interrupts;
+mod isolation;
 mod latency_holders;
 mod lint;
 pub mod netlink;

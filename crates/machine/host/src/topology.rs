@@ -1,11 +1,12 @@
 //! The topology of CPUs, caches and memory nodes
 //! (Documentation/ABI/stable/sysfs-devices-system-cpu and -node).
 
-use punctual_model::{Cache, CpuLocation, CpuSet, MemoryNode, Topology};
+use punctual_model::{Cache, CoreType, CpuLocation, CpuSet, MemoryNode, Topology};
 
 use crate::HostError;
 use crate::capacity;
 use crate::facts::{ONLINE, PRESENT};
+use crate::isolation::{self, NOHZ_FULL};
 use crate::root::Root;
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -24,10 +25,25 @@ pub(crate) fn topology(root: &Root) -> Result<Topology, HostError> {
     Ok(Topology {
         cpus: cpus.collect(),
         caches: caches(root, &online),
-        isolated: root.cpu_list(&format!("{CPUS}/isolated")),
-        nohz_full: root.cpu_list(&format!("{CPUS}/nohz_full")),
+        core_types: core_types(root, &online),
+        isolated: isolation::isolated(root),
+        nohz_full: root.cpu_list(NOHZ_FULL),
         nodes,
     })
+}
+
+fn core_types(root: &Root, online: &CpuSet) -> Vec<CoreType> {
+    let units = CoreType::UNITS.into_iter().filter_map(|(unit, _)| {
+        let cpus = root.cpu_list(&format!("/sys/devices/{unit}/cpus")).value?;
+        Some((unit, cpus))
+    });
+    let capacities = online.iter().filter_map(|cpu| {
+        let capacity = root
+            .number(&format!("{CPUS}/cpu{cpu}/cpu_capacity"))
+            .value?;
+        Some((cpu, capacity))
+    });
+    CoreType::all(&units.collect(), &capacities.collect())
 }
 
 /// Returns the SMT siblings of these CPUs, without the CPUs themselves.

@@ -1,6 +1,7 @@
 //! Settings that exist only on the kernel's command line. This module generates a fragment of the
 //! command line, and instructions for adding it. It edits no files.
 
+use punctual_model::obeyed_words;
 use serde::Serialize;
 
 use crate::TuneError;
@@ -33,15 +34,12 @@ pub(crate) fn arguments(
     for wish in wishes {
         match with_cpus(wish, context) {
             Ok(argument) => {
-                let words = || now.split_whitespace();
-                let same_name =
-                    |word: &&str| word.split_once('=').map_or(*word, |(name, _)| name) == wish.key;
+                let obeyed = obeyed_words(now.split_whitespace(), &argument);
+                let present = obeyed.contains(&argument.as_str());
+                let instead = obeyed.first().filter(|_| !present);
                 known.push(BootArgument {
-                    present: words().any(|word| word == argument),
-                    instead: words()
-                        .filter(same_name)
-                        .find(|word| *word != argument)
-                        .map(str::to_owned),
+                    present,
+                    instead: instead.map(|word| (*word).to_owned()),
                     argument,
                 });
             }

@@ -9,8 +9,11 @@ use crate::TuneError;
 pub(crate) struct Context {
     /// Online CPUs.
     pub(crate) online: CpuSet,
-    /// CPUs to measure or to run the application on.
+    /// CPUs to measure or to run the application on, as requested.
     pub(crate) measured: Option<CpuSet>,
+    /// CPUs that the machine already keeps free of other work. They stand for the measured ones if
+    /// none are requested.
+    pub(crate) reserved: Option<CpuSet>,
     /// CPUs that this plan takes offline.
     pub(crate) leaving: CpuSet,
 }
@@ -28,11 +31,12 @@ impl Context {
             word: text.to_owned(),
         };
         let stay = self.online.difference(&self.leaving);
+        let chosen = self.measured.as_ref().or(self.reserved.as_ref());
         let cpus = match text {
             "all" => stay,
-            "measured" => self.measured.clone().ok_or_else(without)?,
+            "measured" => chosen.cloned().ok_or_else(without)?,
             "housekeeping" => {
-                let measured = self.measured.as_ref().ok_or_else(without)?;
+                let measured = chosen.ok_or_else(without)?;
                 let rest = stay.difference(measured);
                 if rest.is_empty() {
                     return Err(TuneError::Cpus(format!(
@@ -69,6 +73,7 @@ mod tests {
             online: "0-7".parse().unwrap(),
             measured: Some("2-3".parse().unwrap()),
             leaving: "4-7".parse().unwrap(),
+            reserved: Some("7".parse().unwrap()),
         };
         let cpus = |text: &str| context.cpus("x", text).map(|cpus| cpus.to_string());
         assert_eq!(cpus("all").unwrap(), "0-3");
@@ -77,6 +82,11 @@ mod tests {
         assert_eq!(cpus("1,5").unwrap(), "1,5");
         assert!(cpus("8").unwrap_err().to_string().contains("not online"));
         assert!(cpus("2-").is_err());
+        let reserved = Context {
+            measured: None,
+            ..context.clone()
+        };
+        assert_eq!(reserved.cpus("x", "measured").unwrap().to_string(), "7");
         let none = Context::default();
         let error = none.cpus("x", "housekeeping").unwrap_err();
         assert!(error.to_string().contains("--cpus"), "{error}");

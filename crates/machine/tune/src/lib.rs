@@ -78,8 +78,8 @@ pub use accessors::{HOLD_VERB, deeper_idle_states, hold_latency};
 pub use apply::{Applied, Locations, Options, Refusals, apply, revert};
 pub use boot::BootArgument;
 pub use cmdline::{
-    Changes, CmdlineEdit, CmdlineError, CmdlineFile, CmdlineRevert, CmdlineState, CmdlineWritten,
-    FileEdit, Unclear, cmdline_state, revert as revert_cmdline,
+    Changes, CmdlineEdit, CmdlineError, CmdlineFile, CmdlineNext, CmdlineRevert, CmdlineState,
+    CmdlineWritten, FileEdit, Unclear, cmdline_state, revert as revert_cmdline,
 };
 pub use default_path::default_path;
 pub use error::{Failure, TuneError};

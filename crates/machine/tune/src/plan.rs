@@ -94,6 +94,7 @@ impl Plan {
                 }));
         }
         plan.remark(&target);
+        plan.remarks.extend(stand_in(&target, request, &wishes));
         throttle::decide(&target, &mut plan);
         Ok(plan)
     }
@@ -271,8 +272,25 @@ fn context(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Result<C
     Ok(Context {
         online,
         measured: request.cpus.clone(),
+        reserved: target.host.reserved().map(|reserved| reserved.cpus),
         leaving,
     })
+}
+
+/// Returns a remark if reserved CPUs stand for the measured ones, because none were requested.
+fn stand_in(target: &Target<'_>, request: &Request, wishes: &[&Wish]) -> Option<String> {
+    let boot = request.profile.iter().flat_map(|profile| &profile.boot);
+    let boot = boot.filter_map(|wish| wish.value.as_deref());
+    let values = wishes.iter().map(|wish| wish.value.as_str()).chain(boot);
+    let named = |value: &str| value.contains("measured") || value.contains("housekeeping");
+    if request.cpus.is_some() || !values.into_iter().any(named) {
+        return None;
+    }
+    let reserved = target.host.reserved()?;
+    Some(format!(
+        "the measured CPUs are CPU {}, because {}; --cpus selects others",
+        reserved.cpus, reserved.because
+    ))
 }
 
 /// Returns whether a CPU is not the first thread of its core.

@@ -145,7 +145,7 @@ pub struct ProcessorFacts {
     pub online: Fact<CpuSet>,
     /// CPUs that are present.
     pub present: Fact<CpuSet>,
-    /// `isolcpus`.
+    /// CPUs to which the scheduler moves no threads: `isolcpus=`, or an isolated cpuset partition.
     pub isolated: Fact<CpuSet>,
     /// `nohz_full`.
     pub nohz_full: Fact<CpuSet>,

@@ -1,13 +1,16 @@
 //! The machine: its facts, CPUs, interrupts and power.
 
+mod core_type;
 mod fact_set;
 mod facts;
 mod interference;
 mod interrupt;
 mod interruptions;
 mod power;
+mod reserved;
 mod topology;
 
+pub use core_type::CoreType;
 pub use fact_set::{
     FACT_SET_SCHEMA, FactSet, FactSetError, Reading, TaskFact, name_matches, path_matches,
 };
@@ -21,4 +24,5 @@ pub use interruptions::{
     Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, TickReasons, tick_dependencies,
 };
 pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
+pub use reserved::ReservedCpus;
 pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSet, Fact};
+use crate::{CoreType, CpuSet, Fact, ReservedCpus};
 
 /// CPUs, caches and memory nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +13,10 @@ pub struct Topology {
     pub caches: Vec<Cache>,
     /// Each memory node, in ascending order. Empty if the kernel does not report any.
     pub nodes: Vec<MemoryNode>,
-    /// CPUs isolated from the scheduler (`isolcpus`).
+    /// Types of cores, the fastest first. Empty if the kernel does not report any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub core_types: Vec<CoreType>,
+    /// CPUs to which the scheduler moves no threads: `isolcpus=`, or an isolated cpuset partition.
     pub isolated: Fact<CpuSet>,
     /// CPUs that have no timer tick while only one thread runs on them (`nohz_full`).
     pub nohz_full: Fact<CpuSet>,
@@ -129,45 +132,81 @@ impl Topology {
         caches.into_iter()
     }
 
-    /// Reserves one core for the system, and all others for real-time work. The system gets the
-    /// core of the first CPU, because some kernel work cannot be moved away from it.
+    /// Returns the CPUs that the machine already keeps free of other work.
+    pub fn reserved(&self) -> Option<ReservedCpus> {
+        ReservedCpus::find(&self.isolated, &self.nohz_full, &self.online())
+    }
+
+    /// Returns CPUs for the system and CPUs for real-time work. CPUs that are already isolated get
+    /// the real-time work. Otherwise the system gets the core of the first CPU, because some kernel
+    /// work cannot be moved away from it, and all cores that are not of the fastest type.
     ///
     /// # Errors
     /// Fails if there is only one core.
     pub fn reserve_core(&self) -> Result<[Placement; 2], PlacementError> {
         let online = self.online();
-        let first = online.iter().next().ok_or(PlacementError::OneCore)?;
-        let system = self.core_of(first).intersection(&online);
-        let rest = online.difference(&system);
+        let places = |system: (CpuSet, String), real_time: (CpuSet, String)| {
+            [("system", system), ("real-time", real_time)].map(|(role, (cpus, reason))| Placement {
+                role: role.to_owned(),
+                cpus,
+                reason,
+            })
+        };
+        if let Some(reserved) = self.reserved() {
+            let system = online.difference(&reserved.cpus);
+            if !system.is_empty() {
+                let reason = reserved.because + &self.mixed(&reserved.cpus);
+                let rest = "all other CPUs".to_owned();
+                return Ok(places((system, rest), (reserved.cpus, reason)));
+            }
+        }
+        let first = online.first().ok_or(PlacementError::OneCore)?;
+        let core = self.core_of(first).intersection(&online);
+        let rest = online.difference(&core);
         if rest.is_empty() {
             return Err(PlacementError::OneCore);
         }
-        let whole = match system.len() {
-            1 => format!("CPU {system} is a separate core"),
+        let whole = match core.len() {
+            1 => format!("CPU {core} is a separate core"),
             _ => format!(
-                "CPUs {system} belong to one core: real-time work on one of these CPUs shares the \
+                "CPUs {core} belong to one core: real-time work on one of these CPUs shares the \
                  core with the others"
             ),
         };
-        Ok([
-            Placement {
-                role: "system".to_owned(),
-                reason: format!(
-                    "{whole}; the first CPU does kernel work that cannot be moved to another CPU"
-                ),
-                cpus: system,
-            },
-            Placement {
-                role: "real-time".to_owned(),
-                reason: "all other cores".to_owned(),
-                cpus: rest,
-            },
-        ])
+        let whole =
+            format!("{whole}; the first CPU does kernel work that cannot be moved to another CPU");
+        let by_type = CoreType::split(&self.core_types, &rest);
+        let Some(((name, fastest), slower)) =
+            by_type.split_first().filter(|(_, all)| !all.is_empty())
+        else {
+            return Ok(places((core, whole), (rest, "all other cores".to_owned())));
+        };
+        let system = online.difference(fastest);
+        let reason = format!("{whole}; slower cores: {}", listed(slower));
+        let real_time = format!("all other cores of the fastest type ({name})");
+        Ok(places((system, reason), (fastest.clone(), real_time)))
+    }
+
+    /// Returns a note that these CPUs have different types of cores, or an empty text.
+    fn mixed(&self, cpus: &CpuSet) -> String {
+        match CoreType::split(&self.core_types, cpus) {
+            types if types.len() > 1 => {
+                format!("; the types of their cores differ: {}", listed(&types))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the CPUs with the same type of core as `cpu`; all CPUs if the type is not known.
+    fn like(&self, cpu: u32) -> CpuSet {
+        let own = self.core_types.iter().find(|kind| kind.cpus.contains(cpu));
+        own.map_or_else(|| self.online(), |kind| kind.cpus.clone())
     }
 
     /// Returns a good CPU for a thread that processes the work of an interrupt or softirq on `cpu`.
     /// Prefers another core that shares the nearest cache, where the data are still cached and the
-    /// handler does not interrupt the thread. Returns `cpu` itself if there is none.
+    /// handler does not interrupt the thread, and a core of the same type. Returns `cpu` itself if
+    /// there is none.
     ///
     /// # Errors
     /// Fails if the CPU is not online.
@@ -175,13 +214,18 @@ impl Topology {
         if !self.online().contains(cpu) {
             return Err(PlacementError::NotOnline(cpu));
         }
-        let near = self.shared_by(cpu).next();
+        let alike = self.like(cpu);
+        let near = (self.shared_by(cpu))
+            .map(|(cache, others)| (cache, others.intersection(&alike)))
+            .find(|(_, others)| !others.is_empty())
+            .or_else(|| self.shared_by(cpu).next());
         let (cpus, reason) = match near {
             Some((cache, others)) => {
                 let reason = format!(
                     "they share the level {} cache, but not the core, with CPU {cpu}, on which the \
-                     handler runs",
-                    cache.level
+                     handler runs{}",
+                    cache.level,
+                    self.mixed(&others.iter().chain([cpu]).collect())
                 );
                 (others, reason)
             }
@@ -201,16 +245,21 @@ impl Topology {
     }
 
     /// Returns two CPUs for a producer and its consumer. They are on different cores that share the
-    /// nearest possible cache. Prefers isolated CPUs if there are two.
+    /// nearest possible cache. Prefers isolated CPUs if there are two, and cores of one type.
     ///
     /// # Errors
     /// Fails if no two CPUs share a cache.
     pub fn pair(&self) -> Result<[Placement; 2], PlacementError> {
         let online = self.online();
-        let isolated = self.isolated.get().map(|cpus| cpus.intersection(&online));
-        let isolated = isolated.filter(|cpus| cpus.len() > 1);
+        let reserved = self.reserved().map(|reserved| reserved.cpus);
+        let of_one_type = |cpus: &CpuSet| {
+            let types = CoreType::split(&self.core_types, cpus).into_iter();
+            let mut pools: Vec<CpuSet> = types.map(|(_, cpus)| cpus).collect();
+            pools.push(cpus.clone());
+            pools
+        };
+        let pools = reserved.iter().chain([&online]).flat_map(of_one_type);
         // Prefer the last CPUs, because the first ones serve the system.
-        let pools = isolated.into_iter().chain(std::iter::once(online));
         for pool in pools {
             let mut cpus: Vec<u32> = pool.iter().collect();
             cpus.reverse();
@@ -222,10 +271,11 @@ impl Topology {
             });
             if let Some((one, other, cache)) = found {
                 let reason = format!(
-                    "CPUs {} and {} share the level {} cache, but not a core",
+                    "CPUs {} and {} share the level {} cache, but not a core{}",
                     one.min(other),
                     one.max(other),
-                    cache.level
+                    cache.level,
+                    self.mixed(&[one, other].into_iter().collect())
                 );
                 let at = |role: &str, cpu: u32| Placement {
                     role: role.to_owned(),
@@ -240,6 +290,14 @@ impl Topology {
         }
         Err(PlacementError::NoSharedCache)
     }
+}
+
+/// Lists CPUs with the types of their cores.
+fn listed(types: &[(&str, CpuSet)]) -> String {
+    let all = types
+        .iter()
+        .map(|(name, cpus)| format!("CPU {cpus} ({name})"));
+    all.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -278,6 +336,7 @@ mod tests {
                 cache(3, "2-3,6-7"),
             ],
             nodes: vec![],
+            core_types: vec![],
             isolated: Fact::known(set(isolated), "isolated"),
             nohz_full: Fact::unknown("nohz_full", "absent"),
         }
@@ -288,6 +347,55 @@ mod tests {
         let [system, rest] = server("").reserve_core().unwrap();
         assert_eq!(system.cpus, set("0,4"));
         assert_eq!(rest.cpus, set("1-3,5-7"));
+    }
+
+    #[test]
+    fn isolated_cpus_get_the_real_time_work() {
+        let [system, rest] = server("2,6").reserve_core().unwrap();
+        assert_eq!((system.cpus, rest.cpus), (set("0-1,3-5,7"), set("2,6")));
+        assert_eq!(rest.reason, "they are isolated (isolated)");
+    }
+
+    #[test]
+    fn core_types_are_not_mixed() {
+        let kind = |name: &str, cpus| CoreType {
+            name: name.to_owned(),
+            cpus: set(cpus),
+        };
+        let mut hybrid = server("");
+        // The second core of the first socket is slower, and so is the second socket.
+        hybrid.core_types = vec![
+            kind("performance", "0,2,4,6"),
+            kind("efficiency", "1,3,5,7"),
+        ];
+        let [system, rest] = hybrid.reserve_core().unwrap();
+        assert_eq!((system.cpus, rest.cpus), (set("0-1,3-5,7"), set("2,6")));
+        assert!(
+            system
+                .reason
+                .ends_with("slower cores: CPU 1,3,5,7 (efficiency)")
+        );
+        assert_eq!(
+            rest.reason,
+            "all other cores of the fastest type (performance)"
+        );
+        // No two cores of one type share a cache, so the reason names the types.
+        let [producer, _] = hybrid.pair().unwrap();
+        let note = "differ: CPU 6 (performance), CPU 7 (efficiency)";
+        assert!(producer.reason.ends_with(note), "{}", producer.reason);
+        let beside = hybrid.siblings_placement(0).unwrap();
+        assert_eq!(beside.cpus, set("1,5"));
+        assert!(beside.reason.contains("differ"), "{}", beside.reason);
+        hybrid.core_types = vec![
+            kind("performance", "0-1,4-5"),
+            kind("efficiency", "2-3,6-7"),
+        ];
+        let [producer, consumer] = hybrid.pair().unwrap();
+        assert_eq!((producer.cpus, consumer.cpus), (set("4"), set("5")));
+        hybrid.isolated = Fact::known(set("1-2"), "isolated");
+        let [_, rest] = hybrid.reserve_core().unwrap();
+        let note = "differ: CPU 1 (performance), CPU 2 (efficiency)";
+        assert!(rest.reason.ends_with(note), "{}", rest.reason);
     }
 
     #[test]

@@ -79,6 +79,86 @@ pub fn boot_parameter(name: &str) -> Option<&'static BootParameter> {
     BOOT_PARAMETERS.iter().find(|row| row.name == name)
 }
 
+/// The occurrences of a parameter that the kernel obeys, if the command line contains it more than
+/// once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepeatRule {
+    /// Only the first one.
+    First,
+    /// Only the last one.
+    Last,
+    /// All of them.
+    All,
+}
+
+/// Parameters of which the first occurrence wins: the kernel ignores a later one with other CPUs
+/// (kernel/sched/isolation.c, housekeeping_setup).
+const FIRST: [&str; 2] = ["isolcpus", "nohz_full"];
+
+/// Parameters of which each occurrence has an effect. A name that ends with a dot stands for all
+/// names that begin with it: those of dracut.
+const ALL: [&str; 14] = [
+    "blacklist",
+    "console",
+    "crashkernel",
+    "dyndbg",
+    "earlycon",
+    "efi",
+    "hugepages",
+    "hugepagesz",
+    "initcall_blacklist",
+    "memmap",
+    "modprobe.blacklist",
+    "pci",
+    "rd.",
+    "video",
+];
+
+impl RepeatRule {
+    /// Returns the rule for the parameter with this name.
+    pub fn of(name: &str) -> Self {
+        let name = name.replace('-', "_");
+        let all = |one: &&str| match one.strip_suffix('.') {
+            Some(_) => name.starts_with(*one),
+            None => name == **one,
+        };
+        if FIRST.contains(&name.as_str()) {
+            Self::First
+        } else if ALL.iter().any(all) {
+            Self::All
+        } else {
+            Self::Last
+        }
+    }
+
+    /// Selects the obeyed ones of all occurrences, which are in the order of the command line.
+    pub fn select<T>(self, mut all: Vec<T>) -> Vec<T> {
+        match self {
+            Self::All => {}
+            Self::First => all.truncate(1),
+            Self::Last => drop(all.drain(..all.len().saturating_sub(1))),
+        }
+        all
+    }
+}
+
+/// Returns whether a word of a command line is the parameter with this name. The kernel treats `-`
+/// and `_` as equal (kernel/params.c, parameqn).
+pub fn is_parameter(word: &str, name: &str) -> bool {
+    let own = word.split_once('=').map_or(word, |(own, _)| own);
+    let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
+    own.bytes().map(plain).eq(name.bytes().map(plain))
+}
+
+/// Returns the words that the kernel obeys, of the words with the name of `parameter`.
+pub fn obeyed_words<'a>(words: impl IntoIterator<Item = &'a str>, parameter: &str) -> Vec<&'a str> {
+    let name = parameter
+        .split_once('=')
+        .map_or(parameter, |(name, _)| name);
+    let all = words.into_iter().filter(|word| is_parameter(word, name));
+    RepeatRule::of(name).select(all.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +169,25 @@ mod tests {
         assert_eq!(of("isolcpus"), "isolcpus=managed_irq,domain,2-3");
         assert_eq!(of("irqaffinity"), "irqaffinity=0-1");
         assert_eq!(of("threadirqs"), "threadirqs");
+    }
+
+    #[test]
+    fn each_parameter_has_its_rule() {
+        let obeyed = |line: &'static str, name| obeyed_words(line.split(' '), name).join(" ");
+        assert_eq!(
+            obeyed("isolcpus=1 a isolcpus=2", "isolcpus=2"),
+            "isolcpus=1"
+        );
+        assert_eq!(
+            obeyed("rcu-nocbs=1 rcu_nocbs=2", "rcu_nocbs"),
+            "rcu_nocbs=2"
+        );
+        assert_eq!(
+            obeyed("console=a console=b", "console"),
+            "console=a console=b"
+        );
+        assert_eq!(obeyed("rd.lvm.lv=a rd.lvm.lv=b", "rd.lvm.lv").len(), 23);
+        assert_eq!(obeyed("quiet", "isolcpus"), "");
     }
 
     #[test]

@@ -20,7 +20,9 @@ use serde::Serialize;
 
 use crate::CpuSet;
 
-pub use boot::{BOOT_PARAMETERS, BootParameter, boot_parameter};
+pub use boot::{
+    BOOT_PARAMETERS, BootParameter, RepeatRule, boot_parameter, is_parameter, obeyed_words,
+};
 pub use table::SETTINGS;
 pub use values::{Values, marked, mask, unmask};
 

@@ -57,7 +57,7 @@ struct CheckUp {
     /// Tolerate at most M misses in any K consecutive periods of a thread: 2/100
     #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
     misses: Option<MissLimit>,
-    /// The CPUs to measure: 2-3 [default: all that this process may use]
+    /// The CPUs to measure: 2-3 [default: isolated ones, else all permitted]
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Priority of the loop, 1 to 99 [default: 95, or the highest permitted]
@@ -254,7 +254,7 @@ impl CheckUp {
         let loaded = self.duration;
         Ok(CheckRequest {
             requirement,
-            cpus: self.cpus.clone(),
+            cpus: self.cpus.clone().or_else(reserved),
             priority: self.priority,
             // Without a load, the idle condition is the only one, so it gets the whole measuring
             // time.
@@ -273,4 +273,17 @@ impl CheckUp {
             command_line: command_line(),
         })
     }
+}
+
+/// Returns the CPUs that the machine keeps free of other work, if this process may use all of them.
+/// A process outside of an isolated cpuset partition may not use its CPUs.
+fn reserved() -> Option<CpuSet> {
+    let cpus = Host::live().reserved()?.cpus;
+    let all: Vec<u32> = cpus.iter().collect();
+    let go_everywhere = move || {
+        let tid = punctual_rt::current_tid();
+        (all.iter()).all(|cpu| punctual_rt::affinity::set(tid, &[*cpu]).is_ok())
+    };
+    let permitted = std::thread::spawn(go_everywhere).join();
+    permitted.unwrap_or(false).then_some(cpus)
 }

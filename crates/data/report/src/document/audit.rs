@@ -59,7 +59,7 @@ fn head(document: &mut Document, audit: &Audit) {
         format!("; CPU {} ({})", audit.cpus, audit.cpus_because)
     };
     let role = format!("role {} ({}){cpus}", audit.role, audit.role_meaning);
-    let name = host.hostname.as_deref().unwrap_or("this machine");
+    let name = host.hostname.as_deref().unwrap_or("unnamed machine");
     let machine = Section {
         aside: Some(rest.join(" · ")),
         ..Section::titled(name, vec![Block::faint(role)])

@@ -1,11 +1,14 @@
 //! The threads and interrupts of a machine.
 
+use std::ops::RangeInclusive;
+
 use punctual_model::{
-    CpuSet, Fact, InterruptKind, InterruptRecord, TaskRecord, TaskUsage, WaitHistogram, grouped,
+    CpuSet, Fact, InterruptKind, InterruptRecord, Nanos, TaskRecord, TaskUsage, WaitHistogram,
+    grouped,
 };
 
 use super::table::{Column, Row, Table};
-use super::{Block, Document};
+use super::{Block, Document, Section};
 use crate::figures;
 
 /// One row of the output of `threads`: a thread and its usage, in total or per second.
@@ -20,10 +23,12 @@ pub struct ThreadRow {
     /// How long threads of this name waited for a CPU after each wake-up in that time. `None` if
     /// the name was not watched or had no wake-up.
     pub waits: Option<WaitHistogram>,
+    /// The time slice of a thread with the policy rr.
+    pub slice_ns: Option<Nanos>,
 }
 
-/// Returns threads, one line each, in the given order.
-pub fn threads(rows: &[ThreadRow]) -> Document {
+/// Returns threads, one line each, in the given order, and the priority ranges of the policies.
+pub fn threads(rows: &[ThreadRow], ranges: &[(&str, RangeInclusive<u8>)]) -> Document {
     let Some(first) = rows.first() else {
         return Document::from_blocks(vec![Block::text("no such thread")]);
     };
@@ -35,19 +40,27 @@ pub fn threads(rows: &[ThreadRow]) -> Document {
             plain.to_owned()
         }
     };
-    let watched = rows.iter().any(|row| row.waits.is_some());
+    let shown = Shown {
+        waits: rows.iter().any(|row| row.waits.is_some()),
+        slices: rows.iter().any(|row| row.slice_ns.is_some()),
+    };
     let mut columns = vec![
         Column::right("pid").drop(5),
         Column::right("tid"),
         Column::left("name"),
         Column::left("kind").drop(4),
         Column::left("policy"),
+    ];
+    if shown.slices {
+        columns.push(Column::right("slice").drop(10));
+    }
+    columns.extend([
         Column::left("CPUs").cut_to(12),
         Column::right("on").drop(2),
         Column::left("state").drop(8),
         Column::right(if rate { "CPU" } else { "CPU time" }),
-    ];
-    if watched {
+    ]);
+    if shown.waits {
         // Waits are counted by name, so all threads of a name show the same figures.
         columns.push(Column::right("wait p99").drop(2));
         columns.push(Column::right("wait max").drop(3));
@@ -59,16 +72,36 @@ pub fn threads(rows: &[ThreadRow]) -> Document {
         Column::right(name("major")).drop(7),
         Column::right("locked").drop(9),
     ]);
-    let cells = rows.iter().map(|row| thread_row(row, watched)).collect();
-    Document::from_blocks(vec![Block::Table(Table::new(columns, cells))])
+    let cells = rows.iter().map(|row| thread_row(row, &shown)).collect();
+    let mut document = Document::from_blocks(vec![Block::Table(Table::new(columns, cells))]);
+    if !ranges.is_empty() {
+        document.push(Section::new(vec![Block::text(priorities(ranges))]));
+    }
+    document
 }
 
-fn thread_row(row: &ThreadRow, watched: bool) -> Row {
+/// Lists the priority range of each policy; a range from 0 to 0 means that the policy has none.
+fn priorities(ranges: &[(&str, RangeInclusive<u8>)]) -> String {
+    let all = ranges.iter().map(|(name, range)| match range.end() {
+        0 => format!("{name} none"),
+        end => format!("{name} {} to {end}", range.start()),
+    });
+    format!("priorities: {}", all.collect::<Vec<_>>().join(", "))
+}
+
+/// Columns that are shown only if a thread has a value in them.
+struct Shown {
+    waits: bool,
+    slices: bool,
+}
+
+fn thread_row(row: &ThreadRow, shown: &Shown) -> Row {
     let ThreadRow {
         task,
         used,
         over_ns,
         waits,
+        slice_ns,
     } = row;
     let count = |count: u64| match over_ns {
         Some(ns) => a_second(count, *ns),
@@ -88,14 +121,19 @@ fn thread_row(row: &ThreadRow, watched: bool) -> Row {
         task.comm.clone(),
         task.kind.name().to_owned(),
         task.scheduling_text(),
+    ];
+    if shown.slices {
+        cells.push(figures::or_dash(*slice_ns));
+    }
+    cells.extend([
         task.affinity
             .as_ref()
             .map_or("-".to_owned(), CpuSet::to_string),
         task.last_cpu.to_string(),
         task.state.to_string(),
         time,
-    ];
-    if watched {
+    ]);
+    if shown.waits {
         let waits = waits.as_ref();
         let p99 = waits.and_then(|waits| waits.quantile(0.99));
         cells.push(figures::or_dash(p99));

@@ -19,10 +19,14 @@ pub fn topology(all: &Topology) -> Document {
         Some("not there") => "none (not supported by this kernel)".to_owned(),
         _ => set(&all.nohz_full),
     };
+    let isolated = match all.isolated.get() {
+        Some(cpus) if !cpus.is_empty() => format!("{cpus} ({})", all.isolated.source),
+        _ => set(&all.isolated),
+    };
     let fields = vec![
         Field::new("online", all.online().to_string()),
         Field::new("housekeeping", all.housekeeping().to_string()),
-        Field::new("isolated", set(&all.isolated)),
+        Field::new("isolated", isolated),
         Field::new("nohz_full", tickless),
     ];
     let mut shown = Document::from_blocks(vec![Block::Fields(fields)]);
@@ -52,10 +56,15 @@ fn cores(all: &Topology) -> Table {
         Column::left("CPUs"),
         Column::right("socket"),
         Column::right("node"),
+        Column::left("type"),
         Column::left(""),
     ];
     let isolated = all.isolated.get().cloned().unwrap_or_default();
     let number = |known: Option<u32>| known.map_or("-".to_owned(), |number| number.to_string());
+    let kind = |cpu: u32| {
+        let own = all.core_types.iter().find(|kind| kind.cpus.contains(cpu));
+        own.map_or("-".to_owned(), |kind| kind.name.clone())
+    };
     let first =
         |place: &&punctual_model::CpuLocation| place.siblings.iter().next() == Some(place.cpu);
     let rows = all
@@ -78,6 +87,7 @@ fn cores(all: &Topology) -> Table {
                 place.siblings.to_string(),
                 number(place.package),
                 number(place.node),
+                kind(place.cpu),
                 note,
             ])
         })
@@ -211,6 +221,7 @@ mod tests {
                 cpus: "0-3".parse().unwrap(),
             }],
             nodes: vec![],
+            core_types: vec![],
             isolated: Fact::known("3".parse().unwrap(), "f"),
             nohz_full: Fact::unknown("f", "not there"),
         };

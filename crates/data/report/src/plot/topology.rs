@@ -217,6 +217,7 @@ mod tests {
                 cpus: "0-1,4-5".parse().unwrap(),
             }],
             nodes: vec![],
+            core_types: vec![],
             isolated: Fact::known("3,7".parse().unwrap(), "f"),
             nohz_full: Fact::unknown("f", "absent"),
         };

@@ -34,9 +34,12 @@ const FAST: [&str; 10] = [
     "stick",
     "tick",
 ];
-/// Clock sources that are as fast as [`FAST`], because the hypervisor maintains a page that
-/// programs can read.
-const GUEST: [&str; 3] = ["kvm-clock", "hyperv_clocksource_tsc_page", "xen"];
+/// Hyper-V's clock source: the TSC of the host, with a page of the hypervisor that programs read
+/// without a system call (drivers/clocksource/hyperv_timer.c).
+const HYPER_V: &str = "hyperv_clocksource_tsc_page";
+/// Clock sources that programs read without a system call only while the hypervisor marks its TSC
+/// as stable.
+const GUEST: [&str; 2] = ["kvm-clock", "xen"];
 /// Clock sources that are slow on every machine: they are on a bus or in a hypervisor, or they are
 /// the tick itself.
 const SLOW: [&str; 7] = [
@@ -80,6 +83,15 @@ const CHECKS: &[Check] = &[
         remedies: &[consider("clocksource", "only if tsc is available")],
         boot: &["tsc"],
         reboot: " if the kernel wrongly rejected the TSC: first check dmesg | grep -i tsc",
+        here: |reader| {
+            let source = reader.host().clock.source.get()?;
+            let guest = GUEST.contains(&source.as_str());
+            guest.then(|| {
+                "clocksource=tsc, if the guest lists tsc as available; otherwise a host with a \
+                 stable TSC"
+                    .to_owned()
+            })
+        },
         ..BASE
     },
     Check {
@@ -178,6 +190,10 @@ fn source(reader: &FactReader) -> Judged {
     let is = |names: &[&str]| names.contains(&source);
     if is(&FAST) {
         return Ok(Verdict::Ok(format!("is {source}")));
+    }
+    if source == HYPER_V {
+        let found = format!("is {source}, the TSC of the host, read in user space");
+        return Ok(Verdict::Ok(found));
     }
     if is(&GUEST) {
         return Ok(Verdict::Warn(format!(

@@ -2,6 +2,7 @@
 
 use punctual_model::{CpuSet, Reading, Severity, TaskFact};
 
+use super::card_interrupts::CardInterrupts;
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::{BASE, Check, Remedy, Role, Stance};
 
@@ -33,7 +34,8 @@ pub(super) const AFFINITY: Check = Check {
     stances: &[Stance {
         roles: &[Role::Audio, Role::Network],
         severity: Severity::Info,
-        note: "the thread of the sound or network card belongs on the CPUs of the thread that it wakes",
+        note: "the thread of the sound or network card belongs on the CPUs of the thread that it \
+               wakes. With the role network, the threads of network cards are left out",
     }],
     remedies: &[Remedy::Decide(
         "taskset -pc {others} PID for each of these threads. A new affinity of the interrupt also \
@@ -73,7 +75,11 @@ fn affinity(reader: &FactReader) -> Judged {
     reader.elsewhere()?;
     let threads = threads(reader)?;
     let mut there: Vec<(&TaskFact, CpuSet)> = Vec::new();
+    let cards = CardInterrupts::expected(reader);
     for task in &threads {
+        if cards.has(number_of(task)) {
+            continue;
+        }
         let allowed = task.allowed.as_ref().ok_or_else(|| {
             Missing::unknown(format!("the affinity of {} could not be read", task.name))
         })?;
@@ -108,6 +114,12 @@ fn affinity(reader: &FactReader) -> Judged {
     })
 }
 
+/// Returns the number of the interrupt that a thread handles.
+fn number_of(task: &TaskFact) -> &str {
+    let name = task.name.trim_start_matches("irq/");
+    name.split('-').next().unwrap_or_default()
+}
+
 /// Describes a thread: `irq/167-pps (fifo 50) on CPU 3, although interrupt 167 is routed to CPU 0`.
 fn told(reader: &FactReader, task: &TaskFact) -> String {
     let allowed = task.allowed.clone().unwrap_or_default();
@@ -116,15 +128,13 @@ fn told(reader: &FactReader, task: &TaskFact) -> String {
         2 => format!("rr {}", task.priority),
         _ => "not real-time".to_owned(),
     };
-    let number = task.name.trim_start_matches("irq/").split('-').next();
-    let routed = number.and_then(|number| {
-        match reader.facts.files.get(&EFFECTIVE.replacen('#', number, 1)) {
-            Some(Reading::Text(list)) => Some((number, list.parse::<CpuSet>().ok()?)),
-            _ => None,
-        }
-    });
+    let number = number_of(task);
+    let routed = match reader.facts.files.get(&EFFECTIVE.replacen('#', number, 1)) {
+        Some(Reading::Text(list)) => list.parse::<CpuSet>().ok(),
+        _ => None,
+    };
     let elsewhere = match routed {
-        Some((number, cpus)) if cpus.intersection(&allowed).is_empty() => {
+        Some(cpus) if cpus.intersection(&allowed).is_empty() => {
             format!(", although interrupt {number} is routed to CPU {cpus}")
         }
         _ => String::new(),

@@ -45,6 +45,9 @@ pub(super) const CHECK: Check = Check {
 
 fn judge(reader: &FactReader) -> Judged {
     const PLACE: &str = "/sys/devices/system/cpu/cpuN/cpuidle";
+    if let Some(parameter) = polls(reader)? {
+        return Ok(Verdict::Ok(format!("are unused ({parameter})")));
+    }
     let driver = &reader.host().processor.idle_driver;
     if driver.get().is_some_and(|driver| driver == "none") {
         reader.fact(driver)?;
@@ -54,9 +57,6 @@ fn judge(reader: &FactReader) -> Judged {
             ),
             _ => Missing::unknown("the kernel has no idle driver on this machine"),
         });
-    }
-    if polls(reader)? {
-        return Ok(Verdict::Ok("are unused (idle=poll)".to_owned()));
     }
     let asked = reader.value::<i64>(DMA_LATENCY).ok();
     let asked = asked.filter(|us| *us < NO_REQUEST);
@@ -82,11 +82,17 @@ fn judge(reader: &FactReader) -> Judged {
     Ok(Verdict::Ok("are all shallow".to_owned()))
 }
 
-/// Returns whether idle CPUs spin instead of sleeping. `idle=poll` exists only on x86
-/// (arch/x86/kernel/process.c).
-pub(super) fn polls(reader: &FactReader) -> Result<bool, Missing> {
-    let x86 = reader.architecture().is_none_or(|name| name.contains("86"));
-    Ok(x86 && reader.boot("idle")? == Some("poll"))
+/// Returns the parameter that makes idle CPUs spin instead of sleep: `idle=poll` on x86
+/// (arch/x86/kernel/process.c), `nohlt` on other architectures (kernel/sched/idle.c).
+pub(super) fn polls(reader: &FactReader) -> Result<Option<&'static str>, Missing> {
+    let architecture = reader.architecture();
+    let x86 = architecture.is_none_or(|name| name.contains("86"));
+    if x86 && reader.boot("idle")? == Some("poll") {
+        return Ok(Some("idle=poll"));
+    }
+    let other = architecture.is_some_and(|name| !name.contains("86"));
+    let spins = other && reader.boot("nohlt")?.is_some();
+    Ok(spins.then_some("nohlt"))
 }
 
 /// Judges deep states that are disabled only while a process keeps /dev/cpu_dma_latency open. The

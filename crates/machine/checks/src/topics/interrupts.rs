@@ -3,9 +3,10 @@
 use punctual_model::{CpuSet, Severity, path_of, unmask};
 
 use super::Topic;
-use super::counting::{Source, counted, from};
+use super::card_interrupts::{ACTIONS, CardInterrupts, DEVICES, MESSAGES, MESSAGES_ABOVE};
+use super::counting::{Source, counted, from, source};
 use super::interruptions::with_senders;
-use super::{handler_threads, irqbalance};
+use super::{handler_threads, interrupt_parameters, irqbalance};
 use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Role, Stance};
@@ -20,7 +21,6 @@ pub(super) const TOPIC: Topic = Topic {
 const AFFINITY: &str = "Documentation/core-api/irq/irq-affinity.rst";
 const EFFECTIVE: &str = "/proc/irq/#/effective_affinity_list";
 const ALLOWED: &str = path_of("irq-affinity");
-const ACTIONS: &str = "/sys/kernel/irq/#/actions";
 const RPS: &str = path_of("rps-cpus");
 const RPS_DEFAULT: &str = path_of("rps-default-cpus");
 const NAPI: &str = "/sys/class/net/*/threaded";
@@ -30,7 +30,7 @@ const CHECKS: &[Check] = &[
         subject: "device interrupts",
         severity: Severity::High,
         expected: "none on the measured CPUs, except the application's own",
-        reads: &[EFFECTIVE, ACTIONS],
+        reads: &[EFFECTIVE, ACTIONS, DEVICES, MESSAGES, MESSAGES_ABOVE],
         judge: devices,
         why: "An interrupt handler preempts any thread. Together with its softirq, it can occupy \
               the CPU for a millisecond.",
@@ -65,6 +65,7 @@ const CHECKS: &[Check] = &[
         ..BASE
     },
     irqbalance::CHECK,
+    interrupt_parameters::CHECK,
     Check {
         name: "shared-lines",
         subject: "shared interrupt lines",
@@ -153,18 +154,31 @@ const CHECKS: &[Check] = &[
             counted(
                 reader,
                 "interrupts",
-                |cpu| from(cpu, Source::Device),
+                |cpu| {
+                    let own = CardInterrupts::expected(reader);
+                    let rows = cpu.interrupts.iter().filter(|row| !own.has(&row.id));
+                    rows.filter(|row| source(row) == Source::Device)
+                        .map(|row| row.count)
+                        .sum()
+                },
                 |_| 0.0,
             )
         },
         why: "The counts show which interrupts occurred. Masks only show which interrupts are \
               allowed.",
         source: "proc_interrupts(5)",
-        stances: &[Stance {
-            roles: &[Role::Audio, Role::Network, Role::Lab],
-            severity: Severity::Medium,
-            note: "some of these interrupts deliver the events that the role waits for",
-        }],
+        stances: &[
+            Stance {
+                roles: &[Role::Audio, Role::Lab],
+                severity: Severity::Medium,
+                note: "some of these interrupts deliver the events that the role waits for",
+            },
+            Stance {
+                roles: &[Role::Network],
+                severity: Severity::Medium,
+                note: "the interrupts of the network cards are not counted, because they deliver the packets that the role waits for",
+            },
+        ],
         ..BASE
     },
     Check {
@@ -218,9 +232,11 @@ const CHECKS: &[Check] = &[
                 reader,
                 "softirqs",
                 |cpu| {
-                    let theirs = ["NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET"];
+                    let theirs = ["BLOCK", "IRQ_POLL", "TASKLET", "NET_TX", "NET_RX"];
+                    // With the role network, the packets are for the application.
+                    let count = if reader.role == Role::Network { 3 } else { 5 };
                     let rows = cpu.softirqs.iter();
-                    rows.filter(|row| theirs.contains(&row.id.as_str()))
+                    rows.filter(|row| theirs[..count].contains(&row.id.as_str()))
                         .map(|row| row.count)
                         .sum()
                 },
@@ -306,35 +322,42 @@ fn on_measured<'a>(
 fn devices(reader: &FactReader) -> Judged {
     let (found, count) = on_measured(reader, EFFECTIVE)?;
     // An interrupt without a handler never occurs.
-    let handled: Vec<_> = found
-        .into_iter()
-        .filter_map(|(file, list)| {
-            let name = reader
-                .facts
-                .files
-                .get(&ACTIONS.replacen('#', number_of(file), 1));
-            match name {
-                Some(punctual_model::Reading::Text(name)) if name.is_empty() => None,
-                Some(punctual_model::Reading::Text(name)) => Some((file, list, name.as_str())),
-                _ => Some((file, list, "")),
-            }
-        })
-        .collect();
-    for (file, list, name) in handled.iter().take(4) {
+    let handled = found.into_iter().filter_map(|(file, list)| {
+        let name = reader
+            .facts
+            .files
+            .get(&ACTIONS.replacen('#', number_of(file), 1));
+        match name {
+            Some(punctual_model::Reading::Text(name)) if name.is_empty() => None,
+            Some(punctual_model::Reading::Text(name)) => Some((file, list, name.as_str())),
+            _ => Some((file, list, "")),
+        }
+    });
+    let cards = CardInterrupts::expected(reader);
+    let (own, handled): (Vec<_>, Vec<_>) =
+        handled.partition(|(file, _, _)| cards.has(number_of(file)));
+    for (file, list, name) in handled.iter().chain(&own).take(4) {
         reader.saw(*file, &format!("{list} {name}"));
     }
-    if handled.is_empty() {
+    if handled.is_empty() && own.is_empty() {
         reader.saw(
             ACTIONS.replace('#', "N"),
             "no driver handles the interrupts of the measured CPUs",
         );
     }
+    let beside = match own.len() {
+        0 => String::new(),
+        own => format!(", besides {own} of the network cards, which belong there"),
+    };
     Ok(match handled.len() {
-        0 => Verdict::Ok(format!("none of {count}")),
+        0 => Verdict::Ok(format!("none of {count}{beside}")),
         some if silent(reader, &handled) => Verdict::Warn(format!(
-            "{some} of {count} routed to the measured CPUs, but none occurred during the sample"
+            "{some} of {count} routed to the measured CPUs, but none occurred during the \
+             sample{beside}"
         )),
-        some => Verdict::Fail(format!("{some} of {count} routed to the measured CPUs")),
+        some => Verdict::Fail(format!(
+            "{some} of {count} routed to the measured CPUs{beside}"
+        )),
     })
 }
 
@@ -362,7 +385,15 @@ fn silent(reader: &FactReader, handled: &[(&str, &str, &str)]) -> bool {
 }
 
 fn masks(reader: &FactReader) -> Judged {
-    let (found, count) = on_measured(reader, ALLOWED)?;
+    let (mut found, count) = on_measured(reader, ALLOWED)?;
+    let cards = CardInterrupts::expected(reader);
+    found.retain(|(file, _)| !cards.has(number_of(file)));
+    if found.is_empty() {
+        reader.saw(
+            ALLOWED.replace('#', "N"),
+            "no measured CPU, except for interrupts that belong there",
+        );
+    }
     for (file, list) in found.iter().take(3) {
         reader.saw(*file, list);
     }

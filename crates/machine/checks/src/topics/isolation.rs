@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Severity, TaskFact, counted, path_of};
 
 use super::{Topic, interruptions, rcu};
-use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict, line};
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
@@ -18,7 +18,11 @@ pub(super) const TOPIC: Topic = Topic {
 
 const PARAMETERS: &str = "Documentation/admin-guide/kernel-parameters.txt";
 const PER_CPU: &str = "Documentation/admin-guide/kernel-per-CPU-kthreads.rst";
-const CPUSET_ISOLATED: &str = "/sys/fs/cgroup/cpuset.cpus.isolated";
+/// Types of the partitions in the upper two levels of control groups, version 2.
+const PARTITIONS: [&str; 2] = [
+    "/sys/fs/cgroup/*/cpuset.cpus.partition",
+    "/sys/fs/cgroup/*/*/cpuset.cpus.partition",
+];
 const WRITEBACK: &str = "/sys/devices/virtual/workqueue/writeback/cpumask";
 const POWER_EFFICIENT: &str = "/sys/module/workqueue/parameters/power_efficient";
 const INIT: &str = "/proc/1/status";
@@ -33,7 +37,7 @@ const CHECKS: &[Check] = &[
         subject: "CPU isolation",
         expected: "an isolated cpuset partition, or isolcpus= (deprecated according to the \
                    kernel's documentation)",
-        reads: &[CPUSET_ISOLATED],
+        reads: &PARTITIONS,
         judge: isolated,
         why: "Load balancing moves ordinary threads to any CPU that seems idle, and searches for \
               such threads with interrupts disabled.",
@@ -92,6 +96,12 @@ const CHECKS: &[Check] = &[
         ],
         boot: &["nohz_full"],
         reboot: " for threads that spin; no nohz_full= for periodic threads",
+        here: |reader| {
+            cannot_stop_the_tick(reader).then(|| {
+                "a kernel with CONFIG_NO_HZ_FULL=y, and nohz_full= with the measured CPUs"
+                    .to_owned()
+            })
+        },
         ..BASE
     },
     Check {
@@ -345,36 +355,49 @@ const CHECKS: &[Check] = &[
 ];
 
 fn isolated(reader: &FactReader) -> Judged {
-    let mut isolated = reader.fact(&reader.host().processor.isolated)?.clone();
-    if let Ok(text) = reader.text(CPUSET_ISOLATED)
-        && let Ok(more) = text.parse::<CpuSet>()
-    {
-        isolated = isolated.iter().chain(more.iter()).collect();
-    }
-    let open = reader.cpus.difference(&isolated);
-    Ok(match (isolated.is_empty(), open.is_empty()) {
-        (true, _) => Verdict::Fail("none".to_owned()),
-        (_, true) => Verdict::Ok(format!("CPU {isolated}")),
-        (_, false) => Verdict::Fail(format!(
-            "CPU {open} is not isolated (isolated CPUs: {isolated})"
-        )),
-    })
+    let isolated = reader.fact(&reader.host().processor.isolated)?;
+    let open = reader.cpus.difference(isolated);
+    let state = match (isolated.is_empty(), open.is_empty()) {
+        (true, _) => "none".to_owned(),
+        (_, true) => return Ok(Verdict::Ok(format!("CPU {isolated}"))),
+        (_, false) => format!("CPU {open} is not isolated (isolated CPUs: {isolated})"),
+    };
+    let all = PARTITIONS.map(|pattern| reader.files(pattern).unwrap_or_default());
+    let mut invalid = all
+        .into_iter()
+        .flatten()
+        .filter(|(_, state)| state.contains(" invalid"));
+    Ok(Verdict::Fail(match invalid.next() {
+        Some((file, why)) => {
+            reader.saw(file, why);
+            let group = file.trim_start_matches("/sys/fs/cgroup");
+            let group = group.trim_end_matches("/cpuset.cpus.partition");
+            format!("{state}; the partition {group} is {}", line(why))
+        }
+        None => state,
+    }))
+}
+
+/// Returns whether the kernel cannot stop the tick: the file of `nohz_full` does not exist, or the
+/// kernel is built without the option.
+fn cannot_stop_the_tick(reader: &FactReader) -> bool {
+    let fact = &reader.host().processor.nohz_full;
+    fact.unknown.as_deref() == Some("not there")
+        || fact.get().is_some_and(CpuSet::is_empty)
+            && reader.built_with("CONFIG_NO_HZ_FULL") == Some(false)
 }
 
 fn nohz_full(reader: &FactReader) -> Judged {
-    let fact = &reader.host().processor.nohz_full;
-    let set = match reader.fact(fact) {
-        Ok(set) => set.intersection(reader.cpus),
-        // The file exists only if the kernel supports nohz_full.
-        Err(_) if fact.unknown.as_deref() == Some("not there") => {
-            return if reader.role.spins() {
-                Ok(Verdict::Fail("is not supported by this kernel".to_owned()))
-            } else {
-                Err(Missing::not_applicable("this kernel cannot stop the tick"))
-            };
-        }
-        Err(missing) => return Err(missing),
-    };
+    if cannot_stop_the_tick(reader) {
+        reader.boot("nohz_full")?;
+        return if reader.role.spins() {
+            Ok(Verdict::Fail("is not supported by this kernel".to_owned()))
+        } else {
+            Err(Missing::not_applicable("this kernel cannot stop the tick"))
+        };
+    }
+    let set = reader.fact(&reader.host().processor.nohz_full)?;
+    let set = set.intersection(reader.cpus);
     let without = reader.cpus.difference(&set);
     Ok(match reader.role.spins() {
         true if without.is_empty() => Verdict::Ok(format!("is CPU {set}")),

@@ -2,12 +2,14 @@
 //! code.
 
 mod cache_partition;
+mod card_interrupts;
 mod cards;
 mod clock;
 mod counting;
 mod firmware;
 mod handler_threads;
 mod idle_states;
+mod interrupt_parameters;
 mod interruptions;
 mod interrupts;
 mod irqbalance;

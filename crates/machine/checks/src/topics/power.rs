@@ -153,19 +153,17 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "idle=poll only on bare metal with sufficient cooling",
         judge: |reader| {
-            if !idle_states::polls(reader)? {
+            let Some(parameter) = idle_states::polls(reader)? else {
                 return Ok(Verdict::Ok("is not polling".to_owned()));
-            }
+            };
             Ok(if reader.is_virtual()? {
-                Verdict::Fail(
-                    "is polling in a guest (idle=poll), which takes CPU time from the host"
-                        .to_owned(),
-                )
+                Verdict::Fail(format!(
+                    "is polling in a guest ({parameter}), which takes CPU time from the host"
+                ))
             } else {
-                Verdict::Warn(
-                    "is polling (idle=poll), which takes full power and slows down sibling CPUs"
-                        .to_owned(),
-                )
+                Verdict::Warn(format!(
+                    "is polling ({parameter}), which takes full power and slows down sibling CPUs"
+                ))
             })
         },
         why: "Polling gives the lowest wake-up latency, but produces the most heat, which leads to \

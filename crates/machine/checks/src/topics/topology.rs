@@ -1,11 +1,11 @@
 //! Checks of topology, that is, of resources that the measured CPUs share with others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{CpuFacts, CpuSet, Fact, Severity};
+use punctual_model::{CoreType, CpuFacts, CpuSet, Fact, Severity};
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::SPINNING;
 
@@ -19,8 +19,12 @@ const HARDWARE: &str = "Documentation/core-api/real-time/hardware.rst, System me
 const SYSFS: &str = "Documentation/ABI/testing/sysfs-devices-system-cpu";
 const NODE_CPUS: &str = "/sys/devices/system/node/node#/cpulist";
 const NIC_NODE: &str = "/sys/class/net/*/device/numa_node";
-const FAST_CORES: &str = "/sys/devices/cpu_core/cpus";
-const SMALL_CORES: &str = "/sys/devices/cpu_atom/cpus";
+const UNITS: [&str; 3] = [
+    "/sys/devices/cpu_core/cpus",
+    "/sys/devices/cpu_atom/cpus",
+    "/sys/devices/cpu_lowpower/cpus",
+];
+const CPU_FOLDERS: &str = "/sys/devices/system/cpu/cpu";
 const CAPACITY: &str = "/sys/devices/system/cpu/cpu#/cpu_capacity";
 
 const CHECKS: &[Check] = &[
@@ -116,8 +120,8 @@ const CHECKS: &[Check] = &[
         name: "equal-cores",
         subject: "core types of the measured CPUs",
         severity: Severity::Medium,
-        expected: "all fast cores, or all small cores",
-        reads: &[FAST_CORES, SMALL_CORES, CAPACITY],
+        expected: "all of the fastest type",
+        reads: &[UNITS[0], UNITS[1], UNITS[2], CAPACITY],
         judge: equal_cores,
         why: "On hybrid processors, the same code takes twice as long on a small core, and small \
               cores have other idle states.",
@@ -240,26 +244,65 @@ fn network_node(reader: &FactReader) -> Judged {
 }
 
 fn equal_cores(reader: &FactReader) -> Judged {
-    if let (Ok(fast), Ok(small)) = (
-        reader.value::<CpuSet>(FAST_CORES),
-        reader.value::<CpuSet>(SMALL_CORES),
-    ) {
-        let fast = fast.intersection(reader.cpus);
-        let small = small.intersection(reader.cpus);
-        return Ok(match (fast.is_empty(), small.is_empty()) {
-            (false, false) => Verdict::Warn(format!("CPU {fast} fast, {small} small")),
-            (true, _) => Verdict::Warn(format!("CPU {small} small")),
-            (_, true) => Verdict::Ok(format!("CPU {fast} fast")),
-        });
-    }
-    let all = reader.each_cpu(CAPACITY).map_err(|missing| match missing {
-        Missing::NotApplicable(_) => Missing::not_applicable("the kernel reports no core types"),
-        other => other,
-    })?;
-    let kinds: BTreeSet<&str> = all.iter().map(|(_, capacity)| *capacity).collect();
-    let kinds: Vec<&str> = kinds.into_iter().collect();
-    Ok(match kinds.as_slice() {
-        [one] => Verdict::Ok(format!("capacity {one}")),
-        more => Verdict::Warn(format!("capacities {}", more.join(", "))),
+    let types = core_types(reader)?;
+    let measured = CoreType::split(&types, reader.cpus);
+    let place = |name: &str| match types.iter().position(|kind| kind.name == name) {
+        Some(0) => "fast",
+        Some(last) if last + 1 == types.len() => "small",
+        _ => "medium",
+    };
+    let said = |(name, cpus): &(&str, CpuSet)| match types.len() {
+        1 => (*name).to_owned(),
+        _ => format!("CPU {cpus} {} ({name})", place(name)),
+    };
+    let said: Vec<String> = measured.iter().map(said).collect();
+    Ok(match measured.as_slice() {
+        [] => {
+            return Err(Missing::unknown(
+                "the types of the measured CPUs are unknown",
+            ));
+        }
+        [(name, _)] if place(name) == "fast" => Verdict::Ok(said.join(", ")),
+        [_] => {
+            let fastest = &types[0];
+            let found = said.join(", ");
+            Verdict::Warn(format!(
+                "{found}; CPU {} fast ({})",
+                fastest.cpus, fastest.name
+            ))
+        }
+        _ => Verdict::Warn(said.join(", ")),
     })
+}
+
+/// Returns the types of cores, the fastest first.
+fn core_types(reader: &FactReader) -> Result<Vec<CoreType>, Missing> {
+    let mut units = BTreeMap::new();
+    for ((unit, _), file) in CoreType::UNITS.into_iter().zip(UNITS) {
+        match reader.value::<CpuSet>(file) {
+            Ok(cpus) => drop(units.insert(unit, cpus)),
+            Err(Missing::NotApplicable(_)) => {}
+            Err(missing) if reader.facts.files.contains_key(file) => return Err(missing),
+            // An earlier version did not capture the file.
+            Err(_) => {}
+        }
+    }
+    let mut capacities = BTreeMap::new();
+    if units.is_empty() {
+        reader.each_cpu(CAPACITY).map_err(|missing| match missing {
+            Missing::NotApplicable(_) => {
+                Missing::not_applicable("the kernel reports no core types")
+            }
+            other => other,
+        })?;
+        for (file, text) in reader.files(CAPACITY)? {
+            let capacity = text
+                .parse()
+                .map_err(|_| Missing::unknown(format!("{file} reads '{}'", line(text))))?;
+            let cpu = file.trim_start_matches(CPU_FOLDERS).split('/').next();
+            let cpu = cpu.and_then(|cpu| cpu.parse().ok());
+            capacities.extend(cpu.map(|cpu: u32| (cpu, capacity)));
+        }
+    }
+    Ok(CoreType::all(&units, &capacities))
 }

@@ -206,11 +206,50 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let bytes = unpacked(&bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
+    if let Some(other) = of_other_program(&text) {
+        return Err(other);
+    }
     if text.contains("CONFIG_") {
         Ok(text)
     } else {
         Err(NotAConfig::NoOptions)
     }
+}
+
+/// Programs that have the kernel's configuration system: the start of their options or of their
+/// heading, their name, and the location of the kernel's own configuration.
+const OTHERS: [(&str, &str, &str); 7] = [
+    (
+        "BR2_",
+        "Buildroot",
+        ": the kernel's own is output/build/linux-*/.config",
+    ),
+    (
+        "PTXCONF_",
+        "PTXdist",
+        ": the kernel's own is platform-*/build-target/linux-*/.config",
+    ),
+    (
+        "# OpenWrt ",
+        "OpenWrt",
+        ": the kernel's own is build_dir/target-*/linux-*/linux-*/.config",
+    ),
+    ("CT_", "crosstool-NG", ""),
+    ("# Busybox ", "BusyBox", ""),
+    ("# U-Boot ", "U-Boot", ""),
+    ("# Xen/", "the Xen hypervisor", ""),
+];
+
+/// Returns an error if the text configures another program than the kernel.
+fn of_other_program(text: &str) -> Option<NotAConfig> {
+    let starts = |start: &str| text.lines().any(|line| line.starts_with(start));
+    let is_option = |start: &str| !start.starts_with('#');
+    // An option of another program decides only if there is none of the kernel.
+    let has_own = starts("CONFIG_") || starts("# CONFIG_");
+    let found = OTHERS
+        .iter()
+        .find(|(start, ..)| !(has_own && is_option(start)) && starts(start));
+    found.map(|(_, name, place)| NotAConfig::OtherProgram(name, place))
 }
 
 fn places(release: Option<&str>) -> Vec<String> {
@@ -311,6 +350,24 @@ mod tests {
             ("boot/config-6.1-rt", TEXT.as_bytes()),
         ]);
         assert_eq!(config.source(), "/boot/config-6.1-rt");
+        for (text, name) in [
+            (
+                "BR2_aarch64=y\nBR2_LINUX_KERNEL_CUSTOM_CONFIG_FILE=\"a\"\n",
+                "Buildroot",
+            ),
+            (
+                "#\n# OpenWrt Configuration\n#\nCONFIG_TARGET_x86=y\n",
+                "OpenWrt",
+            ),
+            ("# U-Boot 2024.01 Configuration\nCONFIG_ARM=y\n", "U-Boot"),
+        ] {
+            let config = find(&[("boot/config-6.1-rt", text.as_bytes())]);
+            let why = config.get("CONFIG_HZ").unwrap_err().to_string();
+            assert!(
+                why.contains(&format!("of {name}, not of a kernel")),
+                "{why}"
+            );
+        }
         let config = find(&[("boot/config-6.1-rt", b"nothing")]);
         assert_eq!(
             config.get("CONFIG_HZ").unwrap_err().to_string(),

@@ -4,7 +4,7 @@ use punctual_model::{Fact, KernelFacts};
 
 use super::COMMAND_LINE;
 use super::config::{KernelConfig, Setting};
-use super::preempt;
+use super::{names, preempt};
 use crate::root::{LOCKDOWN, Root, number};
 use crate::unread::Unparsed;
 
@@ -12,7 +12,7 @@ const TIMER_LIST: &str = "/proc/timer_list";
 const ARCHITECTURE: &str = "/proc/sys/kernel/arch";
 
 pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -> KernelFacts {
-    let version = root.word(preempt::VERSION);
+    let version = names::version(root);
     // An empty command line is valid: many boards boot without one.
     let command_line = root.fact(COMMAND_LINE, |text| Ok(text.to_owned()));
     let preempt_rt = preempt::preempt_rt(root, &version);

@@ -4,6 +4,7 @@ mod config;
 mod cpu;
 mod cpuinfo;
 mod kernel;
+mod names;
 mod no_config;
 mod packed;
 mod preempt;
@@ -30,12 +31,12 @@ const COMMAND_LINE: &str = "/proc/cmdline";
 /// Reads every fact.
 pub(crate) fn facts(root: &Root) -> HostFacts {
     let info = CpuInfo::read(root);
-    let release = root.word("/proc/sys/kernel/osrelease");
+    let release = names::release(root);
     let config = KernelConfig::find(root, release.get().map(String::as_str));
     let processor = processor::facts(root, &info, &config);
     let mut facts = HostFacts {
         fingerprint: String::new(),
-        hostname: root.word("/proc/sys/kernel/hostname"),
+        hostname: names::hostname(root),
         distribution: system::distribution(root),
         kernel: kernel::facts(root, release, &config),
         cpus: cpu::facts(root, &processor, &info),
@@ -64,7 +65,7 @@ pub(crate) fn kernel_config(root: &Root) -> Fact<String> {
 /// Returns the path of the file with the kernel's configuration, or its usual path. Also returns
 /// the text of the file, or the reason why there is none.
 pub(crate) fn find_config(root: &Root) -> (String, Result<String, NoConfig>) {
-    let release = root.word("/proc/sys/kernel/osrelease");
+    let release = names::release(root);
     let config = KernelConfig::find(root, release.get().map(String::as_str));
     (config.source().to_owned(), config.into_text())
 }

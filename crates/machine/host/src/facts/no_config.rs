@@ -21,6 +21,10 @@ pub enum NotAConfig {
     /// The file is another kind of text.
     #[error("has no options")]
     NoOptions,
+    /// The file configures another program. The fields are the program and the location of the
+    /// kernel's configuration in it.
+    #[error("is the configuration of {0}, not of a kernel{1}")]
+    OtherProgram(&'static str, &'static str),
 }
 
 /// The reason why no configuration of the running kernel was found.

@@ -3,11 +3,10 @@
 use punctual_model::Fact;
 
 use super::config::KernelConfig;
+use super::names::{self, VERSION};
 use crate::root::Root;
 use crate::unread::Unparsed;
 
-/// File with the output of `uname -v`.
-pub(super) const VERSION: &str = "/proc/sys/kernel/version";
 const REALTIME: &str = "/sys/kernel/realtime";
 /// File with the effective preemption model of a kernel that has PREEMPT_DYNAMIC, since Linux 5.12.
 const DYNAMIC: &str = "/sys/kernel/debug/sched/preempt";
@@ -107,7 +106,7 @@ fn boot_choice(line: &str) -> Option<&str> {
 /// Returns whether the kernel may have lazy preemption, which Linux 6.13 added. A release that
 /// cannot be parsed may be later than that.
 fn may_be_lazy(root: &Root) -> bool {
-    let release = root.word("/proc/sys/kernel/osrelease").value;
+    let release = names::release(root).value;
     let version = release.as_deref().and_then(|release| {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit());
         let major: u32 = numbers.next()?.parse().ok()?;

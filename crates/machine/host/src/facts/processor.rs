@@ -5,10 +5,9 @@ use punctual_model::{CpuSet, Fact, ProcessorFacts};
 use super::config::KernelConfig;
 use super::cpuinfo::{CPUINFO, CpuInfo, arm_core, arm_implementer};
 use super::{ONLINE, PRESENT};
+use crate::isolation::{self, NOHZ_FULL};
 use crate::root::Root;
 use crate::unread::Unparsed;
-
-const NOHZ_FULL: &str = "/sys/devices/system/cpu/nohz_full";
 
 pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> ProcessorFacts {
     ProcessorFacts {
@@ -17,7 +16,7 @@ pub(super) fn facts(root: &Root, info: &CpuInfo, config: &KernelConfig) -> Proce
         microcode: microcode(root, info),
         online: root.cpu_list(ONLINE),
         present: root.cpu_list(PRESENT),
-        isolated: root.cpu_list("/sys/devices/system/cpu/isolated"),
+        isolated: isolation::isolated(root),
         nohz_full: nohz_full(root, config),
         smt: root.word("/sys/devices/system/cpu/smt/control"),
         idle_driver: root.word("/sys/devices/system/cpu/cpuidle/current_driver"),

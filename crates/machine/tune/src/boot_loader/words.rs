@@ -1,10 +1,8 @@
 //! Words of the kernel's command line.
 
-use super::BootError;
+use punctual_model::{RepeatRule, is_parameter, obeyed_words};
 
-/// Parameters that may occur more than once, so that a new occurrence does not replace an existing
-/// one.
-const MANY: [&str; 2] = ["console", "earlycon"];
+use super::BootError;
 
 /// Refuses words that a boot loader or a shell would interpret differently.
 ///
@@ -27,12 +25,16 @@ fn name(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
+/// Returns whether a new occurrence of a parameter does not replace an existing one.
+fn is_repeated(word: &str) -> bool {
+    RepeatRule::of(name(word)) == RepeatRule::All
+}
+
 /// Adds words to a command line. These replace existing words of the same name.
 pub(super) fn with_words(line: &str, words: &str) -> String {
     let wanted: Vec<&str> = words.split_whitespace().collect();
-    let replaced = |word: &&str| {
-        !MANY.contains(&name(word)) && wanted.iter().any(|one| name(one) == name(word))
-    };
+    let replaced =
+        |word: &&str| !is_repeated(word) && wanted.iter().any(|one| is_parameter(word, name(one)));
     let kept = line.split_whitespace().filter(|word| !replaced(word));
     let all: Vec<&str> = kept.chain(wanted.iter().copied()).collect();
     all.join(" ")
@@ -45,12 +47,11 @@ pub fn differs(line: &str, arm: &str, others: &[&str], usual: &str) -> Option<St
     let there: Vec<&str> = line.split_whitespace().collect();
     let wanted: Vec<&str> = arm.split_whitespace().collect();
     for word in &wanted {
-        let last = there.iter().rev().find(|one| name(one) == name(word));
-        let many = MANY.contains(&name(word)) && there.contains(word);
-        if last != Some(word) && !many {
-            return Some(match last {
-                Some(last) => format!("{last} instead of {word}"),
-                None => format!("without {word}"),
+        let obeyed = obeyed_words(there.iter().copied(), word);
+        if !obeyed.contains(word) {
+            return Some(match obeyed.last() {
+                Some(other) if !is_repeated(word) => format!("{other} instead of {word}"),
+                _ => format!("without {word}"),
             });
         }
     }
@@ -107,6 +108,13 @@ mod tests {
         assert_eq!(
             differs("a=1 a=2", "a=1", &[], usual).as_deref(),
             Some("a=2 instead of a=1")
+        );
+        // The kernel obeys the first isolcpus=.
+        let twice = "isolcpus=1 isolcpus=2";
+        assert_eq!(differs(twice, "isolcpus=1", &[], twice), None);
+        assert_eq!(
+            differs(twice, "isolcpus=2", &[], twice).as_deref(),
+            Some("isolcpus=1 instead of isolcpus=2")
         );
     }
 }

@@ -2,11 +2,9 @@
 
 use std::path::Path;
 
-use super::CmdlineError;
 use super::form::Form;
-use super::raspberry_pi;
 use super::tree::{Found, Source, Tree};
-use crate::boot_files::{ENTRIES, GRUB};
+use super::{CmdlineError, Unclear, grub, raspberry_pi};
 
 /// A boot loader.
 pub(super) struct Loader {
@@ -16,32 +14,24 @@ pub(super) struct Loader {
     find: fn(&Tree) -> Option<Found>,
 }
 
+const fn loader(name: &'static str, find: fn(&Tree) -> Option<Found>) -> Loader {
+    Loader { name, find }
+}
+
 /// All boot loaders, most specific first.
 const LOADERS: &[Loader] = &[
-    Loader {
-        name: "raspberry-pi",
-        find: raspberry_pi::find,
-    },
-    Loader {
-        name: "u-boot-menu",
-        find: u_boot_menu,
-    },
-    Loader {
-        name: "extlinux",
-        find: extlinux,
-    },
-    Loader {
-        name: "boot-entries",
-        find: boot_entries,
-    },
-    Loader {
-        name: "grub",
-        find: grub,
-    },
-    Loader {
-        name: "kernel-install",
-        find: kernel_install,
-    },
+    loader("raspberry-pi", raspberry_pi::find),
+    loader("u-boot-menu", u_boot_menu),
+    loader("extlinux", extlinux),
+    // U-Boot looks for extlinux.conf before it runs a script that reads one of these files.
+    loader("armbian", armbian),
+    loader("uenv", uenv),
+    loader("limine", limine),
+    loader("boot-entries", grub::boot_entries),
+    loader("zipl", zipl),
+    loader("syslinux", syslinux),
+    loader("grub", grub::grub),
+    loader("kernel-install", kernel_install),
 ];
 
 /// Returns the names, separated by commas.
@@ -115,104 +105,132 @@ fn u_boot_menu(tree: &Tree) -> Option<Found> {
     let program = tree.first(&["/usr/sbin/u-boot-update"])?;
     let file = tree.first(&["/etc/default/u-boot"])?;
     Some(Found {
-        sources: vec![Source::new(file, Form::Variable("U_BOOT_PARAMETERS"))],
         command: vec![program.to_owned()],
-        ..Found::default()
+        ..Found::single(Source::new(file, Form::Variable("U_BOOT_PARAMETERS", 0)))
     })
 }
 
-/// The menu of U-Boot and syslinux, which NVIDIA Jetson also uses.
+/// The menu of U-Boot, which NVIDIA Jetson also uses, and of extlinux.
 fn extlinux(tree: &Tree) -> Option<Found> {
-    let file = tree.first(&[
-        "/boot/extlinux/extlinux.conf",
-        "/boot/extlinux.conf",
-        "/extlinux/extlinux.conf",
-    ])?;
+    labels(
+        tree,
+        &[
+            "/boot/extlinux/extlinux.conf",
+            "/boot/extlinux.conf",
+            "/extlinux/extlinux.conf",
+        ],
+    )
+}
+
+fn syslinux(tree: &Tree) -> Option<Found> {
+    labels(
+        tree,
+        &[
+            "/boot/syslinux/syslinux.cfg",
+            "/boot/efi/EFI/syslinux/syslinux.cfg",
+            "/boot/EFI/syslinux/syslinux.cfg",
+            "/efi/EFI/syslinux/syslinux.cfg",
+            "/syslinux/syslinux.cfg",
+            "/boot/syslinux.cfg",
+            "/syslinux.cfg",
+        ],
+    )
+}
+
+fn labels(tree: &Tree, files: &[&'static str]) -> Option<Found> {
+    let file = tree.first(files)?;
     Some(Found {
-        sources: vec![Source::new(file, Form::Append)],
         notes: vec![
             "only the default label is changed: other labels boot without the parameters".into(),
         ],
-        ..Found::default()
+        ..Found::single(Source::new(file, Form::Append))
     })
 }
 
-/// Entries as defined in the Boot Loader Specification (systemd-boot, and GRUB of Fedora and its
-/// derivatives), and the templates of new entries.
-fn boot_entries(tree: &Tree) -> Option<Found> {
-    let all: Vec<String> = ENTRIES
-        .iter()
-        .flat_map(|folder| tree.with_ending(folder, ".conf"))
-        .collect();
-    let is_spare = |path: &String| {
-        let name = path.rsplit('/').next().unwrap_or_default();
-        ["rescue", "fallback", "recovery"]
-            .iter()
-            .any(|word| name.contains(word))
-    };
-    let (spare, entries): (Vec<_>, Vec<_>) = all.into_iter().partition(is_spare);
-    if entries.is_empty() {
-        return None;
-    }
-    let entry = |path: String| Source::new(path, Form::Keyword("options"));
-    let mut found = Found {
-        sources: entries.into_iter().map(entry).collect(),
-        ..Found::default()
-    };
-    if let Some(file) = tree.first(&["/etc/kernel/cmdline"]) {
-        found.sources.push(Source::new(file, Form::Line));
-    }
-    let variable = "GRUB_CMDLINE_LINUX";
-    if tree.assigns("/etc/default/grub", variable) {
-        found
-            .sources
-            .push(Source::new("/etc/default/grub", Form::Variable(variable)));
-    }
-    if !spare.is_empty() {
-        let spare = spare.join(", ");
-        found.notes.push(format!(
-            "{spare} is not changed, so you can boot it if the edited entry fails"
-        ));
-    }
-    Some(found)
+/// The boot scripts of Armbian and its relatives read this file at each boot.
+fn armbian(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&[
+        "/boot/armbianEnv.txt",
+        "/boot/orangepiEnv.txt",
+        "/boot/dietpiEnv.txt",
+    ])?;
+    Some(Found {
+        notes: vec!["boot.cmd adds other parameters, which are not shown here".to_owned()],
+        ..Found::single(Source::new(file, Form::Assignment("extraargs")))
+    })
 }
 
-/// GRUB, if its configuration is generated from /etc/default/grub. `..._DEFAULT` does not apply to
-/// the recovery entries (GRUB manual, "Simple configuration").
-fn grub(tree: &Tree) -> Option<Found> {
-    let variable = "GRUB_CMDLINE_LINUX_DEFAULT";
-    let main = tree.first(&["/etc/default/grub"])?;
-    // grub-mkconfig of Debian and Ubuntu reads these files after /etc/default/grub, so the last
-    // assignment is effective.
-    let parts = tree.with_ending("/etc/default/grub.d", ".cfg");
-    let file = parts
-        .into_iter()
-        .rev()
-        .find(|part| tree.assigns(part, variable))
-        .unwrap_or_else(|| main.to_owned());
-    let update = tree.first(&["/usr/sbin/update-grub"]);
-    let make = tree.first(&[
-        "/usr/sbin/grub2-mkconfig",
-        "/usr/bin/grub-mkconfig",
-        "/usr/sbin/grub-mkconfig",
-    ]);
-    let config = tree.first(&GRUB.each_ref().map(|grub| grub.config));
-    let (command, notes) = match (update, make, config) {
-        (Some(update), ..) => (vec![update.to_owned()], Vec::new()),
-        (None, Some(make), Some(config)) => {
-            let words = [make, "-o", config];
-            (words.map(str::to_owned).to_vec(), Vec::new())
-        }
-        _ => {
-            let note = "no update-grub or grub-mkconfig was found: regenerate grub.cfg yourself";
-            (Vec::new(), vec![note.to_owned()])
-        }
+/// A file of variables that a script of U-Boot reads, for example on BeagleBone boards.
+fn uenv(tree: &Tree) -> Option<Found> {
+    const NAMES: [&str; 4] = ["cmdline", "bootargs", "optargs", "extraargs"];
+    let file = tree.first(&["/boot/uEnv.txt", "/boot/firmware/uEnv.txt", "/uEnv.txt"])?;
+    let text = tree.text(file);
+    let assigns = |name: &&str| {
+        let has = |line: &str| {
+            line.strip_prefix(*name)
+                .is_some_and(|rest| rest.starts_with('='))
+        };
+        text.lines().any(has)
     };
+    // The scripts of BeagleBoard.org read `cmdline` if the file names a kernel by `uname_r`.
+    let name = NAMES.into_iter().find(|name| assigns(name));
+    let name = name.or_else(|| assigns(&"uname_r").then_some("cmdline"));
+    Some(match name {
+        Some(name) => Found::single(Source::new(file, Form::Assignment(name))),
+        None => Found {
+            unclear: Some((
+                file.to_owned(),
+                Unclear::NoVariable {
+                    names: NAMES.join(", "),
+                },
+            )),
+            ..Found::default()
+        },
+    })
+}
+
+fn limine(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&[
+        "/boot/limine.conf",
+        "/boot/limine/limine.conf",
+        "/boot/EFI/limine/limine.conf",
+        "/boot/EFI/BOOT/limine.conf",
+        "/boot/efi/limine.conf",
+        "/boot/efi/EFI/limine/limine.conf",
+        "/boot/efi/EFI/BOOT/limine.conf",
+        "/efi/limine.conf",
+        "/efi/EFI/limine/limine.conf",
+        "/efi/EFI/BOOT/limine.conf",
+        "/limine.conf",
+    ])?;
+    let note = "only the default entry is changed: other entries boot without the parameters";
+    let mut notes = vec![note.to_owned()];
+    if tree.has("/etc/default/limine") {
+        notes.push(
+            "limine-entry-tool writes the entries again at a kernel update: also change \
+             KERNEL_CMDLINE in /etc/default/limine"
+                .to_owned(),
+        );
+    }
     Some(Found {
-        sources: vec![Source::new(file, Form::Variable(variable))],
+        notes,
+        ..Found::single(Source::new(file, Form::Limine))
+    })
+}
+
+/// The boot record of s390x. Entries that `defaultauto` collects belong to the loader
+/// `boot-entries`.
+fn zipl(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&[grub::ZIPL])?;
+    let collects = |line: &str| line.trim() == "defaultauto";
+    if tree.text(file).lines().any(collects) {
+        return None;
+    }
+    let (command, notes) = grub::zipl_program(tree);
+    Some(Found {
         command,
         notes,
-        ..Found::default()
+        ..Found::single(Source::new(file, Form::Zipl))
     })
 }
 
@@ -222,8 +240,7 @@ fn kernel_install(tree: &Tree) -> Option<Found> {
     let note = "this command does not rebuild unified kernel images: run `kernel-install add-all`, \
                 or `mkinitcpio -P` on Arch Linux, before the reboot";
     Some(Found {
-        sources: vec![Source::new(file, Form::Line)],
         notes: vec![note.to_owned()],
-        ..Found::default()
+        ..Found::single(Source::new(file, Form::Line))
     })
 }

@@ -5,11 +5,19 @@
 //! then writes the edit, and [`revert`] undoes it. Later edits by other programs or users are never
 //! overwritten.
 
+mod assembled;
 mod error;
 mod form;
+mod grub;
 mod loaders;
+mod places;
+#[cfg(test)]
+mod places_tests;
 mod raspberry_pi;
 mod record;
+mod spans;
+#[cfg(test)]
+mod test_systems;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -29,7 +37,7 @@ pub use unclear::Unclear;
 pub use words::Changes;
 
 use record::CmdlineEntry;
-use tree::Found;
+use tree::Source;
 
 /// Maximum number of bytes to read from a boot loader's file.
 const LIMIT: u64 = 1 << 20;
@@ -65,16 +73,30 @@ pub struct CmdlineEdit {
 
 punctual_model::to_json!(CmdlineEdit);
 
-/// A boot loader's file and the parameters in it.
+/// A boot loader's file, or a part of it, and the parameters in it.
 #[derive(Clone, Debug, Serialize)]
 pub struct CmdlineFile {
     /// Its path on the system.
     pub path: String,
+    /// The variable with the parameters, if the file has several parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<&'static str>,
     /// Parameters; `null` if the file could not be parsed.
     pub parameters: Option<Vec<String>>,
     /// The reason why the file could not be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// A command line of the next boot, assembled from all its sources.
+#[derive(Clone, Debug, Serialize)]
+pub struct CmdlineNext {
+    /// The file of its entry, or the template of the entries of new kernels.
+    pub entry: String,
+    /// The parameters in the order in which the kernel gets them.
+    pub parameters: Vec<String>,
+    /// Parameters without effect, each with the reason.
+    pub ineffective: Vec<String>,
 }
 
 /// An edit that was written and has not been reverted. The machine may or may not have booted with
@@ -87,8 +109,11 @@ pub struct CmdlineWritten {
     pub remove: Vec<String>,
     /// Whether the machine was booted after the edit; `null` if this is not known.
     pub booted_since: Option<bool>,
-    /// Parameters of `add` that the current boot does not have.
+    /// Parameters of `add` that the current boot does not have, or that have no effect in it because
+    /// another occurrence of the same parameter wins.
     pub missing_now: Vec<String>,
+    /// Parameters of the current boot that `remove` names, or that win over one of `add`.
+    pub instead_now: Vec<String>,
 }
 
 /// The kernel's command line in the current boot, and the files that determine it for the next
@@ -99,8 +124,10 @@ pub struct CmdlineState {
     pub current: Option<String>,
     /// Boot loader; `null` if it is not known.
     pub loader: Option<&'static str>,
-    /// Files of the boot loader.
+    /// Files of the boot loader, with the parts that contribute parameters.
     pub files: Vec<CmdlineFile>,
+    /// The command lines that consist of the files.
+    pub next: Vec<CmdlineNext>,
     /// The reason why no file can be edited; `null` if they can be edited.
     pub problem: Option<String>,
     /// Changes that `write` made and `revert` would restore.
@@ -123,6 +150,7 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
         current,
         loader: None,
         files: Vec::new(),
+        next: Vec::new(),
         problem: loaders::of_image(host.root(), &[], &[])
             .map(|how| format!("this system is built from an image: {how}")),
         written,
@@ -138,25 +166,49 @@ pub fn cmdline_state(host: &Host, state: &Path) -> Result<CmdlineState, CmdlineE
         }
     };
     shown.loader = Some(loader.name);
-    if let Some((path, why)) = found.unclear {
+    if let Some((path, why)) = found.unclear.clone() {
         shown.problem = Some(CmdlineError::Unclear { path, why }.to_string());
     }
-    for source in found.sources {
-        let text = read(host.root(), &source.path);
-        let words = match text {
-            Ok(text) => {
-                let words = source.form.read(&text.unwrap_or_default());
-                words.map_err(|why| why.to_string())
-            }
-            Err(error) => Err(error.to_string()),
-        };
-        shown.files.push(CmdlineFile {
-            path: source.path,
-            problem: words.as_ref().err().cloned(),
-            parameters: words.ok(),
+    let texts: Vec<_> = (found.sources.iter())
+        .map(|source| words_of(host.root(), source))
+        .collect();
+    let words: assembled::Words = texts
+        .iter()
+        .map(|words| words.as_ref().cloned().unwrap_or_default())
+        .collect();
+    for line in &found.lines {
+        let all = assembled::assembled(&found, line, &words);
+        let parameters: Vec<&str> = all.iter().map(|one| one.word).collect();
+        shown.next.push(CmdlineNext {
+            entry: line.entry.clone(),
+            ineffective: assembled::ineffective(&parameters),
+            parameters: parameters.into_iter().map(str::to_owned).collect(),
         });
     }
+    let used = found.used();
+    for (place, (source, words)) in found.sources.iter().zip(texts).enumerate() {
+        if used.contains(&place) {
+            shown.files.push(CmdlineFile {
+                path: source.path.clone(),
+                part: source.form.part(),
+                problem: words.as_ref().err().map(|error| match error {
+                    CmdlineError::Unclear { why, .. } => why.to_string(),
+                    other => other.to_string(),
+                }),
+                parameters: words.ok(),
+            });
+        }
+    }
     Ok(shown)
+}
+
+/// Returns the parameters in a source.
+fn words_of(root: &Path, source: &Source) -> Result<Vec<String>, CmdlineError> {
+    let text = read(root, &source.path)?.unwrap_or_default();
+    (source.form.read(&text)).map_err(|why| CmdlineError::Unclear {
+        path: source.path.clone(),
+        why,
+    })
 }
 
 impl CmdlineEdit {
@@ -175,34 +227,52 @@ impl CmdlineEdit {
             return Err(CmdlineError::Image { how });
         }
         let (loader, found, others) = loaders::find(root, loader)?;
-        let Found {
-            sources,
-            command,
-            mut notes,
-            unclear,
-        } = found;
-        if let Some((path, why)) = unclear {
+        if let Some((path, why)) = found.unclear.clone() {
             return Err(CmdlineError::Unclear { path, why });
         }
-        let mut files = Vec::new();
-        for source in sources {
-            let before = read(root, &source.path)?.unwrap_or_default();
-            let after =
-                source
-                    .form
-                    .edit(&before, changes)
-                    .map_err(|why| CmdlineError::Unclear {
-                        path: source.path.clone(),
-                        why,
-                    })?;
-            if after != before {
-                files.push(FileEdit {
-                    path: source.path,
+        let used = found.used();
+        let words: assembled::Words = (found.sources.iter().enumerate())
+            .map(|(place, source)| {
+                if used.contains(&place) {
+                    words_of(root, source)
+                } else {
+                    Ok(Vec::new())
+                }
+            })
+            .collect::<Result<_, _>>()?;
+        let lines = found.lines.iter().map(|line| {
+            let all = assembled::assembled(&found, line, &words);
+            all.into_iter().map(|one| one.word).collect()
+        });
+        let mut notes = found.notes.clone();
+        notes.extend(assembled::remarks(&lines.collect::<Vec<_>>(), changes));
+        let mut files: Vec<FileEdit> = Vec::new();
+        let edits = assembled::edits(&found, &words, changes)?;
+        for (source, edits) in found.sources.iter().zip(edits) {
+            if edits.is_empty() {
+                continue;
+            }
+            // A file can contain several sources.
+            let earlier = files.iter().position(|file| file.path == source.path);
+            let before = match earlier {
+                Some(place) => files[place].after.clone(),
+                None => read(root, &source.path)?.unwrap_or_default(),
+            };
+            let edited = source.form.edit(&before, &edits);
+            let after = edited.map_err(|why| CmdlineError::Unclear {
+                path: source.path.clone(),
+                why,
+            })?;
+            match earlier {
+                Some(place) => files[place].after = after,
+                None => files.push(FileEdit {
+                    path: source.path.clone(),
                     before,
                     after,
-                });
+                }),
             }
         }
+        files.retain(|file| file.after != file.before);
         if !others.is_empty() {
             let others = others.join(", ");
             notes.push(format!(
@@ -214,7 +284,7 @@ impl CmdlineEdit {
             add: changes.added().to_vec(),
             remove: changes.removed().to_vec(),
             files,
-            command,
+            command: found.command,
             notes,
         })
     }

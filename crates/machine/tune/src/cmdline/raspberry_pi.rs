@@ -101,9 +101,8 @@ pub(super) fn find(tree: &Tree) -> Option<Found> {
                 file.rsplit('/').next().unwrap_or_default()
             );
             Found {
-                sources: vec![Source::new(file, Form::Line)],
                 notes: vec![note],
-                ..Found::default()
+                ..Found::single(Source::new(file, Form::Line))
             }
         }
         Err(why) => Found {

@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use punctual_files::{Output, folder, trusted};
 use punctual_host::Host;
-use punctual_model::{FromJson, ToJson, from_json, to_json};
+use punctual_model::{FromJson, ToJson, from_json, is_parameter, obeyed_words, to_json};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -134,13 +134,27 @@ impl CmdlineEntry {
     }
 
     pub(super) fn seen_from(self, host: &Host, current: Option<&str>) -> CmdlineWritten {
-        let now: Vec<&str> = current.unwrap_or_default().split_whitespace().collect();
-        let missing = self.add.iter().filter(|word| !now.contains(&word.as_str()));
+        let now = || {
+            current
+                .unwrap_or_default()
+                .split_whitespace()
+                .take_while(|word| *word != "--")
+        };
+        let in_force = |word: &String| obeyed_words(now(), word).contains(&word.as_str());
+        let missing = self.add.iter().filter(|word| !in_force(word));
+        let missing: Vec<String> = missing.cloned().collect();
+        let instead = (missing.iter()).flat_map(|word| obeyed_words(now(), word));
+        let removed = |word: &&str| self.remove.iter().any(|name| is_parameter(word, name));
+        let instead: Vec<String> = instead
+            .chain(now().filter(removed))
+            .map(str::to_owned)
+            .collect();
         CmdlineWritten {
             missing_now: match current {
-                Some(_) => missing.cloned().collect(),
+                Some(_) => missing,
                 None => Vec::new(),
             },
+            instead_now: instead,
             booted_since: match (self.boot_id, host.boot_id()) {
                 (Some(then), Some(now)) => Some(then != now),
                 _ => None,

@@ -1,5 +1,6 @@
 //! Access to the system's files, including those that belong to a boot loader.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,8 @@ use super::unclear::Unclear;
 pub(super) struct Found {
     /// Files with the parameters.
     pub(super) sources: Vec<Source>,
+    /// The command lines that consist of the sources.
+    pub(super) lines: Vec<Line>,
     /// Program that generates the loader's configuration from the files.
     pub(super) command: Vec<String>,
     /// Notes for the user.
@@ -21,12 +24,79 @@ pub(super) struct Found {
     pub(super) unclear: Option<(String, Unclear)>,
 }
 
+impl Found {
+    /// A boot loader whose only command line is in one source.
+    pub(super) fn single(source: Source) -> Self {
+        let mut found = Self::default();
+        found.add_line(source);
+        found
+    }
+
+    /// Adds a source, and a command line that consists of it.
+    pub(super) fn add_line(&mut self, source: Source) {
+        let entry = source.path.clone();
+        let part = self.add(source);
+        self.lines.push(Line {
+            entry,
+            parts: vec![part],
+            add_to: part,
+        });
+    }
+
+    /// Returns the positions of the sources of which the command lines consist.
+    pub(super) fn used(&self) -> BTreeSet<usize> {
+        let mut used = BTreeSet::new();
+        let mut waiting: Vec<usize> = self
+            .lines
+            .iter()
+            .flat_map(|line| &line.parts)
+            .copied()
+            .collect();
+        while let Some(place) = waiting.pop() {
+            if used.insert(place) {
+                let variables = self.sources[place].variables.iter();
+                waiting.extend(variables.flat_map(|variable| &variable.sources));
+            }
+        }
+        used
+    }
+
+    /// Adds a source, and returns its position.
+    pub(super) fn add(&mut self, source: Source) -> usize {
+        self.sources.push(source);
+        self.sources.len() - 1
+    }
+}
+
+/// A command line, or the template of the command lines of new kernels.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// The file of its entry.
+    pub(super) entry: String,
+    /// The positions of its sources, in the order in which the kernel gets the words.
+    pub(super) parts: Vec<usize>,
+    /// The source to which a new parameter is added.
+    pub(super) add_to: usize,
+}
+
 /// A file with parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     /// Its path on the system.
     pub(super) path: String,
     pub(super) form: Form,
+    /// The program that overwrites this part of the file. The part is then not edited.
+    pub(super) owner: Option<&'static str>,
+    /// Variables in its text.
+    pub(super) variables: Vec<Variable>,
+}
+
+/// A variable in the text of a source.
+#[derive(Clone, Debug)]
+pub(super) struct Variable {
+    pub(super) name: &'static str,
+    /// The positions of the sources that contain its value.
+    pub(super) sources: Vec<usize>,
 }
 
 impl Source {
@@ -34,6 +104,8 @@ impl Source {
         Self {
             path: path.into(),
             form,
+            owner: None,
+            variables: Vec::new(),
         }
     }
 }
@@ -78,17 +150,5 @@ impl Tree {
     pub(super) fn text(&self, file: &str) -> String {
         let text = punctual_files::bounded::text(&self.path(file), LIMIT);
         text.unwrap_or_default()
-    }
-
-    /// Returns whether a file assigns a shell variable.
-    pub(super) fn assigns(&self, file: &str, variable: &str) -> bool {
-        let text = self.text(file);
-        let starts = format!("{variable}=");
-        text.lines().any(|line| {
-            let line = line.trim_start();
-            line.strip_prefix("export ")
-                .unwrap_or(line)
-                .starts_with(&starts)
-        })
     }
 }

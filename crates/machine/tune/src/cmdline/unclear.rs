@@ -19,6 +19,34 @@ pub enum Unclear {
     /// The label that is booted has no `append` line.
     #[error("the default label has no line `append`")]
     NoAppend,
+    /// Another program writes the part of the file that contains the parameter.
+    #[error(
+        "{variable} contains {word}, and {owner} writes this variable: change the parameter \
+         there, for example in the profile of TuneD"
+    )]
+    Owned {
+        /// The variable.
+        variable: &'static str,
+        /// The parameter.
+        word: String,
+        /// The program.
+        owner: &'static str,
+    },
+    /// No entry, or no entry with parameters, is booted by default.
+    #[error("it does not show which entry is booted by default, or this entry has no {key}")]
+    NoDefault {
+        /// The keyword before the parameters.
+        key: &'static str,
+    },
+    /// The file has none of the variables that pass parameters to the kernel.
+    #[error("it has none of the variables {names}")]
+    NoVariable {
+        /// The variables, separated by commas.
+        names: String,
+    },
+    /// An environment block of GRUB has no room.
+    #[error("its environment block has no room for the parameters")]
+    Full,
     /// Raspberry Pi's config.txt contains the setting only for some boards.
     #[error(
         "it sets {key}= below a filter such as [pi4], so it is unknown which file this board reads"

@@ -1,6 +1,8 @@
 //! Treats kernel parameters as words: checks them, and adds them to or removes them from a text
 //! without changing its other characters.
 
+use punctual_model::{RepeatRule, is_parameter};
+
 use super::CmdlineError;
 
 /// Changes to a command line.
@@ -35,7 +37,7 @@ impl Changes {
                     why: "it must be a name without a value",
                 });
             }
-            if changes.add.iter().any(|word| is_of(word, name)) {
+            if changes.add.iter().any(|word| is_parameter(word, name)) {
                 return Err(CmdlineError::Contradiction { name: name.clone() });
             }
             changes.remove.push(name.clone());
@@ -57,14 +59,37 @@ impl Changes {
     pub fn is_empty(&self) -> bool {
         self.add.is_empty() && self.remove.is_empty()
     }
+}
 
-    /// Returns whether this word of a command line is removed.
-    pub(super) fn drops(&self, word: &str) -> bool {
-        let replaced = || {
-            let same = |added: &String| is_of(word, name_of(added));
-            self.add.iter().any(same) && !self.add.iter().any(|added| added == word)
-        };
-        self.remove.iter().any(|name| is_of(word, name)) || replaced()
+/// A change to the words of one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WordEdit {
+    /// Adds a word after the others.
+    Add(String),
+    /// Replaces the occurrence that the kernel obeys, and removes the others.
+    Replace(String),
+    /// Removes all words with this name.
+    Remove(String),
+}
+
+impl WordEdit {
+    /// Returns what becomes of one of several words, given by its position. `None` means that the
+    /// word is removed.
+    pub(super) fn apply<'a>(&'a self, words: &[&'a str], place: usize) -> Option<&'a str> {
+        let word = words[place];
+        match self {
+            Self::Add(_) => Some(word),
+            Self::Remove(name) => (!is_parameter(word, name)).then_some(word),
+            Self::Replace(new) => {
+                let name = name_of(new);
+                if !is_parameter(word, name) {
+                    return Some(word);
+                }
+                let same = (0..words.len()).filter(|at| is_parameter(words[*at], name));
+                let winner = RepeatRule::of(name).select(same.collect());
+                (winner.first() == Some(&place)).then_some(new)
+            }
+        }
     }
 }
 
@@ -87,16 +112,19 @@ fn check(parameter: &str) -> Result<(), CmdlineError> {
 }
 
 /// Returns the name of a parameter.
-fn name_of(word: &str) -> &str {
+pub(super) fn name_of(word: &str) -> &str {
     word.split_once('=').map_or(word, |(name, _)| name)
 }
 
-/// Returns whether a word is the parameter with this name. The kernel treats `-` and `_` as equal
-/// (`parameqn` in kernel/params.c).
-pub(super) fn is_of(word: &str, name: &str) -> bool {
-    let own = name_of(word).bytes();
-    let plain = |byte: u8| if byte == b'-' { b'_' } else { byte };
-    own.map(plain).eq(name.bytes().map(plain))
+/// Returns whether a word refers to a variable: `$name`, `${name}` or `${name:+...}`.
+pub(super) fn refers(word: &str, name: &str) -> bool {
+    word.match_indices('$').any(|(place, _)| {
+        let rest = &word[place + 1..];
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        rest.strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(end))
+    })
 }
 
 /// Returns the kernel's parameters with their offsets. Words after `--` are meant for init.
@@ -129,23 +157,22 @@ fn all_words(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Returns the text without the words that are removed.
-pub(super) fn without(text: &str, changes: &Changes) -> String {
+/// Returns the text with a word at this place replaced, or removed.
+pub(super) fn with_word(text: &str, place: usize, old: &str, new: Option<&str>) -> String {
     let mut kept = text.to_owned();
-    for (place, word) in words(text).into_iter().rev() {
-        if !changes.drops(word) {
-            continue;
-        }
+    let mut end = place + old.len();
+    let mut start = place;
+    if new.is_none() {
         // Also remove the space before the word. For the first word, remove the space after it
         // instead.
         let before = kept[..place].trim_end_matches([' ', '\t']).len();
-        let mut end = place + word.len();
         if before == 0 {
             end += kept[end..].len() - kept[end..].trim_start_matches([' ', '\t']).len();
+        } else {
+            start = before;
         }
-        let start = if before == 0 { place } else { before };
-        kept.replace_range(start..end, "");
     }
+    kept.replace_range(start..end, new.unwrap_or_default());
     kept
 }
 
@@ -167,18 +194,23 @@ pub(super) fn with_missing(text: &str, missing: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn changes(add: &[&str], remove: &[&str]) -> Changes {
-        let owned = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-        Changes::new(&owned(add), &owned(remove)).unwrap()
+    /// Returns the text without the words of these names.
+    fn without(text: &str, names: &[&str]) -> String {
+        let mut kept = text.to_owned();
+        for (place, word) in words(text).into_iter().rev() {
+            if names.iter().any(|name| is_parameter(word, name)) {
+                kept = with_word(&kept, place, word, None);
+            }
+        }
+        kept
     }
 
     #[test]
     fn removed_words_take_only_their_space() {
-        let some = changes(&["isolcpus=2-3"], &["nohz-full"]);
+        let some = ["isolcpus", "nohz-full"];
         for (before, after) in [
             ("quiet  isolcpus=1 splash", "quiet splash"),
             ("isolcpus=1 splash", "splash"),
-            ("a isolcpus=2-3 b", "a isolcpus=2-3 b"),
             (
                 "a\tnohz_full=1  dyndbg=\"file x +p\"",
                 "a  dyndbg=\"file x +p\"",
@@ -195,6 +227,13 @@ mod tests {
             "a c=1 -- isolcpus=9"
         );
         assert_eq!(without("a -- isolcpus=9", &some), "a -- isolcpus=9");
+        assert_eq!(with_word("a b  c", 2, "b", Some("xy")), "a xy  c");
+    }
+
+    #[test]
+    fn references_end_with_the_name() {
+        assert!(refers("$tuned_params", "tuned_params") && refers("a${x}b", "x"));
+        assert!(refers("${A:+$A", "A") && !refers("$AB", "A") && !refers("A", "A"));
     }
 
     #[test]
@@ -215,9 +254,7 @@ mod tests {
         }
         assert!(Changes::new(&["a=1".to_owned()], &["a".to_owned()]).is_err());
         assert!(Changes::new(&[], &["a=1".to_owned()]).is_err());
-        changes(
-            &["isolcpus=managed_irq,domain,2-3", "rcutree.kthread_prio=2"],
-            &[],
-        );
+        let good = ["isolcpus=managed_irq,domain,2-3", "rcutree.kthread_prio=2"];
+        assert!(Changes::new(&good.map(str::to_owned), &[]).is_ok());
     }
 }

@@ -6,7 +6,7 @@ use punctual_model::{CpuSet, Scope, Setting};
 
 use super::conf::{Entry, Section};
 use super::imported::{NotImported, Taken, TunedImport, one_line};
-use super::load::{Loaded, MAIN, VARIABLES, is_true, load};
+use super::load::{Loaded, MAIN, is_true, load};
 use super::table::{Form, PLUGINS, ROWS, setting_of, to_setting};
 use super::words::{ISOLATED, MEASURED, MEASURED_MASK, OTHERS, OTHERS_MASK, Variables};
 use crate::validity::sound;
@@ -31,11 +31,12 @@ impl TunedImport {
             files,
             ..Self::default()
         };
-        for (entry, why) in unknown {
-            import.left_out.push(listed(VARIABLES, &entry, why));
+        for (section, entry, why) in unknown {
+            import.left_out.push(listed(section, &entry, why));
         }
         let mut reader = Reader {
             variables,
+            moves_interrupts: true,
             import: &mut import,
         };
         reader.isolated(&sections);
@@ -61,6 +62,8 @@ fn listed(section: &str, entry: &Entry, reason: impl Into<String>) -> NotImporte
 
 struct Reader<'a> {
     variables: Variables,
+    /// Whether TuneD moves interrupts away from the isolated CPUs: `irq_process` of `[scheduler]`.
+    moves_interrupts: bool,
     import: &'a mut TunedImport,
 }
 
@@ -144,10 +147,31 @@ impl Reader<'_> {
             self.bootloader(section);
             return;
         }
+        if plugin == "scheduler"
+            && let Some(entry) = section.take("irq_process")
+        {
+            self.moves_interrupts = self.is_on(&entry);
+        }
         let devices = devices.map_or(Devices::All, |entry| self.devices(&entry.value));
         for entry in &section.entries {
             if let Err(reason) = self.option(&plugin, &name, devices, entry) {
                 self.leave_out(&name, entry, reason);
+            }
+        }
+    }
+
+    /// Returns whether the scheduler plug-in takes a value as true. A value that is not known leaves
+    /// the default, which is true, and is listed.
+    fn is_on(&mut self, entry: &Entry) -> bool {
+        let value = self.variables.expand(&entry.value);
+        match self.variables.known(&value) {
+            Ok(value) => {
+                let value = value.to_lowercase();
+                ["1", "y", "yes", "t", "true"].contains(&value.trim())
+            }
+            Err(reason) => {
+                self.leave_out("scheduler", entry, reason);
+                true
             }
         }
     }
@@ -196,6 +220,8 @@ impl Reader<'_> {
         }
         if (plugin, name.as_str()) == ("scheduler", "default_irq_smp_affinity") {
             match value {
+                // TuneD sets the default affinity only when it moves the interrupts.
+                _ if !self.moves_interrupts => return Ok(()),
                 // It is the default.
                 "calc" => return Ok(()),
                 "ignore" => {
@@ -278,6 +304,13 @@ impl Reader<'_> {
             return Err(
                 "the value is not a list of CPUs, or not that of the variable \
                         isolated_cores"
+                    .to_owned(),
+            );
+        }
+        if !self.moves_interrupts {
+            return Err(
+                "irq_process=false leaves the interrupts where they are, and processes are not \
+                 moved: use the setting cpuset-partition"
                     .to_owned(),
             );
         }

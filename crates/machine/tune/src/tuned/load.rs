@@ -28,8 +28,8 @@ pub(super) struct Loaded {
     pub(super) files: Vec<PathBuf>,
     pub(super) sections: Vec<Section>,
     pub(super) variables: Variables,
-    /// Definitions whose value is not known, with the reason.
-    pub(super) unknown: Vec<(Entry, String)>,
+    /// Includes and definitions whose value is not known, with their section and the reason.
+    pub(super) unknown: Vec<(&'static str, Entry, String)>,
 }
 
 /// Loads the profile with this name, or from this file or folder. `root` is the root folder of the
@@ -45,6 +45,7 @@ pub(super) fn load(root: &Path, name: &str) -> Result<Loaded, TuneError> {
         open: Vec::new(),
         files: Vec::new(),
         sections: Vec::new(),
+        unknown: Vec::new(),
     };
     let path = if name.contains('/') || name == "tuned.conf" {
         let given = Path::new(name);
@@ -81,6 +82,7 @@ struct Loader<'a> {
     open: Vec<PathBuf>,
     files: Vec<PathBuf>,
     sections: Vec<Section>,
+    unknown: Vec<(&'static str, Entry, String)>,
 }
 
 impl Loader<'_> {
@@ -128,11 +130,18 @@ impl Loader<'_> {
             // Variables are defined only after all profiles were read.
             let mut none = Variables::default();
             let value = none.expand(&entry.value);
-            let value = none.known(&value).map_err(|why| {
-                let text = format!("include = {}", entry.value);
-                wrong(&entry.at(), &format!("{text}: {why}: name the profile"))
-            })?;
             for name in value.split([',', ';']).map(str::trim) {
+                let name = match none.known(name) {
+                    Ok(name) => name,
+                    Err(why) => {
+                        let why = format!(
+                            "{why}: the settings of the included profile are missing; write its \
+                             name here to import them"
+                        );
+                        self.unknown.push((MAIN, entry.clone(), why));
+                        continue;
+                    }
+                };
                 let found = match name.strip_prefix('-') {
                     // The profile may be missing.
                     Some(name) => self.find(name, &entry.at()).unwrap_or(None),
@@ -187,7 +196,7 @@ impl Loader<'_> {
 
     fn loaded(mut self) -> Result<Loaded, TuneError> {
         let mut variables = Variables::default();
-        let mut unknown = Vec::new();
+        let mut unknown = std::mem::take(&mut self.unknown);
         let place = self
             .sections
             .iter()
@@ -214,7 +223,11 @@ impl Loader<'_> {
     }
 }
 
-fn define(variables: &mut Variables, unknown: &mut Vec<(Entry, String)>, entry: Entry) {
+fn define(
+    variables: &mut Variables,
+    unknown: &mut Vec<(&'static str, Entry, String)>,
+    entry: Entry,
+) {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let result = if entry.name.chars().all(is_word) {
         variables.define(&entry.name, &entry.value)
@@ -222,7 +235,7 @@ fn define(variables: &mut Variables, unknown: &mut Vec<(Entry, String)>, entry: 
         Err("a name of a variable has only letters, digits and '_'".to_owned())
     };
     if let Err(why) = result {
-        unknown.push((entry, why));
+        unknown.push((VARIABLES, entry, why));
     }
 }
 

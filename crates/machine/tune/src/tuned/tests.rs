@@ -171,6 +171,48 @@ fn later_profile_replaces_and_drops_options() {
 }
 
 #[test]
+fn interrupts_stay_without_irq_process() {
+    let with = |option: &str| {
+        let text = format!("[scheduler]\nisolated_cores=2-3\n{option}\n");
+        import(&text).unwrap()
+    };
+    let moved = [
+        "irq-affinity = housekeeping",
+        "default-irq-affinity = housekeeping",
+    ];
+    assert_eq!(lines(&with("irq_process=true"))[1..], moved);
+    assert_eq!(lines(&with("default_irq_smp_affinity=calc"))[1..], moved);
+    for option in [
+        "irq_process=false",
+        "irq_process=0\ndefault_irq_smp_affinity=ignore",
+        "irq_process=no\ndefault_irq_smp_affinity=1",
+    ] {
+        let import = with(option);
+        assert_eq!(lines(&import), ["summary = "], "{option}");
+        let [left_out] = import.left_out.as_slice() else {
+            panic!("{:?}", import.left_out);
+        };
+        assert!(
+            left_out.reason.contains("leaves the interrupts"),
+            "{left_out:?}"
+        );
+    }
+}
+
+#[test]
+fn undecided_include_is_listed_and_the_rest_imported() {
+    let child = "[main]\ninclude=${f:virt_check:a:b},base\n[vm]\ntransparent_hugepages=never\n";
+    let root = family(child);
+    let import = TunedImport::read(root.path(), "child").unwrap();
+    assert!(lines(&import).contains(&"thp = never".to_owned()));
+    assert!(lines(&import).contains(&"swappiness = 10".to_owned()));
+    let left_out = &import.left_out[0];
+    assert_eq!(left_out.option(), "[main] include");
+    let reason = "the function virt_check is not run: the settings of the included profile";
+    assert!(left_out.reason.starts_with(reason), "{left_out:?}");
+}
+
+#[test]
 fn profile_extends_its_namesake_in_usr() {
     let root = tree(&[
         ("usr/lib/tuned/base/tuned.conf", BASE),
@@ -246,10 +288,6 @@ fn bad_profiles_are_refused_with_line() {
         (
             "[main]\ninclude=one\n",
             "one: the profile includes itself (included in",
-        ),
-        (
-            "[main]\ninclude=${f:virt_check:a:b}\n",
-            "the function virt_check is not run",
         ),
         ("[variables]\ninclude=/none\n", "one/tuned.conf:2)"),
     ] {

@@ -1,6 +1,7 @@
 //! `machine threads`: lists the threads of the machine with their policy, priority, CPUs and usage.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use punctual_host::Host;
 use punctual_model::{Nanos, TaskKind, TaskRecord, TaskUsage, WaitHistogram, WakeupAxis, Wakeups};
 use punctual_report::document::{self, ThreadRow};
 use punctual_report::text;
+use punctual_rt::{PolicyKind, Tid};
 use punctual_session::{WakeupRequest, WakeupSession};
 use serde::Serialize;
 
@@ -20,7 +22,7 @@ use crate::verb::{Run, named};
 
 const LONG: &str = "List threads with policy, priority, niceness, affinity, last CPU, CPU time, \
     voluntary and involuntary switches, minor and major page faults, and the locked memory of \
-    their process. Kernel threads and interrupt handlers are marked. With --watch, the list shows \
+    their process. Threads with policy rr show their time slice. Kernel threads and interrupt handlers are marked. With --watch, the list shows \
     usage per second and, if the kernel supports it, wake-up latencies of the threads of each \
     name.";
 
@@ -72,7 +74,7 @@ impl Run for Threads {
         let by = self.sort;
         let text = |mut rows: Vec<ThreadRow>| {
             sort(&mut rows, by);
-            text::render(&document::threads(&rows), &context.list_style())
+            text::render(&document::threads(&rows, &ranges()), &context.list_style())
         };
         match self.watch {
             Some(time) => {
@@ -106,11 +108,37 @@ fn print_json(mut rows: Vec<ThreadRow>, by: Sort) -> Result<()> {
 fn so_far(tasks: Vec<TaskRecord>) -> Vec<ThreadRow> {
     let row = |task: TaskRecord| ThreadRow {
         used: task.used,
-        task,
         over_ns: None,
         waits: None,
+        slice_ns: slice(&task),
+        task,
     };
     tasks.into_iter().map(row).collect()
+}
+
+/// Returns the time slice of a thread with the policy rr.
+fn slice(task: &TaskRecord) -> Option<Nanos> {
+    if task.scheduling.policy != punctual_model::Policy::RoundRobin {
+        return None;
+    }
+    let tid = Tid::from_raw(i32::try_from(task.tid).ok()?)?;
+    let slice = punctual_rt::time_slice(tid)?;
+    u64::try_from(slice.as_nanos()).ok().map(Nanos)
+}
+
+/// Returns the priority range of each policy.
+fn ranges() -> Vec<(&'static str, RangeInclusive<u8>)> {
+    let name = |kind| match kind {
+        PolicyKind::Other => "other",
+        PolicyKind::Batch => "batch",
+        PolicyKind::Idle => "idle",
+        PolicyKind::Fifo => "fifo",
+        PolicyKind::RoundRobin => "rr",
+        PolicyKind::Deadline => "deadline",
+    };
+    let all = PolicyKind::ALL.into_iter();
+    all.map(|kind| (name(kind), punctual_rt::priority_range(kind)))
+        .collect()
 }
 
 impl Threads {
@@ -175,6 +203,7 @@ impl Threads {
                 Some(ThreadRow {
                     used: task.used.since(before),
                     waits: waits.get(&task.comm).cloned(),
+                    slice_ns: slice(&task),
                     task,
                     over_ns: Some(over),
                 })
@@ -228,12 +257,21 @@ pub(in crate::verbs) struct ThreadJson {
     waits_of_its_name: Option<WaitHistogram>,
     /// Whether its policy is fifo, rr or deadline.
     real_time: bool,
+    /// Time slice, if its policy is rr.
+    time_slice_ns: Option<Nanos>,
+    /// Lowest and highest priority of its policy; 0 and 0 if the policy has no priorities, null if
+    /// the policy is unknown.
+    priority_range: Option<[u8; 2]>,
 }
 
 punctual_model::to_json!(ThreadJson);
 
 fn json(row: ThreadRow) -> ThreadJson {
+    let ranges = ranges().into_iter();
+    let mut own = ranges.filter(|(name, _)| *name == row.task.scheduling.policy.name());
     ThreadJson {
+        time_slice_ns: row.slice_ns,
+        priority_range: own.next().map(|(_, range)| [*range.start(), *range.end()]),
         real_time: row.task.scheduling.policy.is_real_time(),
         task: TaskRecord {
             used: row.used,

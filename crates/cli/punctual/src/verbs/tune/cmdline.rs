@@ -273,14 +273,27 @@ fn shown(state: &CmdlineState) -> Document {
     );
     fields.push(Field::new("boot loader", state.loader.unwrap_or("unknown")));
     for file in &state.files {
+        let name = match file.part {
+            Some(part) => format!("{} {part}", file.path),
+            None => file.path.clone(),
+        };
         match (&file.parameters, &file.problem) {
-            (Some(words), _) => fields.push(verbatim(&file.path, &words.join(" "))),
+            (Some(words), _) => fields.push(verbatim(&name, &words.join(" "))),
             (None, problem) => {
                 let why = problem.as_deref().unwrap_or("not readable");
-                fields.push(Field::new(&file.path, format!("unknown: {why}")));
+                fields.push(Field::new(&name, format!("unknown: {why}")));
             }
         }
     }
+    // If one file contains the whole line, the line is already shown.
+    if state.files.len() > state.next.len() {
+        for line in &state.next {
+            let name = format!("assembled for {}", line.entry);
+            fields.push(verbatim(&name, &line.parameters.join(" ")));
+        }
+    }
+    let ineffective = state.next.iter().flat_map(|line| &line.ineffective);
+    fields.extend(ineffective.map(|note| Field::new("note", note)));
     fields.extend(
         state
             .problem
@@ -293,9 +306,15 @@ fn shown(state: &CmdlineState) -> Document {
         Some(written) => {
             let boot = match (written.booted_since, written.missing_now.is_empty()) {
                 (Some(false), _) => "not booted since".to_owned(),
-                (Some(true), true) => "in force".to_owned(),
-                (Some(true), false) => {
-                    format!("booted since, without {}", written.missing_now.join(" "))
+                (Some(true), true) if written.instead_now.is_empty() => "in force".to_owned(),
+                (Some(true), _) => {
+                    let lists = [
+                        ("without", &written.missing_now),
+                        ("with", &written.instead_now),
+                    ];
+                    let parts = lists.iter().filter(|(_, words)| !words.is_empty());
+                    let parts = parts.map(|(how, words)| format!(", {how} {}", words.join(" ")));
+                    format!("booted since{}", parts.collect::<String>())
                 }
                 (None, _) => "unknown whether booted since".to_owned(),
             };
