@@ -44,7 +44,7 @@ pub use event::{
     Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseGap, NoiseReports,
     NoiseSource, NotShown, OsnoiseSample, RealTimeLimit, RuntimeStop, SOFTIRQS, SliceStart,
     SmiCount, StealCount, StealRise, StopReason, Task, TaskState, Text, ThreadStack, Throttle,
-    TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, Usual, UsualLength, Vector, Victim,
+    TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, LatencyOf, PartKind, StatedPart, TracedCall, TracerStatement, Usual, UsualLength, Vector, Victim,
     WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{

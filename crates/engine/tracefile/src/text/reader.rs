@@ -2,7 +2,10 @@
 
 use std::io::BufRead;
 
-use punctual_model::{EVENTS, EventKind, KernelEvent, Nanos, TraceEvent, Vector};
+use punctual_model::{
+    Comm, EVENTS, EventKind, KernelEvent, KernelPriority, Nanos, Task, TaskState, TraceEvent,
+    TracedCall, TracerStatement, Vector,
+};
 
 use super::event::{Found, Table, has_system};
 use super::head::{self, Columns, Said};
@@ -11,7 +14,9 @@ use super::lines::Lines;
 use super::names::Names;
 use super::order::Order;
 use super::payload;
+use super::rtla_analysis::Analysis;
 use super::stack::{EventHeader, Frame, Stack};
+use super::statement::{Entry, Pending};
 use super::warnings::{Warnings, shortened};
 use crate::listed::{by_full_name, listed_name};
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
@@ -64,6 +69,14 @@ pub(super) struct TextReader<R> {
     warnings: Warnings,
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
+    /// The statement of a latency tracer in the header of the current trace.
+    pending: Pending,
+    /// The automatic analysis of rtla that is being read.
+    analysis: Option<Analysis>,
+    /// A line that breaks off in the middle, because a mail program wrapped it.
+    wrapped: Option<String>,
+    /// Whether the times of the last event were counted from the start of the trace.
+    is_relative: bool,
     /// The last event. It is kept because a stack may follow it.
     last: Option<EventHeader>,
     /// The first line that is not empty, in shortened form.
@@ -94,6 +107,10 @@ impl<R: BufRead> TextReader<R> {
             warnings: Warnings::default(),
             incomplete: None,
             stack: None,
+            pending: Pending::default(),
+            analysis: None,
+            wrapped: None,
+            is_relative: false,
             last: None,
             first: None,
             is_trace: false,
@@ -133,6 +150,7 @@ impl<R: BufRead> TextReader<R> {
 
     fn end(&mut self) {
         self.finish();
+        self.state_latency();
         self.is_at_end = true;
         let until = self.order.newest().unwrap_or_default();
         for (cpu, state) in (0..).zip(&mut self.cpus) {
@@ -151,9 +169,24 @@ impl<R: BufRead> TextReader<R> {
         if self.first.is_none() {
             self.first = Some(shortened(trimmed));
         }
+        if self.take_analysis(trimmed) {
+            return;
+        }
+        if let Some(begin) = self.wrapped.take().filter(|_| Line::parse(text).is_none()) {
+            self.warnings.joined.add(self.lines.number, trimmed);
+            return self.take_line(&format!("{begin} {trimmed}"));
+        }
         if let Some(line) = Line::parse(text) {
             self.finish();
             return self.take_event(&line, text);
+        }
+        if let Some(caller) = trimmed.strip_prefix("<-").filter(|_| self.pending.states()) {
+            let caller = caller.split_whitespace().next().unwrap_or_default();
+            let caller = self.names.function(caller);
+            return self.pending.caller(caller);
+        }
+        if self.take_header(trimmed) {
+            return;
         }
         if let Some(cpus) = head::cpus(trimmed) {
             self.head.cpus = Some(cpus);
@@ -181,6 +214,68 @@ impl<R: BufRead> TextReader<R> {
         if !is_known {
             self.warnings.no_event.add(self.lines.number, trimmed);
         }
+    }
+
+    /// Applies a line of the automatic analysis of rtla. Returns whether it is one.
+    fn take_analysis(&mut self, line: &str) -> bool {
+        if let Some(analysis) = &mut self.analysis
+            && analysis.line(line)
+        {
+            return true;
+        }
+        let begins = Analysis::begin(line);
+        let is_any = begins.is_some();
+        if is_any {
+            self.state_latency();
+            self.is_trace = true;
+            if self.head.format.is_empty() {
+                "text of rtla's automatic analysis".clone_into(&mut self.head.format);
+            }
+            self.analysis = begins;
+        }
+        is_any
+    }
+
+    /// Applies a line of the header of a latency tracer. Before Linux 2.6.27, it had no `#`. Returns
+    /// whether the line has no other meaning.
+    fn take_header(&mut self, line: &str) -> bool {
+        let comment = line.trim_start_matches('#').trim_start();
+        if comment.starts_with("tracer: ") || comment.contains(" latency trace v") {
+            // The two lines belong to the same header unless calls or a latency lie between them.
+            if !comment.starts_with("tracer: ") && !self.pending.states() {
+                self.pending.header(comment);
+                return false;
+            }
+            self.finish();
+            self.state_latency();
+        }
+        let is_header = self.pending.header(comment);
+        if self.pending.states() {
+            self.is_trace = true;
+            if self.head.format.is_empty()
+                && let Some(tracer) = self.pending.tracer()
+            {
+                self.head.format = format!("text of the {tracer} tracer");
+            }
+        }
+        is_header && !line.starts_with('#')
+    }
+
+    /// Adds the latencies that the header of the current trace and rtla's analysis state.
+    fn state_latency(&mut self) {
+        let pending = std::mem::take(&mut self.pending).finish(self.is_relative);
+        let analysed = self.analysis.take().and_then(Analysis::finish);
+        for statement in [pending, analysed].into_iter().flatten() {
+            self.push_statement(statement);
+        }
+    }
+
+    fn push_statement(&mut self, statement: TracerStatement) {
+        // Other items of the trace have been returned already if it is long.
+        let end = Nanos(statement.begin.0.saturating_add(statement.latency.0));
+        let time = self.order.newest().map_or(end, |newest| newest.max(end));
+        let statement = Box::new(statement);
+        self.order.push(time, Item::Statement { time, statement });
     }
 
     fn take_comment(&mut self, comment: &str) {
@@ -252,6 +347,7 @@ impl<R: BufRead> TextReader<R> {
                             time,
                             cpu,
                             pid,
+                            comm: Comm::new(line.comm.as_bytes()),
                             text,
                         }),
                     );
@@ -263,12 +359,80 @@ impl<R: BufRead> TextReader<R> {
                     frames: Vec::new(),
                 });
             }
+            Found::Call(function, caller) => {
+                let thread = thread_in(line, KernelPriority::UNKNOWN);
+                self.take_call(header, thread, function, caller);
+            }
+            Found::Entry(entry) => self.take_entry(header, line, &entry),
             Found::Lost(count) => self.lose(cpu, count),
+            Found::InSwitch(fields) => {
+                let (name, fields) = ("tlb_flush".into(), fields.to_owned());
+                self.accept(header, None, EventKind::Requested { name, fields });
+            }
+            Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
         }
     }
 
+    /// Adds a call of a kernel function to the latency that the header states.
+    fn take_call(
+        &mut self,
+        header: EventHeader,
+        thread: Task,
+        function: &str,
+        caller: Option<&str>,
+    ) {
+        if !self.pending.states() {
+            return;
+        }
+        let call = TracedCall {
+            time: header.time,
+            cpu: header.cpu,
+            thread,
+            flags: header.flags,
+            preempt_count: header.preempt_count,
+            function: self.names.function(function),
+            caller: caller.map(|caller| self.names.function(caller)),
+        };
+        self.pending.call(call);
+    }
+
+    /// Adds a wake-up or switch that a wakeup tracer wrote. It is also an event.
+    fn take_entry(&mut self, header: EventHeader, line: &Line<'_>, entry: &Entry) {
+        let current = Task {
+            pid: entry.pid,
+            ..thread_in(line, entry.prio)
+        };
+        self.take_call(header, current, "", None);
+        let (kind, event) = if entry.switches {
+            let prev_state = TaskState(match entry.state {
+                'S' | 'I' => 1,
+                'D' => 2,
+                _ => 0,
+            });
+            let (prev, next) = (current, entry.next);
+            let kind = EventKind::Switch {
+                prev,
+                prev_state,
+                next,
+            };
+            (kind, KernelEvent::SchedSwitch)
+        } else {
+            let (task, target_cpu, new) = (entry.next, entry.cpu, false);
+            let kind = EventKind::Wakeup {
+                task,
+                target_cpu,
+                new,
+            };
+            (kind, KernelEvent::SchedWakeup)
+        };
+        if let Some(index) = EVENTS.iter().position(|spec| spec.event == event) {
+            self.accept(header, Some(index), kind);
+        }
+    }
+
     fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
+        self.is_relative = line.is_relative;
         self.head.resolution = self.head.resolution.max(line.resolution);
         if self.head.format.is_empty() {
             let format = match () {
@@ -316,7 +480,7 @@ impl<R: BufRead> TextReader<R> {
             if joined > 0 {
                 self.warnings.joined.add(self.lines.number, text);
             }
-            self.accept(header, index, kind);
+            self.accept(header, Some(index), kind);
         } else if !payload::lacks_fields(spec, text) {
             let line = match self.incomplete.take() {
                 Some(incomplete) => incomplete.line,
@@ -356,7 +520,8 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    fn accept(&mut self, header: EventHeader, index: usize, kind: EventKind) {
+    /// Adds an event. `index`: its row in the table of events, if it has one.
+    fn accept(&mut self, header: EventHeader, index: Option<usize>, kind: EventKind) {
         let by_event = match &kind {
             EventKind::Switch { prev, .. } => Some(prev.pid),
             _ => None,
@@ -367,7 +532,8 @@ impl<R: BufRead> TextReader<R> {
             _ => None,
         };
         let Some(pid) = pid else {
-            let name = EVENTS.get(index).map_or("", |spec| spec.name);
+            let name = index.and_then(|index| EVENTS.get(index));
+            let name = name.map_or("", |spec| spec.name);
             return self.warnings.no_thread.add(self.lines.number, name);
         };
         if !self.make_room(header) {
@@ -376,7 +542,7 @@ impl<R: BufRead> TextReader<R> {
         if let Some(next) = next {
             self.cpu(header.cpu).current = Some(next);
         }
-        if !self.head.lists_events {
+        if let Some(index) = index.filter(|_| !self.head.lists_events) {
             let name = listed_name(index);
             if !self.head.recorded.contains(name) {
                 self.head.recorded.insert(name.to_owned());
@@ -483,9 +649,15 @@ impl<R: BufRead> TextReader<R> {
         };
         let is_stack = |event: KernelEvent| event == KernelEvent::KernelStack;
         let index = EVENTS.iter().position(|spec| is_stack(spec.event));
+        if self.pending.states() {
+            let symbols = &self.head.symbols;
+            let named = stack.frames.iter().filter_map(|frame| symbols.get(frame));
+            let named = named.map(|name| name.as_str().into()).collect();
+            self.pending.stack(named);
+        }
         let kind = payload::stack(stack.frames, &mut self.names);
         if let (Some(index), Some(kind)) = (index, kind) {
-            self.accept(stack.header, index, kind);
+            self.accept(stack.header, Some(index), kind);
         }
         self.last = None;
     }
@@ -507,6 +679,29 @@ impl<R: BufRead> TraceReader for TextReader<R> {
 
     fn head(&self) -> &TraceHead {
         &self.head
+    }
+}
+
+/// Returns whether a sample of timerlat, or an entry of a wakeup tracer, breaks off in the middle.
+fn breaks_off(rest: &str) -> bool {
+    let rest = rest.trim();
+    let sample = rest.starts_with('#') && rest.contains(" context") && !rest.ends_with(" ns");
+    let mut parts = rest.splitn(3, ':');
+    let mut is_number = || {
+        parts
+            .next()
+            .is_some_and(|part| part.trim().parse::<u64>().is_ok())
+    };
+    let entry = is_number() && is_number() && (rest.contains('+') || rest.contains("==>"));
+    sample || entry
+}
+
+/// Returns the thread in the first column of a line.
+fn thread_in(line: &Line<'_>, prio: KernelPriority) -> Task {
+    Task {
+        pid: line.pid.unwrap_or(Task::UNKNOWN_PID),
+        comm: Comm::new(line.comm.as_bytes()),
+        prio,
     }
 }
 
