@@ -206,8 +206,15 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     let bytes = root.bytes(file).map_err(|error| root.reason(&error))?;
     let bytes = unpacked(&bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    if text.contains("CONFIG_") {
+    let is_option = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        line.starts_with("CONFIG_")
+    };
+    if text.lines().any(is_option) {
         Ok(text)
+    } else if text.lines().any(|line| line.starts_with("BR2_")) {
+        Err(NotAConfig::Buildroot)
     } else {
         Err(NotAConfig::NoOptions)
     }
@@ -249,6 +256,15 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(TEXT.as_bytes()).unwrap();
         encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn configuration_of_buildroot_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "BR2_LINUX_KERNEL=y\nBR2_LINUX_KERNEL_CUSTOM_CONFIG_FILE=\"rt_defconfig\"\n";
+        fs::write(folder.path().join("config"), text).unwrap();
+        let root = Root::new(folder.path().to_owned());
+        assert_eq!(read(&root, "/config"), Err(NotAConfig::Buildroot));
     }
 
     #[test]

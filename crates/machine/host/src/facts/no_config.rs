@@ -18,6 +18,12 @@ pub enum NotAConfig {
     /// After decompression, the file is larger than any configuration.
     #[error("is larger than 8 MiB after decompression, so it is not a kernel configuration")]
     TooLong,
+    /// The file is Buildroot's own configuration.
+    #[error(
+        "is the configuration of Buildroot (BR2_...), not of a kernel: that of its kernel is \
+         output/build/linux-*/.config"
+    )]
+    Buildroot,
     /// The file is another kind of text.
     #[error("has no options")]
     NoOptions,
