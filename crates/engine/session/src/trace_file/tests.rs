@@ -52,7 +52,7 @@ fn stated_latencies_have_their_causes() {
             "wakeup_rt",
             184_000,
             &[
-                "169 µs preemption off: kworker-77",
+                "preemption off: kworker-77, 169 µs in mmc_hw_reset",
                 "mmc_hw_reset < process_one_work until _raw_spin_unlock",
             ],
         ),

@@ -1,14 +1,15 @@
 //! Reads the lines of a text trace and returns its items, sorted by time.
 
+mod statements;
+
 use std::io::BufRead;
 
 use punctual_model::{
-    Comm, EVENTS, EventKind, KernelEvent, KernelPriority, Nanos, Task, TaskState, TraceEvent,
-    TracedCall, TracerStatement, Vector,
+    Comm, EVENTS, EventKind, KernelEvent, KernelPriority, Nanos, TraceEvent, Vector,
 };
 
 use super::event::{Found, Table, has_system};
-use super::head::{self, Columns, Said};
+use super::head::{self, Columns};
 use super::line::{Line, clean};
 use super::lines::Lines;
 use super::names::Names;
@@ -16,10 +17,11 @@ use super::order::Order;
 use super::payload;
 use super::rtla_analysis::Analysis;
 use super::stack::{EventHeader, Frame, Stack};
-use super::statement::{Entry, Pending};
+use super::statement::Pending;
 use super::warnings::{Warnings, shortened};
-use crate::listed::{by_full_name, listed_name};
+use crate::listed::listed_name;
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
+use statements::{breaks_off, thread_in};
 
 /// If a time goes backwards by more than this, the line is not just out of order, but starts
 /// another trace.
@@ -216,98 +218,6 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    /// Applies a line of the automatic analysis of rtla. Returns whether it is one.
-    fn take_analysis(&mut self, line: &str) -> bool {
-        if let Some(analysis) = &mut self.analysis
-            && analysis.line(line)
-        {
-            return true;
-        }
-        let begins = Analysis::begin(line);
-        let is_any = begins.is_some();
-        if is_any {
-            self.state_latency();
-            self.is_trace = true;
-            if self.head.format.is_empty() {
-                "text of rtla's automatic analysis".clone_into(&mut self.head.format);
-            }
-            self.analysis = begins;
-        }
-        is_any
-    }
-
-    /// Applies a line of the header of a latency tracer. Before Linux 2.6.27, it had no `#`. Returns
-    /// whether the line has no other meaning.
-    fn take_header(&mut self, line: &str) -> bool {
-        let comment = line.trim_start_matches('#').trim_start();
-        if comment.starts_with("tracer: ") || comment.contains(" latency trace v") {
-            // The two lines belong to the same header unless calls or a latency lie between them.
-            if !comment.starts_with("tracer: ") && !self.pending.states() {
-                self.pending.header(comment);
-                return false;
-            }
-            self.finish();
-            self.state_latency();
-        }
-        let is_header = self.pending.header(comment);
-        if self.pending.states() {
-            self.is_trace = true;
-            if self.head.format.is_empty()
-                && let Some(tracer) = self.pending.tracer()
-            {
-                self.head.format = format!("text of the {tracer} tracer");
-            }
-        }
-        is_header && !line.starts_with('#')
-    }
-
-    /// Adds the latencies that the header of the current trace and rtla's analysis state.
-    fn state_latency(&mut self) {
-        let pending = std::mem::take(&mut self.pending).finish(self.is_relative);
-        let analysed = self.analysis.take().and_then(Analysis::finish);
-        for statement in [pending, analysed].into_iter().flatten() {
-            self.push_statement(statement);
-        }
-    }
-
-    fn push_statement(&mut self, statement: TracerStatement) {
-        // Other items of the trace have been returned already if it is long.
-        let end = Nanos(statement.begin.0.saturating_add(statement.latency.0));
-        let time = self.order.newest().map_or(end, |newest| newest.max(end));
-        let statement = Box::new(statement);
-        self.order.push(time, Item::Statement { time, statement });
-    }
-
-    fn take_comment(&mut self, comment: &str) {
-        if self.columns.read(comment) {
-            return;
-        }
-        let Some(said) = head::said(comment) else {
-            return;
-        };
-        self.is_trace = true;
-        match said {
-            Said::Begins => {
-                self.columns.clear();
-                self.begins |= self.order.newest().is_some();
-                self.is_overwritten = false;
-            }
-            Said::Overwritten(number) => self.is_overwritten |= number > 0,
-            Said::Kernel(kernel) => self.head.kernel = Some(kernel),
-            // perf names one of the clocks of clock_gettime(2), which all CPUs share.
-            Said::Clock(clock) => {
-                self.head.clock = Some(clock);
-                self.head.clocks_differ = Some(false);
-            }
-            Said::Event(name) => {
-                self.head.lists_events = true;
-                if let Some(index) = by_full_name(&name) {
-                    self.head.recorded.insert(listed_name(index).to_owned());
-                }
-            }
-        }
-    }
-
     fn take_event(&mut self, line: &Line<'_>, text: &str) {
         let found = self.table.find(line.rest);
         let is_ours = matches!(found, Found::Event(..) | Found::Mark(_));
@@ -371,63 +281,6 @@ impl<R: BufRead> TextReader<R> {
             }
             Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
-        }
-    }
-
-    /// Adds a call of a kernel function to the latency that the header states.
-    fn take_call(
-        &mut self,
-        header: EventHeader,
-        thread: Task,
-        function: &str,
-        caller: Option<&str>,
-    ) {
-        if !self.pending.states() {
-            return;
-        }
-        let call = TracedCall {
-            time: header.time,
-            cpu: header.cpu,
-            thread,
-            flags: header.flags,
-            preempt_count: header.preempt_count,
-            function: self.names.function(function),
-            caller: caller.map(|caller| self.names.function(caller)),
-        };
-        self.pending.call(call);
-    }
-
-    /// Adds a wake-up or switch that a wakeup tracer wrote. It is also an event.
-    fn take_entry(&mut self, header: EventHeader, line: &Line<'_>, entry: &Entry) {
-        let current = Task {
-            pid: entry.pid,
-            ..thread_in(line, entry.prio)
-        };
-        self.take_call(header, current, "", None);
-        let (kind, event) = if entry.switches {
-            let prev_state = TaskState(match entry.state {
-                'S' | 'I' => 1,
-                'D' => 2,
-                _ => 0,
-            });
-            let (prev, next) = (current, entry.next);
-            let kind = EventKind::Switch {
-                prev,
-                prev_state,
-                next,
-            };
-            (kind, KernelEvent::SchedSwitch)
-        } else {
-            let (task, target_cpu, new) = (entry.next, entry.cpu, false);
-            let kind = EventKind::Wakeup {
-                task,
-                target_cpu,
-                new,
-            };
-            (kind, KernelEvent::SchedWakeup)
-        };
-        if let Some(index) = EVENTS.iter().position(|spec| spec.event == event) {
-            self.accept(header, Some(index), kind);
         }
     }
 
@@ -682,29 +535,6 @@ impl<R: BufRead> TraceReader for TextReader<R> {
     }
 }
 
-/// Returns whether a sample of timerlat, or an entry of a wakeup tracer, breaks off in the middle.
-fn breaks_off(rest: &str) -> bool {
-    let rest = rest.trim();
-    let sample = rest.starts_with('#') && rest.contains(" context") && !rest.ends_with(" ns");
-    let mut parts = rest.splitn(3, ':');
-    let mut is_number = || {
-        parts
-            .next()
-            .is_some_and(|part| part.trim().parse::<u64>().is_ok())
-    };
-    let entry = is_number() && is_number() && (rest.contains('+') || rest.contains("==>"));
-    sample || entry
-}
-
-/// Returns the thread in the first column of a line.
-fn thread_in(line: &Line<'_>, prio: KernelPriority) -> Task {
-    Task {
-        pid: line.pid.unwrap_or(Task::UNKNOWN_PID),
-        comm: Comm::new(line.comm.as_bytes()),
-        prio,
-    }
-}
-
 /// Formats a time as in traces.
 fn seconds_of(time: Nanos) -> String {
     format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
@@ -723,5 +553,4 @@ fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;
