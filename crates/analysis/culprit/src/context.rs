@@ -9,6 +9,12 @@ use punctual_model::{
 /// Maximum number of nested handlers. If more seem to be nested, exit events were lost.
 const DEEPEST: usize = 16;
 
+/// Returns whether the event may belong to a switch that another event already shows: its stack, or
+/// an event inside it, has the thread that left the CPU.
+pub(crate) const fn is_of_switch(event: &TraceEvent) -> bool {
+    matches!(event.kind, EventKind::KernelStack { .. }) || event.is_requested()
+}
+
 /// One hard interrupt in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {
@@ -95,6 +101,9 @@ pub(crate) struct Context {
     /// `Some` if the last event of the current thread outside of handlers had interrupts disabled.
     /// Contains the address that disabled them, if known.
     pub(crate) irqs_off: Option<Option<u64>>,
+    /// Whether the last event of the current thread had the flag that the scheduler has decided to
+    /// preempt it.
+    pub(crate) need_resched: bool,
     /// Address at which preemption was disabled.
     pub(crate) preempt_off: Option<u64>,
     /// Current softirq. On PREEMPT_RT it belongs to a thread and is saved when the thread is
@@ -215,6 +224,9 @@ impl Context {
     /// Compares the current thread with the one that an event names. If they differ, a switch event
     /// was lost.
     fn agree_on_current(&mut self, event: &TraceEvent, threads: &Threads) {
+        if is_of_switch(event) && self.current.is_some() {
+            return;
+        }
         let prev = match &event.kind {
             EventKind::Switch { prev, .. } => Some(*prev),
             _ => None,
@@ -239,6 +251,7 @@ impl Context {
         self.nmi = 0;
         self.irqs_off = None;
         self.preempt_off = None;
+        self.need_resched = false;
         if !next.is_idle() {
             self.idle = None;
         }
@@ -255,6 +268,8 @@ impl Context {
                 | EventKind::VectorEntry { .. }
                 | EventKind::VectorExit { .. }
         );
+        let switch = matches!(event.kind, EventKind::Switch { .. });
+        self.need_resched |= !switch && event.has(TraceEvent::NEED_RESCHED);
         let handler = TraceEvent::HARDIRQ | TraceEvent::NMI;
         if own || event.flags & handler != 0 || !self.handlers.is_empty() {
             return;

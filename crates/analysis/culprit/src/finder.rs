@@ -60,6 +60,8 @@ struct Waiting {
     /// Whether the thread was off the CPU when it was woken. A thread that is still running and
     /// about to sleep can also be woken. In that case, it does not wait.
     sure: bool,
+    /// Whether the thread has been put into a run queue since (`sched_wakeup`).
+    queued: bool,
 }
 
 /// Last switch event of a thread.
@@ -127,13 +129,14 @@ impl LateWakeUps {
     pub fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Option<Wait> {
         match &event.kind {
             EventKind::Waking { task, .. } if watched(task.pid) => {
-                self.woken(task.pid, event.time);
+                self.woken(task.pid, event.time, false);
                 None
             }
-            // If `sched_waking` is also recorded, it belongs to the same wake-up.
             EventKind::Wakeup { task, .. } if watched(task.pid) => {
-                if !self.waiting.contains_key(&task.pid) {
-                    self.woken(task.pid, event.time);
+                match self.waiting.get_mut(&task.pid) {
+                    // If `sched_waking` is also recorded, it belongs to the same wake-up.
+                    Some(waiting) if !waiting.queued => waiting.queued = true,
+                    _ => self.woken(task.pid, event.time, true),
                 }
                 None
             }
@@ -180,13 +183,22 @@ impl LateWakeUps {
         }
     }
 
-    fn woken(&mut self, tid: u32, time: Nanos) {
+    fn woken(&mut self, tid: u32, time: Nanos, queued: bool) {
+        // A thread that runs can be woken repeatedly. No event shows whether this thread ran before
+        // the trace, so its second `sched_wakeup` without `sched_waking` counts.
+        let first_seen = queued && !self.seen.contains_key(&tid);
         match self.waiting.get(&tid).copied() {
             // A stop also ends with a wake-up, but in this case the wait began when the thread was
             // stopped.
             Some(before) if before.delay == Delay::Taken => return,
             // No thread is woken twice without running in between.
-            Some(before) => self.has_no_end(tid, before),
+            Some(before) => self.has_no_end(
+                tid,
+                Waiting {
+                    sure: before.sure || first_seen,
+                    ..before
+                },
+            ),
             None => {}
         }
         let woken = Waiting {
@@ -194,6 +206,7 @@ impl LateWakeUps {
             delay: Delay::Wakeup,
             events_from: time,
             sure: self.seen.get(&tid) == Some(&Seen::Off),
+            queued,
         };
         self.waiting.insert(tid, woken);
     }
@@ -217,6 +230,7 @@ impl LateWakeUps {
                 delay: Delay::Taken,
                 events_from: woken.filter(near).unwrap_or(time),
                 sure: true,
+                queued: true,
             };
             self.waiting.insert(tid, taken);
         }
@@ -329,6 +343,35 @@ mod tests {
             switch(30_100_030, 9, RUNNABLE, TID),
         ];
         assert_eq!(found(&events), (vec![20, 30], 1));
+    }
+
+    #[test]
+    fn second_wake_up_without_waking_begins_the_wait() {
+        let wakeup = |us| {
+            let task = task(TID);
+            let (target_cpu, new) = (0, false);
+            event(
+                us,
+                EventKind::Wakeup {
+                    task,
+                    target_cpu,
+                    new,
+                },
+            )
+        };
+        let events = [
+            wakeup(12),
+            wakeup(800_012),
+            switch(800_030, 0, RUNNABLE, TID),
+        ];
+        assert_eq!(found(&events), (vec![18], 1));
+        let events = [
+            switch(0, TID, SLEEPS, 9),
+            waking(10),
+            wakeup(12),
+            switch(30, 9, RUNNABLE, TID),
+        ];
+        assert_eq!(found(&events), (vec![20], 0));
     }
 
     #[test]

@@ -75,6 +75,7 @@ pub(crate) fn runs(cause: &Cause) -> bool {
     match &cause.source {
         Source::IdleExit(_)
         | Source::IrqsOff(_)
+        | Source::PreemptOff(_)
         | Source::Vector(_)
         | Source::Irq { .. }
         | Source::Softirq(_)

@@ -1,10 +1,12 @@
 //! Determines the cause of a segment of time.
 
 use punctual_model::cause::{
-    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Unknown,
+    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Stay,
+    Unknown,
 };
 use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Text, Window,
+    interrupted_functions,
 };
 
 use crate::context::Handler;
@@ -30,6 +32,9 @@ impl From<Cause> for Judged {
 
 /// Maximum time that a timer, a switch or a return to user space takes without an event.
 const SHORT: Nanos = Nanos::from_micros(10);
+
+/// Number of functions of a stack that a cause names.
+const FUNCTIONS: usize = 8;
 
 /// A thread that runs for at most this long between two handlers does not count as blocking the
 /// CPU.
@@ -152,6 +157,9 @@ fn unknown_state(moment: &Moment<'_, '_>) -> Cause {
 
 /// Returns the cause while the victim is running on its CPU.
 fn running(moment: &Moment<'_, '_>) -> Cause {
+    if let Some(cause) = in_switch(moment) {
+        return cause;
+    }
     let (victim, window) = (&moment.scene.victim, moment.scene.window);
     let in_fault = victim.fault.is_some_and(|at| {
         // After a fault, a probe's loop only reads the clock.
@@ -166,6 +174,24 @@ fn running(moment: &Moment<'_, '_>) -> Cause {
     } else {
         own_time(moment)
     }
+}
+
+/// Returns the cause until an event that the thread before the victim wrote after `sched_switch`: the
+/// switch was not complete.
+fn in_switch(moment: &Moment<'_, '_>) -> Option<Cause> {
+    let Some(TimelineEvent::Event(event)) = moment.next else {
+        return None;
+    };
+    let EventKind::Requested { name, .. } = &event.kind else {
+        return None;
+    };
+    let before = event.cpu == moment.cpu && event.pid != moment.scene.victim.tid;
+    before.then(|| {
+        Cause::new(Source::Scheduling).with(Detail::InSwitch {
+            from: Name::from(&moment.scene.threads.task(event.pid)),
+            until: name.clone(),
+        })
+    })
 }
 
 /// Returns the cause while the victim is waiting for its CPU.
@@ -201,6 +227,7 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
         },
         _ if scene.victim.waited_for == Some(task.pid) => lock(moment, task.pid, &[]),
         _ if task.pid == scene.victim.tid => scheduling(),
+        _ if let Some(cause) = kept_cpu(moment, &task) => cause,
         None => Cause::unexplained(Unknown::OwnPriority).with(Detail::Ran(task)),
         Some(own) => {
             return Judged {
@@ -432,6 +459,9 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
     let Some(task) = moment.context.current else {
         return unseen(moment);
     };
+    if let Some(cause) = stated_interrupt(moment, &task) {
+        return cause;
+    }
     if task.is_idle() {
         return idle(moment);
     }
@@ -445,6 +475,52 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
         return Cause::new(Source::TimerLate);
     }
     untraced(moment, Ran::Thread(Name::from(&task)))
+}
+
+/// Returns the cause if timerlat states when its interrupt came. The stack that it saved shows the
+/// code that had to end, or to enable interrupts, before the interrupt could come.
+fn stated_interrupt(moment: &Moment<'_, '_>, task: &Task) -> Option<Cause> {
+    let window = moment.scene.window;
+    window.evidence.timer_interrupt?;
+    match interrupted_at(window).filter(|_| !task.is_idle() && moment.length > VERY_SHORT) {
+        Some(at) => {
+            let (ns, until) = (None, None);
+            let stays = Detail::Stays(vec![Stay { ns, at, until }]);
+            Some(Cause::new(Source::IrqsOff(Name::from(task))).with(stays))
+        }
+        None => (moment.length <= SHORT).then(|| Cause::new(Source::TimerLate)),
+    }
+}
+
+/// Returns the kernel functions that timerlat's interrupt interrupted, if its stack is known.
+fn interrupted_at(window: &Window) -> Option<Text> {
+    let mut events = window.events.iter();
+    let functions = events.find_map(|event| match &event.kind {
+        EventKind::TimerlatStack { frames } => interrupted_functions(frames, window),
+        _ => None,
+    })?;
+    let innermost = functions.get(..FUNCTIONS).unwrap_or(&functions);
+    (!innermost.is_empty()).then(|| Text::from(&*innermost.join(" < ")))
+}
+
+/// Returns what the interrupted thread does if it keeps the CPU although the scheduler has decided to
+/// preempt it for timerlat's thread, whose priority the trace does not contain.
+fn kept_cpu(moment: &Moment<'_, '_>, task: &Task) -> Option<Cause> {
+    let window = moment.scene.window;
+    let at = window.evidence.timer_interrupt?;
+    let unknown = task.prio == KernelPriority::UNKNOWN && !task.is_idle();
+    if !unknown || !moment.context.need_resched {
+        return None;
+    }
+    let mut events = window.events.iter();
+    let was_interrupted = events.any(|event| {
+        event.pid == task.pid
+            && event.time == at
+            && matches!(event.kind, EventKind::TimerlatStack { .. })
+    });
+    let place = interrupted_at(window).filter(|_| was_interrupted);
+    let activity = place.map(Activity::PreemptionOff);
+    Some(with_rank(Role::Blocking, task, activity))
 }
 
 /// Returns the cause while the CPU is idle even though the event that it was waiting for has

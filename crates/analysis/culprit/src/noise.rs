@@ -1,6 +1,6 @@
 //! Handlers that only the kernel's osnoise events show.
 
-use punctual_model::{EventKind, NoiseSource, TraceEvent, Window};
+use punctual_model::{EventKind, Nanos, NoiseSource, TraceEvent, Window};
 
 use crate::events::{IRQ, SOFTIRQ, VECTORS};
 
@@ -17,12 +17,15 @@ pub(crate) fn spell_out(window: &Window) -> Vec<TraceEvent> {
     let mut more = Vec::new();
     for event in &window.events {
         let EventKind::Noise {
-            source, duration, ..
+            source,
+            start,
+            duration,
         } = &event.kind
         else {
             continue;
         };
-        let (begin, end) = match source {
+        let ends = end(event.time, *start, *duration);
+        let (begin, exit) = match source {
             NoiseSource::Irq { vector, desc } if irqs => {
                 let irq = vector.unsigned_abs();
                 let name = desc.clone();
@@ -38,14 +41,26 @@ pub(crate) fn spell_out(window: &Window) -> Vec<TraceEvent> {
             _ => continue,
         };
         more.push(TraceEvent {
-            time: event.time.saturating_sub(*duration),
+            time: ends.saturating_sub(*duration),
             kind: begin,
             ..event.clone()
         });
         more.push(TraceEvent {
-            kind: end,
+            time: ends,
+            kind: exit,
             ..event.clone()
         });
     }
     more
+}
+
+/// Maximum time from the end of a handler to the time of its event.
+const WRITTEN_WITHIN: Nanos = Nanos::from_micros(50);
+
+/// Returns the end of a noise. Its start is on the same clock as the event if the noise ended just
+/// before the event. A trace in text has more digits for the start than for the event.
+fn end(written: Nanos, start: Nanos, duration: Nanos) -> Nanos {
+    let ends = Nanos(start.0.saturating_add(duration.0));
+    let same = ends <= written && written - ends <= WRITTEN_WITHIN;
+    if same { ends } else { written }
 }

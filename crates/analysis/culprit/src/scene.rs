@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Delay, GapReason, KernelPriority, Nanos, TraceEvent, Window};
+use punctual_model::{Delay, EventKind, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
 use crate::context::{Context, IpiSender, Threads};
 use crate::timeline::{LaterEvents, TimelineEvent};
@@ -151,6 +151,9 @@ fn before_all(marks: &[(Nanos, TimelineEvent<'_>)], threads: &Threads) -> BTreeM
         let TimelineEvent::Event(event) = mark else {
             continue;
         };
+        if matches!(event.kind, EventKind::KernelStack { .. }) {
+            continue;
+        }
         contexts
             .entry(event.cpu)
             .or_insert_with(|| Context::before(event, threads));

@@ -85,7 +85,12 @@ impl Thread {
     pub(crate) fn from_events(window: &Window, events: &[TraceEvent]) -> Self {
         let tid = window.victim.tid;
         let (state, cpu) = match window.delay {
-            Delay::Timer | Delay::Call | Delay::Step | Delay::Job | Delay::Work => {
+            Delay::Timer
+            | Delay::Call
+            | Delay::Step
+            | Delay::Job
+            | Delay::Work
+            | Delay::Section => {
                 at_first(tid, events).unwrap_or((State::Unknown, window.victim.cpu))
             }
             // The window begins with the victim's `sched_waking` event.
@@ -199,7 +204,8 @@ impl Thread {
 
     /// Handles an event that occurred while the victim was the current thread of the CPU.
     fn own_event(&mut self, event: &TraceEvent) {
-        if event.pid != self.tid || event.pid == 0 {
+        let is_stack = matches!(event.kind, EventKind::KernelStack { .. });
+        if event.pid != self.tid || event.pid == 0 || is_stack {
             return;
         }
         // The victim is running, but the switch to it was not recorded.

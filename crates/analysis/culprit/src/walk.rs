@@ -1,10 +1,12 @@
 //! Walks through the events of a window in order of time, and determines what delays the victim
 //! between consecutive events.
 
+use punctual_model::cause::{Cause, Missing};
 use punctual_model::{Delay, Nanos, TraceEvent, Window};
 
 use crate::cause_span::{CauseSpan, merged};
 use crate::context::Context;
+use crate::events::SWITCH;
 use crate::host::{self, OnHost};
 use crate::job;
 use crate::judge::{Judged, cause};
@@ -18,6 +20,9 @@ use crate::{theft, throttle};
 /// them and without empty ones. Also returns the last migration of the victim since it was due: the
 /// old and the new CPU.
 pub(crate) fn walk(window: &Window) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
+    if !window.evidence.stated.is_empty() {
+        return (stated(window), None);
+    }
     if window.delay == Delay::Job {
         return (judged(window, job::walk(window)), None);
     }
@@ -30,6 +35,34 @@ pub(crate) fn walk(window: &Window) -> (Vec<CauseSpan>, Option<(u32, u32)>) {
         events.sort_by_key(|event| event.time);
     }
     run(window, &events)
+}
+
+/// Returns the causes that a tracer states itself. Time that it leaves out is unexplained.
+fn stated(window: &Window) -> Vec<CauseSpan> {
+    let cpu = window.victim.cpu;
+    let mut spans: Vec<CauseSpan> = Vec::new();
+    let mut at = window.expected;
+    let unknown = Cause::not_recorded(Missing::WhatRan, &[SWITCH]);
+    let mut push = |from: Nanos, to: Nanos, cause: &Cause| {
+        if from < to {
+            spans.push(CauseSpan {
+                from,
+                to,
+                cpu,
+                cause: cause.clone(),
+                rival: None,
+            });
+        }
+    };
+    for segment in &window.evidence.stated {
+        let from = segment.from.clamp(at, window.actual.max(at));
+        let to = segment.to.clamp(from, window.actual.max(from));
+        push(at, from, &unknown);
+        push(from, to, &segment.cause);
+        at = to;
+    }
+    push(at, window.actual, &unknown);
+    merged(spans)
 }
 
 fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, u32)>) {

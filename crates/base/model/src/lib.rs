@@ -41,11 +41,12 @@ pub use cause::{
 pub use cpuset::{CpuSet, CpuSetError};
 pub use event::{
     Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
-    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, NoiseGap, NoiseReports,
-    NoiseSource, NotShown, OsnoiseSample, RealTimeLimit, RuntimeStop, SOFTIRQS, SliceStart,
-    SmiCount, StealCount, StealRise, StopReason, Task, TaskState, Text, ThreadStack, Throttle,
-    TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, Usual, UsualLength, Vector, Victim,
-    WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
+    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, LatencyOf, NoiseGap, NoiseReports,
+    NoiseSource, NotShown, OsnoiseSample, PartKind, RealTimeLimit, RuntimeStop, SOFTIRQS,
+    SliceStart, SmiCount, StatedPart, StealCount, StealRise, StopReason, Task, TaskState, Text,
+    ThreadStack, Throttle, TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, TracedCall,
+    TracerStatement, Usual, UsualLength, Vector, Victim, WaitStacks, disk_name, event_names,
+    interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,

@@ -72,6 +72,11 @@ const fn ends(delay: Delay) -> Ends {
             to: ("completed", "the thread returns to its release wait"),
             length: "for the job",
         },
+        Delay::Section => Ends {
+            from: ("begun", "interrupts or preemption are disabled"),
+            to: ("done", "interrupts and preemption are enabled"),
+            length: "blocked",
+        },
         Delay::Work => Ends {
             from: ("begun", "clock read before the work"),
             to: ("done", "clock read after the work"),

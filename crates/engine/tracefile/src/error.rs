@@ -77,6 +77,14 @@ pub enum TraceFileError {
         /// The first line that is not empty, in shortened form.
         first: String,
     },
+    /// The file is a trace, but none of its lines is an event or states a latency.
+    #[error("no line of the {format} is a known event or states a latency{remedy}")]
+    NothingUsed {
+        /// Description of the format.
+        format: String,
+        /// How to read the file, as the end of the sentence.
+        remedy: &'static str,
+    },
     /// The events in the text have no CPU.
     #[error(
         "the events have no CPU. Run perf script without -F, or with -F comm,tid,cpu,time,event,trace"

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{EventNames, Nanos, TraceEvent};
+use punctual_model::{Comm, EventNames, Nanos, TraceEvent, TracerStatement};
 
 use crate::{TraceFileError, TraceSession};
 
@@ -14,6 +14,13 @@ pub enum Item {
     /// Text that a program wrote into the trace (through `trace_marker`), such as cyclictest's `hit
     /// latency threshold (120 > 100)`.
     Mark(Annotation),
+    /// A latency that a tracer states as a whole. It follows the events of this latency.
+    Statement {
+        /// Time of its place among the items.
+        time: Nanos,
+        /// The statement.
+        statement: Box<TracerStatement>,
+    },
     /// Events of a CPU were lost, so the events of this CPU before `until` are incomplete.
     Lost {
         /// The CPU.
@@ -25,6 +32,18 @@ pub enum Item {
     },
 }
 
+impl Item {
+    /// Returns the time of the item, on the clock of the trace.
+    pub const fn time(&self) -> Nanos {
+        match self {
+            Self::Event(event) => event.time,
+            Self::Mark(mark) => mark.time,
+            Self::Lost { until, .. } => *until,
+            Self::Statement { time, .. } => *time,
+        }
+    }
+}
+
 /// Text in the trace, written by a program or a tracer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotation {
@@ -34,8 +53,20 @@ pub struct Annotation {
     pub cpu: u32,
     /// ID of the thread that wrote the text.
     pub pid: u32,
+    /// Name of this thread; empty if the trace does not name it here.
+    pub comm: Comm,
     /// The text, without any line feed at its end.
     pub text: String,
+}
+
+/// Beginning of the text for a summary of the tracer osnoise.
+pub(crate) const NOISE_OF: &str = "osnoise: noise of";
+
+impl Annotation {
+    /// Returns whether this is the summary of a period of the tracer osnoise.
+    pub fn is_summary_of_osnoise(&self) -> bool {
+        self.text.starts_with(NOISE_OF)
+    }
 }
 
 /// Information about a trace in addition to its items. It is complete only after the last item has

@@ -276,6 +276,48 @@ pub fn steps(distribution: &str, like: &[String], machine: &str) -> Result<Strin
     Ok(text)
 }
 
+/// The steps to build a real-time kernel from the sources of kernel.org.
+const FROM_SOURCE: &str = "\
+# How to build a real-time kernel from source. This command only prints the steps.
+# Source: kernel.org; Documentation/admin-guide/README.rst; wiki.linuxfoundation.org,
+#  realtime (looked up November 2026).
+
+# Tools of Debian and Ubuntu; other distributions have the same programs:
+sudo apt install build-essential flex bison bc libssl-dev libelf-dev dwarves curl xz-utils
+
+# Download. Choose a release on kernel.org; long-term releases suit real-time systems.
+VERSION=6.12.50
+curl -O https://cdn.kernel.org/pub/linux/kernel/v${VERSION%%.*}.x/linux-$VERSION.tar.xz
+tar xf linux-$VERSION.tar.xz && cd linux-$VERSION
+
+# Patch. From Linux 6.12 on, PREEMPT_RT needs no patch on x86, arm64 and RISC-V. For an
+# earlier kernel, use the patch whose version matches the kernel exactly:
+# PATCH=patch-6.6.87-rt54     # see cdn.kernel.org/pub/linux/kernel/projects/rt/
+# curl -O https://cdn.kernel.org/pub/linux/kernel/projects/rt/6.6/$PATCH.patch.xz
+# xzcat $PATCH.patch.xz | patch -p1
+
+# Configure. Begin with the configuration of the running kernel:
+cp /boot/config-$(uname -r) .config || zcat /proc/config.gz > .config
+punctual machine kernel fragment > realtime.config
+scripts/kconfig/merge_config.sh -m .config realtime.config
+make olddefconfig
+punctual machine kernel check --config .config
+# Keys that only the distribution has would stop the build:
+scripts/config --disable SYSTEM_TRUSTED_KEYS --disable SYSTEM_REVOCATION_KEYS
+
+# Build and install. GRUB's menu gets the new kernel; the old one stays installed.
+make -j$(nproc)
+sudo make modules_install
+sudo make install
+sudo reboot
+
+";
+
+/// Returns the steps to build a real-time kernel from source.
+pub fn steps_from_source() -> String {
+    format!("{FROM_SOURCE}{AFTER}")
+}
+
 /// Formats a text as shell comments that fit the width of a terminal.
 fn comment(text: &str) -> String {
     let mut lines = vec![String::from("#")];
@@ -307,6 +349,23 @@ fn shown(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn source_build_has_all_its_steps() {
+        let text = steps_from_source();
+        let steps = [
+            "curl -O",
+            "patch -p1",
+            "make olddefconfig",
+            "make -j",
+            "make install",
+        ];
+        let places: Vec<usize> = (steps.iter())
+            .map(|step| text.find(step).unwrap_or_else(|| panic!("no {step}")))
+            .collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(text.lines().all(|line| line.chars().count() <= 90));
+    }
 
     #[test]
     fn each_family_has_steps_and_a_source() {

@@ -16,6 +16,7 @@ use crate::events::{SWITCH, VECTORS};
 impl LateReactions {
     /// Ends the stream and returns the late reactions.
     pub fn finish(mut self, facts: &TraceFacts<'_>) -> LateFound {
+        self.add_noise(facts);
         self.close(Nanos(u64::MAX));
         let recorded = |name: &&str| !facts.recorded.contains(*name);
         let not_recorded: BTreeSet<String> =
@@ -102,10 +103,15 @@ impl LateFound {
 
     pub(super) fn note(&mut self, event: &TraceEvent) {
         self.events += 1;
-        let (from, to) = self.span.get_or_insert((event.time, event.time));
-        (*from, *to) = ((*from).min(event.time), (*to).max(event.time));
-        if !self.cpus.contains(&event.cpu) {
-            self.cpus.insert(event.cpu);
+        self.note_span(event.cpu, event.time, event.time);
+    }
+
+    /// Extends the span of the trace.
+    pub(super) fn note_span(&mut self, cpu: u32, begin: Nanos, end: Nanos) {
+        let (from, to) = self.span.get_or_insert((begin, end));
+        (*from, *to) = ((*from).min(begin), (*to).max(end));
+        if !self.cpus.contains(&cpu) {
+            self.cpus.insert(cpu);
         }
     }
 }
@@ -134,8 +140,9 @@ fn judge_clocks(
                 window.clock_error = window.clock_error.max(error);
                 largest = largest.max(Some(error));
             }
-            // The start of the latency is a time of that clock.
-            None if reaction.waker == Some(cpu) => {
+            // The start of the latency is a time of that clock. If the events of the own CPU
+            // bracket the wait, only this edge is uncertain.
+            None if reaction.waker == Some(cpu) && !brackets(window) => {
                 gaps.extend(cpus.iter().map(|cpu| gap(*cpu, window.actual)));
                 largest = None;
                 break;
@@ -149,6 +156,19 @@ fn judge_clocks(
     let all = std::mem::take(&mut window.evidence.gaps);
     window.evidence.gaps = apart(all.into_iter().chain(gaps).collect());
     largest
+}
+
+/// Returns whether events of the CPU on which the wait ended show what the CPU did before its
+/// beginning, and do not contradict that beginning: the thread had left the CPU.
+fn brackets(window: &Window) -> bool {
+    let (tid, cpu) = (window.victim.tid, window.victim.cpu);
+    let own = window.events.iter().filter(|event| event.cpu == cpu);
+    let mut before = own.clone().filter(|event| event.time <= window.expected);
+    let left_later = own.clone().any(|event| {
+        let leaves = matches!(&event.kind, EventKind::Switch { prev, .. } if prev.pid == tid);
+        leaves && event.time > window.expected && event.time < window.actual
+    });
+    before.next().is_some() && !left_later
 }
 
 /// Adds the names of addresses and system calls in the events.

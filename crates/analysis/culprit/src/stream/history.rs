@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::context::is_of_switch;
 use punctual_model::{EventGap, EventKind, GapReason, Nanos, SliceStart, TraceEvent};
 
 /// Maximum number of events of one CPU that are kept from before the window, to show what ran.
@@ -125,7 +126,7 @@ impl History {
         };
         let mut ran = None;
         // perf writes -1 for threads that have ended.
-        if pid != u32::MAX {
+        if pid != u32::MAX && !is_of_switch(&event) {
             if cpu.current.is_some_and(|current| current != pid) {
                 let span = gap(event.cpu, cpu.last, event.time, GapReason::Contradiction);
                 cpu.add(span, held_from);
@@ -146,6 +147,24 @@ impl History {
         known.add(span, held_from);
         known.current = None;
         known.last = known.last.max(until);
+    }
+
+    /// Returns the events of a thread since a time, and of switches to it, the latest first.
+    pub(super) fn back(&self, tid: u32, since: Nanos) -> impl Iterator<Item = &TraceEvent> {
+        let is_own = move |event: &&TraceEvent| match &event.kind {
+            EventKind::Switch { next, .. } => next.pid == tid,
+            _ => event.pid == tid,
+        };
+        let events = self.events.iter().rev();
+        events
+            .take_while(move |event| event.time >= since)
+            .filter(is_own)
+    }
+
+    /// Returns the events since a time, the latest first.
+    pub(super) fn back_all(&self, since: Nanos) -> impl Iterator<Item = &TraceEvent> {
+        let events = self.events.iter().rev();
+        events.take_while(move |event| event.time >= since)
     }
 
     /// Returns whether events of a CPU may be missing in a span of time.

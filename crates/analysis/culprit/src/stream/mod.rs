@@ -14,6 +14,7 @@
 //! [`VirtualCpus`] follows the CPUs of a virtual machine in the trace of its host. Their time outside
 //! guest mode is evidence for the late reactions in the virtual machine.
 
+mod chain;
 mod clocks;
 mod finish;
 mod history;
@@ -21,9 +22,11 @@ mod host;
 mod host_view;
 mod longest;
 mod missing;
+mod noise;
 mod osnoise;
 mod refills;
 mod stated_latency;
+mod statement;
 mod timers;
 mod waits;
 mod wanted;
@@ -31,8 +34,8 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use punctual_model::{
-    Comm, Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Task,
-    TraceEvent, Vector, Victim, Window,
+    Comm, Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown,
+    Segment, Task, TraceEvent, Vector, Victim, Window,
 };
 
 pub use host::VirtualCpus;
@@ -149,6 +152,8 @@ struct Ended {
     before: Vec<TraceEvent>,
     stated: Option<String>,
     sample: Option<TracerSample>,
+    /// The causes that a tracer states itself.
+    segments: Vec<Segment>,
 }
 
 /// Finds late reactions in a stream of events in ascending order of time. Memory is bounded.
@@ -170,8 +175,14 @@ pub struct LateReactions {
     expired: HashMap<u32, Expired>,
     /// Time at which the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
-    /// Last sample of each CPU's timerlat interrupt.
-    interrupts: HashMap<u32, TimerlatSample>,
+    /// Last sample of each CPU's timerlat interrupt, and the interrupted thread.
+    interrupts: HashMap<u32, (TimerlatSample, Task)>,
+    /// The longest noises of the tracer osnoise.
+    noises: Vec<TraceEvent>,
+    /// The tracer's thread on each CPU, if known.
+    tracers: HashMap<u32, Task>,
+    /// Whether a tracer stated a latency.
+    has_samples: bool,
     open: VecDeque<Ended>,
     real_time: Longest,
     others: Longest,
@@ -200,6 +211,9 @@ impl LateReactions {
             expired: HashMap::new(),
             slept: HashMap::new(),
             interrupts: HashMap::new(),
+            noises: Vec::new(),
+            tracers: HashMap::new(),
+            has_samples: false,
             open: VecDeque::new(),
             real_time: Longest::new(most),
             others: Longest::new(most),
@@ -221,6 +235,7 @@ impl LateReactions {
             self.ended_vectors.insert(vector.clone());
         }
         self.note_threads(&event);
+        self.note_noise(&event);
         self.timer_calls.note(&event);
         if let Some((tid, expired)) = self.timers.take(&event) {
             self.slept.insert(tid, expired.armed.time);
@@ -252,7 +267,7 @@ impl LateReactions {
         if let Some((tid, cpu, duration)) = by_tracer {
             self.stated_latency(
                 (tid, cpu),
-                duration,
+                (self.now, duration),
                 Some(TracerSample::Osnoise),
                 "osnoise sample_threshold",
             );
@@ -260,24 +275,56 @@ impl LateReactions {
     }
 
     /// Processes a text that a thread wrote into the trace.
-    pub fn mark(&mut self, time: Nanos, (tid, cpu): (u32, u32), text: &str) {
+    /// Returns whether the text states a latency.
+    pub fn mark(&mut self, time: Nanos, cpu: u32, thread: Task, text: &str) -> bool {
         self.advance(time);
+        let tid = thread.pid;
+        if !thread.comm.is_empty() && self.names.len() < THREADS {
+            self.names.entry(tid).or_insert(thread);
+        }
+        if thread.comm.bytes().starts_with(b"osnoise/") {
+            self.tracers.insert(cpu, thread);
+        }
         if let Some(sample) = timerlat(text).filter(|sample| sample.in_interrupt) {
-            self.interrupts.insert(cpu, sample);
-            return;
+            self.interrupts.insert(cpu, (sample, thread));
+            return true;
         }
         let (latency, sample) = match stated_latency(text) {
             Some(StatedLatency::Timerlat(sample)) => {
                 let due = time.saturating_sub(sample.latency);
-                let of_same = |irq: &&TimerlatSample| irq.activation == sample.activation;
-                let interrupt = self.interrupts.get(&cpu).filter(of_same);
-                let woken = interrupt.map(|irq| due + irq.latency);
+                let interrupt = self.interrupts.get(&cpu);
+                let of_same = interrupt.filter(|(irq, _)| irq.activation == sample.activation);
+                let woken = of_same.map(|(irq, thread)| (due + irq.latency, *thread));
                 (sample.latency, Some(TracerSample::Timerlat { woken }))
             }
             Some(StatedLatency::Cyclictest(number)) => (self.in_unit(tid, number), None),
-            None => return,
+            None => return false,
         };
-        self.stated_latency((tid, cpu), latency, sample, text);
+        let end = match sample {
+            None => self.end_of_sample(tid, latency),
+            Some(_) => self.now,
+        };
+        self.stated_latency((tid, cpu), (end, latency), sample, text);
+        true
+    }
+
+    /// Returns the end of a latency that a program measured before it wrote it into the trace.
+    fn end_of_sample(&self, tid: u32, latency: Nanos) -> Nanos {
+        let since = self.now.saturating_sub(STATED_WITHIN);
+        let mut events = self.history.back(tid, since);
+        // The last system call is the write of the text, and the one before it the wait.
+        let write = events.find(|event| matches!(event.kind, EventKind::SysEnter { .. }));
+        let end = write.map_or(self.now, |event| event.time);
+        let mut woke = events.find(|event| matches!(event.kind, EventKind::SysExit { .. }));
+        let returned = woke.take().map(|event| event.time);
+        let switched = events.find(|event| matches!(event.kind, EventKind::Switch { .. }));
+        // The thread was late before it was switched in, so the latency did not begin after that.
+        match (write, returned, switched) {
+            (Some(_), Some(returned), Some(switched)) => {
+                (switched.time + latency).clamp(returned.min(end), end)
+            }
+            _ => end,
+        }
     }
 
     /// Records that events of a CPU before `until` were lost.
@@ -360,6 +407,7 @@ impl LateReactions {
             before,
             stated: None,
             sample: None,
+            segments: Vec::new(),
         });
     }
 
@@ -367,12 +415,13 @@ impl LateReactions {
     fn stated_latency(
         &mut self,
         (tid, cpu): (u32, u32),
-        latency: Nanos,
+        (end, latency): (Nanos, Nanos),
         sample: Option<TracerSample>,
         text: &str,
     ) {
+        self.has_samples |= sample.is_some();
         let task = self.names.get(&tid);
-        let expected = self.now.saturating_sub(latency);
+        let expected = end.saturating_sub(latency);
         let late = Late {
             tid,
             comm: task.map_or_else(Comm::default, |task| task.comm),
@@ -383,21 +432,27 @@ impl LateReactions {
                 _ => Delay::Timer,
             },
             expected,
-            actual: self.now,
+            actual: end,
             events_from: expected,
         };
-        // The wait for the CPU is part of the stated latency, not another reaction.
-        self.open
-            .retain(|one| one.late.tid != tid || one.late.actual < expected);
-        self.real_time.remove(tid, expected);
-        self.others.remove(tid, expected);
+        self.forget(tid, expected);
         self.ended(Ended {
             late,
             waker: None,
             before: self.left.get(&tid).cloned().into_iter().collect(),
             stated: Some(text.to_owned()),
             sample,
+            segments: Vec::new(),
         });
+    }
+
+    /// Removes the waits of a thread that ended after a time, because they are part of a stated
+    /// latency and not other reactions.
+    fn forget(&mut self, tid: u32, expected: Nanos) {
+        self.open
+            .retain(|one| one.late.tid != tid || one.late.actual < expected);
+        self.real_time.remove(tid, expected);
+        self.others.remove(tid, expected);
     }
 
     /// Returns the latency that cyclictest printed as `number`, in µs or ns. cyclictest sleeps
@@ -518,6 +573,7 @@ impl LateReactions {
             calls: BTreeMap::new(),
             evidence: Evidence {
                 gaps,
+                stated: ended.segments,
                 ..Evidence::default()
             },
             host: Vec::new(),

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    EventKind, KernelPriority, Nanos, NoiseSource, NotShown, Task, TaskState, TraceEvent, Window,
+    EventKind, GapReason, KernelPriority, Nanos, NoiseSource, NotShown, Task, TaskState,
+    TraceEvent, Window,
 };
 
 use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKING};
@@ -17,8 +18,9 @@ const ADJACENT: Nanos = Nanos::from_micros(2);
 /// Tracer sample that states a latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TracerSample {
-    /// A sample of timerlat. `woken`: time of the timer's interrupt, if known.
-    Timerlat { woken: Option<Nanos> },
+    /// A sample of timerlat. `woken`: time of the timer's interrupt and the thread that it
+    /// interrupted, if known.
+    Timerlat { woken: Option<(Nanos, Task)> },
     /// A sample of osnoise, whose thread never sleeps.
     Osnoise,
 }
@@ -33,17 +35,30 @@ struct Run {
 /// Adds the scheduler and handler events that osnoise's events represent.
 pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTreeSet<String>) {
     let noises = ["osnoise:irq_noise", "osnoise:thread_noise"];
-    if recorded.contains(SWITCH) || !noises.iter().all(|name| recorded.contains(*name)) {
+    if recorded.contains(SWITCH) {
         return;
     }
-    let mut added = noise::spell_out(window);
-    added.extend(switches(window, sample));
-    if let TracerSample::Timerlat { woken: Some(at) } = sample {
-        added.extend(waking(window, at));
+    let complete = noises.iter().all(|name| recorded.contains(*name));
+    let mut added = Vec::new();
+    if complete {
+        added.extend(noise::spell_out(window));
+        added.extend(switches(window, sample));
+    }
+    if let TracerSample::Timerlat { woken: Some(woken) } = sample {
+        added.extend(interrupt(window, woken));
+        added.push(waking(window, woken));
+        window.evidence.timer_interrupt = Some(woken.0);
+        // The tracers write their events at the end of each noise, so events from the interrupt on
+        // are in the trace even if its first line is later than the due time.
+        (window.evidence.gaps).retain(|gap| gap.reason != GapReason::BeforeTrace);
     }
     window.events.extend(added);
     // The sort is stable: an added event follows the event that it was derived from.
     window.events.sort_by_key(|event| event.time);
+    if !complete {
+        window.missing_events.retain(|name| name != WAKING);
+        return;
+    }
     let replaced = [SWITCH, WAKING, IRQ, SOFTIRQ, VECTORS];
     (window.missing_events).retain(|name| !replaced.contains(&name.as_str()));
     (window.evidence.not_shown).retain(|what| *what != NotShown::Vectors);
@@ -69,16 +84,37 @@ fn event(window: &Window, time: Nanos, pid: u32, flags: u8, kind: EventKind) -> 
     }
 }
 
-/// The timer's interrupt wakes the thread. It interrupts the thread that the next event names.
-fn waking(window: &Window, at: Nanos) -> Option<TraceEvent> {
-    let cpu = window.victim.cpu;
-    let mut events = window.events.iter();
-    let next = events.find(|event| event.cpu == cpu && event.time >= at)?;
+/// The timer's interrupt wakes the thread.
+fn waking(window: &Window, (at, interrupted): (Nanos, Task)) -> TraceEvent {
     let kind = EventKind::Waking {
         task: own(window),
-        target_cpu: cpu,
+        target_cpu: window.victim.cpu,
     };
-    Some(event(window, at, next.pid, TraceEvent::HARDIRQ, kind))
+    event(window, at, interrupted.pid, TraceEvent::HARDIRQ, kind)
+}
+
+/// Returns the stack that the timer's interrupt saved. The thread of timerlat prints it after its
+/// sample (`timerlat_dump_stack`).
+fn interrupt(window: &Window, (at, interrupted): (Nanos, Task)) -> Option<TraceEvent> {
+    let mut events = window.events.iter();
+    let frames = events.find_map(|event| match &event.kind {
+        EventKind::KernelStack { frames }
+            if event.cpu == window.victim.cpu
+                && event.pid == window.victim.tid
+                && event.time >= window.actual =>
+        {
+            Some(frames.clone())
+        }
+        _ => None,
+    })?;
+    let kind = EventKind::TimerlatStack { frames };
+    Some(event(
+        window,
+        at,
+        interrupted.pid,
+        TraceEvent::HARDIRQ,
+        kind,
+    ))
 }
 
 /// Returns the switches from and to threads with noise. The thread of osnoise runs before the first

@@ -27,6 +27,9 @@ struct Running {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     armed: HashMap<u64, TraceEvent>,
+    /// The timer that was last cancelled on each CPU, and the event that had armed it. Kernels before
+    /// the change of 2026 also write `hrtimer_cancel` directly before a timer expires.
+    cancelled: HashMap<u32, (u64, TraceEvent)>,
     running: HashMap<u32, Running>,
     /// The last expiry on each CPU: the time on the timer's clock, and on that of the trace. Timers
     /// that expire in one interrupt have the same time.
@@ -41,10 +44,14 @@ impl Timers {
             EventKind::HrtimerStart { hrtimer, .. }
                 if self.armed.len() < MOST || self.armed.contains_key(hrtimer) =>
             {
+                self.cancelled
+                    .retain(|_, (cancelled, _)| cancelled != hrtimer);
                 self.armed.insert(*hrtimer, event.clone());
             }
             EventKind::HrtimerCancel { hrtimer } => {
-                self.armed.remove(hrtimer);
+                if let Some(armed) = self.armed.remove(hrtimer) {
+                    self.cancelled.insert(event.cpu, (*hrtimer, armed));
+                }
             }
             EventKind::HrtimerExpireEntry {
                 hrtimer, now_ns, ..
@@ -52,7 +59,9 @@ impl Timers {
                 let last = self.last.get(&event.cpu).filter(|(now, _)| now == now_ns);
                 let read = last.map_or(event.time, |(_, time)| *time);
                 self.last.insert(event.cpu, (*now_ns, read));
-                let armed = self.armed.remove(hrtimer);
+                let cancelled = self.cancelled.remove(&event.cpu);
+                let cancelled = cancelled.filter(|(cancelled, _)| cancelled == hrtimer);
+                let armed = (self.armed.remove(hrtimer)).or(cancelled.map(|(_, armed)| armed));
                 let running = Running {
                     hrtimer: *hrtimer,
                     expired: armed.and_then(|armed| expired(armed, *now_ns, read)),
@@ -83,6 +92,7 @@ impl Timers {
     /// Events of a CPU were lost, so its armed and running timers are unknown.
     pub(super) fn lost(&mut self) {
         self.armed.clear();
+        self.cancelled.clear();
         self.running.clear();
     }
 }

@@ -371,15 +371,19 @@ fn timerlat_alone_names_what_ran() {
         let source = punctual_model::NoiseSource::Thread { pid, comm };
         cpu.event(noise(source, 10_160.0, 98.0));
         let at = |us: u64| Nanos::from_micros(us);
+        let of = |pid| Task {
+            pid,
+            ..Task::default()
+        };
         for event in cpu.events {
             if event.time > at(10_165) && event.time < at(10_175) {
                 let text = "#12 context    irq timer_latency     60000 ns";
-                finder.mark(at(10_162), (thread, 1), text);
+                finder.mark(at(10_162), 1, of(thread), text);
             }
             finder.event(event);
         }
         let text = "#12 context thread timer_latency    200000 ns";
-        finder.mark(at(10_300), (VICTIM, 1), text);
+        finder.mark(at(10_300), 1, of(VICTIM), text);
         let mut recorded = vec!["osnoise:irq_noise", "osnoise:thread_noise"];
         recorded.truncate(if complete { 2 } else { 1 });
         let reaction = finish(finder, recorded.into_iter().map(str::to_owned).collect());

@@ -46,6 +46,8 @@ pub enum ShareKind {
     IdleExit,
     /// A thread had interrupts disabled.
     IrqsOff,
+    /// A thread had preemption disabled.
+    PreemptOff,
     /// An untraced gap: time passed without any event on the CPU. Possible causes are a hypervisor,
     /// a system management interrupt, the firmware, or interrupts that were disabled in the running
     /// thread.
@@ -98,11 +100,12 @@ pub enum ShareKind {
 
 impl ShareKind {
     /// All kinds, with the names to display.
-    pub const NAMES: [(Self, &'static str); 26] = [
+    pub const NAMES: [(Self, &'static str); 27] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
         (Self::IrqsOff, "interrupts off"),
+        (Self::PreemptOff, "preemption off"),
         (Self::Silence, "untraced gap"),
         (Self::Interrupt, "interrupt"),
         (Self::Softirq, "softirq"),
@@ -152,6 +155,7 @@ impl Source {
             Self::TimerSlack => ShareKind::TimerSlack,
             Self::IdleExit(_) => ShareKind::IdleExit,
             Self::IrqsOff(_) => ShareKind::IrqsOff,
+            Self::PreemptOff(_) => ShareKind::PreemptOff,
             Self::Gap => ShareKind::Silence,
             Self::Vector(_) | Self::Irq { .. } => ShareKind::Interrupt,
             Self::Softirq(_) => ShareKind::Softirq,

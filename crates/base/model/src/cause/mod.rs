@@ -128,6 +128,8 @@ pub enum Source {
     IdleExit(u32),
     /// A thread has interrupts disabled.
     IrqsOff(Name),
+    /// A thread has preemption disabled.
+    PreemptOff(Name),
     /// No event was recorded, and no known activity takes this long.
     Gap,
     /// Interrupt without a device.
@@ -220,7 +222,9 @@ impl Source {
     /// Returns whether one of these threads took the time.
     pub fn is_of(&self, threads: &[u32]) -> bool {
         let name = match self {
-            Self::Thread { thread, .. } | Self::IrqsOff(thread) => thread,
+            Self::Thread { thread, .. } | Self::IrqsOff(thread) | Self::PreemptOff(thread) => {
+                thread
+            }
             Self::Awaited(awaited) => match &awaited.leaf {
                 Leaf::Preempted { by, .. } => by,
                 _ => return false,
@@ -413,6 +417,17 @@ pub enum Detail {
     IdleState(u32),
     /// The place in the code: a function or an address.
     At(Text),
+    /// The longest stays in one place of the kernel's code, the longest first.
+    Stays(Vec<Stay>),
+    /// Inside the switch from this thread, until the named event in its context.
+    InSwitch {
+        /// The thread that left the CPU.
+        from: Name,
+        /// The event.
+        until: Text,
+    },
+    /// The last wake-up before it, by its kernel functions.
+    AfterWakeup(Text),
     /// The thread that ran at that time, if any. No event shows more.
     While(Ran),
     /// Possible explanations of an untraced gap.
@@ -460,6 +475,20 @@ pub enum Detail {
         /// The CPU that it lost.
         cpu: u32,
     },
+}
+
+/// A time without a traced call of a kernel function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub struct Stay {
+    /// The time. Absent if only the place is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns: Option<Nanos>,
+    /// The function that was called last, and its callers, joined by `<`.
+    pub at: Text,
+    /// The function that was called next, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Text>,
 }
 
 /// A thread that ran while the victim was throttled.

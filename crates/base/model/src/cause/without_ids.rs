@@ -7,6 +7,7 @@ impl Source {
     pub fn without_ids(&self) -> Self {
         match self {
             Self::IrqsOff(thread) => Self::IrqsOff(thread.without_id()),
+            Self::PreemptOff(thread) => Self::PreemptOff(thread.without_id()),
             Self::Thread { role, thread } => Self::Thread {
                 role: *role,
                 thread: thread.without_id(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Comm, WaitStacks};
-use crate::{HardwareCounters, Nanos, Scheduling};
+use crate::{HardwareCounters, Nanos, Scheduling, Segment};
 
 /// The thread that was late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,10 @@ pub enum Delay {
     /// From a thread's reading of the clock before a fixed piece of work in user space to its
     /// reading after it. This is what the probe of execution times measures.
     Work,
+    /// A section of the kernel's code with interrupts or preemption disabled, as one of the
+    /// kernel's latency tracers states it. Any thread that should have run on the CPU would have
+    /// been this late. [`Victim`] names the CPU and the thread in the section.
+    Section,
 }
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.
@@ -113,6 +117,18 @@ pub struct Evidence {
     /// requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters: Option<HardwareCounters>,
+    /// Time at which the timer's interrupt came, as the kernel's tracer timerlat states it. Null if
+    /// there is no such statement.
+    #[serde(
+        rename = "timer_interrupt_ns",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timer_interrupt: Option<Nanos>,
+    /// The causes that the kernel's tracer or rtla states itself, in order of time. Empty if they
+    /// follow from events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stated: Vec<Segment>,
 }
 
 /// A time at which the runtime of a program stopped its threads.

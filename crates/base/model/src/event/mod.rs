@@ -10,6 +10,7 @@ mod slice_start;
 mod stack;
 mod table;
 mod task;
+mod tracer_statement;
 mod wait_stacks;
 
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
@@ -27,6 +28,7 @@ pub use slice_start::SliceStart;
 pub use stack::{interrupted_functions, stack_of};
 pub use table::{EVENTS, EventKind, EventSpec, KernelEvent};
 pub use task::{Comm, KernelPriority, Task, TaskState};
+pub use tracer_statement::{LatencyOf, PartKind, StatedPart, TracedCall, TracerStatement};
 pub use wait_stacks::{ThreadStack, WaitStacks};
 
 use crate::Nanos;

@@ -134,6 +134,9 @@ pub struct Task {
 }
 
 impl Task {
+    /// Stands for an unknown ID.
+    pub const UNKNOWN_PID: u32 = u32::MAX;
+
     /// Returns whether the thread is an idle thread.
     pub const fn is_idle(&self) -> bool {
         self.pid == 0
@@ -149,10 +152,14 @@ impl Task {
     }
 }
 
-/// Prints `make-4711`.
+/// Prints `make-4711`, `make` if the ID is unknown, or `thread 4711` if the name is unknown.
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}-{}", self.comm, self.pid))
+        match (self.pid, self.comm.is_empty()) {
+            (pid, true) => f.pad(&format!("thread {pid}")),
+            (Self::UNKNOWN_PID, false) => self.comm.fmt(f),
+            (pid, false) => f.pad(&format!("{}-{pid}", self.comm)),
+        }
     }
 }
 

@@ -25,6 +25,10 @@ pub struct LoadRecord {
     /// The phase of the load, if the run had several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// The machine's load averages at the end of the load, in the form of /proc/loadavg:
+    /// `3.78 3.05 2.05 6/122 1364`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_averages: Option<String>,
     /// The last lines that a failed load wrote to stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,

@@ -90,6 +90,10 @@ impl ShareKind {
                 PREEMPTION,
                 "a PREEMPT_RT kernel disables interrupts for shorter times",
             ),
+            Self::PreemptOff => (
+                PREEMPTION,
+                "a PREEMPT_RT kernel disables preemption for shorter times",
+            ),
             // The local timer of the CPU, which wakes the thread and drives the tick.
             Self::Interrupt if who.contains("timer") => (
                 TICKS,

@@ -1,7 +1,9 @@
 //! Describes a blame in one sentence.
 
 use crate::cause::{Detail, Source};
-use crate::{Blame, BlameWords, Delay, Move, Nanos, Share, ShareKind, counted, grouped};
+use crate::{
+    Blame, BlameWords, Delay, KernelPriority, Move, Nanos, Share, ShareKind, Task, counted, grouped,
+};
 
 /// A share is not mentioned if it is smaller than the latency divided by this number.
 const WORTH_A_WORD: u64 = 20;
@@ -96,6 +98,7 @@ fn predicate(blame: &Blame) -> String {
         Delay::Step => format!("took {latency}"),
         Delay::Job => format!("took {latency} for a job"),
         Delay::Work => format!("took {latency} for its work"),
+        Delay::Section => format!("was blocked for {latency}"),
         Delay::Timer | Delay::Call | Delay::Wakeup | Delay::Taken => format!("was {latency} late"),
     }
 }
@@ -103,9 +106,14 @@ fn predicate(blame: &Blame) -> String {
 fn subject(blame: &Blame) -> String {
     let victim = &blame.victim;
     match blame.delay {
-        Delay::Timer => format!("CPU {}", victim.cpu),
+        Delay::Timer | Delay::Section => format!("CPU {}", victim.cpu),
         Delay::Call | Delay::Step | Delay::Wakeup | Delay::Taken | Delay::Job | Delay::Work => {
-            format!("{}-{} on CPU {}", victim.comm, victim.tid, victim.cpu)
+            let thread = Task {
+                pid: victim.tid,
+                comm: victim.comm,
+                prio: KernelPriority::UNKNOWN,
+            };
+            format!("{thread} on CPU {}", victim.cpu)
         }
     }
 }
@@ -173,6 +181,7 @@ fn clause(share: &Share) -> String {
             format!("{who} took {ns} to wake from idle{state}{times}")
         }
         ShareKind::IrqsOff => format!("{who} had interrupts disabled for {ns}{times}{comma}"),
+        ShareKind::PreemptOff => format!("{who} had preemption disabled for {ns}{times}{comma}"),
         ShareKind::Silence => {
             let detail = detail.map_or(String::new(), |detail| format!(" {detail}"));
             format!("untraced gap: no event for {ns}{detail}")
@@ -218,7 +227,7 @@ fn clause(share: &Share) -> String {
         ShareKind::SystemCall => format!("it was in {who} for {ns}{times}"),
         ShareKind::Device => format!("it waited {ns} for {who}{times}{comma}"),
         ShareKind::OwnSleep => format!("it slept {ns} until {who} expired{times}{comma}"),
-        ShareKind::Scheduling => format!("the scheduler took {ns}"),
+        ShareKind::Scheduling => format!("the scheduler took {ns}{comma}"),
         ShareKind::ReturnToUser => format!("the return to user space took {ns}"),
         ShareKind::Stolen => format!("{who} used the CPU for {ns}{times}{comma}"),
         ShareKind::Undecided => {
@@ -263,6 +272,7 @@ fn in_handler(share: &Share) -> String {
     match share.cause.detail {
         Some(Detail::SentBy { .. }) if share.count > 1 => format!(", the longest one {detail}"),
         Some(Detail::SentBy { .. }) => format!(", {detail}"),
+        Some(Detail::Stays(_)) => format!(", {detail}"),
         _ => format!(", mostly in {detail}"),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::cause::{
     Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
-    Name, Ran, Rank, Source, Thief, Unknown, Wait,
+    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
@@ -54,7 +54,9 @@ impl Source {
             Self::TimerLate => "the timer's interrupt".to_owned(),
             Self::TimerSlack => "its own timer".to_owned(),
             Self::IdleExit(cpu) => format!("CPU {cpu}"),
-            Self::IrqsOff(thread) | Self::Thread { thread, .. } => thread.to_string(),
+            Self::IrqsOff(thread) | Self::PreemptOff(thread) | Self::Thread { thread, .. } => {
+                thread.to_string()
+            }
             Self::Gap => "no event".to_owned(),
             Self::Vector(vector) => vector.name().to_owned(),
             Self::Irq { irq, name } if name.0.is_empty() => format!("interrupt {irq}"),
@@ -127,6 +129,7 @@ impl Source {
         match self {
             Self::IdleExit(_) => format!("{who} waking from idle"),
             Self::IrqsOff(_) => format!("{who} with interrupts disabled"),
+            Self::PreemptOff(_) => format!("{who} with preemption disabled"),
             Self::Vector(_) | Self::Irq { .. } => format!("interrupt {who}"),
             Self::Softirq(_) => format!("softirq {who}"),
             Self::Nmi => format!("a {who}"),
@@ -279,6 +282,11 @@ fn detail(detail: &Detail) -> String {
         }
         Detail::IdleState(state) => format!("state {state}"),
         Detail::At(name) => format!("at {name}"),
+        Detail::Stays(stays) => listed(stays),
+        Detail::InSwitch { from, until } => {
+            format!("inside the switch from {from}, until {until}")
+        }
+        Detail::AfterWakeup(functions) => format!("after a wake-up in {functions}"),
         Detail::While(ran) => ran.to_string(),
         Detail::UserOrKernel => "user space or kernel: system calls are not recorded".to_owned(),
         Detail::Faults => "with page faults".to_owned(),
@@ -313,6 +321,20 @@ fn detail(detail: &Detail) -> String {
             }
             parts.extend(inner.as_deref().map(self::detail));
             parts.join("; ")
+        }
+    }
+}
+
+/// Formats as `169 µs in mmc_hw_reset < process_one_work until _raw_spin_unlock`.
+impl fmt::Display for Stay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(ns) = self.ns {
+            write!(f, "{ns} ")?;
+        }
+        write!(f, "in {}", self.at)?;
+        match &self.until {
+            Some(until) => write!(f, " until {until}"),
+            None => Ok(()),
         }
     }
 }

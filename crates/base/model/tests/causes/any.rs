@@ -166,6 +166,7 @@ fn flat_source() -> impl Strategy<Value = Source> {
         ],
         any::<u32>().prop_map(Source::IdleExit),
         any_name().prop_map(Source::IrqsOff),
+        any_name().prop_map(Source::PreemptOff),
         any_vector().prop_map(Source::Vector),
         (any::<u32>(), any_text()).prop_map(|(irq, name)| Source::Irq { irq, name }),
         any::<u32>().prop_map(Source::Softirq),
@@ -228,6 +229,14 @@ fn any_counted() -> impl Strategy<Value = Counted> + Clone {
     (option::of(steal), option::of(smis)).prop_map(|(steal, smis)| Counted { steal, smis })
 }
 
+fn any_stay() -> impl Strategy<Value = Stay> {
+    (option::of(any_nanos()), any_text(), option::of(any_text())).prop_map(|(ns, at, until)| Stay {
+        ns,
+        at,
+        until,
+    })
+}
+
 fn flat_detail() -> impl Strategy<Value = Detail> {
     let disabled = prop_oneof![
         Just(Disabled::No),
@@ -286,6 +295,9 @@ fn flat_detail() -> impl Strategy<Value = Detail> {
             .prop_map(|(call, argument, at)| Detail::WaitsIn { call, argument, at }),
         any_device().prop_map(Detail::PageFrom),
         vec(any_name(), 0..4).prop_map(Detail::Through),
+        vec(any_stay(), 0..4).prop_map(Detail::Stays),
+        (any_name(), any_text()).prop_map(|(from, until)| Detail::InSwitch { from, until }),
+        any_text().prop_map(Detail::AfterWakeup),
     ]
 }
 
@@ -329,7 +341,8 @@ pub(crate) fn any_blame() -> impl Strategy<Value = Blame> {
         Just(Delay::Wakeup),
         Just(Delay::Taken),
         Just(Delay::Job),
-        Just(Delay::Work)
+        Just(Delay::Work),
+        Just(Delay::Section)
     ];
     let share = (any_cause(), 1u64..1_000_000, 1u32..5)
         .prop_map(|(cause, ns, count)| Share::new(cause, Nanos(ns), count));

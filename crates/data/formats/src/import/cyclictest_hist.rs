@@ -79,14 +79,16 @@ struct Text {
     smis: Option<Vec<u64>>,
     break_value: Option<u64>,
     words: WordsBelow,
+    /// Whether the totals stand above the rows.
+    totals_first: bool,
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    skip_to_title(source)?;
     let mut text = Text {
         given: source.unit(),
         ..Text::default()
     };
+    text.read_to_title(source)?;
     while let Some(line) = source.next_line()? {
         let (bytes, complete) = (plain(line.bytes).to_vec(), line.complete);
         let line = String::from_utf8_lossy(&bytes);
@@ -104,27 +106,41 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     Ok(text.recording(source))
 }
 
-fn skip_to_title(source: &mut Source<'_>) -> Result<(), ImportError> {
-    while let Some(line) = source.next_line()? {
-        let plain = plain(line.bytes);
-        if plain == TITLE {
-            return Ok(());
-        }
-        if !is_other_line(plain) && !plain.starts_with(b"T:") {
-            let shown = line.shown();
-            return Err(source.bad(format!(
-                "\"{shown}\" is not a line that cyclictest writes before the histogram"
-            )));
-        }
-    }
-    Err(source.bad_at(Location::Whole, "line '# Histogram' not found"))
-}
-
 fn counts(text: &str) -> Result<Vec<u64>, Malformed> {
     text.split_ascii_whitespace().map(count).collect()
 }
 
+/// Beginnings of the lines of totals. They may also stand above the rows.
+const TOTALS: [&str; 5] = [
+    "# Total:",
+    "# Min Latencies:",
+    "# Avg Latencies:",
+    "# Max Latencies:",
+    "# Histogram Overflows:",
+];
+
 impl Text {
+    /// Reads the lines above the histogram.
+    fn read_to_title(&mut self, source: &mut Source<'_>) -> Result<(), ImportError> {
+        while let Some(line) = source.next_line()? {
+            let (plain, shown) = (plain(line.bytes).to_vec(), line.shown());
+            if plain == TITLE {
+                self.totals_first = self.min.is_some();
+                return Ok(());
+            }
+            let text = String::from_utf8_lossy(&plain);
+            if TOTALS.iter().any(|total| text.starts_with(total)) {
+                let read = self.line(&text);
+                read.map_err(|reason| source.bad(reason))?;
+            } else if !is_other_line(&plain) && !plain.starts_with(b"T:") {
+                return Err(source.bad(format!(
+                    "\"{shown}\" is not a line that cyclictest writes before the histogram"
+                )));
+            }
+        }
+        Err(source.bad_at(Location::Whole, "line '# Histogram' not found"))
+    }
+
     fn line(&mut self, line: &str) -> Result<(), Malformed> {
         let Some(comment) = line.strip_prefix("# ") else {
             return match line {
@@ -132,7 +148,9 @@ impl Text {
                 // The line of overflows is the last one that every file has. It may be followed by
                 // words that do not belong to the file.
                 _ if self.overflows.is_some() && self.words.take(line.as_bytes()).is_ok() => Ok(()),
-                _ if self.min.is_some() => Err(Malformed::BelowHistogram(shown(line.as_bytes()))),
+                _ if self.min.is_some() && !self.totals_first => {
+                    Err(Malformed::BelowHistogram(shown(line.as_bytes())))
+                }
                 _ => self.row(line),
             };
         };
@@ -285,7 +303,10 @@ impl Text {
         let sums = &self.sums[..self.sums.len().min(all)];
         match &self.total {
             Some(total) if rows_are_missing && total.len() == threads => {}
-            Some(total) if *total != sums => return Err(Malformed::TotalNotSum),
+            // punctual prints the sum also in this line if there is one thread.
+            Some(total) if *total != sums && *total != self.sums => {
+                return Err(Malformed::TotalNotSum);
+            }
             None if rows_are_missing && (0..threads).any(|place| self.lacks_rows(place)) => {
                 return Err(Malformed::MissingRows);
             }

@@ -63,6 +63,13 @@ fn is_nonsense(head: &Head<'_>) -> bool {
     })
 }
 
+/// Returns whether the line of a thread ends before its last figure, as mail programs wrap lines.
+fn is_wrapped(line: &[u8]) -> bool {
+    let finds = |name: &[u8]| memchr::memmem::find(line, name);
+    let has_maximum = finds(b"Max:").is_some_and(|at| at + 4 < line.len());
+    line.starts_with(b"T:") && finds(b"(").is_some() && !has_maximum && finds(b"Spike").is_none()
+}
+
 /// Maximum number of spikes that are kept. This is more than cyclictest lists.
 const SPIKES: usize = 65_536;
 
@@ -88,15 +95,35 @@ struct Lines {
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
     let mut lines = Lines::default();
+    // The beginning of a line that a mail program has wrapped.
+    let mut wrapped: Option<Vec<u8>> = None;
     while let Some(line) = source.next_line()? {
         let complete = line.complete;
-        let bytes = plain(line.bytes);
-        let result = match bytes {
+        let mut bytes = plain(line.bytes).to_vec();
+        if let Some(begin) = wrapped.take() {
+            if bytes.is_empty() {
+                wrapped = Some(begin);
+                continue;
+            }
+            if bytes.starts_with(b"T:") || bytes.starts_with(b"#") {
+                let incomplete = lines.take(&begin, true);
+                incomplete.map_err(|reason| source.bad(reason))?;
+            }
+            bytes = [&begin, &b" "[..], &bytes].concat();
+        }
+        if complete && is_wrapped(&bytes) {
+            wrapped = Some(bytes);
+            continue;
+        }
+        let result = match bytes.as_slice() {
             b"# Histogram" => Err(Malformed::HistogramBegins),
-            _ if bytes.starts_with(b"T:") => lines.take(bytes, complete),
-            _ => lines.other_line(bytes),
+            bytes if bytes.starts_with(b"T:") => lines.take(bytes, complete),
+            bytes => lines.other_line(bytes),
         };
         result.map_err(|reason| source.bad(reason))?;
+    }
+    if wrapped.is_some() {
+        return Err(source.bad_at(Location::Whole, Malformed::LineTruncated));
     }
     let unit = lines.unit(source.unit());
     let unit = unit.map_err(|reason| source.bad_at(Location::Whole, reason))?;

@@ -3,7 +3,7 @@
 use super::Head;
 
 /// First bytes of the file, name of this kind of file, and a remedy.
-const FOREIGN: [(&[u8], &str); 11] = [
+const FOREIGN: [(&[u8], &str); 13] = [
     (
         b"\x1f\x8b",
         "is compressed with gzip: gzip -dc FILE | punctual import -",
@@ -43,13 +43,21 @@ const FOREIGN: [(&[u8], &str); 11] = [
         "is a trace.dat of trace-cmd, which contains events but no latencies",
     ),
     (
+        b"PERFILE2",
+        "is a perf.data: perf script | punctual explain --trace -",
+    ),
+    (
+        b"2ELIFREP",
+        "is a perf.data: perf script | punctual explain --trace -",
+    ),
+    (
         b"\x7fELF",
         "is an executable file: import the output of a program",
     ),
 ];
 
 /// Text that only one tool prints, the name of the tool, and a remedy.
-const TOOLS: [(&str, &str); 19] = [
+const TOOLS: [(&str, &str); 31] = [
     (
         "RTAI",
         "is the output of RTAI, whose RTD| lines have different columns from Xenomai's: it cannot \
@@ -80,6 +88,57 @@ const TOOLS: [(&str, &str); 19] = [
         "is the output of pi_stress, which counts inversions and measures no latencies",
     ),
     (
+        "Starting PI Stress Test",
+        "is the output of pi_stress, which counts inversions and measures no latencies",
+    ),
+    (
+        "int_n_per_sec:",
+        "is the table of sysjitter, with percentiles of the interruptions of each core: it cannot \
+         be imported; punctual measure hardware measures such interruptions",
+    ),
+    (
+        "ptp4l[",
+        "is the log of ptp4l, which synchronises clocks: it cannot be imported; punctual measure \
+         clock measures clocks",
+    ),
+    (
+        "phc2sys[",
+        "is the log of phc2sys, which synchronises clocks: it cannot be imported; punctual measure \
+         clock measures clocks",
+    ),
+    (
+        " of NTP time",
+        "is the output of chronyc tracking, which shows the offset of a clock and no latencies",
+    ),
+    (
+        "Skew ppm",
+        "is a log of chrony, which shows the offset of a clock and no latencies",
+    ),
+    (
+        "rteval (v",
+        "is the text report of rteval: import its summary.xml instead",
+    ),
+    (
+        "[tid/pid]",
+        "is the output of perf sched timehist, which cannot be imported: import the output of perf \
+         sched latency, or explain the trace with perf script | punctual explain --trace -",
+    ),
+    (
+        "Kwork Name",
+        "is the output of perf kwork, which cannot be imported: explain the trace with perf script \
+         | punctual explain --trace -",
+    ),
+    (
+        "LAT(us)",
+        "is the output of runqslower, which lists only late wake-ups and cannot be imported: \
+         punctual explain --wait --comm NAME finds and explains them",
+    ),
+    (
+        "rel_st",
+        "is a log of rt-app, which cannot be imported: punctual explain --comm NAME follows the \
+         jobs of an application",
+    ),
+    (
         "packetfillrates=",
         "is the output of queuelat, which cannot be imported",
     ),
@@ -90,6 +149,11 @@ const TOOLS: [(&str, &str); 19] = [
     (
         "Wakeup Latencies percentiles",
         "is the output of schbench, which cannot be imported: punctual measure wakeup measures wake-ups",
+    ),
+    (
+        " cyclic: sched SCHED_",
+        "is the output of stress-ng --cyclic, which cannot be imported: punctual measure timer \
+         measures the same latency",
     ),
     (
         "stress-ng: ",
@@ -140,8 +204,41 @@ pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     if begins.trim_ascii().is_empty() {
         return Some("is empty");
     }
+    if is_perfetto(begins) {
+        return Some(
+            "is a trace of Perfetto, which cannot be imported: open it at ui.perfetto.dev. To \
+             explain a trace, record it with trace-cmd, or read tracefs' trace",
+        );
+    }
     let found = FOREIGN.iter().find(|(sign, _)| begins.starts_with(sign));
     found.map(|(_, what)| *what)
+}
+
+/// Returns whether a file begins with two messages of a Perfetto trace: the tag of field 1, and a
+/// length (protobuf.dev/programming-guides/encoding).
+fn is_perfetto(bytes: &[u8]) -> bool {
+    const TAG: u8 = 0x0a;
+    let mut rest = bytes;
+    for _ in 0..2 {
+        let Some((TAG, after)) = rest.split_first().map(|(tag, after)| (*tag, after)) else {
+            return false;
+        };
+        let (mut length, mut bits) = (0_usize, 0);
+        rest = after;
+        while let Some((byte, after)) = rest.split_first()
+            && bits < 28
+        {
+            length |= usize::from(byte & 0x7f) << bits;
+            (bits, rest) = (bits + 7, after);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    // A text may begin with line feeds, but it has no control characters.
+    let is_binary = |byte: &u8| *byte < 0x09 || (0x0e..0x1b).contains(byte);
+    bytes.iter().take(256).any(is_binary)
 }
 
 #[cfg(test)]
@@ -173,6 +270,9 @@ mod tests {
             assert!(matches!(error, ImportError::Foreign { .. }), "{error}");
             assert_eq!(error.to_string(), format!("x: {said}"));
         }
+        let perfetto = what(b"\x0a\x03\x08\x01\x10\x0a\x02\x08\x01\x0a\x00");
+        assert!(perfetto.is_some_and(|what| what.contains("Perfetto")));
+        assert_eq!(what(b"\n\nT: 0 ( 1229) P:95\n\n"), None);
         assert_eq!(what(b""), Some("is empty"));
         assert_eq!(what(b"\n \r\n"), Some("is empty"));
         assert_eq!(what(b"# Histogram\n"), None);

@@ -26,11 +26,13 @@ mod jitterdebugger_json;
 mod jitterdebugger_lines;
 mod jitterdebugger_samples;
 mod json;
+mod latency_hist;
 mod linuxcnc_histogram;
 mod log_prefix;
 mod malformed;
 mod object;
 mod oslat_text;
+mod osnoise_trace;
 mod pasted;
 mod perf_sched;
 mod pmqtest_lines;
@@ -73,6 +75,7 @@ pub const IMPORTS: &[Import] = &[
     oslat_text::IMPORT,
     hwlatdetect_text::IMPORT,
     hwlat_trace::IMPORT,
+    osnoise_trace::IMPORT,
     cyclictest_samples::IMPORT,
     jitterdebugger_samples::IMPORT,
     jitterdebugger_json::IMPORT,
@@ -85,6 +88,7 @@ pub const IMPORTS: &[Import] = &[
     rtla_osnoise_top::HWNOISE,
     rteval::IMPORT,
     xenomai_latency::IMPORT,
+    latency_hist::IMPORT,
     linuxcnc_histogram::IMPORT,
     perf_sched::IMPORT,
     hgrm::IMPORT,

@@ -37,7 +37,9 @@ fn is_header(line: &str) -> bool {
     let mut cells = line.split('|').map(str::trim);
     let names = [cells.next(), cells.next(), cells.next(), cells.next()];
     let delay = names[3].is_some_and(|name| name.starts_with("Av") && name.ends_with("delay ms"));
-    names[..3] == [Some("Task"), Some("Runtime ms"), Some("Switches")] && delay
+    // Since 6.5, the number of delays is called `Count`.
+    let counted = matches!(names[2], Some("Switches" | "Count"));
+    names[..2] == [Some("Task"), Some("Runtime ms")] && counted && delay
 }
 
 /// State while the table is being read.

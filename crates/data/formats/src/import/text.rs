@@ -54,7 +54,27 @@ pub(crate) fn is_other_line(line: &[u8]) -> bool {
         b"defaulting ",
         b"spikes = ",
     ];
-    line.is_empty() || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+    line.is_empty()
+        || is_load_average(line)
+        || BEGINNINGS.iter().any(|begin| line.starts_with(begin))
+}
+
+/// Returns whether a line is that of /proc/loadavg, which signaltest prints above its lines:
+/// `0.00 0.01 0.05 1/94 1234`.
+fn is_load_average(line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [loads @ .., running, last] = words.as_slice() else {
+        return false;
+    };
+    let is_load = |word: &&str| word.contains('.') && word.parse::<f64>().is_ok();
+    let is_count = |word: &str| word.parse::<u64>().is_ok();
+    loads.len() == 3
+        && loads.iter().all(is_load)
+        && running
+            .split_once('/')
+            .is_some_and(|(one, all)| is_count(one) && is_count(all))
+        && is_count(last)
 }
 
 /// Words below the figures, for example a reply in a mail, a shell prompt, or further lines of a
@@ -109,7 +129,7 @@ pub(crate) fn is_words(line: &[u8]) -> bool {
         return false;
     };
     let first = text.trim_start().chars().next();
-    let begins = |first: char| first.is_alphabetic() || "$[(<>*-_=~/|\"'".contains(first);
+    let begins = |first: char| first.is_alphabetic() || "$[(<>*-_=~/|`\"'".contains(first);
     (first.is_some_and(begins) || text == "#" || text.starts_with("##"))
         && !text.starts_with("T:")
         && !text.contains(char::is_control)
@@ -207,6 +227,7 @@ mod tests {
             "Why is the maximum so high?",
             "[root@rt cloud-user]#",
             "~ #",
+            "```",
             "-- ",
             "##[endgroup]",
             "Größe: 3",

@@ -9,6 +9,7 @@
 use punctual_model::{CpuSet, Histogram, Nanos, Policy, Recording, Scheduling, Unknown};
 
 use super::blank::{blank, finish, learn, thread};
+use super::counted::Counted;
 use super::text::{WordsBelow, count, field, is_prompt, plain};
 use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
 
@@ -20,9 +21,9 @@ pub(crate) const IMPORT: Import = Import {
         overruns (missed periods) and the duration. A second summary, or a time that decreases, \
         shows that the file contains a second run, and the file is refused.
 
-The file does not count samples: their number is calculated from the duration and the period, \
-        with a warning. The recording has no percentiles, because the latencies of single samples \
-        are unknown and histograms (-h) are not read. A negative minimum (samples before their \
+With -h, the histogram of all samples is read. Without it, the file does not count samples: \
+        their number is calculated from the duration and the period, with a warning, and the \
+        recording has no percentiles. A negative minimum (samples before their \
         due time) is omitted, with a warning. The file does not record the time of the \
         measurement, the load, or the machine. Only files of latmus record the CPU.",
     has_samples: false,
@@ -69,6 +70,11 @@ struct Text {
     last: Option<Figures>,
     summary: Option<(Figures, u64)>,
     words: WordsBelow,
+    /// The histogram of means of samples (`-h`): the lower edge and the width of each row in µs, and
+    /// its samples.
+    rows: Vec<(u64, u64, u64)>,
+    /// Number of samples in the histogram, including those beyond its rows.
+    counted: Option<u64>,
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
@@ -91,16 +97,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
 
 impl Text {
     fn line(&mut self, line: &str) -> Result<(), Malformed> {
-        const BESIDE: [&str; 8] = [
-            "---|",
-            "RTH|",
-            "HSH|",
-            "HSD|",
-            "HSS|",
-            "== ",
-            "warming up",
-            "Warning!",
-        ];
+        const BESIDE: [&str; 6] = ["---|", "RTH|", "HSH|", "== ", "warming up", "Warning!"];
         let is_of_a_run = line.starts_with("RT") || line.starts_with("== ");
         if is_of_a_run && self.summary.is_some() {
             return Err(Malformed::SecondRunBegins);
@@ -115,6 +112,8 @@ impl Text {
             Some(("RTT", rest)) => self.head(rest),
             Some(("RTD", rest)) => self.second(rest),
             Some(("RTS", rest)) => self.whole(rest),
+            Some(("HSD", rest)) => self.histogram_row(rest),
+            Some(("HSS", rest)) => self.histogram_sum(rest),
             _ if line.is_empty() || BESIDE.iter().any(|begin| line.starts_with(begin)) => Ok(()),
             _ if self.last.is_none() && self.summary.is_none() => Ok(()),
             _ => self.words.take(line.as_bytes()),
@@ -154,7 +153,9 @@ impl Text {
                 .filter(|priority| *priority < 100);
         }
         if let Some((_, behind)) = rest.split_once(", CPU") {
-            let cpu = count(behind.trim_end_matches(')'))?;
+            // latmus marks a CPU that is not isolated: `CPU2-noisol`.
+            let cpu = behind.trim_end_matches(')');
+            let cpu = count(cpu.strip_suffix("-noisol").unwrap_or(cpu))?;
             let valid = u32::try_from(cpu)
                 .ok()
                 .filter(|cpu| *cpu <= CpuSet::MAX_CPU);
@@ -206,6 +207,86 @@ impl Text {
         Ok(())
     }
 
+    /// Parses `    avg|   6 -  7 |       10`. The rows of the smallest and largest latency of each
+    /// second are skipped.
+    fn histogram_row(&mut self, text: &str) -> Result<(), Malformed> {
+        let mut cells = text.split('|').map(str::trim);
+        if cells.next() != Some("avg") {
+            return Ok(());
+        }
+        let range = cells.next().unwrap_or_default();
+        let (from, to) = range
+            .split_once('-')
+            .ok_or(Malformed::MissingField("'-'"))?;
+        let (from, to) = (count(from.trim())?, count(to.trim())?);
+        let samples = count(cells.next().unwrap_or_default())?;
+        let width = to.checked_sub(from).filter(|width| *width > 0);
+        let width = width.ok_or(Malformed::SecondOutside)?;
+        if self
+            .rows
+            .last()
+            .is_some_and(|(last, width, _)| last + width > from)
+        {
+            return Err(Malformed::RowNotAbove(from));
+        }
+        if to > u64::MAX / 1_000 || self.rows.len() >= crate::MAX_ROWS {
+            return Err(Malformed::MicrosTooMany(to));
+        }
+        self.rows.push((from, width, samples));
+        Ok(())
+    }
+
+    /// Parses `    avg|     19910|      1.402|      0.310`.
+    fn histogram_sum(&mut self, text: &str) -> Result<(), Malformed> {
+        let mut cells = text.split('|').map(str::trim);
+        if cells.next() == Some("avg") {
+            self.counted = Some(count(cells.next().unwrap_or_default())?);
+        }
+        Ok(())
+    }
+
+    /// Returns the histogram that the file contains, if any.
+    fn stated_histogram(&self, figures: &Figures) -> Result<Option<Histogram>, Malformed> {
+        let Some((_, width, _)) = self.rows.first().copied() else {
+            return Ok(None);
+        };
+        let total = self.counted.ok_or(Malformed::MissingSummary("HSS|"))?;
+        let mut rows = self.rows.clone();
+        let max = u64::try_from(figures.max).unwrap_or(0);
+        // The last row also counts all larger latencies.
+        if rows
+            .last()
+            .is_some_and(|(from, width, _)| max >= (from + width) * 1_000)
+        {
+            rows.pop();
+        }
+        let one = Nanos(width * 1_000);
+        let mut counted = Counted {
+            unit: Nanos(1),
+            row: one,
+            min: u64::try_from(figures.min).ok().map(Nanos),
+            max: Some(Nanos(max)),
+            mean: Some(figures.mean as f64).filter(|mean| *mean >= 0.0),
+            ..Counted::default()
+        };
+        for (from, of_row, samples) in rows {
+            if of_row != width {
+                return Err(Malformed::SecondOutside);
+            }
+            counted.add(Nanos(from * 1_000), samples);
+        }
+        let in_rows = counted.total()?;
+        counted.beyond = total.checked_sub(in_rows).ok_or(Malformed::TotalNotSum)?;
+        counted.from = counted.end();
+        let first = counted
+            .rows
+            .first_key_value()
+            .map_or(0, |(first, _)| *first);
+        let in_first = |min: &Nanos| (first..first + one.0).contains(&min.0);
+        counted.min = counted.min.filter(in_first);
+        counted.histogram().map(Some)
+    }
+
     fn recording(self, source: &Source<'_>) -> Result<Recording, Malformed> {
         let (figures, seconds) = match (self.summary, self.last) {
             (Some(summary), _) => summary,
@@ -224,7 +305,10 @@ impl Text {
         let interval = period_us.saturating_mul(1_000);
         let parameters = &mut recording.probe.parameters;
         parameters.insert("interval_ns".to_owned(), interval.into());
-        let mut thread = thread(0, self.cpu, figures.histogram(samples)?);
+        let stated = self.stated_histogram(&figures)?;
+        let is_calculated = stated.is_none();
+        let histogram = stated.map_or_else(|| figures.histogram(samples), Ok)?;
+        let mut thread = thread(0, self.cpu, histogram);
         thread.label = self.mode;
         if let Some(priority) = self.priority {
             thread.scheduling = Scheduling {
@@ -242,10 +326,13 @@ impl Text {
         recording.duration_ns = Nanos(seconds.saturating_mul(1_000_000_000));
         learn(&mut recording, &[Unknown::Duration, Unknown::Missed]);
         let warnings = &mut recording.warnings;
-        warnings.push(format!(
-            "the file does not count samples: {samples} were calculated from a duration of \
-             {seconds} s and the period"
-        ));
+        let calculated = is_calculated.then(|| {
+            format!(
+                "the file does not count samples: {samples} were calculated from a duration of \
+                 {seconds} s and the period"
+            )
+        });
+        warnings.extend(calculated);
         if figures.min < 0 {
             warnings.push(format!(
                 "the smallest latency is {} ns: some samples were before their due time, but the \

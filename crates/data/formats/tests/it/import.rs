@@ -100,3 +100,34 @@ fn no_two_formats_take_the_same_file() {
         assert!(found.len() <= 1, "{name}: {found:?}");
     }
 }
+
+/// Forms that editors, mail programs and other versions of the tools write.
+#[test]
+fn unusual_forms_have_their_figures() {
+    for (name, samples, unplaced, max_us) in [
+        ("cyclictest-in-markdown.txt", 10_000, 10_000, 66),
+        ("cyclictest-own-H-one-thread.txt", 500, 10, 210),
+        ("cyclictest-summary-first.txt", 1_000, 0, 11),
+        ("perf-sched-latency-count.txt", 1_200, 1_200, 14_020),
+        ("signaltest-howto.txt", 10_000, 10_000, 24),
+        ("cyclictest-wrapped.txt", 1_308_391, 1_308_391, 1_958),
+    ] {
+        let all = read(name).unwrap().all_latencies();
+        let figures = (all.recorded(), all.unplaced(), all.max());
+        let max = Some(Nanos::from_micros(max_us));
+        assert_eq!(figures, (samples, unplaced, max), "{name}");
+    }
+    let recording = read("xenomai-latency-h.txt").unwrap();
+    let all = recording.all_latencies();
+    assert_eq!((all.recorded(), all.unplaced()), (20_000, 0));
+    assert_eq!(all.max(), Some(Nanos(6_910)));
+    assert!(recording.warnings.is_empty(), "{:?}", recording.warnings);
+}
+
+#[test]
+fn an_incomplete_line_is_not_joined_with_another_thread() {
+    let text = "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112\n\
+                T: 1 ( 1230) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112\n";
+    let error = read_with("x", text.as_bytes(), &mut CountSamples::default()).unwrap_err();
+    assert!(error.to_string().contains("Act:"), "{error}");
+}

@@ -71,6 +71,9 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     if !warnings.is_empty() {
         document.push(Section::new(vec![Block::Warnings(warnings)]));
     }
+    if let Some(text) = figures::without_gap(recording) {
+        document.push(Section::new(vec![Block::text(text)]));
+    }
     if let Some(section) = foreign_trace::section(recording) {
         document.push(section);
     }

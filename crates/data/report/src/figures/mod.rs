@@ -15,7 +15,7 @@ mod warnings;
 mod words;
 pub(crate) use accounting::{account_fault, account_of, account_text};
 pub(crate) use due::due_rows;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{warnings, without_gap};
 pub use words::bytes;
 pub(crate) use words::{count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall};
 
@@ -267,20 +267,26 @@ pub(crate) fn loads_text(recording: &Recording) -> String {
     if recording.load.is_empty() {
         return "none".to_owned();
     }
-    let each: Vec<String> = recording
-        .load
-        .iter()
-        .map(|load| {
-            let mut text = load_text(load);
-            for done in &load.achieved {
-                text.push_str(&format!(", {}", achieved_text(done)));
-            }
-            if let Some(time) = load.cpu_time_ns {
-                text.push_str(&format!(", {time} CPU time"));
-            }
-            text
-        })
-        .collect();
+    // All loads of a phase end at the same time, so the averages are shown once.
+    let averages = recording.load.iter().rev();
+    let averages = averages
+        .filter_map(|load| load.load_averages.as_deref())
+        .next();
+    let averages = averages.map(|text| {
+        let words: Vec<&str> = text.split(' ').take(3).collect();
+        format!("load average {}", words.join(" "))
+    });
+    let each = recording.load.iter().map(|load| {
+        let mut text = load_text(load);
+        for done in &load.achieved {
+            text.push_str(&format!(", {}", achieved_text(done)));
+        }
+        if let Some(time) = load.cpu_time_ns {
+            text.push_str(&format!(", {time} CPU time"));
+        }
+        text
+    });
+    let each: Vec<String> = each.chain(averages).collect();
     each.join("; ")
 }
 

@@ -1,7 +1,7 @@
 //! The warnings at the beginning of a report.
 
 use punctual_model::{
-    Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord,
+    Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord, Unknown,
 };
 
 use super::{
@@ -27,7 +27,7 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     let all = recording.accounting();
     // Some probes record only tables, so they have no threads and no samples.
     let other_findings = recording.threads.is_empty() && !recording.tables.is_empty();
-    if all.recorded == 0 && !other_findings {
+    if all.recorded == 0 && !other_findings && without_gap(recording).is_none() {
         list.push("nothing was recorded".to_owned());
     }
     list.extend(unbalanced(recording));
@@ -58,6 +58,22 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     list.extend(periodic::hint(recording));
     list.extend(recording.load.iter().flat_map(load_ended));
     list
+}
+
+/// Returns the result of a detector of hardware latency that found no gap: without a sample, the
+/// threshold and the duration are the measurement.
+pub(crate) fn without_gap(recording: &Recording) -> Option<String> {
+    let threshold = recording.duration_parameter("threshold_ns")?;
+    let clean = recording.probe.name == "hardware"
+        && recording.accounting().recorded == 0
+        && recording.completion == Completion::Finished
+        && recording.knows(Unknown::Duration);
+    let mut text = format!("no gap above {threshold} in {}", recording.duration_ns);
+    let parameter = |name| recording.duration_parameter(name);
+    if let (Some(window), Some(width)) = (parameter("window_ns"), parameter("width_ns")) {
+        text.push_str(&format!(", measured for {width} of each {window}"));
+    }
+    clean.then_some(text)
 }
 
 /// Returns when the user stopped the process or the machine was suspended, and how that affects the

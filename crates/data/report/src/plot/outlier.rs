@@ -36,9 +36,10 @@ const fn colour(kind: ShareKind) -> Colour {
         ShareKind::Interrupt | ShareKind::Nmi => Colour(0xd5, 0x5e, 0x00),
         ShareKind::Softirq => Colour(0xe6, 0x9f, 0x00),
         ShareKind::HigherPriority | ShareKind::Competing => Colour(0x00, 0x9e, 0x73),
-        ShareKind::Blocking | ShareKind::IrqsOff | ShareKind::LockHolder => {
-            Colour(0xcc, 0x79, 0xa7)
-        }
+        ShareKind::Blocking
+        | ShareKind::IrqsOff
+        | ShareKind::PreemptOff
+        | ShareKind::LockHolder => Colour(0xcc, 0x79, 0xa7),
         ShareKind::Silence | ShareKind::Stolen => Colour(0x22, 0x22, 0x22),
         ShareKind::Undecided => Colour(0x55, 0x55, 0x55),
         ShareKind::Unexplained => Colour(0x99, 0x99, 0x99),

@@ -333,8 +333,12 @@ impl Drop for RunningPhase {
 
 /// Stops the loads of a phase, and warns about those that did nothing.
 fn stop(loads: Vec<Running>, phase: Option<&str>, warnings: &mut Vec<String>) -> Vec<LoadRecord> {
+    let averages = (!loads.is_empty())
+        .then(|| Host::live().load_averages())
+        .flatten();
     let stopped = loads.into_iter().map(|load| LoadRecord {
         phase: phase.map(str::to_owned),
+        load_averages: averages.clone(),
         ..load.stop()
     });
     let records: Vec<LoadRecord> = stopped.collect();

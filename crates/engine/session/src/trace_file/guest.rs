@@ -149,7 +149,7 @@ fn follow(
             return Ok(match item {
                 Some(Item::Event(event)) => Some((event.cpu, event.time)),
                 Some(Item::Mark(mark)) => Some((mark.cpu, mark.time)),
-                Some(Item::Lost { .. }) => continue,
+                Some(Item::Lost { .. } | Item::Statement { .. }) => continue,
                 None => None,
             });
         }
@@ -164,11 +164,7 @@ fn follow(
         let Some(item) = item else {
             return Ok(vcpus.finish());
         };
-        let time = match &item {
-            Item::Event(event) => event.time,
-            Item::Mark(mark) => mark.time,
-            Item::Lost { until, .. } => *until,
-        };
+        let time = item.time();
         while let Some((cpu, at)) = of_guest.filter(|(_, at)| *at < time) {
             vcpus.guest(cpu, at);
             of_guest = next(guest)?;
@@ -180,7 +176,7 @@ fn follow(
         }
         match item {
             Item::Event(event) => vcpus.event(event),
-            Item::Mark(_) => {}
+            Item::Mark(_) | Item::Statement { .. } => {}
             Item::Lost { cpu, until, .. } => vcpus.lost(cpu, until),
         }
     }

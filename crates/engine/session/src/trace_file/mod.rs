@@ -1,13 +1,18 @@
 //! Explains the late reactions in a trace that another tool recorded.
 
+#[cfg(test)]
+mod forms;
 mod guest;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use punctual_culprit::{LateFound, LateReactions, Reaction, Tally, TraceFacts, Wanted};
 use punctual_model::{
-    Accounting, Chart, Completion, Explanation, HostFacts, HostTrace, Nanos, Origin, Outlier,
-    ProbeRun, Recording, Requirement, StatedLatency, ThreadRecord, TraceSummary, Unknown, Window,
+    Accounting, Chart, Completion, Explanation, HostFacts, HostTrace, KernelPriority, Nanos,
+    Origin, Outlier, ProbeRun, Recording, Requirement, StatedLatency, Task, ThreadRecord,
+    TraceSummary, Unknown, Window,
 };
 use punctual_store::{Lease, Store, StoreError};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
@@ -107,14 +112,37 @@ pub(crate) fn find(
     request: &TraceRequest,
 ) -> Result<LateFound, TraceFileError> {
     let mut finder = LateReactions::new(request.wanted.clone());
+    let mut used = false;
+    let mut summaries = false;
     while let Some(item) = reader.next_item()? {
         match item {
-            Item::Event(event) => finder.event(event),
-            Item::Mark(mark) => finder.mark(mark.time, (mark.pid, mark.cpu), &mark.text),
+            Item::Event(event) => {
+                used = true;
+                finder.event(event);
+            }
+            Item::Mark(mark) => {
+                let (pid, comm, prio) = (mark.pid, mark.comm, KernelPriority::UNKNOWN);
+                summaries |= mark.is_summary_of_osnoise();
+                used |= finder.mark(mark.time, mark.cpu, Task { pid, comm, prio }, &mark.text);
+            }
+            Item::Statement { statement, .. } => {
+                used = true;
+                finder.statement(&statement);
+            }
             Item::Lost { cpu, count, until } => finder.lost(cpu, count, until),
         }
     }
     let head = reader.head();
+    if !used {
+        return Err(TraceFileError::NothingUsed {
+            format: head.format.clone(),
+            remedy: if summaries {
+                ". Its lines are summaries of the tracer osnoise: read them with punctual import"
+            } else {
+                ". Record at least sched:sched_switch and sched:sched_waking"
+            },
+        });
+    }
     let kernel = head.kernel.as_deref().unwrap_or_default();
     Ok(finder.finish(&TraceFacts {
         recorded: &head.recorded,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_host::Symbols;
-use punctual_model::{EVENTS, Nanos};
+use punctual_model::{Comm, EVENTS, Nanos};
 use punctual_trace::{Decoder, Format, Layout};
 
 use super::annotations::{AnnotationFormat, Texts};
@@ -175,6 +175,7 @@ impl RecordDecoder {
                         time,
                         cpu,
                         pid,
+                        comm: Comm::default(),
                         text,
                     })),
                     _ => Decoded::Unreadable,

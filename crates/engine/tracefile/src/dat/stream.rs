@@ -60,7 +60,7 @@ impl Stream {
                 return Ok(None);
             }
         }
-        Ok(self.items.front().map(time_of))
+        Ok(self.items.front().map(Item::time))
     }
 
     /// Removes and returns the next item.
@@ -164,15 +164,5 @@ impl Gap {
     fn take(&mut self, cpu: u32, until: Nanos) -> Option<Item> {
         let count = self.0.take()?;
         Some(Item::Lost { cpu, count, until })
-    }
-}
-
-/// Returns the time of an item.
-#[inline]
-const fn time_of(item: &Item) -> Nanos {
-    match item {
-        Item::Event(event) => event.time,
-        Item::Mark(mark) => mark.time,
-        Item::Lost { until, .. } => *until,
     }
 }

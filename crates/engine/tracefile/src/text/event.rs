@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use punctual_model::{EVENTS, Vector};
 
+use super::statement::{Entry, call};
+use crate::item::NOISE_OF;
+
 /// What the text after the time contains.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
@@ -14,8 +17,15 @@ pub(super) enum Found<'a> {
     Mark(String),
     /// The heading of a kernel stack, whose functions follow.
     Stack,
+    /// A call of a kernel function, and its caller if known.
+    Call(&'a str, Option<&'a str>),
+    /// A wake-up or switch, as the wakeup tracers write it.
+    Entry(Entry),
     /// A report that perf lost events, with their number if known.
     Lost(Option<u64>),
+    /// A flush of the TLB inside a switch, which the thread that left the CPU writes after
+    /// `sched_switch`; with its fields.
+    InSwitch(&'a str),
     /// Any other output of a tracer.
     Other,
 }
@@ -36,6 +46,15 @@ impl Table {
         if let Some(mark) = timerlat(rest) {
             return Found::Mark(mark);
         }
+        if let Some(entry) = Entry::parse(rest) {
+            return Found::Entry(entry);
+        }
+        if let Some(mark) = osnoise(rest) {
+            return Found::Mark(mark);
+        }
+        if let Some((function, caller)) = call(rest) {
+            return Found::Call(function, caller);
+        }
         if rest.starts_with("<stack trace") {
             return Found::Stack;
         }
@@ -49,6 +68,7 @@ impl Table {
         match name {
             writer if is_mark(writer, text) => return Found::Mark(text.to_owned()),
             "print" => return print(text),
+            "tlb_flush" if text.contains("task switch") => return Found::InSwitch(text),
             "kernel_stack" => return Found::Stack,
             _ => (),
         }
@@ -162,6 +182,17 @@ fn timerlat(rest: &str) -> Option<String> {
     ))
 }
 
+/// Returns the summary of a period of the tracer osnoise: the run time, the noise, the available
+/// CPU time in percent, the longest noise, and counts of its sources.
+fn osnoise(rest: &str) -> Option<String> {
+    let mut words = rest.split_whitespace();
+    let runtime: u64 = words.next()?.parse().ok()?;
+    let noise: u64 = words.next()?.parse().ok()?;
+    words.next()?.split_once('.')?.0.parse::<u64>().ok()?;
+    let counts: Option<Vec<u64>> = words.map(|word| word.parse().ok()).collect();
+    (counts?.len() >= 5).then(|| format!("{NOISE_OF} {noise} us in {runtime} us"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +219,10 @@ mod tests {
             "irq_vectors:*_exit local_timer vector=236"
         );
         assert_eq!(found(" other:sched_switch: a"), "Other");
-        assert_eq!(found(" do_fault <-handle_mm_fault"), "Other");
+        assert_eq!(
+            found(" do_fault <-handle_mm_fault"),
+            r#"Call("do_fault", Some("handle_mm_fault"))"#
+        );
         assert_eq!(found(" PERF_RECORD_LOST lost 12"), "Lost(Some(12))");
         assert_eq!(found(" <stack trace>"), "Stack");
         assert_eq!(found(" kernel_stack:  <stack trace >"), "Stack");

@@ -71,6 +71,9 @@ impl Columns {
         } else {
             usual(flags.len())
         };
+        if !fit(columns, flags) {
+            return by_letters(flags);
+        }
         let (mut bits, mut count) = (0, 0);
         for (column, letter) in columns.iter().zip(flags.bytes()) {
             let depth = (letter as char).to_digit(16).unwrap_or(0) as u8;
@@ -86,6 +89,30 @@ impl Columns {
         }
         (bits, count)
     }
+}
+
+/// Returns whether the letters can be those of the columns. Some kernels describe columns that they do
+/// not print.
+fn fit(columns: &[Column], flags: &str) -> bool {
+    let is_context = |letter: u8| b"hsHzZ".contains(&letter);
+    columns
+        .iter()
+        .zip(flags.bytes())
+        .all(|(column, letter)| match column {
+            Column::Context => letter == b'.' || is_context(letter),
+            Column::NeedReschedLazy | Column::PreemptDepth => !is_context(letter),
+            _ => true,
+        })
+}
+
+/// Decodes flags by their letters: the first two columns are the same in all kernels.
+fn by_letters(flags: &str) -> (u8, u8) {
+    let letter = |place: usize| flags.as_bytes().get(place).copied().unwrap_or(b'.');
+    let rest = flags.as_bytes().get(2..).unwrap_or_default();
+    let bits = rest.iter().fold(0, |bits, letter| bits | context(*letter));
+    let depth = rest.iter().find(|letter| letter.is_ascii_digit());
+    let depth = depth.map_or(0, |digit| digit - b'0');
+    (irqs_off(letter(0)) | need_resched(letter(1)) | bits, depth)
 }
 
 /// Returns the meaning of the columns if no header describes them, based on how many there are.

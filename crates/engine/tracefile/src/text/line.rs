@@ -9,6 +9,8 @@ use punctual_model::Nanos;
 pub(super) struct Line<'a> {
     /// Name of the buffer, which trace-cmd prints in front of the thread.
     pub(super) buffer: Option<&'a str>,
+    /// Name of the thread; empty if the line does not contain it.
+    pub(super) comm: &'a str,
     /// ID of the thread, if the line contains it.
     pub(super) pid: Option<u32>,
     /// Whether the thread is written as `comm-pid`, as tracefs and trace-cmd do.
@@ -52,8 +54,13 @@ impl<'a> Line<'a> {
             None if is_number => (number.parse().ok(), false),
             None => (None, false),
         };
+        let comm = match dashed {
+            Some(_) => before.rsplit_once('-').map_or("", |(comm, _)| comm),
+            None => before.strip_suffix(thread).unwrap_or_default(),
+        };
         Some(Self {
             buffer,
+            comm: comm.trim(),
             pid,
             has_dash,
             cpu,

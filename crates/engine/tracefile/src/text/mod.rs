@@ -9,7 +9,9 @@ mod names;
 mod order;
 mod payload;
 mod reader;
+mod rtla_analysis;
 mod stack;
+mod statement;
 mod warnings;
 
 use std::io::BufRead;

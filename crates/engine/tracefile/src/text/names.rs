@@ -42,6 +42,11 @@ impl Names {
         address
     }
 
+    /// Returns the name of the function in `text`, without an offset.
+    pub(super) fn function(&mut self, text: &str) -> Text {
+        self.text(function_name(text))
+    }
+
     /// Returns a shared copy of a string.
     pub(super) fn text(&mut self, text: &str) -> Text {
         if let Some(known) = self.texts.get(text) {

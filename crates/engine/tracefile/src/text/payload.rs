@@ -23,6 +23,22 @@ pub(super) fn decode(
     names: &mut Names,
     symbols: &mut BTreeMap<u64, String>,
 ) -> Option<EventKind> {
+    // A program that copied the text may have doubled blanks.
+    read(spec, vector, text, names, symbols).or_else(|| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let single = words.join(" ");
+        let is_changed = single != text;
+        is_changed.then(|| read(spec, vector, &single, names, symbols))?
+    })
+}
+
+fn read(
+    spec: &EventSpec,
+    vector: &Vector,
+    text: &str,
+    names: &mut Names,
+    symbols: &mut BTreeMap<u64, String>,
+) -> Option<EventKind> {
     let texts = split(spec, text)?;
     let mut fields = Fields {
         values: [const { Value::Absent }; MOST_FIELDS],

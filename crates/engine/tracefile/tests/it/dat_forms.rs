@@ -77,6 +77,7 @@ fn shown(items: &[Item]) -> Vec<String> {
             "{} cpu{} {}: {}",
             mark.time.0, mark.cpu, mark.pid, mark.text
         ),
+        Item::Statement { .. } => format!("{item:?}"),
         Item::Lost { cpu, count, until } => format!("{} cpu{cpu} lost {count:?}", until.0),
     });
     shown.collect()

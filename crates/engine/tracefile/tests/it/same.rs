@@ -14,12 +14,13 @@ fn common(item: &Item, head: &TraceHead) -> String {
         *address = 0;
     };
     match item {
-        Item::Lost { .. } => format!("{item:?}"),
+        Item::Lost { .. } | Item::Statement { .. } => format!("{item:?}"),
         Item::Mark(Annotation {
             time,
             cpu,
             pid,
             text,
+            ..
         }) => format!("{time:?} {cpu} {pid} {text}"),
         Item::Event(TraceEvent {
             time,

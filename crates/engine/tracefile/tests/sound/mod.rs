@@ -38,11 +38,7 @@ pub fn any(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
 fn items(mut reader: Box<dyn TraceReader>) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (mut items, mut last, mut goes_back) = (Vec::new(), 0, false);
     while let Some(item) = reader.next_item()? {
-        let time = match &item {
-            Item::Event(event) => event.time.0,
-            Item::Mark(mark) => mark.time.0,
-            Item::Lost { until, .. } => until.0,
-        };
+        let time = item.time().0;
         goes_back |= time < last;
         last = time;
         items.push(item);

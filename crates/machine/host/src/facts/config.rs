@@ -209,7 +209,12 @@ pub(super) fn read(root: &Root, file: &str) -> Result<String, NotAConfig> {
     if let Some(other) = of_other_program(&text) {
         return Err(other);
     }
-    if text.contains("CONFIG_") {
+    let is_option = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        line.starts_with("CONFIG_")
+    };
+    if text.lines().any(is_option) {
         Ok(text)
     } else {
         Err(NotAConfig::NoOptions)

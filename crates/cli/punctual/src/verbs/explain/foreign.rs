@@ -1,13 +1,15 @@
 //! The late reactions in a trace that another tool recorded.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use punctual_culprit::Wanted;
+use punctual_formats::{ImportError, Source, recognise};
 use punctual_model::{Comm, Explanation, Nanos};
 use punctual_session::{ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace};
-use punctual_tracefile::{Input, TraceReader, open};
+use punctual_tracefile::{Input, TraceFileError, TraceReader, open};
 
 use super::threads::Selection;
 use crate::exit::UsageError;
@@ -69,6 +71,30 @@ fn moment(text: &str) -> Result<Moment, Invalid> {
     })
 }
 
+/// Returns what a file is that contains no trace, and what to do with it.
+fn kind_of(path: &Path, error: &TraceFileError) -> Option<String> {
+    let no_trace = match error {
+        TraceFileError::NoEvent { .. } | TraceFileError::NothingUsed { .. } => true,
+        TraceFileError::NotATrace { kind } => kind.starts_with("binary data"),
+        _ => false,
+    };
+    if !no_trace || path == Path::new("-") {
+        return None;
+    }
+    let mut source = Source::new(path.display().to_string(), File::open(path).ok()?);
+    let head = source.head().ok()?;
+    match recognise("", &head) {
+        Ok(import) => Some(format!(
+            "not a trace but {}: read it with punctual import",
+            import.summary
+        )),
+        // The trace was decompressed, so this is not what is wrong with it.
+        Err(ImportError::Foreign { what, .. }) if what.contains("compressed") => None,
+        Err(ImportError::Foreign { what, .. }) => Some(format!("not a trace: it {what}")),
+        Err(_) => None,
+    }
+}
+
 impl Foreign {
     /// Returns the trace file, if one was given.
     pub(super) fn file(&self) -> Option<&Path> {
@@ -105,8 +131,10 @@ impl Foreign {
         let file = self.explained(path)?;
         let request = self.request(file, of)?;
         if self.guest.is_none() {
-            let explained = explain_trace(reader, request);
-            return explained.with_context(|| path.display().to_string());
+            return explain_trace(reader, request).map_err(|error| match kind_of(path, &error) {
+                Some(kind) => anyhow!("{}: {kind}", path.display()),
+                None => anyhow::Error::new(error).context(path.display().to_string()),
+            });
         }
         let (mut host, mut again) = (Self::open(path)?, Self::open(file)?);
         let traces = GuestTraces {
@@ -125,9 +153,13 @@ impl Foreign {
         } else {
             Input::path(path)
         };
-        input
-            .and_then(open)
-            .with_context(|| path.display().to_string())
+        match input.and_then(open) {
+            Ok(reader) => Ok(reader),
+            Err(error) => match kind_of(path, &error) {
+                Some(kind) => Err(anyhow!("{}: {kind}", path.display())),
+                None => Err(error).with_context(|| path.display().to_string()),
+            },
+        }
     }
 
     /// Returns the request to explain the trace at `path`.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use given::Given;
 use punctual_culprit::Wanted;
-use punctual_formats::{CountSamples, IMPORTS, Import, SampleSink, Source, recognise};
+use punctual_formats::{CountSamples, IMPORTS, Import, ImportError, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{
     Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
@@ -188,8 +188,14 @@ impl Job {
         {
             Ok(import) => import,
             Err(error) => {
-                let trace = self.import_trace(path, source);
-                return trace.unwrap_or(Err(error.into()));
+                return match self.import_trace(path, source) {
+                    // The importers know what the file is.
+                    Some(Err(failed)) if is_foreign(&error) && uses_nothing(&failed) => {
+                        Err(error.into())
+                    }
+                    Some(read) => read,
+                    None => Err(error.into()),
+                };
             }
         };
         if self.unit.is_some() && import.unit_known {
@@ -317,6 +323,16 @@ impl Job {
             }
         }
     }
+}
+
+const fn is_foreign(error: &ImportError) -> bool {
+    matches!(error, ImportError::Foreign { .. })
+}
+
+/// Returns whether no line of a trace could be used.
+fn uses_nothing(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<TraceFileError>();
+    matches!(error, Some(TraceFileError::NothingUsed { .. }))
 }
 
 /// Parses the name of a series. The rules are the same as in a plan.

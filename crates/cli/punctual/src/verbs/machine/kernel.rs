@@ -29,6 +29,9 @@ pub(super) enum Kernel {
         #[arg(long, value_name = "NAME", help = format!("{} [default: that of this \
             machine]", install::names()))]
         distribution: Option<String>,
+        /// Build a kernel from the sources of kernel.org instead
+        #[arg(long, conflicts_with = "distribution")]
+        source: bool,
     },
 }
 
@@ -54,7 +57,11 @@ impl Run for Kernel {
                 output::print(&kernel::fragment(role.get()))?;
                 Ok(Exit::Done)
             }
-            Self::InstallSteps { distribution } => install_steps(distribution.as_ref()),
+            Self::InstallSteps { source: true, .. } => {
+                output::print(&install::steps_from_source())?;
+                Ok(Exit::Done)
+            }
+            Self::InstallSteps { distribution, .. } => install_steps(distribution.as_ref()),
         }
     }
 }

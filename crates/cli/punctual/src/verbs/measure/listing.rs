@@ -84,6 +84,7 @@ fn spanned(delay: Delay) -> String {
         Delay::Work => {
             "from the thread's clock reading before the work to its clock reading after it"
         }
+        Delay::Section => "the section of code with interrupts or preemption disabled",
         Delay::Wakeup | Delay::Taken | Delay::Job => {
             "from the time at which the thread became runnable to the time at which it ran"
         }

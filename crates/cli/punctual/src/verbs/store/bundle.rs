@@ -20,8 +20,8 @@ use crate::verb::Run;
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
     causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \
-    the current state of this machine: hardware, settings, interrupts, modules, and the kernel's \
-    configuration, command line and log. Unreadable files are listed. Check the archive before you \
+    the current state of this machine: hardware, PCI devices, settings, interrupts, modules, and the \
+    kernel's configuration, command line and log. Unreadable files are listed. Check the archive before you \
     send it: the log and the command line can contain names and addresses.";
 
 /// Pack a recording with the facts of its machine into an archive

@@ -1,20 +1,27 @@
 //! Reads the lines of a text trace and returns its items, sorted by time.
 
+mod statements;
+
 use std::io::BufRead;
 
-use punctual_model::{EVENTS, EventKind, KernelEvent, Nanos, TraceEvent, Vector};
+use punctual_model::{
+    Comm, EVENTS, EventKind, KernelEvent, KernelPriority, Nanos, TraceEvent, Vector,
+};
 
 use super::event::{Found, Table, has_system};
-use super::head::{self, Columns, Said};
+use super::head::{self, Columns};
 use super::line::{Line, clean};
 use super::lines::Lines;
 use super::names::Names;
 use super::order::Order;
 use super::payload;
+use super::rtla_analysis::Analysis;
 use super::stack::{EventHeader, Frame, Stack};
+use super::statement::Pending;
 use super::warnings::{Warnings, shortened};
-use crate::listed::{by_full_name, listed_name};
+use crate::listed::listed_name;
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
+use statements::{breaks_off, thread_in};
 
 /// If a time goes backwards by more than this, the line is not just out of order, but starts
 /// another trace.
@@ -64,6 +71,14 @@ pub(super) struct TextReader<R> {
     warnings: Warnings,
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
+    /// The statement of a latency tracer in the header of the current trace.
+    pending: Pending,
+    /// The automatic analysis of rtla that is being read.
+    analysis: Option<Analysis>,
+    /// A line that breaks off in the middle, because a mail program wrapped it.
+    wrapped: Option<String>,
+    /// Whether the times of the last event were counted from the start of the trace.
+    is_relative: bool,
     /// The last event. It is kept because a stack may follow it.
     last: Option<EventHeader>,
     /// The first line that is not empty, in shortened form.
@@ -94,6 +109,10 @@ impl<R: BufRead> TextReader<R> {
             warnings: Warnings::default(),
             incomplete: None,
             stack: None,
+            pending: Pending::default(),
+            analysis: None,
+            wrapped: None,
+            is_relative: false,
             last: None,
             first: None,
             is_trace: false,
@@ -133,6 +152,7 @@ impl<R: BufRead> TextReader<R> {
 
     fn end(&mut self) {
         self.finish();
+        self.state_latency();
         self.is_at_end = true;
         let until = self.order.newest().unwrap_or_default();
         for (cpu, state) in (0..).zip(&mut self.cpus) {
@@ -151,9 +171,24 @@ impl<R: BufRead> TextReader<R> {
         if self.first.is_none() {
             self.first = Some(shortened(trimmed));
         }
+        if self.take_analysis(trimmed) {
+            return;
+        }
+        if let Some(begin) = self.wrapped.take().filter(|_| Line::parse(text).is_none()) {
+            self.warnings.joined.add(self.lines.number, trimmed);
+            return self.take_line(&format!("{begin} {trimmed}"));
+        }
         if let Some(line) = Line::parse(text) {
             self.finish();
             return self.take_event(&line, text);
+        }
+        if let Some(caller) = trimmed.strip_prefix("<-").filter(|_| self.pending.states()) {
+            let caller = caller.split_whitespace().next().unwrap_or_default();
+            let caller = self.names.function(caller);
+            return self.pending.caller(caller);
+        }
+        if self.take_header(trimmed) {
+            return;
         }
         if let Some(cpus) = head::cpus(trimmed) {
             self.head.cpus = Some(cpus);
@@ -180,36 +215,6 @@ impl<R: BufRead> TextReader<R> {
             || trimmed.starts_with("CPU ") && trimmed.ends_with(" is empty");
         if !is_known {
             self.warnings.no_event.add(self.lines.number, trimmed);
-        }
-    }
-
-    fn take_comment(&mut self, comment: &str) {
-        if self.columns.read(comment) {
-            return;
-        }
-        let Some(said) = head::said(comment) else {
-            return;
-        };
-        self.is_trace = true;
-        match said {
-            Said::Begins => {
-                self.columns.clear();
-                self.begins |= self.order.newest().is_some();
-                self.is_overwritten = false;
-            }
-            Said::Overwritten(number) => self.is_overwritten |= number > 0,
-            Said::Kernel(kernel) => self.head.kernel = Some(kernel),
-            // perf names one of the clocks of clock_gettime(2), which all CPUs share.
-            Said::Clock(clock) => {
-                self.head.clock = Some(clock);
-                self.head.clocks_differ = Some(false);
-            }
-            Said::Event(name) => {
-                self.head.lists_events = true;
-                if let Some(index) = by_full_name(&name) {
-                    self.head.recorded.insert(listed_name(index).to_owned());
-                }
-            }
         }
     }
 
@@ -252,6 +257,7 @@ impl<R: BufRead> TextReader<R> {
                             time,
                             cpu,
                             pid,
+                            comm: Comm::new(line.comm.as_bytes()),
                             text,
                         }),
                     );
@@ -263,12 +269,23 @@ impl<R: BufRead> TextReader<R> {
                     frames: Vec::new(),
                 });
             }
+            Found::Call(function, caller) => {
+                let thread = thread_in(line, KernelPriority::UNKNOWN);
+                self.take_call(header, thread, function, caller);
+            }
+            Found::Entry(entry) => self.take_entry(header, line, &entry),
             Found::Lost(count) => self.lose(cpu, count),
+            Found::InSwitch(fields) => {
+                let (name, fields) = ("tlb_flush".into(), fields.to_owned());
+                self.accept(header, None, EventKind::Requested { name, fields });
+            }
+            Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
         }
     }
 
     fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
+        self.is_relative = line.is_relative;
         self.head.resolution = self.head.resolution.max(line.resolution);
         if self.head.format.is_empty() {
             let format = match () {
@@ -316,7 +333,7 @@ impl<R: BufRead> TextReader<R> {
             if joined > 0 {
                 self.warnings.joined.add(self.lines.number, text);
             }
-            self.accept(header, index, kind);
+            self.accept(header, Some(index), kind);
         } else if !payload::lacks_fields(spec, text) {
             let line = match self.incomplete.take() {
                 Some(incomplete) => incomplete.line,
@@ -356,7 +373,8 @@ impl<R: BufRead> TextReader<R> {
         }
     }
 
-    fn accept(&mut self, header: EventHeader, index: usize, kind: EventKind) {
+    /// Adds an event. `index`: its row in the table of events, if it has one.
+    fn accept(&mut self, header: EventHeader, index: Option<usize>, kind: EventKind) {
         let by_event = match &kind {
             EventKind::Switch { prev, .. } => Some(prev.pid),
             _ => None,
@@ -367,7 +385,8 @@ impl<R: BufRead> TextReader<R> {
             _ => None,
         };
         let Some(pid) = pid else {
-            let name = EVENTS.get(index).map_or("", |spec| spec.name);
+            let name = index.and_then(|index| EVENTS.get(index));
+            let name = name.map_or("", |spec| spec.name);
             return self.warnings.no_thread.add(self.lines.number, name);
         };
         if !self.make_room(header) {
@@ -376,7 +395,7 @@ impl<R: BufRead> TextReader<R> {
         if let Some(next) = next {
             self.cpu(header.cpu).current = Some(next);
         }
-        if !self.head.lists_events {
+        if let Some(index) = index.filter(|_| !self.head.lists_events) {
             let name = listed_name(index);
             if !self.head.recorded.contains(name) {
                 self.head.recorded.insert(name.to_owned());
@@ -483,9 +502,15 @@ impl<R: BufRead> TextReader<R> {
         };
         let is_stack = |event: KernelEvent| event == KernelEvent::KernelStack;
         let index = EVENTS.iter().position(|spec| is_stack(spec.event));
+        if self.pending.states() {
+            let symbols = &self.head.symbols;
+            let named = stack.frames.iter().filter_map(|frame| symbols.get(frame));
+            let named = named.map(|name| name.as_str().into()).collect();
+            self.pending.stack(named);
+        }
         let kind = payload::stack(stack.frames, &mut self.names);
         if let (Some(index), Some(kind)) = (index, kind) {
-            self.accept(stack.header, index, kind);
+            self.accept(stack.header, Some(index), kind);
         }
         self.last = None;
     }
@@ -528,5 +553,4 @@ fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
 }
 
 #[cfg(test)]
-#[path = "reader_tests.rs"]
 mod tests;

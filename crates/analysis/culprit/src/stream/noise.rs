@@ -1,0 +1,130 @@
+//! Noise that the tracer osnoise recorded without a sample above its threshold. Each noise delayed the
+//! tracer's thread, which never sleeps.
+
+use std::collections::BTreeMap;
+
+use punctual_model::cause::{Cause, Detail, Name, Source, Unknown};
+use punctual_model::{
+    Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, Segment, Task, Text, TraceEvent,
+    Vector,
+};
+
+use super::chain::joined;
+use super::{Ended, LateReactions, TraceFacts};
+use crate::events::SWITCH;
+use crate::finder::Late;
+
+/// Maximum time from a wake-up to the noise of the woken thread.
+const AFTER_WAKEUP: Nanos = Nanos::from_micros(50);
+
+impl LateReactions {
+    /// Keeps a noise if it is one of the longest.
+    pub(super) fn note_noise(&mut self, event: &TraceEvent) {
+        let Some(length) = length(event) else {
+            return;
+        };
+        let shorter = |one: &TraceEvent| self::length(one) < Some(length);
+        if self.noises.len() < self.wanted.most {
+            self.noises.push(event.clone());
+        } else if let Some(shortest) = self.noises.iter_mut().min_by_key(|one| self::length(one))
+            && shorter(shortest)
+        {
+            *shortest = event.clone();
+        }
+    }
+
+    /// Adds the longest noises as reactions, unless samples state latencies.
+    pub(super) fn add_noise(&mut self, facts: &TraceFacts<'_>) {
+        let named = !self.wanted.pids.is_empty() || self.wanted.comm.is_some();
+        if self.has_samples || named || facts.recorded.contains(SWITCH) {
+            return;
+        }
+        let mut noises = std::mem::take(&mut self.noises);
+        noises.sort_by_key(|event| event.time);
+        for event in noises {
+            let Some(length) = length(&event) else {
+                continue;
+            };
+            let thread = self
+                .tracers
+                .get(&event.cpu)
+                .copied()
+                .unwrap_or_else(|| Task {
+                    pid: Task::UNKNOWN_PID,
+                    comm: Comm::new(format!("osnoise/{}", event.cpu).as_bytes()),
+                    prio: KernelPriority::UNKNOWN,
+                });
+            let expected = event.time.saturating_sub(length);
+            let late = Late {
+                tid: thread.pid,
+                comm: thread.comm,
+                prio: thread.prio,
+                cpu: event.cpu,
+                delay: Delay::Step,
+                expected,
+                actual: event.time,
+                events_from: expected,
+            };
+            let wakeup = self.history.back_all(expected.saturating_sub(AFTER_WAKEUP));
+            let wakeup = wakeup.filter(|one| one.time <= event.time);
+            let wakeup = wakeup.filter_map(|one| woken_in(one, facts.symbols)).next();
+            let segment = Segment {
+                from: expected,
+                to: event.time,
+                cpu: event.cpu,
+                cause: cause(&event).with(wakeup.map(Detail::AfterWakeup)),
+                words: None,
+            };
+            self.ended(Ended {
+                late,
+                waker: None,
+                before: Vec::new(),
+                stated: Some(format!("osnoise: noise of {length}")),
+                sample: None,
+                segments: vec![segment],
+            });
+        }
+    }
+}
+
+const fn length(event: &TraceEvent) -> Option<Nanos> {
+    match &event.kind {
+        EventKind::Noise { duration, .. } => Some(*duration),
+        _ => None,
+    }
+}
+
+/// Returns the cause that the event of a noise names. The trace does not contain priorities.
+fn cause(event: &TraceEvent) -> Cause {
+    let EventKind::Noise { source, .. } = &event.kind else {
+        return Cause::new(Source::Gap);
+    };
+    match source {
+        NoiseSource::Thread { pid, comm } => Cause::unexplained(Unknown::PriorityOf(Name {
+            pid: Some(*pid),
+            comm: *comm,
+        })),
+        NoiseSource::Irq { desc, .. } => Cause::new(Source::Vector(Vector::named(&desc.0))),
+        NoiseSource::Softirq { vector } => Cause::new(Source::Softirq(*vector)),
+        NoiseSource::Nmi => Cause::new(Source::Nmi),
+    }
+}
+
+/// Functions of a wake-up. Their callers are those that wanted it.
+const OF_WAKEUP: [&str; 3] = ["try_to_wake_up", "ttwu_do_wakeup", "ttwu_do_activate"];
+
+/// Returns the callers of a wake-up, if the event is the stack of one.
+fn woken_in(event: &TraceEvent, symbols: &BTreeMap<u64, String>) -> Option<Text> {
+    let EventKind::KernelStack { frames } = &event.kind else {
+        return None;
+    };
+    let named = frames
+        .iter()
+        .map(|frame| symbols.get(frame).map_or("?", String::as_str));
+    let named: Vec<Text> = named.map(Text::from).collect();
+    let last = named
+        .iter()
+        .rposition(|name| OF_WAKEUP.contains(&&*name.0))?;
+    let callers = &named[last + 1..];
+    (!callers.is_empty()).then(|| joined(callers))
+}
