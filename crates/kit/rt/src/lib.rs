@@ -81,8 +81,7 @@ pub use perf::{CounterValues, PerfEvent, ThreadCounters, missing_counters, open_
 pub use periodic::{Job, OverrunPolicy, Periodic, PeriodicAccount};
 pub use policy::{
     Policy, current_policy, max_permitted_priority, policy_of, priority_range, set_policy,
-    set_policy_for_exec,
-    time_slice,
+    set_policy_for_exec, time_slice,
 };
 pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;
