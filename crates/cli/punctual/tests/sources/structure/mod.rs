@@ -167,13 +167,8 @@ fn declared_modules(text: &str) -> Vec<String> {
 /// A module with modules of its own is the file `mod.rs` of their folder.
 #[test]
 fn modules_with_modules_are_mod_rs() {
-    // These crates still have both forms.
-    let mixed = ["model", "formats", "report"];
-    for name in crates()
-        .iter()
-        .filter(|name| !mixed.contains(&name.as_str()))
-    {
-        for (path, text) in sources(name) {
+    for name in crates() {
+        for (path, text) in sources(&name) {
             let is_folder = ["lib.rs", "main.rs", "mod.rs"].map(|file| path.ends_with(file));
             let inner = declared_modules(&text);
             assert!(
