@@ -1,6 +1,6 @@
 //! The latencies of two recordings on one scale.
 
-use punctual_model::{Buckets, Histogram, Nanos};
+use punctual_model::{Buckets, Histogram, Nanos, Resolution};
 
 /// The latency values of both recordings, at the coarser resolution of the two. All latencies
 /// beyond the resolution of both recordings have the same value, which is the last one.
@@ -8,8 +8,8 @@ use punctual_model::{Buckets, Histogram, Nanos};
 pub(crate) struct Scale {
     /// In ascending order: latencies in ns, and [`BEYOND`] for unknown ones.
     values: Vec<u64>,
-    unit: u64,
-    row: u64,
+    /// The coarser resolution, without its rows.
+    resolution: Resolution,
     from: u64,
 }
 
@@ -25,19 +25,14 @@ impl Scale {
     pub(crate) fn from_histograms<'a>(
         histograms: impl Iterator<Item = &'a Histogram> + Clone,
     ) -> Self {
-        let resolutions = || histograms.clone().filter_map(Histogram::resolution);
+        let mut resolution = Resolution::new(Nanos(1), Nanos(1));
+        for one in histograms.clone().filter_map(Histogram::resolution) {
+            resolution.merge(one);
+        }
+        resolution.rows = Vec::new();
         let mut scale = Self {
             values: Vec::new(),
-            unit: resolutions()
-                .map(|one| one.unit_ns.0)
-                .max()
-                .unwrap_or(1)
-                .max(1),
-            row: resolutions()
-                .map(|one| one.row_ns.0)
-                .max()
-                .unwrap_or(1)
-                .max(1),
+            resolution,
             from: (histograms.clone())
                 .filter_map(Histogram::unplaced_from)
                 .map(|from| from.0)
@@ -63,9 +58,7 @@ impl Scale {
         if lower >= self.from {
             return BEYOND;
         }
-        let upper = lower + width - 1;
-        let end = (upper / self.row + 1).saturating_mul(self.row) - 1;
-        end - end % self.unit
+        self.resolution.upper(lower + width - 1)
     }
 
     /// Returns the number of values.

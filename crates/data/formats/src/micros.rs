@@ -49,7 +49,7 @@ pub(crate) fn rows(recording: &Recording, options: ExportOptions) -> Result<usiz
     let id = recording.id;
     let widest = histograms()
         .filter_map(Histogram::resolution)
-        .map(|resolution| resolution.row_ns);
+        .map(|resolution| resolution.widest_row());
     if let Some(row) = widest.max().filter(|row| *row > Nanos::from_micros(1)) {
         return Err(FormatError::WideRows { id, row });
     }

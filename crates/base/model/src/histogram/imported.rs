@@ -11,6 +11,7 @@ const FINE: Nanos = Nanos(1_000_000);
 const OWN: Resolution = Resolution {
     unit_ns: Nanos(1),
     row_ns: Nanos(1),
+    rows_per_octave: None,
     unplaced: 0,
     unplaced_from_ns: Nanos::ZERO,
     mean_unknown: false,
@@ -25,6 +26,30 @@ impl Histogram {
         Self {
             resolution: Some(Box::new(Resolution::new(unit, row))),
             ..Self::new()
+        }
+    }
+
+    /// Creates an empty histogram for counts of a tool whose rows become wider with the latency:
+    /// `rows` for each power of two of `first`, the width of the first rows. The maximum and the
+    /// mean are unknown, because they cannot be estimated from such rows.
+    pub fn imported_by_octaves(unit: Nanos, first: Nanos, rows: u32) -> Self {
+        let mut resolution = Resolution::new(unit, first);
+        resolution.rows_per_octave = Some(rows.max(1));
+        resolution.mean_unknown = true;
+        resolution.max_unknown = true;
+        Self {
+            resolution: Some(Box::new(resolution)),
+            ..Self::new()
+        }
+    }
+
+    /// Returns the latency from which on the rows are kept in the resolution, because their edges
+    /// are not those of buckets.
+    fn rows_kept_from(&self) -> Nanos {
+        let by_octaves = |one: &Resolution| one.rows_per_octave.is_some();
+        match self.resolution.as_deref() {
+            Some(resolution) if by_octaves(resolution) => Nanos::ZERO,
+            _ => FINE,
         }
     }
 
@@ -44,7 +69,7 @@ impl Histogram {
             Some(index) => self.counts.add(index, count),
             None => self.overflow = self.overflow.saturating_add(count),
         }
-        if lower >= FINE
+        if lower >= self.rows_kept_from()
             && lower.0 < MAX_TRACKABLE_NS
             && let Some(resolution) = &mut self.resolution
         {
@@ -52,7 +77,10 @@ impl Histogram {
         }
         self.count = self.count.saturating_add(count);
         self.sum = (self.sum).saturating_add(lower.0.saturating_mul(count));
-        self.min = self.min.min(lower.0);
+        // The smallest sample can be anywhere in a wide row.
+        if self.rows_kept_from() == FINE {
+            self.min = self.min.min(lower.0);
+        }
         if !self.max_is_unknown() {
             self.max = self.max.max(lower.0);
         }
@@ -147,10 +175,10 @@ impl Histogram {
     /// and ascending order. These are punctual's own buckets, or the rows of the other tool.
     pub fn rows(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
         let resolution = self.resolution.as_deref();
-        let row = resolution.map_or(1, Resolution::row);
+        let row_at = move |lower| resolution.map_or(1, |resolution| resolution.row_at(lower));
         let fine = resolution.map_or(&[][..], |resolution| &resolution.rows);
         let total = |counts: &mut dyn Iterator<Item = u64>| counts.fold(0, u64::saturating_add);
-        let first = index_of(FINE.0).unwrap_or(BUCKETS);
+        let first = index_of(self.rows_kept_from().0).unwrap_or(BUCKETS);
         let coarse = self.counts.filled().skip_while(|(index, _)| *index < first);
         // After a merge with a histogram that has no rows, the rows are incomplete.
         let complete =
@@ -166,9 +194,11 @@ impl Histogram {
             .take_while(move |(index, _)| *index < end);
         let buckets = buckets.map(move |(index, count)| {
             let (lower, width) = bounds_of(index);
-            (lower, width.max(row), count)
+            (lower, width.max(row_at(lower)), count)
         });
-        let fine = fine.iter().map(move |(lower, count)| (*lower, row, *count));
+        let fine = fine
+            .iter()
+            .map(move |(lower, count)| (*lower, row_at(*lower), *count));
         buckets.chain(fine)
     }
 }

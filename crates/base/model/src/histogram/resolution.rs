@@ -10,8 +10,13 @@ use crate::{push_varint, take_varint};
 pub struct Resolution {
     /// The tool rounds minimum, maximum and rows down to this unit: 1 µs for most tools.
     pub unit_ns: Nanos,
-    /// The width of the tool's rows, a multiple of the unit.
+    /// The width of the tool's rows, a multiple of the unit. If the rows become wider with the
+    /// latency, this is the width of the first ones.
     pub row_ns: Nanos,
+    /// If the rows become wider with the latency: the number of rows for each power of two of
+    /// `row_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_per_octave: Option<u32>,
     /// Samples whose latency the tool did not report: its overflows, or all of them if it has no
     /// histogram. They are part of count, sum, minimum and maximum.
     #[serde(default)]
@@ -41,6 +46,7 @@ impl Resolution {
         Self {
             unit_ns: unit,
             row_ns: row.max(unit),
+            rows_per_octave: None,
             unplaced: 0,
             unplaced_from_ns: Nanos::ZERO,
             mean_unknown: false,
@@ -49,14 +55,30 @@ impl Resolution {
         }
     }
 
-    /// Returns the width of a row, at least 1 ns, because a file may contain any value.
-    pub(crate) fn row(&self) -> u64 {
-        self.row_ns.0.max(1)
+    /// Returns the width of the row that contains `ns`, at least 1 ns, because a file may contain
+    /// any value.
+    pub fn row_at(&self, ns: u64) -> u64 {
+        let first = self.row_ns.0.max(1);
+        let octave = (ns / first).checked_ilog2().map_or(0, |log| 1 << log);
+        match self.rows_per_octave {
+            Some(rows) => (octave / u64::from(rows.max(1)))
+                .max(1)
+                .saturating_mul(first),
+            None => first,
+        }
+    }
+
+    /// Returns the width of the widest row with samples, or of each row if all have one width.
+    pub fn widest_row(&self) -> Nanos {
+        match (self.rows_per_octave, self.rows.last()) {
+            (Some(_), Some((lower, _))) => Nanos(self.row_at(*lower)),
+            _ => self.row_ns,
+        }
     }
 
     /// Returns the last value of the row that contains `ns`, in whole units.
-    pub(crate) fn upper(&self, ns: u64) -> u64 {
-        let row = self.row();
+    pub fn upper(&self, ns: u64) -> u64 {
+        let row = self.row_at(ns);
         let end = (ns / row).saturating_add(1).saturating_mul(row) - 1;
         end - end % self.unit_ns.0.max(1)
     }
@@ -79,9 +101,13 @@ impl Resolution {
     }
 
     /// Combines two resolutions into the coarser one.
-    pub(crate) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.unit_ns = self.unit_ns.max(other.unit_ns);
         self.row_ns = self.row_ns.max(other.row_ns);
+        self.rows_per_octave = match (self.rows_per_octave, other.rows_per_octave) {
+            (Some(mine), Some(theirs)) => Some(mine.min(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
         self.mean_unknown |= other.mean_unknown;
         self.max_unknown |= other.max_unknown;
         if other.unplaced > 0 {
@@ -110,7 +136,9 @@ impl Resolution {
             self.row_ns.0,
             self.unplaced,
             self.unplaced_from_ns.0,
-            u64::from(self.mean_unknown) | u64::from(self.max_unknown) << 1,
+            u64::from(self.mean_unknown)
+                | u64::from(self.max_unknown) << 1
+                | u64::from(self.rows_per_octave.unwrap_or_default()) << 2,
             self.rows.len() as u64,
         ] {
             push_varint(bytes, number);
@@ -130,6 +158,8 @@ impl Resolution {
         let unknown = next()?;
         resolution.mean_unknown = unknown & 1 != 0;
         resolution.max_unknown = unknown & 2 != 0;
+        let rows = u32::try_from(unknown >> 2).ok()?;
+        resolution.rows_per_octave = (rows > 0).then_some(rows);
         for _ in 0..next()? {
             resolution.rows.push((next()?, next()?));
         }

@@ -100,6 +100,43 @@ fn imported_rows_stay_unchanged() {
 }
 
 #[test]
+fn rows_of_powers_of_two_bound_each_figure() {
+    // Rows [0, 2), [2, 4), [4, 8) and [8, 16) µs.
+    let us = |us: u64| Nanos(us * 1_000);
+    let mut histogram = Histogram::imported_by_octaves(us(1), us(2), 1);
+    for (lower, count) in [(0, 2), (2, 3), (4, 4), (8, 1)] {
+        histogram.add_row(us(lower), count);
+    }
+    assert_eq!(
+        (histogram.min(), histogram.max(), histogram.mean()),
+        (None, None, None)
+    );
+    let quantiles = [0.2, 0.5, 0.9, 1.0].map(|quantile| histogram.quantile(quantile).unwrap());
+    assert_eq!(quantiles, [us(1), us(3), us(7), us(15)]);
+    // A limit inside a row leaves its samples undecided.
+    let above = histogram.above_limit(us(5));
+    assert_eq!((above.at_least, above.at_most), (1, 5));
+    let above = histogram.above_limit(us(16));
+    assert_eq!((above.at_least, above.at_most), (0, 0));
+    assert_eq!(Histogram::decode(&histogram.encode()).unwrap(), histogram);
+    let json = serde_json::to_string(&histogram).unwrap();
+    assert_eq!(serde_json::from_str::<Histogram>(&json).unwrap(), histogram);
+    let mut both = histogram.clone();
+    both.merge(&histogram);
+    assert_eq!(both.quantile(0.5), Some(us(3)));
+    assert_eq!(both.rows().last(), Some((8_000, 8_000, 2)));
+    // With two rows for each power of two: [8, 12) and [12, 16).
+    let mut finer = Histogram::imported_by_octaves(us(1), us(1), 2);
+    finer.add_row(us(8), 1);
+    finer.add_row(us(12), 1);
+    assert_eq!(finer.quantile(0.5), Some(us(11)));
+    assert_eq!(
+        finer.rows().collect::<Vec<_>>(),
+        [(8_000, 4_000, 1), (12_000, 4_000, 1)]
+    );
+}
+
+#[test]
 fn the_largest_counts_can_be_merged() {
     let json = format!(
         r#"{{"count": {max}, "sum_ns": {max}, "min_ns": null, "max_ns": null,

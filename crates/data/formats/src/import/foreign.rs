@@ -57,7 +57,7 @@ const FOREIGN: [(&[u8], &str); 13] = [
 ];
 
 /// Text that only one tool prints, the name of the tool, and a remedy.
-const TOOLS: [(&str, &str); 31] = [
+const TOOLS: [(&str, &str); 29] = [
     (
         "RTAI",
         "is the output of RTAI, whose RTD| lines have different columns from Xenomai's: it cannot \
@@ -170,14 +170,6 @@ const TOOLS: [(&str, &str); 31] = [
     (
         "# Running 'sched/",
         "is the output of perf bench sched, which measures a total time and no latencies",
-    ),
-    (
-        "     : count     distribution",
-        "is a histogram of BCC (such as runqlat or cpudist), whose rows double in width: it cannot be imported",
-    ),
-    (
-        "|@@@@",
-        "is a histogram of bpftrace, which cannot be imported",
     ),
     (
         "clat percentiles (",

@@ -101,6 +101,8 @@ pub(crate) enum Malformed {
     NotACount(String),
     #[error("'{0}' is not a time")]
     NotATime(String),
+    #[error("'{0}' is not a unit of time (nsecs, usecs, msecs)")]
+    NotATimeUnit(String),
     #[error("'{0}' does not have three decimals")]
     NoDecimals(String),
     #[error("{0} is not a CPU")]
@@ -229,6 +231,10 @@ pub(crate) enum Malformed {
     BucketTwice(Nanos),
     #[error("row {0} is not greater than the previous row")]
     RowNotAbove(u64),
+    #[error("the row at {0} does not continue the row before it")]
+    RowNotNext(u64),
+    #[error("the rows do not double in width, as those of hist() and BCC do")]
+    RowsNotDoubling,
     #[error("row {row} is above cyclictest's limit of {limit}")]
     RowAboveLimit { row: u64, limit: usize },
     #[error("row {0} has too many columns")]

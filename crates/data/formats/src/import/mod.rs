@@ -8,12 +8,15 @@
 //! recording with [`Import::begun`] when the first samples arrive, and deletes it if the reader
 //! fails.
 
+mod bcc_histogram;
 mod blank;
+mod bpftrace_histogram;
 mod counted;
 mod cyclictest_hist;
 mod cyclictest_lines;
 mod cyclictest_samples;
 mod decimal;
+mod doubling;
 mod entry;
 mod error;
 mod foreign;
@@ -91,6 +94,8 @@ pub const IMPORTS: &[Import] = &[
     latency_hist::IMPORT,
     linuxcnc_histogram::IMPORT,
     perf_sched::IMPORT,
+    bcc_histogram::IMPORT,
+    bpftrace_histogram::IMPORT,
     hgrm::IMPORT,
     hlog::IMPORT,
 ];

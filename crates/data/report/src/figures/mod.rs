@@ -121,7 +121,12 @@ pub(crate) fn source_text(recording: &Recording) -> Option<String> {
     let all = recording.all_latencies();
     if let Some(resolution) = all.resolution() {
         text.push_str(&format!("; figures in steps of {}", resolution.unit_ns));
-        if resolution.row_ns > resolution.unit_ns {
+        if let Some(rows) = resolution.rows_per_octave {
+            text.push_str(&match rows {
+                1 => ", rows that double in width".to_owned(),
+                rows => format!(", {rows} rows for each power of two"),
+            });
+        } else if resolution.row_ns > resolution.unit_ns {
             text.push_str(&format!(", rows of {}", resolution.row_ns));
         }
     }
