@@ -54,7 +54,7 @@ struct CheckUp {
     #[arg(long, value_name = "N", value_parser = late_seconds, default_value = "10")]
     #[arg(allow_negative_numbers = true)]
     max_late_seconds_per_day: f64,
-    /// Tolerate at most M misses in any K consecutive periods of a thread: 2/100
+    /// Tolerate at most M misses in any K consecutive periods: 2/100
     #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
     misses: Option<MissLimit>,
     /// The CPUs to measure: 2-3 [default: isolated ones, else all permitted]

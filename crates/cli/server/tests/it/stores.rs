@@ -111,7 +111,7 @@ fn store_of_running_service_is_shown_unchanged() {
     );
     server.end();
     let all = completions();
-    let is_sound = |one: &String| matches!(one.as_str(), "running" | "complete");
+    let is_sound = |one: &String| matches!(one.as_str(), "running" | "finished");
     assert!(all.iter().all(is_sound), "{all:?}");
     signal(&service.0, "TERM");
     assert!(service.0.wait().unwrap().success());
