@@ -15,6 +15,12 @@ pub(crate) const fn is_of_switch(event: &TraceEvent) -> bool {
     matches!(event.kind, EventKind::KernelStack { .. }) || event.is_requested()
 }
 
+/// Returns whether the event shows that a switch has not ended: the reader of text traces keeps the
+/// flush of the TLB inside a switch.
+pub(crate) fn is_in_switch(event: &TraceEvent) -> bool {
+    matches!(&event.kind, EventKind::Requested { name, .. } if &*name.0 == "tlb_flush")
+}
+
 /// One hard interrupt in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Handler {

@@ -41,6 +41,7 @@ pub use thread_activity::thread_activity;
 pub use thread_state::CallNumbers;
 
 use crate::cause_span::CauseSpan;
+use crate::context::is_in_switch;
 use split::Split;
 use tracks::{Phase, Tracks};
 
@@ -122,8 +123,9 @@ fn stacks_kept(window: &Window) -> BTreeSet<Nanos> {
 /// themselves.
 pub(crate) fn sorted(window: &Window) -> Cow<'_, [TraceEvent]> {
     let mut events = Cow::Borrowed(window.events.as_slice());
-    if events.iter().any(TraceEvent::is_accounting) {
-        events.to_mut().retain(|event| !event.is_accounting());
+    let explains_nothing = |event: &TraceEvent| event.is_accounting() && !is_in_switch(event);
+    if events.iter().any(explains_nothing) {
+        events.to_mut().retain(|event| !explains_nothing(event));
     }
     if !events.is_sorted_by_key(|event| event.time) {
         // The sort is stable: events with equal times keep their order.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use punctual_model::{Text, TracedCall};
+use punctual_model::{Text, TraceEvent, TracedCall};
 
 /// Maximum number of functions in a chain.
 const LONGEST: usize = 8;
@@ -45,26 +45,31 @@ pub(super) struct Chains<'a>(Vec<Vec<&'a Text>>);
 
 impl<'a> Chains<'a> {
     pub(super) fn new(calls: &[&'a TracedCall], stacks: &'a [Vec<Text>]) -> Self {
-        // The last call of each function by each thread shows the caller of that function.
-        let mut last: HashMap<(u32, &str), &Text> = HashMap::new();
+        const HANDLER: u8 = TraceEvent::HARDIRQ | TraceEvent::SOFTIRQ | TraceEvent::NMI;
+        // The functions that have not returned, outermost first, for each thread and handler.
+        let mut active: HashMap<(u32, u8), Vec<&Text>> = HashMap::new();
         let mut chains = Vec::with_capacity(calls.len());
         for call in calls {
-            let mut chain: Vec<&Text> = vec![&call.function];
-            let mut next = call.caller.as_ref();
-            while let Some(caller) = next
-                && chain.len() < LONGEST
-                && !chain.contains(&caller)
-            {
-                chain.push(caller);
-                next = last.get(&(call.thread.pid, &*caller.0)).copied();
-            }
-            let begin = chain.first().is_some_and(|first| first.0.is_empty());
-            if begin {
-                chain.remove(0);
-            }
+            let stack = active
+                .entry((call.thread.pid, call.flags & HANDLER))
+                .or_default();
             if let Some(caller) = &call.caller {
-                last.insert((call.thread.pid, &call.function.0), caller);
+                // All functions that the caller had called before have returned. If the caller
+                // itself was not traced, its callers are unknown.
+                let place = stack.iter().position(|function| *function == caller);
+                stack.truncate(place.map_or(0, |place| place + 1));
+                if place.is_none() {
+                    stack.push(caller);
+                }
+                if *caller != call.function {
+                    stack.push(&call.function);
+                }
             }
+            let mut chain: Vec<&Text> = match &call.caller {
+                Some(_) => stack.iter().rev().take(LONGEST).copied().collect(),
+                None if call.function.0.is_empty() => Vec::new(),
+                None => vec![&call.function],
+            };
             continue_in_stack(&mut chain, stacks);
             chains.push(chain);
         }

@@ -535,9 +535,13 @@ impl LateReactions {
         let to = late.actual + AFTER;
         let thread = (late.tid, late.cpu);
         let TraceSlice { mut events, gaps } = self.history.slice(thread, late.expected, from, to);
-        let hides = |gap: &EventGap| {
-            hides_changes(gap.reason) && gap.from < late.actual && gap.to > late.expected
-        };
+        // A thread that its own timer wakes has slept until then.
+        let is_own = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == late.tid);
+        let by_timer = late.delay == Delay::Timer && ended.stated.is_none();
+        let woken = events.iter().rfind(is_own).filter(|_| by_timer);
+        let since = woken.map_or(late.expected, |event| event.time);
+        let hides =
+            |gap: &EventGap| hides_changes(gap.reason) && gap.from < late.actual && gap.to > since;
         let places = cpus_of(&events, late.tid, late.cpu);
         let interrupted = gaps
             .iter()

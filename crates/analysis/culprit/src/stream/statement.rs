@@ -272,7 +272,7 @@ fn handler(calls: &[&TracedCall], place: usize) -> Vector {
     let mut timer = None;
     for call in run {
         let caller = call.caller.as_ref().map_or("", |caller| &*caller.0);
-        if CALL_HANDLERS.contains(&caller) {
+        if CALL_HANDLERS.contains(&caller) && !CALL_HANDLERS.contains(&&*call.function.0) {
             return Vector::Other(call.function.clone());
         }
         let of_timer = |name: &str| OF_TIMER.iter().any(|part| name.contains(part));

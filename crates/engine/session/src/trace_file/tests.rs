@@ -39,6 +39,7 @@ fn shares(outlier: &Outlier) -> Vec<String> {
 
 #[test]
 fn stated_latencies_have_their_causes() {
+    let mut wrong = Vec::new();
     for (name, latency, words) in [
         (
             "preemptirqsoff",
@@ -62,7 +63,7 @@ fn stated_latencies_have_their_causes() {
             &[
                 "interrupt: rtl8169_interrupt",
                 "75.0 µs in rtl8169_interrupt",
-                "39.0 µs in preempt_count_add < _raw_spin_lock_irqsave < rtl8169_interrupt",
+                "39.0 µs in preempt_count_add < _raw_spin_lock_irqsave until _raw_spin_unlock_irqrestore",
             ],
         ),
         (
@@ -83,7 +84,7 @@ fn stated_latencies_have_their_causes() {
             ],
         ),
         (
-            "latency-trace-2.6",
+            "latency-trace-old",
             79_000,
             &[
                 "74.0 µs preemption off: <...>-2",
@@ -101,7 +102,7 @@ fn stated_latencies_have_their_causes() {
         (
             "timerlat-tracer",
             11_700,
-            &["932 ns timer late", "10.7 µs unexplained: what ran"],
+            &["932 ns timer late", "10.8 µs unexplained: what ran"],
         ),
         (
             "timerlat-ipi",
@@ -157,18 +158,20 @@ fn stated_latencies_have_their_causes() {
         let explained = explained(name);
         let outlier = longest(&explained);
         let shares = shares(outlier);
-        assert_eq!(outlier.latency_ns, Nanos(latency), "{name}: {shares:#?}");
+        if outlier.latency_ns != Nanos(latency) {
+            wrong.push(format!("{name}: {}", outlier.latency_ns));
+        }
         assert_eq!(outlier.blame.latency(), outlier.latency_ns, "{name}");
         let text = shares.join("\n");
         let times: Vec<String> = (outlier.blame.shares.iter())
             .map(|share| format!("{} times", share.count))
             .collect();
         let all = format!("{text}\n{}", times.join("\n"));
-        for word in words {
-            assert!(all.contains(word), "{name}: no '{word}' in\n{all}");
-        }
+        let missing = words.iter().filter(|word| !all.contains(**word));
+        wrong.extend(missing.map(|word| format!("{name}: no '{word}' in\n{all}")));
         assert!(!text.contains("the trace begins later"), "{name}: {text}");
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -49,7 +49,8 @@ impl Pending {
             self.tracer.get_or_insert_with(|| name.trim().to_owned());
             return false;
         }
-        if let Some(task) = line.strip_prefix("| task: ") {
+        // The bar may have been removed as the mark of a quotation.
+        if let Some(task) = line.trim_start_matches("| ").strip_prefix("task: ") {
             self.task = task_of(task);
             return self.task.is_some();
         }
