@@ -304,15 +304,17 @@ mod tests {
                 waits.record(Nanos(7_000));
                 waits
             }),
+            slice_ns: over_ns.map(|_| Nanos(100_000_000)),
         };
+        let ranges = [("fifo", 1..=99), ("rr", 1..=99)];
         let wide = TextStyle {
             colour: false,
             width: 130,
         };
         let both = format!(
             "{}{}",
-            text::render(&threads(&[row(None)]), &wide),
-            text::render(&threads(&[row(Some(2_000_000_000))]), &wide)
+            text::render(&threads(&[row(None)], &ranges), &wide),
+            text::render(&threads(&[row(Some(2_000_000_000))], &ranges), &wide)
         );
         insta::assert_snapshot!(both);
     }
