@@ -33,20 +33,20 @@ mod wakeups;
 mod words;
 
 pub use cause::{
-    ActivitySpan, Blame, BlameWords, CauseSummary, CauseWords, Explanation, HostSpan, HostTrace,
-    JobWindows, Jobs, Move, Outlier, Period, ReleaseChoice, ReleaseWait, Reservation, Segment,
-    Share, ShareKind, StatedLatency, Suspension, SuspensionKind, ThreadActivity, ThreadJobs,
-    ThreadState, TopSample, TopSamples, TraceSummary, UnseenTheft, WaitCall, Window,
+    ActivitySpan, Blame, BlameWords, CauseSummary, CauseWords, Delay, EventGap, Evidence,
+    Explanation, GapReason, HandlerOf, HostSpan, HostTrace, JobWindows, Jobs, Move, NotShown,
+    Outlier, Period, RealTimeLimit, ReleaseChoice, ReleaseWait, Reservation, RuntimeStop, Segment,
+    Share, ShareKind, SmiCount, StatedLatency, StealCount, StealRise, StopReason, Suspension,
+    SuspensionKind, ThreadActivity, ThreadJobs, ThreadState, Throttle, TopSample, TopSamples,
+    TraceSummary, UnseenTheft, Usual, UsualLength, Victim, WaitCall, Window,
 };
 pub use cpuset::{CpuSet, CpuSetError};
 pub use event::{
-    Comm, Delay, EVENTS, EventFields, EventGap, EventKind, EventLevel, EventNames, EventSpec,
-    Evidence, GapReason, HandlerOf, KernelEvent, KernelPriority, LatencyOf, NoiseGap, NoiseReports,
-    NoiseSource, NotShown, OsnoiseSample, PartKind, RealTimeLimit, RuntimeStop, SOFTIRQS,
-    SliceStart, SmiCount, StatedPart, StealCount, StealRise, StopReason, Task, TaskState, Text,
-    ThreadStack, Throttle, TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, TracedCall,
-    TracerStatement, Usual, UsualLength, Vector, Victim, WaitStacks, disk_name, event_names,
-    interrupted_functions, softirq_name, stack_of,
+    Comm, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, KernelEvent,
+    KernelPriority, LatencyOf, NoiseGap, NoiseReports, NoiseSource, OsnoiseSample, PartKind,
+    SOFTIRQS, SliceStart, StatedPart, Task, TaskState, Text, ThreadStack, TimerlatContext,
+    TimerlatSample, TimerlatStack, TraceEvent, TracedCall, TracerStatement, Vector, WaitStacks,
+    disk_name, event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,

@@ -7,7 +7,6 @@ use punctual_model::{
     Table,
 };
 
-use crate::run::Measure;
 use crate::{
     Control, PartnerError, Recorder, RecorderSlot, Resources, SettingsError, TracerError,
     WorkerOutcome, WorkerReader, WorkerSettings,
@@ -156,6 +155,30 @@ impl WorkerSpec {
     /// Returns the name of the worker for display, such as `CPU 3` or its label.
     pub fn title(&self) -> String {
         punctual_model::thread_title(self.label.as_deref(), self.from_cpu, self.cpu)
+    }
+}
+
+/// A checked measurement of a probe. Closures are measurements as well.
+pub(crate) trait Measure: Send + 'static {
+    /// Measures until the end of the plan or until the [`Control`] stops the run. The recorders are
+    /// in the order of the workers.
+    fn measure(
+        self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError>;
+}
+
+impl<F> Measure for F
+where
+    F: FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
+{
+    fn measure(
+        self,
+        recorders: Vec<Recorder>,
+        control: &Arc<Control>,
+    ) -> Result<Measured, ProbeError> {
+        self(recorders, control)
     }
 }
 

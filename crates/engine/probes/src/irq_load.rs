@@ -8,8 +8,8 @@ use punctual_host::Host;
 use punctual_model::{Cell, Chart, CpuInterference, CpuSet, Interference, Nanos, Table};
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 
+use crate::entry::Measure;
 use crate::entry::Probe;
-use crate::run::Measure;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// The entry of this probe.

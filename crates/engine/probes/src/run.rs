@@ -1,36 +1,10 @@
 //! What the runs of all probes have in common.
 
-use std::sync::Arc;
-
 use punctual_model::{Nanos, Scheduling};
 use punctual_rt::ThreadBuilder;
 
+use crate::Plan;
 use crate::policy::measuring_thread;
-use crate::{Control, Measured, Plan, ProbeError, Recorder};
-
-/// A checked measurement of a probe. Closures are measurements as well.
-pub(crate) trait Measure: Send + 'static {
-    /// Measures until the end of the plan or until the [`Control`] stops the run. The recorders are
-    /// in the order of the workers.
-    fn measure(
-        self,
-        recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError>;
-}
-
-impl<F> Measure for F
-where
-    F: FnOnce(Vec<Recorder>, &Arc<Control>) -> Result<Measured, ProbeError> + Send + 'static,
-{
-    fn measure(
-        self,
-        recorders: Vec<Recorder>,
-        control: &Arc<Control>,
-    ) -> Result<Measured, ProbeError> {
-        self(recorders, control)
-    }
-}
 
 /// Returns the end of a run that begins at `start`. A run without a length has no end.
 pub(crate) fn end_of(start: Nanos, duration: Option<Nanos>) -> Nanos {

@@ -477,11 +477,8 @@ impl LateReactions {
             return;
         }
         self.waits.record(&ended.late);
-        if self
-            .wanted
-            .threshold
-            .is_some_and(|least| ended.late.latency() <= least)
-        {
+        let is_below = |least| ended.late.latency() <= least;
+        if self.wanted.threshold.is_some_and(is_below) {
             self.seen_real_time |= self.is_first_choice(&ended);
             return;
         }

@@ -3,6 +3,7 @@
 
 mod awaited;
 mod blame;
+mod evidence;
 mod explanation;
 mod host_span;
 mod job;
@@ -15,6 +16,10 @@ mod without_ids;
 mod words;
 
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
+pub use evidence::{
+    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop,
+    SmiCount, StealCount, StealRise, StopReason, Throttle, Usual, UsualLength, Victim,
+};
 pub use explanation::{CauseSummary, Explanation, Outlier, Period};
 pub use host_span::HostSpan;
 pub use job::{
@@ -28,7 +33,7 @@ pub use window::Window;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Comm, GapReason, KernelPriority, Nanos, Task, Text, Usual, Vector};
+use crate::{Comm, KernelPriority, Nanos, Task, Text, Vector};
 
 pub use awaited::{Awaited, Device, Leaf, Wait};
 pub use kind::{ShareKind, UnseenTheft};

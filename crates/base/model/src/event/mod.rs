@@ -1,7 +1,6 @@
 //! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
 mod contents;
-mod evidence;
 mod kind;
 mod name;
 mod noise;
@@ -17,10 +16,6 @@ pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatS
 
 use serde::{Deserialize, Serialize};
 
-pub use evidence::{
-    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop,
-    SmiCount, StealCount, StealRise, StopReason, Throttle, Usual, UsualLength, Victim,
-};
 pub use kind::{NoiseSource, Text, TimerlatContext, Vector};
 pub use name::{SOFTIRQS, disk_name, softirq_name};
 pub use row::{EventFields, EventLevel, EventNames};

@@ -14,9 +14,10 @@ use std::time::Duration;
 use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Typed, parameters};
 use punctual_rt::{PosixClock, Tsc, TscRate};
 
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::monotonic::now;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost, Settings,
 };

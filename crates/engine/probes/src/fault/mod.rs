@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use punctual_model::{Arguments, Cell, Chart, Delay, Nanos, Parameter, Table, Typed, parameters};
 
+use crate::entry::Measure;
 use crate::entry::Probe;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,
 };

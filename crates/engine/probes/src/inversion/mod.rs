@@ -11,9 +11,10 @@ use punctual_model::{
 use punctual_rt::{Error, Mutex, Protocol};
 
 use self::threads::{Shared, Times, Waits, high, low, middle};
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 

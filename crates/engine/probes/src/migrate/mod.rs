@@ -12,9 +12,10 @@ use punctual_model::{
 use punctual_rt::{Clock, Instant, Nanosleep, PeriodicWait, Wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
-use crate::run::{Measure, Terms, end_of};
+use crate::run::{Terms, end_of};
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,

@@ -12,9 +12,9 @@ use punctual_model::{
 use punctual_rt::SignalWay;
 
 use self::ring::{Pace, Ring, follow, lead};
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
-use crate::run::Measure;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, WorkerSpec,

@@ -13,8 +13,9 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Cell, Chart, Delay, Histogram, Nanos, Table, Typed, parameters};
 
 use crate::address::resolve;
+use crate::entry::Measure;
 use crate::entry::Probe;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::{
     AddressError, Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources,
     WorkerOutcome,

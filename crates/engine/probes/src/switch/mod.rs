@@ -9,8 +9,9 @@ use std::time::Duration;
 use punctual_model::{Arguments, Chart, Delay, Nanos, Parameter, Policy, Typed, parameters};
 use punctual_rt::{Clock, EchoProcess};
 
+use crate::entry::Measure;
 use crate::entry::Probe;
-use crate::run::{Measure, Terms, end_of};
+use crate::run::{Terms, end_of};
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use punctual_model::{Arguments, Chart, Delay, Nanos, Policy, Scheduling};
 use punctual_rt::Clock;
 
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
-use crate::run::Measure;
 use crate::thread_group::ThreadGroup;
 use crate::{
     Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources, SelfCost,

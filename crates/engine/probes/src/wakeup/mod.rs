@@ -26,8 +26,9 @@ use self::parameters::PARAMETERS;
 use self::run::Run;
 use self::shared_state::Numbers;
 use self::timed_queue::{Patience, TimedQueue};
+use crate::entry::Measure;
 use crate::entry::Probe;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 
 /// The entry of this probe.

@@ -15,10 +15,11 @@ use punctual_model::{
     Arguments, Cell, Chart, Delay, Nanos, Parameter, ProbeRun, Table, Typed, parameters,
 };
 
+use crate::entry::Measure;
 use crate::entry::Probe;
 use crate::policy::measuring_thread;
 use crate::resources::Iterations;
-use crate::run::{Measure, Terms};
+use crate::run::Terms;
 use crate::thread_group::ThreadGroup;
 use crate::{Control, Measured, Plan, ProbeEntry, ProbeError, Ready, Recorder, Resources};
 use calibration::LONGEST;

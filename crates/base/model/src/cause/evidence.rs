@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Comm, WaitStacks};
-use crate::{HardwareCounters, Nanos, Scheduling, Segment};
+use super::Segment;
+use crate::{Comm, HardwareCounters, Nanos, Scheduling, WaitStacks};
 
 /// The thread that was late.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
