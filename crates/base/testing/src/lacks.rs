@@ -204,7 +204,7 @@ mod tests {
             "engine/probes/src/gpio/chips.rs",
             "engine/probes/src/inversion/mod.rs",
             "engine/probes/src/migrate/mod.rs",
-            "engine/session/src/rights.rs",
+            "engine/session/src/machine/rights.rs",
             "engine/trace/src/error.rs",
             "machine/tune/src/accessors/irq.rs",
         ] {

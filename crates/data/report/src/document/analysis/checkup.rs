@@ -489,6 +489,7 @@ mod tests {
         let mut old = checkup();
         old.asked.max_late_seconds_per_day = None;
         old.asked.max_misses_per_day = Some(10.0);
+        old.sentence = "broken: 7 episodes".to_owned();
         for condition in &mut old.conditions {
             (condition.late_seconds, condition.longest_series) = (None, None);
             condition.episodes = Some(7);
