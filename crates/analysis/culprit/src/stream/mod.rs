@@ -247,13 +247,10 @@ impl LateReactions {
             EventKind::SampleThreshold { duration, .. } => Some((event.pid, event.cpu, duration)),
             _ => None,
         };
-        let switch = match &event.kind {
-            EventKind::Switch { prev, .. } => Some(prev.pid),
+        let left = match &event.kind {
+            EventKind::Switch { prev, .. } if prev.pid != 0 => Some((prev.pid, event.clone())),
             _ => None,
         };
-        let left = switch
-            .filter(|tid| *tid != 0)
-            .map(|tid| (tid, event.clone()));
         if let Some(ran) = self.history.push(event) {
             self.found.contradictions += 1;
             self.finder.has_run(ran);

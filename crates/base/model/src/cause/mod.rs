@@ -11,14 +11,15 @@ mod kind;
 mod suspension;
 mod top_samples;
 mod trace_summary;
+mod victim;
 mod window;
 mod without_ids;
 mod words;
 
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use evidence::{
-    Delay, EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop,
-    SmiCount, StealCount, StealRise, StopReason, Throttle, Usual, UsualLength, Victim,
+    EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop, SmiCount,
+    StealCount, StealRise, StopReason, Throttle, Usual, UsualLength,
 };
 pub use explanation::{CauseSummary, Explanation, Outlier, Period};
 pub use host_span::HostSpan;
@@ -29,6 +30,7 @@ pub use job::{
 pub use suspension::{Suspension, SuspensionKind};
 pub use top_samples::{TopSample, TopSamples};
 pub use trace_summary::{HostTrace, StatedLatency, TraceSummary};
+pub use victim::{Delay, Victim};
 pub use window::Window;
 
 use serde::{Deserialize, Serialize};

@@ -356,7 +356,8 @@ fn tracers_without_scheduler_name_what_ran() {
                 ("silence", "", 13_585),
                 ("interrupt", "local_timer", 7_597),
                 ("interrupt", "qxl", 7_139),
-                ("unexplained", "cc1", 9_909),
+                // Its preemption was requested while it ran with preemption disabled.
+                ("blocking", "cc1", 9_909),
             ][..],
         ),
         (

@@ -1,6 +1,7 @@
 //! `import`: reads recordings from files of other tools.
 
 mod given;
+mod help;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -34,7 +35,7 @@ pub(super) const VERB: Verb = Verb::new::<ImportFiles>("import");
 
 /// Import files of other tools as recordings
 #[derive(Parser)]
-#[command(after_help = formats(), after_long_help = long_help())]
+#[command(after_help = help::formats(), after_long_help = help::long_help())]
 struct ImportFiles {
     /// Files, - for stdin; each becomes one recording
     #[arg(value_name = "FILE", num_args = 1.., required = true)]
@@ -68,36 +69,6 @@ struct ImportFiles {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// Traces are not in the table of formats, because late reactions must first be found in them.
-const TRACE: &str = "  trace (detected only)\n      Kernel trace of another tool, with its late reactions explained";
-
-fn formats() -> String {
-    let list: Vec<String> = IMPORTS
-        .iter()
-        .map(|import| format!("  {}\n      {}", import.name, import.summary))
-        .collect();
-    format!("Formats:\n{}\n{TRACE}", list.join("\n"))
-}
-
-/// Each format with its documentation.
-fn long_help() -> String {
-    let each = IMPORTS.iter().map(|import| {
-        let paragraphs: Vec<String> = (import.documentation.split("\n\n"))
-            .map(|paragraph| format!("  {}", paragraph.replace('\n', " ")))
-            .collect();
-        format!(
-            "{}: {}\n\n{}",
-            import.name,
-            import.summary,
-            paragraphs.join("\n\n")
-        )
-    });
-    format!(
-        "Formats:\n\n{}\n\n{TRACE}",
-        each.collect::<Vec<_>>().join("\n\n")
-    )
 }
 
 /// Heap memory to keep instead of returning it to the system, in bytes. It is more than is needed

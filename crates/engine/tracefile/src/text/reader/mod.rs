@@ -1,12 +1,11 @@
 //! Reads the lines of a text trace and returns its items, sorted by time.
 
+mod stacks;
 mod statements;
 
 use std::io::BufRead;
 
-use punctual_model::{
-    Comm, EVENTS, EventKind, KernelEvent, KernelPriority, Nanos, TraceEvent, Vector,
-};
+use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, TraceEvent, Vector};
 
 use super::event::{Found, Table, has_system};
 use super::head::{self, Columns};
@@ -231,7 +230,8 @@ impl<R: BufRead> TextReader<R> {
         };
         self.is_trace = true;
         let (flags, preempt_count) = self.columns.decode(line.flags);
-        let is_perf = has_system(line.rest);
+        // The entries of latency tracers look like names with a system: `77:120:R + [002]`.
+        let is_perf = has_system(line.rest) && !matches!(found, Found::Entry(_));
         let header = EventHeader {
             time: line.time,
             cpu,
@@ -475,44 +475,6 @@ impl<R: BufRead> TextReader<R> {
             (None, count) => count,
             (Some(before), count) => before.zip(count).map(|(a, b)| a.saturating_add(b)),
         });
-    }
-
-    fn take_frame(&mut self, frame: &Frame<'_>) {
-        // In perf's text, a stack follows its event without a heading.
-        if let (Frame::Kernel(_), None, Some(header)) = (frame, &self.stack, self.last) {
-            self.stack = Some(Stack {
-                header,
-                frames: Vec::new(),
-            });
-        }
-        if let (Some(stack), Frame::Kernel(name) | Frame::Arrow(name)) = (&mut self.stack, frame) {
-            stack.add(self.names.address(name, &mut self.head.symbols));
-        }
-    }
-
-    /// Completes the stack that is being read, and discards an event that is still incomplete.
-    fn finish(&mut self) {
-        self.last = None;
-        if let Some(event) = self.incomplete.take() {
-            self.warnings.unreadable.add(event.line, &event.text);
-            self.lose(event.header.cpu, Some(1));
-        }
-        let Some(stack) = self.stack.take().filter(|stack| !stack.frames.is_empty()) else {
-            return;
-        };
-        let is_stack = |event: KernelEvent| event == KernelEvent::KernelStack;
-        let index = EVENTS.iter().position(|spec| is_stack(spec.event));
-        if self.pending.states() {
-            let symbols = &self.head.symbols;
-            let named = stack.frames.iter().filter_map(|frame| symbols.get(frame));
-            let named = named.map(|name| name.as_str().into()).collect();
-            self.pending.stack(named);
-        }
-        let kind = payload::stack(stack.frames, &mut self.names);
-        if let (Some(index), Some(kind)) = (index, kind) {
-            self.accept(stack.header, Some(index), kind);
-        }
-        self.last = None;
     }
 }
 
