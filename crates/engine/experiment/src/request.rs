@@ -30,7 +30,7 @@ pub struct CheckRequest {
     pub hardware: Nanos,
     /// Maximum time of the last condition, if that is measured until the result is decided.
     pub until_proven: Option<Nanos>,
-    /// See [`punctual_session::Request::journal`].
+    /// See [`punctual_session::MachineRequest::journal`].
     pub journal: Option<PathBuf>,
     /// See [`punctual_session::Request::partner`].
     pub partner: Option<Vec<OsString>>,
