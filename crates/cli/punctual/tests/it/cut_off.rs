@@ -189,6 +189,8 @@ fn known_stop_survives_kill() {
 /// detected because all threads have missed periods when the SIGCONT arrives.
 #[test]
 fn a_short_stop_is_marked_as_well() {
+    // The run is not real-time, so a hog would stop it for longer.
+    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Sandbox::new();
     let line = "measure timer -q --policy other --dma-latency off -D 3s --max-latency 60ms";
     let child = place.spawn(line);
@@ -269,7 +271,7 @@ fn run_without_cpu_time_ends_and_is_kept() {
         return;
     };
     for (length, signalled, code, completion) in [
-        ("1500ms", None, 1, Completion::Interrupted),
+        ("5s", None, 1, Completion::Interrupted),
         ("10m", Some("TERM"), 130, Completion::Stopped),
     ] {
         let place = Sandbox::new();
@@ -291,7 +293,7 @@ fn run_without_cpu_time_ends_and_is_kept() {
         assert!(lasted < Duration::from_secs(25), "{lasted:?}");
         let recording = place.last();
         assert_eq!(recording.completion, completion);
-        assert!(recording.accounting().recorded > 100);
+        assert!(recording.accounting().recorded > 0);
         assert!(recording.accounting().balances());
         let warnings = recording.warnings.join("; ");
         let thread = format!("thread timer/{cpu} got no CPU time for ");
