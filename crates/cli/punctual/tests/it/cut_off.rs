@@ -68,6 +68,7 @@ fn so_far(place: &Sandbox) -> Recording {
 
 #[test]
 fn open_periods_of_killed_run_break_limit() {
+    let _one = ONE_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Sandbox::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
@@ -124,6 +125,7 @@ fn open_periods_of_killed_run_break_limit() {
 /// Nothing but the lateness is known about the missed periods.
 #[test]
 fn lateness_of_missed_periods_survives_kill() {
+    let _one = ONE_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Sandbox::new();
     let cpus = punctual_host::Host::live().allowed().unwrap();
     let cpu = cpus.iter().last().unwrap();
@@ -190,7 +192,7 @@ fn known_stop_survives_kill() {
 #[test]
 fn a_short_stop_is_marked_as_well() {
     // The run is not real-time, so a hog would stop it for longer.
-    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Sandbox::new();
     let line = "measure timer -q --policy other --dma-latency off -D 3s --max-latency 60ms";
     let child = place.spawn(line);
@@ -238,13 +240,13 @@ fn told_of(cpu: u32) -> [String; 2] {
     ]
 }
 
-/// Only one such hog at a time.
-static LOW_HOG: Mutex<()> = Mutex::new(());
+/// Only one hog runs at a time, so that each test is delayed by its own only.
+static ONE_HOG: Mutex<()> = Mutex::new(());
 
 /// The measuring threads never run at all.
 #[test]
 fn run_below_an_occupant_ends_at_once() {
-    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(cpu) = cpu_for_hog() else {
         return;
     };
@@ -266,7 +268,7 @@ fn run_below_an_occupant_ends_at_once() {
 /// The measuring thread runs at first, and then gets no CPU time until after the end of the run.
 #[test]
 fn run_without_cpu_time_ends_and_is_kept() {
-    let _one = LOW_HOG.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE_HOG.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(cpu) = cpu_for_hog() else {
         return;
     };
