@@ -12,7 +12,6 @@ mod checking;
 mod common;
 mod comparing;
 mod compat;
-mod cut_off;
 mod doctor;
 mod documents;
 mod every_probe;

@@ -27,8 +27,8 @@ fn latency_plots_find_their_columns_and_maximum() {
     );
     let mut sum = 0;
     for row in rows.lines() {
-        let (value, count) = row.split_once('\t').unwrap();
-        assert!(value.parse::<u64>().unwrap() < 400);
+        let (value, count) = (row.split_once('\t')).unwrap_or_else(|| panic!("{row:?}"));
+        assert!(value.parse::<u64>().unwrap() < 400, "{row:?}");
         sum += count.parse::<u64>().unwrap();
     }
     let (below, _) = recording.threads[1].histogram.micros(400);

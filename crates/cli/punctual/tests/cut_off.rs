@@ -1,10 +1,17 @@
 //! A killed run must keep all results up to the kill, and no result may look better than it was.
+//!
+//! These tests occupy CPUs, which would delay the tests of any other program beside them.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "it/common/mod.rs"]
+mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::{Sandbox, eventually, signal, stop, text};
+use common::{Sandbox, eventually, signal, stop, text};
 use punctual_model::{
     Completion, Nanos, Outcome, Recording, Suspension, SuspensionKind, TopSample,
 };
@@ -202,12 +209,12 @@ fn a_short_stop_is_marked_as_well() {
     signal(&child, "CONT");
     let output = child.wait_with_output().unwrap();
     let recording = place.last();
+    // A busy machine can suspend the run at other times as well.
     let found = &recording.suspensions;
-    let long = |stop: &&Suspension| stop.length_ns >= Nanos::from_millis(90);
-    let [stop] = found.iter().filter(long).collect::<Vec<_>>()[..] else {
-        panic!("{found:?}");
+    let stopped = |stop: &Suspension| {
+        stop.kind == SuspensionKind::StoppedBySignal && stop.length_ns >= Nanos::from_millis(90)
     };
-    assert_eq!(stop.kind, SuspensionKind::StoppedBySignal);
+    assert!(found.iter().any(stopped), "{found:?}");
     // The result is certain only if no other wait of that length occurred on this machine.
     let late = |sample: &&TopSample| sample.latency_ns > Nanos::from_millis(60);
     let mut late = recording.top_samples.iter().filter(late);
