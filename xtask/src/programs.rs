@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -54,6 +55,10 @@ impl TestProgram {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
+        if WAITS.contains(&self.title().as_str()) {
+            let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
+            command.env("RUST_TEST_THREADS", (2 * cpus).to_string());
+        }
         command
     }
 
@@ -111,6 +116,10 @@ const PURE: &[&str] = &[
     "xtask",
     "punctual/sources",
 ];
+
+/// Test programs whose tests wait for commands that measure for a fixed time. They use a quarter of
+/// the CPU time, so twice as many of them run at a time.
+const WAITS: &[&str] = &["punctual/it"];
 
 /// Test programs that only test data they create themselves. A name without a file means a crate's
 /// unit tests.

@@ -207,7 +207,9 @@ fn assert_stacks_of_timerlat(place: &Sandbox, outliers: usize) {
     let told = place.done(&format!("explain last --outlier {}", with[0]));
     assert!(told.contains(line), "{told}");
     // The page shows the largest outlier only, and the kernel may have kept no stack of it.
-    let largest = shown.iter().max_by_key(|shown| shown["outlier"]["latency_ns"].as_u64());
+    let largest = shown
+        .iter()
+        .max_by_key(|shown| shown["outlier"]["latency_ns"].as_u64());
     let largest = largest.and_then(|shown| shown["outlier"]["number"].as_u64());
     place.done("report last -o report.html");
     let page = std::fs::read_to_string(place.path("report.html")).unwrap();

@@ -84,7 +84,10 @@ fn truncated_file_is_refused_or_sound() {
             recording.map_or(0, |recording| recording.accounting().recorded)
         };
         let all = samples(whole);
-        for cut in 0..bytes.len() {
+        // Each place in the head and the tail. Between them lie many rows of one form, and a prime
+        // step cuts these at all places.
+        let tail = bytes.len().saturating_sub(200);
+        for cut in (0..bytes.len()).filter(|cut| *cut < 200 || *cut > tail || cut % 31 == 0) {
             let some = samples(try_read(import, &bytes[..cut]));
             assert!(some <= all || all == 0, "{name} at {cut}: {some} of {all}");
         }
