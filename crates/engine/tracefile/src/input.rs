@@ -84,18 +84,28 @@ impl Input {
             begin = beginning(&mut rest)?;
             rest = Box::new(Cursor::new(begin.clone()).chain(rest));
         }
-        if !begin.starts_with(DAT_MAGIC) {
+        let form = if begin.starts_with(DAT_MAGIC) {
+            Form::Dat
+        } else if crate::perf::MAGIC
+            .iter()
+            .any(|magic| begin.starts_with(magic))
+        {
+            Form::Perf
+        } else {
             return match other_kind(&begin) {
                 Some(kind) => Err(TraceFileError::NotATrace { kind }),
                 None => Ok(Detected::Text(Box::new(BufReader::new(rest)))),
             };
-        }
+        };
         match file {
             Some(mut file) if packed.is_none() => {
                 file.seek(SeekFrom::Start(0))?;
-                Ok(Detected::Dat(Box::new(file), None))
+                Ok(Detected::Binary(form, Box::new(file), None))
             }
-            _ => spool(rest),
+            _ => {
+                let (copy, warning) = spool(rest)?;
+                Ok(Detected::Binary(form, copy, warning))
+            }
         }
     }
 }
@@ -103,8 +113,17 @@ impl Input {
 /// An input whose format is known.
 pub(crate) enum Detected {
     Text(Box<dyn BufRead>),
-    /// A `trace.dat`, and a warning if it is incomplete.
-    Dat(Box<dyn ReadSeek>, Option<String>),
+    /// A file that is not read sequentially, and a warning if it is incomplete.
+    Binary(Form, Box<dyn ReadSeek>, Option<String>),
+}
+
+/// The form of a file that is not text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A `trace.dat`.
+    Dat,
+    /// A `perf.data`.
+    Perf,
 }
 
 /// An input that can be read from any position.
@@ -121,7 +140,7 @@ fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// Copies a stream to memory or, if it is large, to an unnamed temporary file. If the stream cannot
 /// be read to its end, the part that could be read is kept.
-fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
+fn spool(mut stream: Box<dyn Read>) -> Result<(Box<dyn ReadSeek>, Option<String>), TraceFileError> {
     const IN_MEMORY: usize = 8 << 20;
     const STEP: usize = 256 << 10;
     let mut copy = tempfile::spooled_tempfile(IN_MEMORY);
@@ -141,7 +160,7 @@ fn spool(mut stream: Box<dyn Read>) -> Result<Detected, TraceFileError> {
         io::Write::write_all(&mut copy, piece).map_err(TraceFileError::Spool)?;
     }
     copy.seek(SeekFrom::Start(0))?;
-    Ok(Detected::Dat(Box::new(copy), warning))
+    Ok((Box::new(copy), warning))
 }
 
 /// The compression of a file.
@@ -173,18 +192,10 @@ impl Packed {
     }
 }
 
-/// If the content is neither text nor a `trace.dat`, returns the apparent kind of the file and how
+/// If the content is neither text nor a known form of trace, returns the apparent kind of the file and how
 /// to get a trace from it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 14] = [
-        (
-            b"PERFILE2",
-            "a perf.data: use the output of perf script instead",
-        ),
-        (
-            b"2ELIFREP",
-            "a perf.data: use the output of perf script instead",
-        ),
+    const KNOWN: [(&[u8], &str); 12] = [
         (
             b"\x1f\x8b",
             "gzip data inside compressed data: decompress the outer data first",

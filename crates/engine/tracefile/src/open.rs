@@ -1,12 +1,12 @@
 //! Opens a trace in any supported format.
 
-use crate::input::Detected;
-use crate::{Input, TraceFileError, TraceReader, dat, text};
+use crate::input::{Detected, Form};
+use crate::{Input, TraceFileError, TraceReader, dat, perf, text};
 
 /// Opens a trace. The format is detected from the content. It is a `trace.dat` of trace-cmd
-/// (version 6 or 7), or text from tracefs, `trace-cmd report`, `perf script` or rtla.
+/// (version 6 or 7), a `perf.data`, or text from tracefs, `trace-cmd report`, `perf script` or rtla.
 ///
-/// A `trace.dat` is not read sequentially. If it is compressed or comes from a pipe, it is
+/// A file that is not text is not read sequentially. If it is compressed or comes from a pipe, it is
 /// therefore first copied to memory or, if it is large, to an unnamed file in the folder for
 /// temporary files (`TMPDIR`).
 ///
@@ -15,6 +15,7 @@ use crate::{Input, TraceFileError, TraceReader, dat, text};
 pub fn open(input: Input) -> Result<Box<dyn TraceReader>, TraceFileError> {
     match input.detect()? {
         Detected::Text(lines) => text::open(lines),
-        Detected::Dat(file, warning) => dat::open(file, warning),
+        Detected::Binary(Form::Dat, file, warning) => dat::open(file, warning),
+        Detected::Binary(Form::Perf, file, warning) => perf::open(file, warning),
     }
 }

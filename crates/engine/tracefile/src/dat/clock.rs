@@ -168,7 +168,7 @@ impl Clock {
 
 /// Returns whether the clocks of different CPUs may differ, or `None` if the clock is unknown.
 /// Returns an error if the clock does not count nanoseconds.
-pub(super) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, TraceFileError> {
+pub(crate) fn differs(clock: &str, is_calibrated: bool) -> Result<Option<bool>, TraceFileError> {
     match clock {
         // These clocks are based on sched_clock(), which the kernel does not always synchronise
         // between CPUs.

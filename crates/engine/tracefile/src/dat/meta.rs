@@ -7,26 +7,26 @@ use super::parser::Parser;
 use crate::TraceFileError;
 
 /// The trace system of the tracers' own events.
-pub(super) const FTRACE: &str = "ftrace";
+pub(crate) const FTRACE: &str = "ftrace";
 
 /// Metadata about the kernel and its events.
 #[derive(Debug, Default)]
-pub(super) struct Meta {
+pub(crate) struct Meta {
     /// Layout of a page. Every valid file contains it.
-    pub(super) layout: Option<Layout>,
+    pub(crate) layout: Option<Layout>,
     /// The trace system and format of each event.
-    pub(super) formats: Vec<(String, Format)>,
+    pub(crate) formats: Vec<(String, Format)>,
     /// Number of formats that could not be read.
-    pub(super) bad_formats: usize,
-    pub(super) symbols: Symbols,
+    pub(crate) bad_formats: usize,
+    pub(crate) symbols: Symbols,
     /// Constant strings of the kernel, which events refer to by address. Each is on a line of the
     /// form `0xADDRESS : "TEXT"`.
-    pub(super) printk: String,
+    pub(crate) printk: String,
 }
 
 impl Meta {
     /// Reads the layout of pages and records.
-    pub(super) fn read_header(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+    pub(crate) fn read_header(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         let offset = parser.offset();
         parser.expect("header_page\0")?;
         let page = parser.text64()?;
@@ -42,12 +42,12 @@ impl Meta {
     }
 
     /// Reads the formats of the tracers' events.
-    pub(super) fn read_ftrace(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+    pub(crate) fn read_ftrace(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.read_formats(FTRACE, parser)
     }
 
     /// Reads the formats of all other events.
-    pub(super) fn read_events(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+    pub(crate) fn read_events(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         for _ in 0..parser.u32()? {
             let system = parser.name()?;
             self.read_formats(&system, parser)?;
@@ -70,13 +70,13 @@ impl Meta {
     }
 
     /// Reads the table of the kernel's functions.
-    pub(super) fn read_symbols(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+    pub(crate) fn read_symbols(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.symbols = Symbols::parse(parser.text32()?.as_bytes());
         Ok(())
     }
 
     /// Reads the table of the strings of `trace_printk`.
-    pub(super) fn read_printk(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
+    pub(crate) fn read_printk(&mut self, parser: &mut Parser<'_>) -> Result<(), TraceFileError> {
         self.printk = parser.text32()?;
         Ok(())
     }
@@ -84,7 +84,7 @@ impl Meta {
     /// Returns whether the file contains the formats of all events of the kernel, even of those
     /// that were not recorded. `trace-cmd extract` writes such files. This checks for two events
     /// that would otherwise not be recorded, because they are of no use for examining latency.
-    pub(super) fn has_all_formats(&self) -> bool {
+    pub(crate) fn has_all_formats(&self) -> bool {
         let has = |system: &str, name: &str| {
             let mut formats = self.formats.iter();
             formats.any(|(of, format)| of == system && format.name == name)

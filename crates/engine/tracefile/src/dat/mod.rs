@@ -5,16 +5,16 @@
 //! if the file is compressed.
 
 mod annotations;
-mod clock;
+pub(crate) mod clock;
 mod file;
-mod meta;
+pub(crate) mod meta;
 mod options;
 mod packing;
 mod pages;
-mod parser;
+pub(crate) mod parser;
 mod printf;
 mod reader;
-mod record_decoder;
+pub(crate) mod record_decoder;
 mod stream;
 mod warnings;
 

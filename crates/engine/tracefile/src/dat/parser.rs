@@ -9,12 +9,12 @@ const LONGEST_NAME: usize = 4_096;
 
 /// The byte order of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Endian {
-    pub(super) is_big: bool,
+pub(crate) struct Endian {
+    pub(crate) is_big: bool,
 }
 
 impl Endian {
-    pub(super) fn u16(self, bytes: [u8; 2]) -> u16 {
+    pub(crate) fn u16(self, bytes: [u8; 2]) -> u16 {
         if self.is_big {
             u16::from_be_bytes(bytes)
         } else {
@@ -22,7 +22,7 @@ impl Endian {
         }
     }
 
-    pub(super) fn u32(self, bytes: [u8; 4]) -> u32 {
+    pub(crate) fn u32(self, bytes: [u8; 4]) -> u32 {
         if self.is_big {
             u32::from_be_bytes(bytes)
         } else {
@@ -30,7 +30,7 @@ impl Endian {
         }
     }
 
-    pub(super) fn u64(self, bytes: [u8; 8]) -> u64 {
+    pub(crate) fn u64(self, bytes: [u8; 8]) -> u64 {
         if self.is_big {
             u64::from_be_bytes(bytes)
         } else {
@@ -40,7 +40,7 @@ impl Endian {
 }
 
 /// Parser for a part of the file.
-pub(super) struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     input: Box<dyn Read + 'a>,
     endian: Endian,
     /// File offset of the next byte. If the section is compressed, this always remains the offset
@@ -52,7 +52,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// Creates a parser for the bytes that begin at `offset` in the file.
-    pub(super) fn new(input: impl Read + 'a, endian: Endian, offset: u64) -> Self {
+    pub(crate) fn new(input: impl Read + 'a, endian: Endian, offset: u64) -> Self {
         Self {
             input: Box::new(input),
             endian,
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Creates a parser for bytes that were decompressed from a section at `offset`.
-    pub(super) fn unpacked(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
+    pub(crate) fn unpacked(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self {
             is_plain: false,
             ..Parser::new(Cursor::new(bytes), endian, offset)
@@ -70,26 +70,26 @@ impl<'a> Parser<'a> {
     }
 
     /// Creates a parser for the data of an option.
-    pub(super) fn option(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
+    pub(crate) fn option(bytes: Vec<u8>, endian: Endian, offset: u64) -> Self {
         Self::unpacked(bytes, endian, offset)
     }
 
     /// Returns the file offset, for use in messages.
-    pub(super) const fn offset(&self) -> u64 {
+    pub(crate) const fn offset(&self) -> u64 {
         self.offset
     }
 
-    pub(super) const fn endian(&self) -> Endian {
+    pub(crate) const fn endian(&self) -> Endian {
         self.endian
     }
 
     /// Sets the byte order, which the file specifies after its version.
-    pub(super) const fn set_endian(&mut self, endian: Endian) {
+    pub(crate) const fn set_endian(&mut self, endian: Endian) {
         self.endian = endian;
     }
 
     /// Returns an error at the current offset.
-    pub(super) fn damaged(&self, what: impl Into<String>) -> TraceFileError {
+    pub(crate) fn damaged(&self, what: impl Into<String>) -> TraceFileError {
         TraceFileError::Damaged {
             offset: self.offset,
             what: what.into(),
@@ -115,28 +115,28 @@ impl<'a> Parser<'a> {
         Ok(bytes)
     }
 
-    pub(super) fn u8(&mut self) -> Result<u8, TraceFileError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, TraceFileError> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    pub(super) fn u16(&mut self) -> Result<u16, TraceFileError> {
+    pub(crate) fn u16(&mut self) -> Result<u16, TraceFileError> {
         let bytes = self.array()?;
         Ok(self.endian.u16(bytes))
     }
 
-    pub(super) fn u32(&mut self) -> Result<u32, TraceFileError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, TraceFileError> {
         let bytes = self.array()?;
         Ok(self.endian.u32(bytes))
     }
 
-    pub(super) fn u64(&mut self) -> Result<u64, TraceFileError> {
+    pub(crate) fn u64(&mut self) -> Result<u64, TraceFileError> {
         let bytes = self.array()?;
         Ok(self.endian.u64(bytes))
     }
 
     /// Reads `size` bytes. Memory is allocated only as data is read, so a wrong size in a damaged
     /// file does not cause a larger allocation.
-    pub(super) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
+    pub(crate) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(size).read_to_end(&mut bytes)?;
         if (bytes.len() as u64) < size {
@@ -151,19 +151,19 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a string that is preceded by its size in 4 bytes.
-    pub(super) fn text32(&mut self) -> Result<String, TraceFileError> {
+    pub(crate) fn text32(&mut self) -> Result<String, TraceFileError> {
         let size = self.u32()?;
         Ok(text(&self.bytes(size.into())?))
     }
 
     /// Reads a string that is preceded by its size in 8 bytes.
-    pub(super) fn text64(&mut self) -> Result<String, TraceFileError> {
+    pub(crate) fn text64(&mut self) -> Result<String, TraceFileError> {
         let size = self.u64()?;
         Ok(text(&self.bytes(size)?))
     }
 
     /// Reads a name that ends with NUL.
-    pub(super) fn name(&mut self) -> Result<String, TraceFileError> {
+    pub(crate) fn name(&mut self) -> Result<String, TraceFileError> {
         let mut bytes = Vec::new();
         loop {
             match self.u8()? {
@@ -177,7 +177,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a fixed string and checks it.
-    pub(super) fn expect(&mut self, expected: &str) -> Result<(), TraceFileError> {
+    pub(crate) fn expect(&mut self, expected: &str) -> Result<(), TraceFileError> {
         let offset = self.offset;
         let found = self.bytes(expected.len() as u64)?;
         if found == expected.as_bytes() {
@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
 }
 
 /// Converts bytes to a string, up to the first NUL.
-pub(super) fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     let bytes = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()

@@ -34,7 +34,7 @@ struct Kind {
 
 /// The decoder for the records of a file.
 #[derive(Debug)]
-pub(super) struct RecordDecoder {
+pub(crate) struct RecordDecoder {
     layout: Layout,
     decoder: Decoder,
     /// Indexed by the type number of the record.
@@ -47,7 +47,7 @@ pub(super) struct RecordDecoder {
 }
 
 /// The result of decoding a record.
-pub(super) enum Decoded {
+pub(crate) enum Decoded {
     Item(Item),
     Nothing,
     /// The record is an event from the table ([`EVENTS`]), but it is truncated.
@@ -64,7 +64,7 @@ const MOST_SYMBOLS: usize = 1 << 18;
 impl RecordDecoder {
     /// Creates the decoder from the formats in the file, and adds the listed events and warnings to
     /// the head.
-    pub(super) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
+    pub(crate) fn new(layout: Layout, meta: Meta, head: &mut TraceHead) -> Self {
         let text_begin = meta.symbols.text_begin();
         let mut records = Self {
             layout,
@@ -128,7 +128,7 @@ impl RecordDecoder {
 
     /// Decodes a record of a CPU.
     #[inline]
-    pub(super) fn decode(
+    pub(crate) fn decode(
         &mut self,
         buffer: usize,
         cpu: u32,

@@ -140,10 +140,6 @@ fn other_files_are_named() {
     let refused = |bytes: &[u8]| crate::sound::any(bytes).unwrap_err().to_string();
     for (bytes, kind) in [
         (&b""[..], "not a trace but an empty file"),
-        (
-            b"PERFILE2\x68",
-            "a perf.data: use the output of perf script",
-        ),
         (b"\x7fELF\x02", "a program"),
         (b"\0\x01\x02", "binary data of an unknown format"),
         (

@@ -79,6 +79,9 @@ fn files() -> Vec<(String, Vec<u8>)> {
             files.push((format!("{form:?}"), form.file("mono", &[], &cpus)));
         }
     }
+    for by in crate::perf::all_forms() {
+        files.push((format!("{by:?}"), by.file(&crate::perf::two_rounds(&by))));
+    }
     files
 }
 
@@ -99,21 +102,35 @@ fn the_seeds_are_traces() {
             has_kvm: false,
         };
         let page = form.page(1_000, 0, &[(5, form.switch(1, 2)), (9, form.print(2, "x"))]);
-        let made = form.file("mono", &[], &[vec![page]]);
-        let path = folder.join(name);
-        if std::env::var_os("PUNCTUAL_UPDATE_SEEDS").is_some() {
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(&path, &made).unwrap();
-        }
-        let seed = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert_eq!(
-            crate::sound::any(&seed).unwrap(),
-            crate::sound::any(&made).unwrap(),
-            "{name}"
-        );
-        // Maximum size of an input for the fuzzer, in bytes.
-        assert!(seed.len() <= 16_384, "{name}: {} bytes", seed.len());
+        check_seed(&folder.join(name), &form.file("mono", &[], &[vec![page]]));
     }
+    for (name, by) in ["perf", "perf-pipe", "perf-packed"]
+        .iter()
+        .zip(crate::perf::all_forms())
+    {
+        check_seed(&folder.join(name), &by.file(&crate::perf::two_rounds(&by)));
+    }
+}
+
+fn check_seed(path: &Path, made: &[u8]) {
+    if std::env::var_os("PUNCTUAL_UPDATE_SEEDS").is_some() {
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, made).expect("a seed");
+    }
+    let seed = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert_eq!(
+        crate::sound::any(&seed).expect("a trace"),
+        crate::sound::any(made).expect("a trace"),
+        "{}",
+        path.display()
+    );
+    // Maximum size of an input for the fuzzer, in bytes.
+    assert!(
+        seed.len() <= 16_384,
+        "{}: {} bytes",
+        path.display(),
+        seed.len()
+    );
 }
 
 #[test]

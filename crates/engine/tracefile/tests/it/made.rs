@@ -381,6 +381,16 @@ impl Form {
         chunks
     }
 
+    /// Returns the formats as perf stores them, which is like the beginning of a file of version 6.
+    pub fn tracing_data(&self) -> Vec<u8> {
+        let mut data = b"\x17\x08\x44tracing0.6\0".to_vec();
+        data.extend([u8::from(self.is_big), 8]);
+        data.extend(self.number(4_096, 4));
+        data.extend([self.header_info(), self.ftrace(), self.events()].concat());
+        data.extend([self.sized32(""), self.sized32("")].concat());
+        data
+    }
+
     fn version_6(
         &self,
         mut file: Vec<u8>,

@@ -5,6 +5,8 @@ mod dat_forms;
 mod dat_hostile;
 mod join;
 mod made;
+mod made_perf;
+mod perf;
 mod same;
 #[path = "../sound/mod.rs"]
 mod sound;
