@@ -12,6 +12,8 @@ use crate::TraceFileError;
 
 /// The first bytes of a `trace.dat`, before its version.
 pub(crate) const DAT_MAGIC: &[u8] = b"\x17\x08\x44tracing";
+/// The first bytes of a `perf.data`, in the byte order of the machine that wrote it.
+pub(crate) const PERF_MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 /// Number of bytes to read in order to detect the format.
 const BEGINNING: u64 = 512;
 /// Maximum memory that the xz decompressor may use, in KiB. `xz -9` needs 65 MiB.
@@ -86,10 +88,7 @@ impl Input {
         }
         let form = if begin.starts_with(DAT_MAGIC) {
             Form::Dat
-        } else if crate::perf::MAGIC
-            .iter()
-            .any(|magic| begin.starts_with(magic))
-        {
+        } else if PERF_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
             Form::Perf
         } else {
             return match other_kind(&begin) {

@@ -6,10 +6,7 @@ use super::attr::{Attr, Attrs};
 use crate::TraceFileError;
 use crate::dat::meta::Meta;
 use crate::dat::parser::{Endian, Parser, text};
-use crate::input::{DAT_MAGIC, ReadSeek};
-
-/// The first bytes of a file, in the byte order of the machine that wrote it.
-pub(crate) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+use crate::input::{DAT_MAGIC, PERF_MAGIC, ReadSeek};
 
 /// Size of the header of a file from a pipe, which has no sections, in bytes.
 const PIPE_HEADER: u64 = 16;
@@ -68,7 +65,7 @@ impl Header {
     pub(super) fn read(source: &mut dyn ReadSeek) -> Result<Self, TraceFileError> {
         let file_size = source.seek(SeekFrom::End(0))?;
         let mut parser = parser_at(source, Endian { is_big: false }, 0)?;
-        let is_big = parser.bytes(8)? == MAGIC[1];
+        let is_big = parser.bytes(8)? == PERF_MAGIC[1];
         let endian = Endian { is_big };
         parser.set_endian(endian);
         let mut header = Self {

@@ -14,8 +14,6 @@ mod reader;
 mod records;
 mod sample;
 
-pub(crate) use header::MAGIC;
-
 use crate::input::ReadSeek;
 use crate::state_encoding::CorrectStates;
 use crate::{TraceFileError, TraceReader};

@@ -149,7 +149,7 @@ impl PerfReader {
                 self.end();
                 return Ok(false);
             }
-            // What was read before is an answer. Without it, the damage is one.
+            // Items that precede the damage are still an answer.
             Err(error) if self.seen.is_empty() => return Err(error),
             Err(error) => {
                 self.head

@@ -54,12 +54,12 @@ pub(super) struct Record {
 #[derive(Default)]
 struct Packed {
     decoder: Option<Decoder<'static>>,
-    /// The compressed piece, of which `used` bytes have been decompressed.
+    /// The compressed piece. Its first `used` bytes have been decompressed.
     piece: Vec<u8>,
     used: usize,
     /// Offset of the piece in the file.
     offset: u64,
-    /// The decompressed bytes of incomplete records, of which `taken` have been returned.
+    /// The decompressed bytes. The records in the first `taken` bytes have been returned.
     plain: Vec<u8>,
     taken: usize,
     /// Whether the decompressor may hold more bytes, because it filled the last step.
