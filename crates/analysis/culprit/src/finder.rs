@@ -66,7 +66,7 @@ struct Waiting {
 
 /// Last switch event of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum LastSwitch {
     /// The thread was switched in, after it had waited since this time.
     Running(Option<Nanos>),
     /// The thread was switched out.
@@ -87,7 +87,7 @@ const LONGEST_BEFORE_STOP: Nanos = Nanos::from_millis(100);
 pub struct LateWakeUps {
     threshold: Nanos,
     waiting: BTreeMap<u32, Waiting>,
-    seen: BTreeMap<u32, Seen>,
+    seen: BTreeMap<u32, LastSwitch>,
     without_end: Vec<WithoutEnd>,
     blind_until: Nanos,
 }
@@ -151,7 +151,7 @@ impl LateWakeUps {
                 let waited = self.waiting.remove(&next.pid);
                 if watched(next.pid) {
                     let since = waited.map(|waited| waited.since);
-                    self.seen.insert(next.pid, Seen::Running(since));
+                    self.seen.insert(next.pid, LastSwitch::Running(since));
                 }
                 let waited = waited?;
                 if waited.since < self.blind_until {
@@ -205,14 +205,14 @@ impl LateWakeUps {
             since: time,
             delay: Delay::Wakeup,
             events_from: time,
-            sure: self.seen.get(&tid) == Some(&Seen::Off),
+            sure: self.seen.get(&tid) == Some(&LastSwitch::Off),
             queued,
         };
         self.waiting.insert(tid, woken);
     }
 
     fn leaves(&mut self, tid: u32, state: TaskState, time: Nanos) {
-        let before = self.seen.insert(tid, Seen::Off);
+        let before = self.seen.insert(tid, LastSwitch::Off);
         let waited = self.waiting.remove(&tid);
         if let Some(waited) = waited {
             self.has_no_end(tid, waited);
@@ -221,7 +221,7 @@ impl LateWakeUps {
         if state.is_runnable() || stopped {
             // The thread still seemed to be waiting, so the switch to it was not recorded.
             let woken = match before {
-                Some(Seen::Running(Some(since))) => Some(since),
+                Some(LastSwitch::Running(Some(since))) => Some(since),
                 _ => waited.map(|waited| waited.since),
             };
             let near = |woken: &Nanos| stopped && *woken + LONGEST_BEFORE_STOP > time;

@@ -8,7 +8,7 @@ use crate::lengths::{
     TIMES_WASH_OUT, fewest, least_block, longest_that_fits, pilot_of, round, shortest_block,
     time_for, typed,
 };
-use crate::tally::Seen;
+use crate::tally::LateCandidates;
 
 /// Minimum number of late slots per block that the baseline must have with a threshold.
 const LEAST: u64 = 3;
@@ -87,7 +87,7 @@ fn rounds(plan: &ExperimentPlan, block: Nanos, pilot: Nanos) -> Result<u32, Tria
 /// threshold that works), or if the time is too short.
 pub(crate) fn plan(
     plan: &ExperimentPlan,
-    seen: &Seen,
+    seen: &LateCandidates,
     recording: Option<RecordingId>,
 ) -> Result<Pilot, TrialError> {
     let measured = seen.measured();
@@ -261,8 +261,8 @@ mod tests {
 
     /// Simulates a pilot of one minute with a sample every millisecond. `late` of the samples, one
     /// second apart, are late.
-    fn seen(late: u64) -> Seen {
-        let mut seen = Seen::default();
+    fn seen(late: u64) -> LateCandidates {
+        let mut seen = LateCandidates::default();
         for ms in 0..60_000u64 {
             let is_late = ms % 1_000 == 500 && ms / 1_000 < late;
             let sample = Sample {

@@ -27,14 +27,14 @@ const LONGEST: u64 = 100_000;
 
 /// The samples of a block that may count as late.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LateCandidates {
     /// Latency and expected wake-up time of each sample. The sample with the smallest latency is
     /// removed first.
     latest: BinaryHeap<Reverse<(u64, u64)>>,
     span: Option<(u64, u64)>,
 }
 
-impl Seen {
+impl LateCandidates {
     pub(crate) fn add(&mut self, sample: Sample, floor: Nanos) {
         let expected = sample.expected.0;
         let (first, last) = self.span.unwrap_or((expected, expected));
@@ -115,7 +115,7 @@ fn two_digits_below(number: u64) -> Nanos {
 
 /// Collects samples, and forwards all calls to the inner watcher.
 pub(crate) struct Tally<'a> {
-    pub(crate) seen: Seen,
+    pub(crate) seen: LateCandidates,
     pub(crate) recording: Option<punctual_model::RecordingId>,
     /// Samples with at most this latency are never late.
     floor: Nanos,
@@ -178,7 +178,7 @@ impl<'a> Heat<'a> {
 impl<'a> Tally<'a> {
     pub(crate) fn new(floor: Nanos, inner: &'a mut dyn Watcher, heat: Heat<'a>) -> Self {
         Self {
-            seen: Seen::default(),
+            seen: LateCandidates::default(),
             recording: None,
             floor,
             inner,
@@ -187,7 +187,7 @@ impl<'a> Tally<'a> {
     }
 
     /// Returns the samples, unless the machine got too hot.
-    pub(crate) fn end(self) -> Result<Seen, TrialError> {
+    pub(crate) fn end(self) -> Result<LateCandidates, TrialError> {
         self.heat.check()?;
         Ok(self.seen)
     }
@@ -256,8 +256,8 @@ mod tests {
         );
     }
 
-    fn seen(samples: &[(u64, i64)]) -> Seen {
-        let mut seen = Seen::default();
+    fn seen(samples: &[(u64, i64)]) -> LateCandidates {
+        let mut seen = LateCandidates::default();
         for (ms, micros) in samples {
             let sample = Sample {
                 expected: Nanos::from_millis(1_000 + ms),

@@ -24,7 +24,7 @@ use crate::error::TrialError;
 use crate::pilot;
 use crate::plots::{self, parts};
 use crate::sides::Sides;
-use crate::tally::{Heat, Seen, Tally};
+use crate::tally::{Heat, LateCandidates, Tally};
 
 /// The environment of an experiment.
 pub struct Bench<'a> {
@@ -392,7 +392,7 @@ impl Trial<'_, '_> {
         times: [Nanos; 2],
         floor: Nanos,
         name: &str,
-    ) -> Result<(Recording, Seen), TrialError> {
+    ) -> Result<(Recording, LateCandidates), TrialError> {
         let request = self.request(experiment, times, name)?;
         let session = Session::prepare(request, self.bench.host.clone())?;
         let keep = self.bench.store.map(|store| BlockStore {

@@ -31,7 +31,7 @@ const STEADY: Nanos = Nanos::from_secs(30 * 86_400);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ageing {
     /// The clocks at the last check.
-    seen: Option<Seen>,
+    seen: Option<ClockReadings>,
     marked: Option<PendingRemoval>,
     suspended: Option<Suspended>,
     /// The limits of the last removal.
@@ -40,7 +40,7 @@ pub struct Ageing {
 
 /// The readings of the clocks at a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Seen {
+struct ClockReadings {
     wall: Timestamp,
     since_boot: Nanos,
     boot_id: String,
@@ -78,7 +78,7 @@ struct Suspended {
 /// The input of a check.
 #[derive(Clone, Debug)]
 struct View {
-    clocks: Seen,
+    clocks: ClockReadings,
     synchronized: bool,
     /// The last recording in the store, and its start time on the wall clock of its run.
     last: Option<(Entered, Timestamp)>,
@@ -143,7 +143,7 @@ impl Ageing {
     ) -> Result<(RetentionLimits, Option<String>), StoreError> {
         let mut this = Self::read(store, machine)?;
         let look = View {
-            clocks: Seen {
+            clocks: ClockReadings {
                 wall: clock.now(),
                 since_boot: clock.since_boot(),
                 boot_id: boot_id.to_owned(),
@@ -234,7 +234,7 @@ impl Ageing {
     }
 
     /// Returns the running time of the machine since the last check, as far as it is certain.
-    fn ran(&self, now: &Seen) -> Nanos {
+    fn ran(&self, now: &ClockReadings) -> Nanos {
         match &self.seen {
             Some(seen) if seen.boot_id == now.boot_id => {
                 now.since_boot.saturating_sub(seen.since_boot)
@@ -332,7 +332,7 @@ mod tests {
 
         fn look(&mut self) -> (Option<Timestamp>, Option<String>) {
             let look = View {
-                clocks: Seen {
+                clocks: ClockReadings {
                     wall: self.wall,
                     since_boot: Nanos(self.boot),
                     boot_id: self.boot_id.to_owned(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Files;
 use super::settings::{Affinity, CyclictestSettings};
-use super::view::{HeldLine, Samples, Seen};
+use super::view::{HeldLine, LiveData, Samples};
 use crate::lines::{NO_MINIMUM, ThreadLine, Unit};
 use crate::{CompatError, ToolContext, json};
 
@@ -18,7 +18,7 @@ use crate::{CompatError, ToolContext, json};
 pub(super) fn write(
     settings: &CyclictestSettings,
     outcome: &Outcome,
-    seen: Seen,
+    seen: LiveData,
     files: Files,
     context: &mut ToolContext<'_>,
 ) -> Result<u8, CompatError> {
@@ -33,7 +33,7 @@ pub(super) fn write(
             None => context.out.write_all(&bytes)?,
         }
     }
-    let Seen {
+    let LiveData {
         mut lines,
         samples,
         dropped,
@@ -73,7 +73,7 @@ pub(super) fn write(
 fn write_held(
     settings: &CyclictestSettings,
     outcome: &Outcome,
-    seen: &Seen,
+    seen: &LiveData,
     context: &mut ToolContext<'_>,
 ) -> io::Result<()> {
     let is_break = |held: &&HeldLine| {

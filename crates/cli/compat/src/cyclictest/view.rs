@@ -39,7 +39,7 @@ pub(super) struct View<'a> {
 }
 
 /// Observations during the run.
-pub(super) struct Seen {
+pub(super) struct LiveData {
     pub(super) lines: Vec<ThreadLine>,
     pub(super) samples: Samples,
     /// Number of dropped samples.
@@ -136,10 +136,10 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Returns an error if lines could not be written.
-    pub(super) fn finish(self) -> Result<Seen, CompatError> {
+    pub(super) fn finish(self) -> Result<LiveData, CompatError> {
         drop(self.pipe);
         self.output.finish()?;
-        Ok(Seen {
+        Ok(LiveData {
             lines: self.lines,
             samples: self.samples,
             dropped: self.dropped,

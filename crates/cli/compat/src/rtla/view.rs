@@ -36,7 +36,7 @@ pub(super) struct View<'a> {
 }
 
 /// Results after the run.
-pub(super) struct Seen {
+pub(super) struct ViewResult {
     pub(super) table: Table,
     /// Time without warm-up.
     pub(super) length: Nanos,
@@ -67,9 +67,9 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Returns the first write error.
-    pub(super) fn finish(self) -> Result<Seen, CompatError> {
+    pub(super) fn finish(self) -> Result<ViewResult, CompatError> {
         self.output.finish()?;
-        Ok(Seen {
+        Ok(ViewResult {
             table: self.table,
             length: self.elapsed,
             dropped: self.dropped,

@@ -13,10 +13,10 @@ const REACTIONS: u64 = 1;
 
 /// The tracks of late threads.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Vec<Lane>);
+pub(super) struct LateThreads(Vec<LateThread>);
 
 #[derive(Debug)]
-struct Lane {
+struct LateThread {
     tid: u32,
     /// End of its last outlier.
     end: Nanos,
@@ -72,7 +72,7 @@ impl<W: Write> PerfettoWriter<W> {
     /// overlaps with another outlier of the thread.
     fn lane(&mut self, outlier: &Outlier, from: Nanos, to: Nanos) -> io::Result<u64> {
         let victim = &outlier.blame.victim;
-        let fits = |lane: &Lane| lane.tid == victim.tid && lane.end <= from;
+        let fits = |lane: &LateThread| lane.tid == victim.tid && lane.end <= from;
         let lanes = &mut self.lanes.0;
         let uuid = |place: usize| REACTIONS + 1 + place as u64;
         if let Some(place) = lanes.iter().position(fits) {
@@ -80,7 +80,7 @@ impl<W: Write> PerfettoWriter<W> {
             return Ok(uuid(place));
         }
         let place = lanes.len();
-        lanes.push(Lane {
+        lanes.push(LateThread {
             tid: victim.tid,
             end: to,
         });

@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use punctual_model::{Comm, EventKind, EventNames, Nanos, TraceEvent, sanitize};
 
-use blame::Lanes;
+use blame::LateThreads;
 use cpu::Cpu;
 use message::{
     Clock, ClockSnapshot, Data, FtraceEventBundle, InternedData, InternedString, SystemInfo, Trace,
@@ -78,7 +78,7 @@ pub struct PerfettoWriter<W> {
     symbols: HashSet<u64>,
     /// CPUs that have a track of other events.
     others: BTreeSet<u32>,
-    lanes: Lanes,
+    lanes: LateThreads,
 }
 
 impl<W: Write> PerfettoWriter<W> {
@@ -91,7 +91,7 @@ impl<W: Write> PerfettoWriter<W> {
             threads: HashMap::new(),
             symbols: HashSet::new(),
             others: BTreeSet::new(),
-            lanes: Lanes::default(),
+            lanes: LateThreads::default(),
         }
     }
 

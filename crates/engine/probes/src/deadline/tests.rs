@@ -1,4 +1,4 @@
-use super::worker::Seen;
+use super::worker::PeriodTimes;
 use super::*;
 use crate::testing::{self, fifo, worker};
 
@@ -95,7 +95,7 @@ fn wake_ups_showing_period_start_are_counted() {
     let late = [(10, 7), (11, 2), (13, 5), (14, 3)];
     let seen = late.map(|(period, late_us)| {
         let at = |us: u64| period * 1_000_000 + us * 1_000;
-        Seen {
+        PeriodTimes {
             done: at(0) - if period == 13 { 900_000 } else { 100_000 },
             woke: at(late_us),
             // The two clocks may show different times.

@@ -20,7 +20,7 @@ const LONGEST_TO_SETTLE: Nanos = Nanos::from_millis(500);
 
 /// One period as seen by the thread. Times are in ns of [`RAW`] unless noted otherwise.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct PeriodTimes {
     /// When the thread finished the work of the previous period.
     pub(super) done: u64,
     /// When the thread woke.
@@ -131,7 +131,7 @@ impl Worker {
             let now = Nanos(CLOCK.now().as_nanos());
             let used = self.work(control);
             let ended = Nanos(CLOCK.now().as_nanos());
-            let seen = Seen {
+            let seen = PeriodTimes {
                 done,
                 woke,
                 now,
@@ -157,7 +157,7 @@ impl Worker {
 
     /// Derives the start of the periods from the earliest of the first wake-ups, and then counts
     /// all these wake-ups.
-    pub(super) fn settle(&mut self, first: &[Seen]) -> DueTimes {
+    pub(super) fn settle(&mut self, first: &[PeriodTimes]) -> DueTimes {
         let Some(earliest) = first.first() else {
             self.begin(Nanos(CLOCK.now().as_nanos()));
             let mut empty = DueTimes::new(self.times.period.0, 0);
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     /// Counts one period.
-    fn count(&mut self, grid: &mut DueTimes, seen: Seen) {
+    fn count(&mut self, grid: &mut DueTimes, seen: PeriodTimes) {
         let period = self.times.period;
         let wake = grid.wake(seen.done, seen.woke);
         let due = seen.now.saturating_sub(Nanos(wake.late));

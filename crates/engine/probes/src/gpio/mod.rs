@@ -20,7 +20,7 @@ use punctual_rt::{Clock, GpioChip, GpioEdges, ThreadBuilder};
 use self::chips::{Chips, Line};
 use self::loopback::{Loopback, Looped};
 use self::paced::Pace;
-use self::worker::{NEVER, Pair, Port, Seen, Worker};
+use self::worker::{EdgeResult, NEVER, Pair, Port, Worker};
 use crate::entry::Probe;
 use crate::monotonic::now;
 use crate::run::Terms;
@@ -354,14 +354,14 @@ impl Run {
     }
 }
 
-fn parts(seen: &Seen, has_output: bool) -> Table {
+fn parts(seen: &EdgeResult, has_output: bool) -> Table {
     let names = ["time stamp to thread", "setting the output"];
     let names = if has_output { &names[..] } else { &names[..1] };
     let title = "Parts of the reaction, after the warm-up";
     seen.parts.table(title, names)
 }
 
-fn edges(seen: &Seen, output: bool) -> Table {
+fn edges(seen: &EdgeResult, output: bool) -> Table {
     let mut table = Table::new(
         "edges",
         "Edges of the whole run, including its warm-up",
@@ -380,7 +380,7 @@ fn edges(seen: &Seen, output: bool) -> Table {
     table
 }
 
-fn warnings(seen: &Seen, lines: &Lines) -> Vec<String> {
+fn warnings(seen: &EdgeResult, lines: &Lines) -> Vec<String> {
     let mut warnings = Vec::new();
     let input = lines.input.title();
     if seen.edges == 0 {

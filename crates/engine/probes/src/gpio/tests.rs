@@ -61,7 +61,7 @@ fn answer_all(
     edges: impl IntoIterator<Item = (u64, u32)>,
     has_output: bool,
     lasts: Option<u64>,
-) -> Result<(WorkerOutcome, Seen), Error> {
+) -> Result<(WorkerOutcome, EdgeResult), Error> {
     let start = now().saturating_sub(Nanos::from_secs(1));
     let control = Arc::new(Control::new());
     let (recorder, _reader) = testing::worker(WARM_UP, &control);

@@ -59,7 +59,7 @@ pub(super) struct Worker<P> {
 
 /// The result of the thread, in addition to the samples.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct EdgeResult {
     /// Edges of the run, by the kernel's numbers.
     pub(super) edges: u64,
     /// Edges of the run that the thread read.
@@ -84,13 +84,13 @@ impl<P: Port> Worker<P> {
         control: &Control,
         start: Instant,
         end: &AtomicU64,
-    ) -> Result<(WorkerOutcome, Seen), Error> {
+    ) -> Result<(WorkerOutcome, EdgeResult), Error> {
         let start = Nanos(start.as_nanos());
         let until = (self.duration).map_or(Nanos(NEVER), |duration| start + duration);
         end.store(until.0, Ordering::Release);
         self.recorder.start(start);
         let warm_until = start + self.warm_up;
-        let mut seen = Seen::new();
+        let mut seen = EdgeResult::new();
         let mut numbers = Numbers { last: 0, at: start };
         while !control.stopping() {
             let Some(edge) = self.port.wait()? else {
@@ -177,7 +177,7 @@ impl Gap {
     }
 }
 
-impl Seen {
+impl EdgeResult {
     fn new() -> Self {
         Self {
             edges: 0,

@@ -136,9 +136,13 @@ impl Detector {
     }
 
     /// Fetches reports until `done` returns true.
-    fn follow(&self, done: impl Fn() -> bool, mut sample: impl FnMut(Nanos, SignedNanos)) -> Seen {
+    fn follow(
+        &self,
+        done: impl Fn() -> bool,
+        mut sample: impl FnMut(Nanos, SignedNanos),
+    ) -> KernelReports {
         let counted_from = self.start + self.plan.warm_up;
-        let mut seen = Seen::default();
+        let mut seen = KernelReports::default();
         loop {
             // Check this before the last fetch, so that no report is lost.
             let last = done();
@@ -164,7 +168,7 @@ impl Detector {
         }
     }
 
-    fn tables(&self, seen: &Seen) -> Vec<Table> {
+    fn tables(&self, seen: &KernelReports) -> Vec<Table> {
         let mut tables = vec![
             seen.by_cpu(&self.plan.cpus),
             seen.windows(self.plan.duty.window, self.plan.duty.width),
@@ -187,7 +191,7 @@ struct OfCpu {
 
 /// All reports.
 #[derive(Debug, Default)]
-struct Seen {
+struct KernelReports {
     /// The highest sequence number.
     last: u64,
     /// Number of reports, including those of the warm-up.
@@ -201,7 +205,7 @@ struct Seen {
     error: Option<TracerError>,
 }
 
-impl Seen {
+impl KernelReports {
     fn add(&mut self, gap: &KernelGap, counts: bool) {
         self.last = self.last.max(gap.sequence);
         self.read += 1;

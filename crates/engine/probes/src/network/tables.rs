@@ -5,10 +5,10 @@ use punctual_model::{Cell, Table, counted};
 
 use super::frame_socket::CardStamps;
 use super::launch::Launch;
-use super::worker::{Parts, Seen};
+use super::worker::{Parts, WorkerResult};
 
 /// Returns the tables of a run.
-pub(super) fn tables(seen: &Seen, launch: Option<&Launch>) -> Vec<Table> {
+pub(super) fn tables(seen: &WorkerResult, launch: Option<&Launch>) -> Vec<Table> {
     let mut tables = vec![
         frames(seen, launch.is_some()),
         parts(&seen.parts, launch.is_some()),
@@ -20,7 +20,7 @@ pub(super) fn tables(seen: &Seen, launch: Option<&Launch>) -> Vec<Table> {
     tables
 }
 
-fn frames(seen: &Seen, has_launch: bool) -> Table {
+fn frames(seen: &WorkerResult, has_launch: bool) -> Table {
     let mut table = Table::new(
         "frames",
         "Frames of the whole run, including its warm-up",
@@ -114,7 +114,7 @@ fn parts(parts: &Parts, has_launch: bool) -> Table {
 /// Returns the warnings about a run. `interface` is the one through which the frames leave, if it is
 /// known.
 pub(super) fn warnings(
-    seen: &Seen,
+    seen: &WorkerResult,
     launch: Option<&Launch>,
     interface: Option<&str>,
 ) -> Vec<String> {
@@ -146,7 +146,7 @@ pub(super) fn warnings(
     warnings
 }
 
-fn launch_warnings(seen: &Seen, launch: &Launch) -> Vec<String> {
+fn launch_warnings(seen: &WorkerResult, launch: &Launch) -> Vec<String> {
     let mut warnings = Vec::new();
     let departures = &seen.departures;
     if seen.passed_on_the_way > 0 {

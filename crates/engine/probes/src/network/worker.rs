@@ -30,7 +30,7 @@ pub(super) struct Worker {
 }
 
 /// The result of the thread, in addition to the samples.
-pub(super) struct Seen {
+pub(super) struct WorkerResult {
     pub(super) replies: Replies,
     pub(super) parts: Parts,
     /// Round trips after the warm-up.
@@ -90,7 +90,7 @@ struct Awaited {
 /// The state of a run.
 struct Run {
     worker: Worker,
-    seen: Seen,
+    seen: WorkerResult,
     /// Frames whose period has not ended. Without launch times, there is at most one.
     awaited: VecDeque<Awaited>,
     /// The number of the last frame. The first frame of the run is 1, because the one that checked
@@ -106,7 +106,7 @@ struct Run {
 const NEAR: Nanos = Nanos::from_micros(100);
 
 impl Worker {
-    pub(super) fn run(self) -> Result<(WorkerOutcome, Seen), Error> {
+    pub(super) fn run(self) -> Result<(WorkerOutcome, WorkerResult), Error> {
         let control = Arc::clone(&self.control);
         let _entered = control.enter();
         let cost = SelfCost::measure(Clock::Monotonic);
@@ -115,7 +115,7 @@ impl Worker {
         let first = now() + interval;
         let end = end_of(first, self.duration);
         let mut run = Run {
-            seen: Seen::new(),
+            seen: WorkerResult::new(),
             awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),
             number: 0,
             warm_until: first + hold + self.warm_up,
@@ -279,7 +279,7 @@ impl Run {
     }
 
     /// Ends the run. Frames whose reply is still awaited are not expected to be answered.
-    fn finish(mut self, expected: u64, cost: SelfCost) -> (WorkerOutcome, Seen) {
+    fn finish(mut self, expected: u64, cost: SelfCost) -> (WorkerOutcome, WorkerResult) {
         self.worker.socket.take_reports();
         self.note_dropped();
         let abandoned = self.awaited.len() as u64;
@@ -294,7 +294,7 @@ impl Run {
     }
 }
 
-impl Seen {
+impl WorkerResult {
     fn new() -> Self {
         Self {
             replies: Replies::new(),
@@ -394,7 +394,7 @@ mod unit_tests {
         for unknown in [[10, 9, 40, 45], [10, 12, 11, 45], [10, 12, 46, 45]] {
             assert_eq!(split(unknown), None);
         }
-        let mut seen = Seen::new();
+        let mut seen = WorkerResult::new();
         seen.parts.add(SignedNanos(35), Some(known));
         seen.parts.add(SignedNanos(20), None);
         assert_eq!(seen.parts.longest, Some(known));

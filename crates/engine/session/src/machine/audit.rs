@@ -5,14 +5,14 @@ use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, HostFacts, Role, StoredAudit};
 
 /// State of the machine, as far as requested.
-pub(crate) enum Seen {
+pub(crate) enum CapturedFacts {
     /// The facts that every recording contains.
     Facts(Box<HostFacts>),
     /// Everything that an audit reads.
     All(Box<FactSet>, Role),
 }
 
-impl Seen {
+impl CapturedFacts {
     /// Reads the state. For an audit, this means reading a few hundred files and inspecting all
     /// processes.
     pub(crate) fn new(host: &Host, role: Option<Role>) -> Self {

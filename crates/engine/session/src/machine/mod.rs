@@ -11,7 +11,7 @@ pub(crate) mod rights;
 pub(crate) mod settings;
 mod tracers;
 
-pub(crate) use audit::Seen;
+pub(crate) use audit::CapturedFacts;
 pub(crate) use guards::{Elsewhere, Guards};
 pub use membership::Membership;
 pub(crate) use quota::quota_warnings;

@@ -9,7 +9,7 @@ use punctual_trace::Tracefs;
 
 use super::overhead;
 use super::phase::Phase;
-use crate::machine::Seen;
+use crate::machine::CapturedFacts;
 use crate::machine::{memory, rights};
 use crate::request::usual_series_interval;
 use crate::{Request, SessionError};
@@ -42,13 +42,13 @@ impl Session {
         // The facts require many small reads, and the checks wait for threads. Both run in
         // parallel, because some programs must begin to measure immediately.
         let (seen, checked) = thread::scope(|scope| {
-            let seen = scope.spawn(|| Seen::new(&host, request.machine.audit));
+            let seen = scope.spawn(|| CapturedFacts::new(&host, request.machine.audit));
             let checked = Checked::new(&request, &host);
             (seen.join(), checked)
         });
         let checked = checked?;
         // A panic in that thread is a bug. Repeating the work here shows it.
-        let seen = seen.unwrap_or_else(|_| Seen::new(&host, request.machine.audit));
+        let seen = seen.unwrap_or_else(|_| CapturedFacts::new(&host, request.machine.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
         let row_length = (request.series.interval).unwrap_or_else(|| {

@@ -93,13 +93,13 @@ impl<'a> FactReader<'a> {
     ///
     /// # Errors
     /// Returns *unknown* if the parameter is given but the state of the option is not known.
-    pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<Obeyed, Missing> {
+    pub(crate) fn obeys(&self, parameter: &str, option: &str) -> Result<ParameterEffect, Missing> {
         if self.boot(parameter)?.is_none() {
-            return Ok(Obeyed::NotGiven);
+            return Ok(ParameterEffect::NotGiven);
         }
         match self.built_with(option) {
-            Some(true) => Ok(Obeyed::Yes),
-            Some(false) => Ok(Obeyed::No),
+            Some(true) => Ok(ParameterEffect::Yes),
+            Some(false) => Ok(ParameterEffect::No),
             None => Err(Missing::unknown(format!(
                 "{parameter} is set, but it is unknown whether the kernel has {option}"
             ))),
@@ -109,7 +109,7 @@ impl<'a> FactReader<'a> {
 
 /// The effect of a parameter on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Obeyed {
+pub(crate) enum ParameterEffect {
     /// The parameter is not given.
     NotGiven,
     /// The parameter is given, but the kernel is built without the option that the parameter needs.

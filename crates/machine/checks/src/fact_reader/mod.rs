@@ -4,7 +4,7 @@ mod booted;
 mod by_cpu;
 mod by_pattern;
 
-pub(crate) use booted::Obeyed;
+pub(crate) use booted::ParameterEffect;
 
 use std::cell::RefCell;
 use std::str::FromStr;

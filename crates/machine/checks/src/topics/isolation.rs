@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_model::{CpuSet, Severity, TaskFact, counted, path_of};
 
 use super::{Topic, interruptions, rcu};
-use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict, line};
+use crate::fact_reader::{FactReader, Judged, Missing, ParameterEffect, Verdict, line};
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Remedy, Role, Stance};
 use punctual_model::{PERIODIC, SPINNING};
@@ -164,9 +164,9 @@ const CHECKS: &[Check] = &[
                 )));
             }
             Ok(match rcu::polls(reader)? {
-                Obeyed::Yes => Verdict::Ok("is set".to_owned()),
-                Obeyed::NotGiven => Verdict::Warn("is not set".to_owned()),
-                Obeyed::No => Verdict::Warn(format!(
+                ParameterEffect::Yes => Verdict::Ok("is set".to_owned()),
+                ParameterEffect::NotGiven => Verdict::Warn("is not set".to_owned()),
+                ParameterEffect::No => Verdict::Warn(format!(
                     "is set, but the kernel is built without {}",
                     rcu::OFFLOADING
                 )),
@@ -436,7 +436,7 @@ fn managed_interrupts(reader: &FactReader) -> Judged {
     // This file lists CPUs only if the kernel is built with the option.
     let isolates = reader.host().processor.isolated.get();
     match reader.obeys("isolcpus", "CONFIG_CPU_ISOLATION") {
-        Ok(Obeyed::No) => Ok(Verdict::Fail(
+        Ok(ParameterEffect::No) => Ok(Verdict::Fail(
             "is set, but the kernel is built without CONFIG_CPU_ISOLATION".to_owned(),
         )),
         Ok(_) => Ok(Verdict::Ok("is set".to_owned())),

@@ -4,7 +4,7 @@
 use punctual_model::Severity;
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, ParameterEffect, Verdict};
 use crate::kernel::WITHOUT_RT;
 use crate::remedy::{instance, set};
 use crate::{BASE, Check, Role, Stance};
@@ -93,9 +93,9 @@ const CHECKS: &[Check] = &[
             }
             Ok(
                 match reader.obeys("threadirqs", "CONFIG_IRQ_FORCED_THREADING")? {
-                    Obeyed::Yes => Verdict::Ok("are on".to_owned()),
-                    Obeyed::NotGiven => Verdict::Fail("are off".to_owned()),
-                    Obeyed::No => Verdict::Fail(
+                    ParameterEffect::Yes => Verdict::Ok("are on".to_owned()),
+                    ParameterEffect::NotGiven => Verdict::Fail("are off".to_owned()),
+                    ParameterEffect::No => Verdict::Fail(
                         "are off: threadirqs has no effect without CONFIG_IRQ_FORCED_THREADING"
                             .to_owned(),
                     ),

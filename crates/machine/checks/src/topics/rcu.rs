@@ -2,7 +2,7 @@
 
 use punctual_model::CpuSet;
 
-use crate::fact_reader::{FactReader, Judged, Missing, Obeyed, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, ParameterEffect, Verdict};
 
 /// Without this option no CPU is offloaded, regardless of the command line.
 pub(super) const OFFLOADING: &str = "CONFIG_RCU_NOCB_CPU";
@@ -72,9 +72,9 @@ pub(super) fn callbacks(reader: &FactReader) -> Judged {
 }
 
 /// Returns whether rcu_nocb_poll has an effect.
-pub(super) fn polls(reader: &FactReader) -> Result<Obeyed, Missing> {
+pub(super) fn polls(reader: &FactReader) -> Result<ParameterEffect, Missing> {
     match reader.obeys("rcu_nocb_poll", OFFLOADING) {
-        Err(_) if built(reader) == Some(true) => Ok(Obeyed::Yes),
+        Err(_) if built(reader) == Some(true) => Ok(ParameterEffect::Yes),
         other => other,
     }
 }

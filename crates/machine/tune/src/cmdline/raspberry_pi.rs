@@ -39,7 +39,7 @@ struct Config {
 
 /// Whether this board applies the lines below a filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Obeyed {
+enum Applied {
     Always,
     Perhaps,
     Never,
@@ -47,7 +47,7 @@ enum Obeyed {
 
 impl Config {
     /// Reads a file and the files that it includes. Later lines override earlier ones.
-    fn read(&mut self, tree: &Tree, folder: &str, name: &str, outer: Obeyed, depth: u32) {
+    fn read(&mut self, tree: &Tree, folder: &str, name: &str, outer: Applied, depth: u32) {
         let mut obeyed = outer;
         for line in tree.text(&format!("{folder}/{name}")).lines() {
             let line = line.trim_end();
@@ -58,15 +58,15 @@ impl Config {
                 obeyed = match filter {
                     "all" => outer,
                     // Edits apply to the usual boot, not to trial boots.
-                    "none" | "tryboot" => Obeyed::Never,
-                    _ if outer == Obeyed::Never => Obeyed::Never,
-                    _ => Obeyed::Perhaps,
+                    "none" | "tryboot" => Applied::Never,
+                    _ if outer == Applied::Never => Applied::Never,
+                    _ => Applied::Perhaps,
                 };
                 continue;
             }
             if let Some(other) = line.strip_prefix("include ")
                 && depth > 0
-                && obeyed != Obeyed::Never
+                && obeyed != Applied::Never
             {
                 self.read(tree, folder, other.trim(), obeyed, depth - 1);
             }
@@ -80,9 +80,9 @@ impl Config {
                 _ => continue,
             };
             match obeyed {
-                Obeyed::Always => values.always = Some(value.to_owned()),
-                Obeyed::Perhaps => values.perhaps.push(value.to_owned()),
-                Obeyed::Never => {}
+                Applied::Always => values.always = Some(value.to_owned()),
+                Applied::Perhaps => values.perhaps.push(value.to_owned()),
+                Applied::Never => {}
             }
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn find(tree: &Tree) -> Option<Found> {
     let has = |folder: &&str| tree.has(&format!("{folder}/config.txt"));
     let folder = FOLDERS.into_iter().find(has)?;
     let mut config = Config::default();
-    config.read(tree, folder, "config.txt", Obeyed::Always, DEPTH);
+    config.read(tree, folder, "config.txt", Applied::Always, DEPTH);
     Some(match file(tree, folder, &config) {
         Ok(file) => {
             let note = format!(
