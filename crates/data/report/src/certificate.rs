@@ -277,7 +277,9 @@ fn identity(recording: &Recording, digest: &Digest) -> Vec<Field> {
         is_command: true,
         ..Field::new(name, text)
     };
-    vec![
+    let of_sender = figures::sender_verdict_text(recording);
+    let of_sender = of_sender.map(|text| Field::new("received verdict", text));
+    let mut fields = vec![
         Field::new("id", recording.id.to_string()),
         command(
             "exported by",
@@ -285,5 +287,7 @@ fn identity(recording: &Recording, digest: &Digest) -> Vec<Field> {
         ),
         Field::new("SHA-256", &digest.sha256),
         command("checked by", format!("sha256sum {}", digest.file)),
-    ]
+    ];
+    fields.extend(of_sender);
+    fields
 }

@@ -110,7 +110,8 @@ impl Store {
         id: RecordingId,
         lease: &Lease,
     ) -> Result<(), StoreError> {
-        let recording = other.load(id)?;
+        let mut recording = other.load(id)?;
+        recording.judge_anew();
         let mut writer = self.begin(&recording, lease)?;
         let copied = (|| {
             for thread in 0..recording.threads.len() as u32 {

@@ -29,6 +29,7 @@ pub(crate) fn head_json(recording: &Recording, samples: Option<SamplesKept>) -> 
         requirement: recording.requirement.clone(),
         verdict: recording.verdict.clone(),
         judgement: recording.judgement.clone(),
+        sender_judgement: recording.sender_judgement.clone(),
         started: recording.started,
         duration_ns: recording.duration_ns,
         threads: Vec::new(),

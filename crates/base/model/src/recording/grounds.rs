@@ -4,9 +4,6 @@ use super::{Completion, Recording};
 use crate::verdict::Grounds;
 use crate::{Accounting, Judgement, Nanos, Unknown, Verdict};
 
-/// Prefix of a verdict that the sender of a recording made.
-const OF_SENDER: &str = "its sender says: ";
-
 /// Name of the probe that takes a sample in each interval.
 const TIMER: &str = "timer";
 
@@ -31,22 +28,14 @@ impl Recording {
         self.verdict = self.judge();
     }
 
-    /// Judges a received recording by its data and ignores the verdict of its sender. Only a
-    /// statement about the machine is kept and marked as the sender's, because the sender may have
-    /// based it on more than this recording.
+    /// Judges a received recording by its data and ignores the verdict of its sender. The verdict
+    /// of a check-up, experiment or search is based on more than this recording. It is kept as the
+    /// statement of the sender, which decides nothing.
     pub fn judge_anew(&mut self) {
-        use crate::Outcome::{Broken, Held, NotProven};
-        let is_of_machine = matches!(self.verdict.outcome, Held | Broken | NotProven);
-        match &mut self.judgement {
-            Some(judgement) => {
-                mark_as_senders(&mut judgement.sentence);
-                self.verdict = self.judge();
-            }
-            None if is_of_machine && self.requirement.confidence.is_none() => {
-                mark_as_senders(&mut self.verdict.sentence);
-            }
-            None => self.verdict = self.judge(),
+        if let Some(judgement) = self.judgement.take() {
+            self.sender_judgement = Some(judgement);
         }
+        self.verdict = self.judge();
     }
 
     /// Judges this recording by itself, without the verdict of a check-up, experiment or search. A
@@ -136,12 +125,5 @@ impl Recording {
         let starts = rows.map(|row| row.start_ns);
         let (first, last) = (starts.clone().min()?, starts.max()?);
         Some(last - first + self.series.interval_ns)
-    }
-}
-
-/// Marks a sentence as the sender's unless it is already marked.
-fn mark_as_senders(sentence: &mut String) {
-    if !sentence.starts_with(OF_SENDER) {
-        sentence.insert_str(0, OF_SENDER);
     }
 }

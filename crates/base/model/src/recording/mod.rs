@@ -71,6 +71,10 @@ pub struct Recording {
     /// there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
+    /// The verdict of a check-up, experiment or search that a received recording came with. The
+    /// recording alone does not prove it, so it decides nothing. Absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_judgement: Option<Judgement>,
     /// Start of the measurement.
     pub started: Timestamp,
     /// Length of the measurement, including the warm-up.
@@ -255,6 +259,7 @@ impl Recording {
             load: Vec::new(),
             verdict: requirement.judge(&threads),
             judgement: None,
+            sender_judgement: None,
             requirement,
             started: Timestamp::now(),
             duration_ns: Nanos::ZERO,

@@ -236,13 +236,32 @@ fn verdict_of_sender_is_not_trusted() {
     recording.verdict.sentence = "requirement met".to_owned();
     recording.judge_anew();
     assert_eq!(recording.verdict, own);
-    // A sentence that is based on more than the recording is marked as the sender's, but only once.
+    // Nor does an outcome about the machine, which the data of the recording does not prove.
     recording.verdict.outcome = Outcome::Held;
     recording.verdict.sentence = "held: at most 3".to_owned();
     recording.judge_anew();
-    recording.judge_anew();
-    assert_eq!(
-        recording.verdict.sentence,
-        "its sender says: held: at most 3"
-    );
+    assert_eq!(recording.verdict, own);
+}
+
+/// A verdict that is based on more than the recording stays visible, but decides nothing, however
+/// often the recording is passed on.
+#[test]
+fn judgement_of_sender_decides_nothing() {
+    let mut recording = minutes(1, &[vec![7]]);
+    let own = recording.judge();
+    let judgement = Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held: at most 3".to_owned(),
+        asked: None,
+    };
+    recording.be_judged(judgement.clone());
+    assert_eq!(recording.verdict.outcome, Outcome::Held);
+    for _ in 0..2 {
+        recording.judge_anew();
+        assert_eq!(recording.verdict, own);
+        assert_eq!(recording.judgement, None);
+        assert_eq!(recording.sender_judgement.as_ref(), Some(&judgement));
+    }
 }

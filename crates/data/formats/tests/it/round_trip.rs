@@ -9,7 +9,8 @@ use punctual_formats::{
     recognise,
 };
 use punctual_model::{
-    Histogram, Nanos, Recording, Sample, SignedNanos, ThreadRecord, Unknown, testing,
+    Histogram, JudgedBy, Judgement, Nanos, Outcome, Recording, Sample, SignedNanos, ThreadRecord,
+    Unknown, testing,
 };
 
 use crate::common::written;
@@ -317,4 +318,25 @@ fn what_cannot_be_written_is_refused() {
     let wide = include_bytes!("../fixtures/rtla-6.1-timerlat-hist.txt");
     let error = refused(wide, None);
     assert!(matches!(error, FormatError::WideRows { .. }), "{error}");
+}
+
+/// One changed word in a file must not change the verdict.
+#[test]
+fn forged_verdict_of_a_file_decides_nothing() {
+    let honest = recording(&[vec![1_000, 2_000, 900_000]]);
+    let mut forged = honest.clone();
+    forged.be_judged(Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held: at most 3".to_owned(),
+        asked: None,
+    });
+    for limit in &mut forged.verdict.limits {
+        limit.held = Some(true);
+    }
+    let after = read(written("json", &forged, ExportOptions::default()));
+    assert_eq!(after.verdict, honest.verdict);
+    assert_eq!(after.judgement, None);
+    assert!(after.sender_judgement.is_some());
 }

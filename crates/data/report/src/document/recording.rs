@@ -96,6 +96,8 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
 fn head(recording: &Recording) -> Vec<Field> {
     let mut fields = vec![Field::new("run", figures::run_text(recording))];
     fields.extend(figures::source_text(recording).map(|text| Field::new("source", text)));
+    let of_sender = figures::sender_verdict_text(recording);
+    fields.extend(of_sender.map(|text| Field::new("received verdict", text)));
     fields.push(Field::new("host", figures::host_line(recording)));
     let group = recording.probe.group();
     fields.extend(group.map(|group| Field::new("control group", group.describe())));

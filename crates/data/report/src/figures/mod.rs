@@ -105,6 +105,15 @@ pub(crate) fn thread_rows(recording: &Recording) -> Vec<ThreadFigures> {
     rows
 }
 
+/// Returns the verdict that a received recording came with, if it is based on more than the
+/// recording.
+pub(crate) fn sender_verdict_text(recording: &Recording) -> Option<String> {
+    let judgement = recording.sender_judgement.as_ref()?;
+    let by = judgement.by.name();
+    let sentence = &judgement.sentence;
+    Some(format!("{by} of the sender: {sentence} (not verified)"))
+}
+
 /// Returns where an imported recording comes from, and which of its facts are unknown. Returns
 /// `None` if punctual made the recording.
 pub(crate) fn source_text(recording: &Recording) -> Option<String> {

@@ -1,6 +1,6 @@
 //! TAP, LAVA's signals and KCIDB's report agree with the verdict.
 
-use punctual_model::{Limit, Metric, Recording, testing};
+use punctual_model::{JudgedBy, Judgement, Limit, Metric, Outcome, Recording, testing};
 use serde_json::Value;
 
 use super::{CiForm, render};
@@ -118,5 +118,32 @@ fn texts_of_a_machine_stay_in_their_line() {
         lava.lines()
             .all(|line| line.starts_with("<LAVA_SIGNAL_TEST")),
         "{lava}"
+    );
+}
+
+/// A received verdict is no test case: it can neither pass nor fail a pipeline.
+#[test]
+fn received_verdict_is_not_counted() {
+    let recording = recording();
+    let own = render(&[&recording], CiForm::Tap).unwrap();
+    let mut received = recording;
+    received.be_judged(Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held: at most 3".to_owned(),
+        asked: None,
+    });
+    let trusted = render(&[&received], CiForm::Tap).unwrap();
+    assert!(
+        trusted.contains("ok 1 - punctual.timer: check"),
+        "{trusted}"
+    );
+    received.judge_anew();
+    assert_eq!(render(&[&received], CiForm::Tap).unwrap(), own);
+    let xml = render(&[&received], CiForm::Junit).unwrap();
+    assert!(
+        xml.contains("check of the sender: held: at most 3 (not verified)"),
+        "{xml}"
     );
 }

@@ -100,8 +100,9 @@ fn recording(
     copied: &mut Copied,
 ) -> Result<(), StoreError> {
     let provenance = from.provenance(id)?;
-    let (_, recording) = from.load(id)?;
+    let (_, mut recording) = from.load(id)?;
     let body = recording.to_json();
+    recording.judge_anew();
     let sha256 = provenance
         .sha256
         .unwrap_or_else(|| hex(&Sha256::digest(&body)));

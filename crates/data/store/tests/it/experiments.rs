@@ -155,3 +155,31 @@ fn recording_keeps_verdict_of_its_whole() {
         Err(StoreError::NoSuch { .. })
     ));
 }
+
+/// The verdict of another store is not proven by the recording. Wherever the recording is copied
+/// to, it is judged by its own data.
+#[test]
+fn merged_recording_is_judged_by_its_data() {
+    let (_folder, path) = store_path();
+    let other = Store::open(&path).unwrap();
+    let mut one = recording(2, 3);
+    let own = one.judge();
+    let judgement = Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held: at most 3".to_owned(),
+        asked: None,
+    };
+    one.be_judged(judgement.clone());
+    insert(&other, &one);
+    assert_eq!(other.list().unwrap()[0].outcome, Outcome::Held);
+    let (_second, path) = store_path();
+    let store = Store::open(&path).unwrap();
+    store.merge(&other, &lease()).unwrap();
+    let merged = store.load(one.id).unwrap();
+    assert_eq!(merged.verdict, own);
+    assert_eq!(merged.judgement, None);
+    assert_eq!(merged.sender_judgement, Some(judgement));
+    assert_eq!(store.list().unwrap()[0].outcome, own.outcome);
+}

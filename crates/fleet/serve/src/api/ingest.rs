@@ -165,10 +165,10 @@ fn check_hash(body: &[u8], hash: &str) -> Result<(), Problem> {
     }
 }
 
-/// Parses a recording, and checks that it can be stored.
+/// Parses a recording, checks that it can be stored, and judges it by its data.
 pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> {
     let text = std::str::from_utf8(body).map_err(|_| NotTaken::NotText)?;
-    let recording = Recording::from_json(text)?;
+    let mut recording = Recording::from_json(text)?;
     if recording.id != id {
         return Err(NotTaken::OtherId);
     }
@@ -186,11 +186,11 @@ pub(crate) fn read(id: RecordingId, body: &[u8]) -> Result<Recording, NotTaken> 
     }
     // The order in a store, which keeps only one of two rows with the same start and thread.
     let place = |row: &IntervalRow| (row.start_ns, row.thread);
-    if rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
-        Ok(recording)
-    } else {
-        Err(NotTaken::OutOfOrder)
+    if !rows.windows(2).all(|two| place(&two[0]) < place(&two[1])) {
+        return Err(NotTaken::OutOfOrder);
     }
+    recording.judge_anew();
+    Ok(recording)
 }
 
 /// Quarantines a body that is not a valid recording unless the machine's quota is exhausted. In

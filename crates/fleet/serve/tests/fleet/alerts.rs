@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use punctual_model::{Outcome, Recording};
+use punctual_model::{JudgedBy, Judgement, Outcome, Recording};
 use punctual_serve::Running;
 use punctual_serve::alerts::Alerts;
 use punctual_serve::trends::TrendSource;
+use punctual_store::Collection;
 use serde_json::Value;
 
 use crate::client::send;
@@ -87,6 +88,31 @@ fn repeated_violation_alerts_once_and_ends_once() {
     assert_eq!(ended["alerts"][0]["fingerprint"], alert["fingerprint"]);
     assert!(ended["alerts"][0]["endsAt"].is_string());
     assert!(receiver.more(OFTEN * 4).is_none());
+}
+
+/// The word of a machine about itself neither raises an alarm nor ends one.
+#[test]
+fn verdict_of_a_machine_is_judged_again() {
+    let place = Sandbox::new();
+    let collection = place.collection();
+    let server = place.serve();
+    let mut claimed = judged(1, true);
+    claimed.verdict.outcome = Outcome::Met;
+    claimed.be_judged(Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held: at most 3".to_owned(),
+        asked: None,
+    });
+    deliver(server.address, &claimed);
+    let (_, kept) = collection.load(claimed.id).unwrap();
+    assert_eq!(kept.verdict.outcome, Outcome::Exceeded);
+    let page = crate::client::get(server.address, &format!("/recordings/{}", claimed.id)).text();
+    assert!(
+        page.contains("check of the sender: held: at most 3 (not verified)"),
+        "{page}"
+    );
 }
 
 #[test]
