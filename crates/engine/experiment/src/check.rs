@@ -9,7 +9,9 @@ use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, JudgedBy,
     Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
 };
-use punctual_session::{RecordingSink, Request, Session, SessionError, Snapshot, Watcher};
+use punctual_session::{
+    RecordingSink, Request, Session, SessionError, Snapshot, TargetError, Watcher,
+};
 use punctual_store::StoreError;
 
 use crate::conditions::{hardware, timer};
@@ -222,7 +224,9 @@ fn prepare(
     let begun = |request: Request| Session::prepare(request, host.clone());
     let session = match begun(timer(asked, true)?) {
         Ok(session) => session,
-        Err(SessionError::Trace(error)) => {
+        Err(
+            error @ (SessionError::Trace(_) | SessionError::Target(TargetError::PidNamespace(_))),
+        ) => {
             lacking.push(format!("{NOT_EXPLAINED}: {error}"));
             begun(timer(asked, false)?)?
         }

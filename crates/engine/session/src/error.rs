@@ -225,7 +225,6 @@ impl SessionError {
             | Self::NoPriority { .. }
             | Self::Memory { .. }
             | Self::SamplesNotKept
-            | Self::Target(_)
             | Self::Phase(_)
             | Self::Application(_)
             | Self::Figures(_)
@@ -234,6 +233,7 @@ impl SessionError {
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }
             | Self::NoSuchOutlier { .. } => true,
+            Self::Target(error) => !matches!(error, TargetError::PidNamespace(_)),
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
             Self::Event(_) => true,

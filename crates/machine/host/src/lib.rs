@@ -281,6 +281,12 @@ impl Host {
         process::namespaces(&self.root)
     }
 
+    /// Returns the PID namespace of this process if it is in a container that has its own. There,
+    /// PIDs differ from those in trace events and BPF programs. Returns `None` on the host.
+    pub fn pid_namespace(&self) -> Option<String> {
+        process::pid_namespace(&self.root)
+    }
+
     /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. Together with
     /// the boot ID, the start time distinguishes a process from a later one with the same PID.
     /// Returns `None` if the process does not exist, is a zombie, or is hidden.

@@ -41,6 +41,16 @@ pub(crate) fn namespaces(root: &Root) -> Option<String> {
     })
 }
 
+/// The PID namespace of the host (kernel: include/linux/proc_ns.h, `PROC_PID_INIT_INO`).
+const HOST_PIDS: &str = "pid:[4026531836]";
+
+/// Returns the PID namespace of this process, unless it is that of the host. A kernel without PID
+/// namespaces has no link.
+pub(crate) fn pid_namespace(root: &Root) -> Option<String> {
+    let own = root.link("/proc/self/ns/pid").ok()?;
+    (own != HOST_PIDS).then_some(own)
+}
+
 /// Returns the path of a process's executable, without the suffix that the kernel appends if the
 /// file was replaced or deleted.
 pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {

@@ -12,6 +12,7 @@ mod checking;
 mod common;
 mod comparing;
 mod compat;
+mod container;
 mod doctor;
 mod documents;
 mod every_probe;

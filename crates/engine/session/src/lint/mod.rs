@@ -15,6 +15,7 @@ use punctual_trace::{LintAsk, LintWatch, TraceError, Tracefs};
 
 use crate::events::NoPrograms;
 use crate::lifecycle::{RunClock, Start, sleep_until_poll};
+use crate::targets::same_pids_as_events;
 use crate::{SessionError, Targets};
 use call_locations::CallLocations;
 use targets::LintTargets;
@@ -75,6 +76,7 @@ struct Lint {
 
 impl Lint {
     fn begin(request: &LintRequest, host: &Host) -> Result<Self, SessionError> {
+        same_pids_as_events(host)?;
         let targets = LintTargets::find(&request.targets, host)?;
         let ask = LintAsk {
             targets: targets.watched(),

@@ -12,6 +12,7 @@ use super::phase::Phase;
 use crate::machine::CapturedFacts;
 use crate::machine::{memory, rights};
 use crate::request::usual_series_interval;
+use crate::targets::same_pids_as_events;
 use crate::{Request, SessionError};
 
 /// A measurement that is ready to run.
@@ -116,6 +117,7 @@ fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
         return Ok(());
     }
     can_be_explained(request.probe)?;
+    same_pids_as_events(host)?;
     Ok(Tracefs::find(host.root())?.may_arm()?)
 }
 

@@ -38,6 +38,7 @@ use crate::lifecycle::{
     Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
 };
 use crate::request::usual_series_interval;
+use crate::targets::same_pids_as_events;
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use counters::CounterWatch;
@@ -96,6 +97,7 @@ pub fn observe(
     watcher: &mut dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
+    same_pids_as_events(host)?;
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host.facts(), &watched);
     let observation = Observation::begin(request, host, watched, &mut recording)?;

@@ -51,4 +51,12 @@ pub enum TargetError {
          the controllers cpu and cpuset of version 1)"
     )]
     Unlimited(String),
+    /// The process IDs of trace events are not those of this container.
+    #[error(
+        "threads cannot be traced from this PID namespace ({0}), because the kernel's events \
+         contain the process IDs of the host, where the same IDs belong to other processes. Run \
+         punctual on the host, or start the container with the host's PID namespace (docker and \
+         podman: --pid=host; Kubernetes: hostPID: true)"
+    )]
+    PidNamespace(String),
 }

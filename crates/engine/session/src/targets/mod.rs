@@ -84,6 +84,14 @@ impl Targets {
     }
 }
 
+/// Refuses to trace threads from a container whose process IDs are not those of the host.
+pub(crate) fn same_pids_as_events(host: &Host) -> Result<(), TargetError> {
+    match host.pid_namespace() {
+        Some(namespace) => Err(TargetError::PidNamespace(namespace)),
+        None => Ok(()),
+    }
+}
+
 /// Returns the threads of a process, or the single thread with this ID, with their names. A thread
 /// that is not a group leader is not listed in `/proc`, but it has a folder there, which shows all
 /// threads of its process.
