@@ -6,6 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use punctual_host::Host;
@@ -33,6 +34,32 @@ const TURN: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// Time limits of the process that measures a slot. A process that hangs must not stop the other
+/// series.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Time from the start until the run is asked to end.
+    run: Duration,
+    /// Time from that request until the process is killed.
+    end: Duration,
+}
+
+impl Patience {
+    /// Time for everything that a run does outside its length: audit, loads, writes to the store.
+    const AROUND: Duration = Duration::from_secs(120);
+
+    fn of(series: &SeriesPlan) -> Self {
+        Self {
+            run: Duration::from(series.length()).saturating_add(Self::AROUND),
+            end: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Time limit for a killed process to end. A process that waits for a device in the kernel ends
+/// later.
+const DYING: Duration = Duration::from_secs(5);
+
 /// Reason why a slot was not measured by its process.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotProcessError {
@@ -50,6 +77,12 @@ pub enum SlotProcessError {
     /// The service has ended.
     #[error("the service has ended")]
     ServiceEnded,
+    /// The process hung and was killed.
+    #[error("the process that measured did not end: killed after {} s", .0.as_secs())]
+    DidNotEnd(Duration),
+    /// The process was killed, but did not end.
+    #[error("the process that measured did not end, even when it was killed: it is process {0}")]
+    CannotEnd(u32),
     /// The process ended without an answer.
     #[error("the process that measured {0}")]
     NoAnswer(String),
@@ -153,7 +186,7 @@ impl Runner for ProcessRunner<'_> {
         self.notify
             .status(&format!("measuring series {}", series.name));
         let disturbed = self.record_events(false);
-        let end = self.measure(epoch, slot);
+        let end = self.measure(Patience::of(series), epoch, slot);
         self.record_events(true);
         self.notify.status("waiting for the next slot");
         let mut end = end.unwrap_or_else(|error| self.lost(slot, with_causes(&error)));
@@ -187,7 +220,12 @@ impl ProcessRunner<'_> {
         ))
     }
 
-    fn measure(&mut self, epoch: &SeriesEpoch, slot: &Slot) -> Result<SlotEnd, SlotProcessError> {
+    fn measure(
+        &mut self,
+        patience: Patience,
+        epoch: &SeriesEpoch,
+        slot: &Slot,
+    ) -> Result<SlotEnd, SlotProcessError> {
         let task = SlotTask {
             service: std::process::id().cast_signed(),
             command_line: self.command_line.clone(),
@@ -208,61 +246,23 @@ impl ProcessRunner<'_> {
             .process_group(0)
             .spawn()
             .map_err(failed("cannot start the measuring process"))?;
-        let mut stdin = child.stdin.take();
-        if let Some(stdin) = &mut stdin {
-            // Ignore a broken pipe. It means that the process has ended, and then its exit status
-            // is more precise.
-            let _ = stdin.write_all(format!("{task}\n").as_bytes());
-        }
-        let answer = self.answer(&mut child, stdin);
-        if answer.is_err() {
-            punctual_rt::demote_threads_of(child.id());
-            let _ = child.kill();
-        }
-        let status = child.wait().map_err(failed("the process that measures"))?;
+        let stdin = child.stdin.take().map(|stdin| hand_over(stdin, task));
+        let notify = &mut self.notify;
+        let mut alive = || notify.alive();
+        let answer = answer(&mut child, stdin, self.stop, patience, &mut alive);
+        // A process with an answer ends on its own.
+        let grace = answer.as_ref().map_or(Duration::ZERO, |_| patience.end);
+        let status = end(&mut child, grace, &mut alive);
         let answer = Answer::from_json(&answer?);
-        let answer = answer.map_err(|_| SlotProcessError::NoAnswer(ended(status)))?;
+        let answer = match (answer, status) {
+            (Ok(answer), _) => answer,
+            (Err(_), status) => return Err(SlotProcessError::NoAnswer(ended(status?))),
+        };
         Ok(SlotEnd {
             state: answer.state,
             reason: answer.reason,
             recording: answer.recording,
         })
-    }
-
-    /// Waits for the answer of the process and returns it. Closes its stdin if the service is asked
-    /// to stop.
-    fn answer(
-        &mut self,
-        child: &mut Child,
-        mut stdin: Option<ChildStdin>,
-    ) -> Result<Vec<u8>, SlotProcessError> {
-        const ANSWER: &str = "cannot read the result of the measuring process";
-        let Some(stdout) = child.stdout.take() else {
-            return Ok(Vec::new());
-        };
-        let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
-        while !answer.ends_with(b"\n") && answer.len() < LONGEST_ANSWER {
-            if self.stop.load(Ordering::Relaxed) {
-                stdin = None;
-            }
-            self.notify.alive();
-            match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&TURN)) {
-                // A load may keep running for a moment after the process has ended, and keep stdout
-                // open.
-                Ok(0) if child.try_wait().map_err(failed(ANSWER))?.is_some() => break,
-                Ok(0) | Err(Errno::INTR) => continue,
-                Ok(_) => {}
-                Err(error) => return Err(failed(ANSWER)(error)),
-            }
-            match rustix::io::read(&stdout, &mut buffer) {
-                Ok(0) => break,
-                Ok(count) => answer.extend_from_slice(&buffer[..count]),
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(failed(ANSWER)(error)),
-            }
-        }
-        drop(stdin);
-        Ok(answer)
     }
 
     /// Returns the result of a slot whose process ended without an answer.
@@ -283,6 +283,95 @@ impl ProcessRunner<'_> {
             // may not exist.
             recording: named.filter(|id| self.store.find(&id.to_string()).is_ok()),
         }
+    }
+}
+
+/// Writes the task in a thread, because a hung process does not read it. Stdin stays open until the
+/// returned sender is dropped.
+fn hand_over(mut stdin: ChildStdin, task: String) -> Sender<()> {
+    let (open, closed) = channel();
+    std::thread::spawn(move || {
+        // Ignore a broken pipe. It means that the process has ended, and then its exit status is
+        // more precise.
+        let _ = stdin.write_all(format!("{task}\n").as_bytes());
+        let _ = closed.recv();
+    });
+    open
+}
+
+/// Waits for the answer of the process and returns it. Closes its stdin if the service is asked to
+/// stop, or if the run takes too long. `alive` is called at least once a second.
+fn answer(
+    child: &mut Child,
+    mut stdin: Option<Sender<()>>,
+    stop: &AtomicBool,
+    patience: Patience,
+    alive: &mut dyn FnMut(),
+) -> Result<Vec<u8>, SlotProcessError> {
+    const ANSWER: &str = "cannot read the result of the measuring process";
+    let Some(stdout) = child.stdout.take() else {
+        return Ok(Vec::new());
+    };
+    // The monotonic clock stops while the machine sleeps, and the run does as well.
+    let began = Instant::now();
+    let mut asked: Option<Instant> = None;
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
+    while !answer.ends_with(b"\n") && answer.len() < LONGEST_ANSWER {
+        if stop.load(Ordering::Relaxed) || began.elapsed() > patience.run {
+            stdin = None;
+            asked.get_or_insert_with(Instant::now);
+        }
+        if asked.is_some_and(|asked| asked.elapsed() > patience.end) {
+            return Err(SlotProcessError::DidNotEnd(began.elapsed()));
+        }
+        alive();
+        match poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&TURN)) {
+            // A load may keep running for a moment after the process has ended, and keep stdout
+            // open.
+            Ok(0) if child.try_wait().map_err(failed(ANSWER))?.is_some() => break,
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(failed(ANSWER)(error)),
+        }
+        match rustix::io::read(&stdout, &mut buffer) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&buffer[..count]),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(failed(ANSWER)(error)),
+        }
+    }
+    drop(stdin);
+    Ok(answer)
+}
+
+/// Waits until the process has ended, and kills it after `grace`.
+fn end(
+    child: &mut Child,
+    grace: Duration,
+    alive: &mut dyn FnMut(),
+) -> Result<ExitStatus, SlotProcessError> {
+    let began = Instant::now();
+    let mut killed: Option<Instant> = None;
+    loop {
+        if let Some(status) = child
+            .try_wait()
+            .map_err(failed("the process that measures"))?
+        {
+            return Ok(status);
+        }
+        match killed {
+            Some(killed) if killed.elapsed() > DYING => {
+                return Err(SlotProcessError::CannotEnd(child.id()));
+            }
+            None if began.elapsed() >= grace => {
+                punctual_rt::demote_threads_of(child.id());
+                let _ = child.kill();
+                killed = Some(Instant::now());
+            }
+            _ => {}
+        }
+        alive();
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -338,5 +427,64 @@ pub fn wait_for_killed(store: &Store, machine: &str) -> Result<(), StoreError> {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Starts a program that never answers.
+    fn hung() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("1000").stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    const SHORT: Duration = Duration::from_millis(10);
+
+    #[test]
+    fn hung_process_is_ended() {
+        let never = Duration::from_secs(1_000);
+        for (stopped, run) in [(false, SHORT), (true, never)] {
+            let mut child = hung();
+            // More than fits into the pipe.
+            let task = "x".repeat(1 << 20);
+            let stdin = child.stdin.take().map(|stdin| hand_over(stdin, task));
+            let stop = AtomicBool::new(stopped);
+            let mut turns = 0;
+            let patience = Patience { run, end: SHORT };
+            let error = answer(&mut child, stdin, &stop, patience, &mut || turns += 1);
+            let error = error.unwrap_err();
+            assert!(matches!(error, SlotProcessError::DidNotEnd(_)), "{error}");
+            assert!(turns > 0);
+            let status = end(&mut child, Duration::ZERO, &mut || {}).unwrap();
+            assert_eq!(status.signal(), Some(9));
+        }
+    }
+
+    /// A process that ends when it is asked to keeps its answer.
+    #[test]
+    fn late_answer_is_taken() {
+        let mut child = Command::new("sh")
+            .args(["-c", "cat >/dev/null; echo answer"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take();
+        let stdin = stdin.map(|stdin| hand_over(stdin, "task".to_owned()));
+        let patience = Patience {
+            run: SHORT,
+            end: Duration::from_secs(1_000),
+        };
+        let stop = AtomicBool::new(false);
+        let given = answer(&mut child, stdin, &stop, patience, &mut || {}).unwrap();
+        assert_eq!(given, b"answer\n");
+        assert!(
+            end(&mut child, Duration::from_secs(1_000), &mut || {})
+                .unwrap()
+                .success()
+        );
     }
 }
