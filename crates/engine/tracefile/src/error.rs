@@ -59,6 +59,23 @@ pub enum TraceFileError {
         /// Name of the compression, as given in the file.
         name: String,
     },
+    /// The pages of all CPUs contain too many events.
+    #[error(
+        "the trace.dat has more than {most} events in one page of each CPU, which no kernel writes"
+    )]
+    TooManyEvents {
+        /// The maximum number.
+        most: usize,
+    },
+    /// The input grows too much when it is decompressed.
+    #[error(
+        "the trace decompresses to more than {} MiB, which is more than 100 times its size. If it \
+         is a trace, decompress it first", unpacked >> 20
+    )]
+    Bomb {
+        /// Size of the decompressed part, in bytes.
+        unpacked: u64,
+    },
     /// The clock of the trace does not count nanoseconds.
     #[error(
         "the clock {clock} of the trace does not count nanoseconds. Record with trace-cmd record \

@@ -1,9 +1,11 @@
 //! Opens the input that contains a trace, and detects its format from the first bytes.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
@@ -18,6 +20,12 @@ pub(crate) const PERF_MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 const BEGINNING: u64 = 512;
 /// Maximum memory that the xz decompressor may use, in KiB. `xz -9` needs 65 MiB.
 const XZ_KIB: u32 = 100 << 10;
+
+/// Decompressed bytes of a `trace.dat` that are always copied to a temporary file.
+const SMALL: u64 = 256 << 20;
+/// Above [`SMALL`], the maximum of how many times larger the decompressed trace may be. Traces are
+/// about 10 times larger, and a file of zeros 1,000 times or more.
+const RATIO: u64 = 100;
 
 /// An input that has not been read yet, which is a file or a stream such as standard input. Either
 /// may be compressed with gzip, xz or zstd.
@@ -81,8 +89,13 @@ impl Input {
         let mut begin = beginning(&mut stream)?;
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(begin.clone()).chain(stream));
         let packed = Packed::detect(&begin);
+        let taken = Rc::new(Cell::new(0));
         if let Some(packed) = packed {
-            rest = packed.reader(BufReader::new(rest))?;
+            let counted = Counted {
+                stream: rest,
+                taken: Rc::clone(&taken),
+            };
+            rest = packed.reader(BufReader::new(Box::new(counted)))?;
             begin = beginning(&mut rest)?;
             rest = Box::new(Cursor::new(begin.clone()).chain(rest));
         }
@@ -102,7 +115,8 @@ impl Input {
                 Ok(Detected::Binary(form, Box::new(file), None))
             }
             _ => {
-                let (copy, warning) = spool(rest)?;
+                let most = || taken.get().saturating_mul(RATIO).max(SMALL);
+                let (copy, warning) = spool(rest, packed.is_some().then_some(&most))?;
                 Ok(Detected::Binary(form, copy, warning))
             }
         }
@@ -137,14 +151,33 @@ fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// A stream that counts the bytes that are read from it.
+struct Counted {
+    stream: Box<dyn Read>,
+    taken: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(to)?;
+        self.taken.set(self.taken.get() + read as u64);
+        Ok(read)
+    }
+}
+
 /// Copies a stream to memory or, if it is large, to an unnamed temporary file. If the stream cannot
-/// be read to its end, the part that could be read is kept.
-fn spool(mut stream: Box<dyn Read>) -> Result<(Box<dyn ReadSeek>, Option<String>), TraceFileError> {
+/// be read to its end, the part that could be read is kept. `most` is the number of bytes that
+/// a decompressed stream may have after those that were read.
+fn spool(
+    mut stream: Box<dyn Read>,
+    most: Option<&dyn Fn() -> u64>,
+) -> Result<(Box<dyn ReadSeek>, Option<String>), TraceFileError> {
     const IN_MEMORY: usize = 8 << 20;
     const STEP: usize = 256 << 10;
     let mut copy = tempfile::spooled_tempfile(IN_MEMORY);
     let mut buffer = vec![0; STEP];
     let mut warning = None;
+    let mut unpacked = 0;
     loop {
         let read = match stream.read(&mut buffer) {
             Ok(0) => break,
@@ -156,6 +189,10 @@ fn spool(mut stream: Box<dyn Read>) -> Result<(Box<dyn ReadSeek>, Option<String>
             }
         };
         let piece = buffer.get(..read).unwrap_or_default();
+        unpacked += read as u64;
+        if most.is_some_and(|most| unpacked > most()) {
+            return Err(TraceFileError::Bomb { unpacked });
+        }
         io::Write::write_all(&mut copy, piece).map_err(TraceFileError::Spool)?;
     }
     copy.seek(SeekFrom::Start(0))?;
@@ -232,4 +269,21 @@ fn other_kind(begin: &[u8]) -> Option<&'static str> {
     begin
         .contains(&0)
         .then_some("binary data of an unknown format")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decompressed_copy_is_limited() {
+        let zeros = || Box::new(io::repeat(0).take(3 << 20)) as Box<dyn Read>;
+        assert!(spool(zeros(), None).is_ok());
+        assert!(spool(zeros(), Some(&|| 3 << 20)).is_ok());
+        let error = spool(zeros(), Some(&|| 1 << 20)).err().unwrap();
+        assert!(
+            matches!(error, TraceFileError::Bomb { unpacked } if unpacked < 2 << 20),
+            "{error}"
+        );
+    }
 }

@@ -75,6 +75,11 @@ const INTERVALS: usize = 1_000_000;
 /// Maximum number of different values in all tags.
 const VALUES: usize = 2 << 20;
 
+/// Maximum number of filled buckets in all lines, for each byte of these lines and in addition to
+/// [`VALUES`]. HdrHistogram compresses a bucket to about half a byte, and equal counts in
+/// neighbouring buckets to a thousandth of a byte.
+const BUCKETS_PER_BYTE: usize = 20;
+
 /// The counts of a tag.
 #[derive(Default)]
 struct Tag {
@@ -94,6 +99,8 @@ struct Log {
     tags: Vec<(Option<String>, Tag)>,
     /// Number of different values in all tags.
     values: usize,
+    /// Number of filled buckets that the next lines may have.
+    buckets_left: usize,
     /// Rows with their start in the log.
     rows: Vec<IntervalRow>,
     lengths: Vec<Nanos>,
@@ -114,6 +121,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         base: None,
         tags: Vec::new(),
         values: 0,
+        buckets_left: VALUES,
         rows: Vec::new(),
         lengths: Vec::new(),
         end: Nanos::ZERO,
@@ -174,6 +182,8 @@ impl Log {
         let length = Decimal::parse(length)?.of(SECOND)?;
         let max = Decimal::parse(max)?;
         let buckets = hdr::decode(histogram.as_bytes()).map_err(Malformed::Hdr)?;
+        let may_have = self.buckets_left + BUCKETS_PER_BYTE * line.len();
+        self.buckets_left = may_have.checked_sub(buckets.len()).ok_or(Malformed::Bomb)?;
         self.interval(tag, start, length, max, &buckets)
     }
 
@@ -428,6 +438,18 @@ mod tests {
         );
         assert_eq!(of("", "1441812280.5"), (Some(1_441_812_280), Nanos::ZERO));
         assert_eq!(of("", "7.5"), (None, Nanos::ZERO));
+    }
+
+    /// Each line has a few hundred bytes, and decompresses to many buckets.
+    #[test]
+    fn small_log_cannot_take_long() {
+        let buckets = (1..16_000).map(|value| (value, 1, 1));
+        let histogram = hdr::encode(buckets, 16_000).unwrap();
+        assert!(histogram.len() < 500, "{}", histogram.len());
+        let lines = (0..2_000).map(|start| format!("{start}.0,1.0,1.0,{histogram}\n"));
+        let log = format!("#[Logged with x]\n{}", lines.collect::<String>());
+        let said = refused(&IMPORT, log.as_bytes());
+        assert!(said.contains("more filled buckets"), "{said}");
     }
 
     #[test]

@@ -216,6 +216,8 @@ pub(crate) enum Malformed {
     // Problems with rows, columns and parts that are duplicate, out of order, or too many.
     #[error("more than {most} {what}")]
     TooMany { most: usize, what: &'static str },
+    #[error("its lines contain more filled buckets than their length allows")]
+    Bomb,
     #[error("there are more than {0} cores")]
     TooManyCores(usize),
     #[error(

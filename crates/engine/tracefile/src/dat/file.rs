@@ -4,17 +4,13 @@
 
 use std::io::{BufReader, SeekFrom};
 
+use super::limits::{MOST_BYTES, MOST_CPUS, MOST_REGIONS, MOST_SECTIONS};
 use super::meta::Meta;
 use super::options::{Buffer, Options, Region, id, selected};
 use super::packing::Packing;
 use super::parser::{Endian, Parser};
 use crate::TraceFileError;
 use crate::input::{DAT_MAGIC, ReadSeek};
-
-/// Maximum number of CPUs. Kernels support fewer (`NR_CPUS_RANGE_END`).
-pub(super) const MOST_CPUS: u32 = 65_536;
-/// Maximum number of sections. trace-cmd writes ten, plus two for each instance.
-const MOST_SECTIONS: usize = 10_000;
 
 /// The content of a file except the pages.
 pub(super) struct DatFile {
@@ -29,6 +25,8 @@ pub(super) struct DatFile {
     pub(super) text: Option<Region>,
     pub(super) is_text_packed: bool,
     pub(super) warnings: Vec<String>,
+    /// Number of bytes that the sections may still have when they are decompressed.
+    unpacked_left: u64,
 }
 
 impl DatFile {
@@ -45,6 +43,7 @@ impl DatFile {
             text: None,
             is_text_packed: false,
             warnings: Vec::new(),
+            unpacked_left: MOST_BYTES,
         };
         source.seek(SeekFrom::Start(0))?;
         let mut parser = Parser::new(BufReader::new(&mut *source), file.endian, 0);
@@ -140,9 +139,13 @@ impl DatFile {
     fn read_instances(&mut self, source: &mut dyn ReadSeek, page_bytes: usize) {
         let cpus = self.options.cpus.unwrap_or(0);
         let has_clock = self.options.has_clock;
+        let mut left = MOST_REGIONS.saturating_sub(cpus as usize);
         for buffer in self.options.buffers.iter_mut().skip(1) {
             buffer.page_bytes = page_bytes;
             let mut read = || -> Result<(), TraceFileError> {
+                left = left
+                    .checked_sub(cpus as usize)
+                    .ok_or_else(|| too_many_regions(buffer.offset))?;
                 source.seek(SeekFrom::Start(buffer.offset))?;
                 let mut parser =
                     Parser::new(BufReader::new(&mut *source), self.endian, buffer.offset);
@@ -238,7 +241,7 @@ impl DatFile {
 
     /// Returns a parser for the content of a section.
     fn section<'a>(
-        &self,
+        &mut self,
         source: &'a mut dyn ReadSeek,
         offset: u64,
         expected: u16,
@@ -256,9 +259,17 @@ impl DatFile {
         let (packed, size) = (parser.u32()?, parser.u32()?);
         let offset = parser.offset();
         let packed = parser.bytes(packed.into())?;
-        let unpacked = self.packing.section(&packed, size);
+        let unpacked = self.packing.section(&packed, size, &mut self.unpacked_left);
         let unpacked = unpacked.map_err(|error| parser.damaged(error))?;
         Ok(Parser::unpacked(unpacked, self.endian, offset))
+    }
+}
+
+/// Returns the error for a buffer beyond [`MOST_REGIONS`].
+fn too_many_regions(offset: u64) -> TraceFileError {
+    TraceFileError::Damaged {
+        offset,
+        what: format!("the buffers have data of more than {MOST_REGIONS} CPUs together"),
     }
 }
 

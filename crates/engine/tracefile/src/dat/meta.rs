@@ -3,6 +3,7 @@
 use punctual_host::Symbols;
 use punctual_trace::{Format, Layout};
 
+use super::limits::{MOST_FORMAT_BYTES, MOST_FORMATS};
 use super::parser::Parser;
 use crate::TraceFileError;
 
@@ -18,6 +19,8 @@ pub(crate) struct Meta {
     pub(crate) formats: Vec<(String, Format)>,
     /// Number of formats that could not be read.
     pub(crate) bad_formats: usize,
+    /// Size of the texts of the formats, in bytes.
+    format_bytes: usize,
     pub(crate) symbols: Symbols,
     /// Constant strings of the kernel, which events refer to by address. Each is on a line of the
     /// form `0xADDRESS : "TEXT"`.
@@ -61,7 +64,13 @@ impl Meta {
         parser: &mut Parser<'_>,
     ) -> Result<(), TraceFileError> {
         for _ in 0..parser.u32()? {
-            match Format::parse(&parser.text64()?) {
+            let text = parser.text64()?;
+            self.format_bytes += text.len();
+            let count = self.formats.len() + self.bad_formats;
+            if count == MOST_FORMATS || self.format_bytes > MOST_FORMAT_BYTES {
+                return Err(parser.damaged("there are more formats than a kernel can have"));
+            }
+            match Format::parse(&text) {
                 Some(format) => self.formats.push((system.to_owned(), format)),
                 None => self.bad_formats += 1,
             }

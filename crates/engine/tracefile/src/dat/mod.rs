@@ -7,6 +7,7 @@
 mod annotations;
 pub(crate) mod clock;
 mod file;
+mod limits;
 pub(crate) mod meta;
 mod options;
 mod packing;

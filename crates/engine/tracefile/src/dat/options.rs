@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clock::{Shift, Tsc};
+use super::limits::{MOST_BUFFERS, MOST_CPUS, MOST_REGIONS, MOST_WARNINGS};
 use super::parser::{Endian, Parser, text};
 use crate::{Guest, TraceFileError, TraceSession};
 
@@ -107,7 +108,9 @@ impl Options {
             if option == id::DONE {
                 return Parser::option(data, parser.endian(), offset).u64();
             }
-            if let Err(error) = self.take(option, data, parser.endian(), offset, has_sections) {
+            if let Err(error) = self.take(option, data, parser.endian(), offset, has_sections)
+                && self.warnings.len() < MOST_WARNINGS
+            {
                 self.warnings
                     .push(format!("skipped option {option}: {error}"));
             }
@@ -132,7 +135,8 @@ impl Options {
                 let offset_ns = number(&text(&data)).unwrap_or(0);
                 self.offset_ns = self.offset_ns.wrapping_add(offset_ns);
             }
-            id::CPUSTAT => self.stats.push(text(&data)),
+            // The kernel has one text for each CPU.
+            id::CPUSTAT if self.stats.len() < MOST_CPUS as usize => self.stats.push(text(&data)),
             id::TRACECLOCK => {
                 self.has_clock = true;
                 self.clock = self.clock.take().or(selected(&text(&data)));
@@ -147,12 +151,17 @@ impl Options {
                 match option {
                     id::CPUCOUNT => self.cpus = Some(parser.u32()?),
                     id::TRACEID => self.id = Some(parser.u64()?),
-                    id::GUEST => self.guests.push(guest(&mut parser)?),
+                    id::GUEST => {
+                        refuse_beyond(self.guests.len(), MOST_BUFFERS, "guests", offset)?;
+                        self.guests.push(guest(&mut parser)?);
+                    }
                     id::TIME_SHIFT => self.shift = Shift::read(&mut parser)?,
                     id::TSC2NSEC => self.tsc = Tsc::read(&mut parser)?,
                     id::BUFFER | id::BUFFER_TEXT => {
+                        refuse_beyond(self.buffers.len(), MOST_BUFFERS, "buffers", offset)?;
                         let is_text = option == id::BUFFER_TEXT;
-                        let buffer = Buffer::read(&mut parser, has_sections, is_text)?;
+                        let before = self.buffers.iter().map(|buffer| buffer.regions.len()).sum();
+                        let buffer = Buffer::read(&mut parser, has_sections, is_text, before)?;
                         self.buffers.push(buffer);
                     }
                     id::HEADER_INFO..=id::PRINTK if has_sections => {
@@ -166,6 +175,17 @@ impl Options {
     }
 }
 
+/// Refuses an entry if there are already `most`.
+fn refuse_beyond(count: usize, most: usize, what: &str, offset: u64) -> Result<(), TraceFileError> {
+    if count < most {
+        return Ok(());
+    }
+    Err(TraceFileError::Damaged {
+        offset,
+        what: format!("the file has more than {most} {what}"),
+    })
+}
+
 /// Reads the option GUEST.
 fn guest(parser: &mut Parser<'_>) -> Result<Guest, TraceFileError> {
     let mut guest = Guest {
@@ -173,7 +193,9 @@ fn guest(parser: &mut Parser<'_>) -> Result<Guest, TraceFileError> {
         id: parser.u64()?,
         vcpus: BTreeMap::new(),
     };
-    for _ in 0..parser.u32()? {
+    for place in 0..parser.u32()? {
+        let offset = parser.offset();
+        refuse_beyond(place as usize, MOST_CPUS as usize, "virtual CPUs", offset)?;
         let cpu = parser.u32()?;
         guest.vcpus.insert(cpu, parser.u32()?);
     }
@@ -185,6 +207,7 @@ impl Buffer {
         parser: &mut Parser<'_>,
         has_sections: bool,
         is_text: bool,
+        regions_before: usize,
     ) -> Result<Self, TraceFileError> {
         let mut buffer = Self {
             offset: parser.u64()?,
@@ -204,6 +227,8 @@ impl Buffer {
         }
         buffer.page_bytes = parser.u32()? as usize;
         for _ in 0..parser.u32()? {
+            let count = regions_before + buffer.regions.len();
+            refuse_beyond(count, MOST_REGIONS, "CPUs in all buffers", parser.offset())?;
             buffer.regions.push(Region {
                 cpu: parser.u32()?,
                 offset: parser.u64()?,

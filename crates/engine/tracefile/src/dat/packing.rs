@@ -2,12 +2,9 @@
 
 use std::io::Read;
 
+use super::limits::MOST_BYTES;
 use super::parser::Parser;
 use crate::TraceFileError;
-
-/// Maximum size of a decompressed section, in bytes. The table of a kernel's functions takes about
-/// 20 MB.
-const LARGEST_SECTION: u64 = 256 << 20;
 
 /// The compression of sections and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +35,21 @@ impl Packing {
         }
     }
 
-    /// Decompresses a section whose decompressed size is known.
-    pub(super) fn section(self, packed: &[u8], size: u32) -> Result<Vec<u8>, String> {
-        if u64::from(size) > LARGEST_SECTION {
-            return Err(format!(
-                "a section has {size} bytes, which is more than any kernel needs"
-            ));
-        }
+    /// Decompresses a section whose decompressed size is known. Subtracts it from `left`, the
+    /// number of bytes that the sections of the file may still have.
+    pub(super) fn section(
+        self,
+        packed: &[u8],
+        size: u32,
+        left: &mut u64,
+    ) -> Result<Vec<u8>, String> {
+        *left = left.checked_sub(size.into()).ok_or_else(|| {
+            format!(
+                "the sections up to one of {size} bytes have more than {} MiB, which is more than \
+                 any kernel needs",
+                MOST_BYTES >> 20
+            )
+        })?;
         let mut unpacked = Vec::new();
         self.unpack(packed, u64::from(size), &mut unpacked)?;
         Ok(unpacked)

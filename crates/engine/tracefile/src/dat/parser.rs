@@ -2,10 +2,11 @@
 
 use std::io::{Cursor, Read};
 
+use super::limits::MOST_BYTES;
 use crate::TraceFileError;
 
 /// Maximum length in bytes of the name of a trace system, a buffer or a compression.
-const LONGEST_NAME: usize = 4_096;
+const LONGEST_NAME: usize = 1_024;
 
 /// The byte order of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,11 @@ impl<'a> Parser<'a> {
     /// Reads `size` bytes. Memory is allocated only as data is read, so a wrong size in a damaged
     /// file does not cause a larger allocation.
     pub(crate) fn bytes(&mut self, size: u64) -> Result<Vec<u8>, TraceFileError> {
+        if size > MOST_BYTES {
+            return Err(self.damaged(format!(
+                "a part has {size} bytes, which is more than any kernel needs"
+            )));
+        }
         let mut bytes = Vec::new();
         self.input.by_ref().take(size).read_to_end(&mut bytes)?;
         if (bytes.len() as u64) < size {

@@ -6,7 +6,8 @@ use std::collections::BinaryHeap;
 use punctual_model::Nanos;
 
 use super::clock::{self, Clock};
-use super::file::{DatFile, MOST_CPUS};
+use super::file::DatFile;
+use super::limits::MOST_CPUS;
 use super::options::{Buffer, Region};
 use super::pages::Pages;
 use super::record_decoder::RecordDecoder;
@@ -21,7 +22,7 @@ const HELD: usize = 32 << 20;
 const HELD_OF_CPU: usize = 256 << 10;
 
 /// Maximum total memory for decompressed chunks of all CPUs, in bytes.
-const HELD_CHUNKS: usize = 512 << 20;
+const HELD_CHUNKS: usize = 256 << 20;
 /// Maximum number of warnings.
 const MOST_WARNINGS: usize = 200;
 
@@ -82,6 +83,7 @@ impl DatReader {
                 },
                 warnings: Warnings::default(),
                 head,
+                held: 0,
             },
             streams,
             order: BinaryHeap::new(),

@@ -6,6 +6,7 @@ use punctual_model::Nanos;
 use punctual_trace::{Layout, Lost, Page};
 
 use super::clock::Clock;
+use super::limits::MOST_HELD;
 use super::pages::Pages;
 use super::record_decoder::{Decoded, RecordDecoder};
 use super::warnings::Warnings;
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) warnings: Warnings,
     pub(super) head: TraceHead,
+    /// Number of items in the last page of each stream.
+    pub(super) held: usize,
 }
 
 /// The items of one CPU in one buffer.
@@ -30,6 +33,8 @@ pub(super) struct Stream {
     pages: Pages,
     /// Decoded items, sorted by time.
     items: VecDeque<Item>,
+    /// Number of items in the last page.
+    held: usize,
     /// Time of the last record.
     last: Nanos,
     lost: Gap,
@@ -43,6 +48,7 @@ impl Stream {
             layout,
             pages,
             items: VecDeque::new(),
+            held: 0,
             last: Nanos::ZERO,
             lost: Gap(None),
         }
@@ -56,8 +62,14 @@ impl Stream {
         shared: &mut Shared,
     ) -> Result<Option<Nanos>, TraceFileError> {
         while self.items.is_empty() {
+            shared.held -= std::mem::take(&mut self.held);
             if !self.read_page(shared)? {
                 return Ok(None);
+            }
+            self.held = self.items.len();
+            shared.held += self.held;
+            if shared.held > MOST_HELD {
+                return Err(TraceFileError::TooManyEvents { most: MOST_HELD });
             }
         }
         Ok(self.items.front().map(Item::time))

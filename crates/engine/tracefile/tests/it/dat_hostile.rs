@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::made::{Form, USUAL};
+use crate::made::{Form, IRQ_EXIT, USUAL};
 use punctual_model::{Nanos, TraceEvent};
 use punctual_trace::{Description, Page, trace_dat, unpack_pages};
 use punctual_tracefile::Item;
@@ -172,15 +172,79 @@ fn small_files_cost_little() {
     assert!(begin.elapsed() < Duration::from_secs(60), "it hangs");
     assert!(items.iter().any(|item| matches!(item, Item::Event(_))));
     assert!(head.warnings.len() > 1, "{:?}", head.warnings);
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak: u64 = peak
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap();
+    let peak = peak_kib();
     assert!(peak < 1 << 20, "{peak} kB");
+}
+
+/// Each of these options costs a few bytes of the file, and much more memory without a limit.
+#[test]
+fn many_options_cost_little() {
+    let form = Form {
+        version: 7,
+        packing: "zstd",
+        ..USUAL
+    };
+    let page = form.page(100, 0, &[(0, form.switch(1, 2))]);
+    let mut buffer = form.number(30, 8);
+    buffer.extend(b"other\0mono\0");
+    buffer.extend(form.numbers(&[(4_096, 4), (2_000, 4)]));
+    for cpu in 0..2_000 {
+        buffer.extend(form.numbers(&[(cpu, 4), (4_096, 8), (1, 8)]));
+    }
+    // An empty number of CPUs, statistics, and a buffer of 2,000 CPUs.
+    for (option, times) in [
+        ((8, Vec::new()), 2 << 20),
+        ((2, Vec::new()), 2 << 20),
+        ((3, buffer), 400),
+    ] {
+        let kind = option.0;
+        let options = vec![option; times];
+        let file = form.file("mono", &options, &[vec![page.clone()]]);
+        assert!(file.len() < 100_000, "{}", file.len());
+        let (items, head) = crate::sound::any(&file).unwrap();
+        // With so many buffers, there is no memory for the pages of each.
+        let is_read = items.iter().any(|item| matches!(item, Item::Event(_)));
+        assert!(is_read || kind == 3, "{kind}");
+        assert!(head.warnings.len() <= 200, "{}", head.warnings.len());
+    }
+    let peak = peak_kib();
+    assert!(peak < 1 << 20, "{peak} kB");
+}
+
+#[test]
+fn sections_are_limited_together() {
+    let form = Form {
+        version: 7,
+        packing: "zstd",
+        ..USUAL
+    };
+    // More than all sections may have, in options without a meaning.
+    let options = vec![(99, vec![0; 32 << 20]); 5];
+    let (_, head) = crate::sound::any(&form.file("mono", &options, &[])).unwrap();
+    let said = head.warnings.concat();
+    assert!(said.contains("more than any kernel needs"), "{said}");
+}
+
+/// The first page of each CPU is decoded before the first event is known.
+#[test]
+fn events_of_all_cpus_are_limited() {
+    let form = Form {
+        has_kvm: true,
+        ..USUAL
+    };
+    let exit = form.record(IRQ_EXIT, 1, &[form.numbers(&[(1, 4), (1, 4)])]);
+    let page = form.page(100, 0, &vec![(0, exit); 203]);
+    let cpus = vec![vec![page]; 10_500];
+    let error = crate::sound::any(&form.file("mono", &[], &cpus)).unwrap_err();
+    assert!(error.to_string().contains("events in one page"), "{error}");
+}
+
+/// Returns the peak memory of this process, in KiB.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("procfs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.expect("a peak").trim().trim_end_matches(" kB");
+    peak.parse().expect("a number")
 }
 
 #[test]
