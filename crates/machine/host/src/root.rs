@@ -50,12 +50,7 @@ impl Root {
 
     /// Opens a file that will be read more than once.
     pub(crate) fn open(&self, file: &str) -> io::Result<File> {
-        // A recorded tree may contain a named pipe without a writer, and opening such a pipe would
-        // block.
-        OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-            .open(self.join(file))
+        at_once(&self.join(file))
     }
 
     /// Opens the file if `is_expected` accepts its status. Otherwise does not open it, because
@@ -70,7 +65,7 @@ impl Root {
         if !is_expected(&place.metadata()?) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        File::open(format!("/proc/self/fd/{}", place.as_raw_fd()))
+        at_once(Path::new(&format!("/proc/self/fd/{}", place.as_raw_fd())))
     }
 
     /// Returns the target of a link.
@@ -243,6 +238,15 @@ impl Root {
     }
 }
 
+/// Opens a file for reading, or fails at once. A named pipe without a writer, or a file on which its
+/// owner has a write lease (fcntl(2)), would otherwise block.
+fn at_once(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+        .open(path)
+}
+
 /// Returns `text`, or the reason if it is empty.
 pub(crate) fn word(text: &str) -> Result<String, Unparsed> {
     match text {
@@ -306,6 +310,42 @@ mod tests {
             root.cpu_list("/word").unknown.unwrap(),
             "not readable as a CPU list: '12 monkeys'"
         );
+    }
+
+    /// Without O_NONBLOCK, opening a leased file takes 45 s.
+    #[test]
+    fn leased_file_does_not_block() {
+        use std::io::BufRead as _;
+        use std::process::{Command, Stdio};
+        let (folder, root) = tree(&[("map", b"10 10 step\n")]);
+        let script = "import fcntl, sys, signal\n\
+            signal.signal(signal.SIGIO, signal.SIG_IGN)\n\
+            file = open(sys.argv[1], 'r+')\n\
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+            print('leased', flush=True)\n\
+            sys.stdin.read()\n";
+        let child = Command::new("python3")
+            .args(["-c", script])
+            .arg(folder.path().join("map"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            punctual_testing::skip!(Program, "no python3");
+            return;
+        };
+        let mut said = String::new();
+        let stdout = child.stdout.take().unwrap();
+        io::BufReader::new(stdout).read_line(&mut said).unwrap();
+        assert_eq!(said, "leased\n");
+        let error = root.open_if("/map", |_| true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            root.bytes("/map").unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]
