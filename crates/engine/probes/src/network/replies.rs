@@ -24,6 +24,9 @@ pub(super) struct Counts {
     pub(super) reordered: u64,
     /// Replies to frames that were already answered.
     pub(super) again: u64,
+    /// Replies that the kernel received before the frame was sent, and replies to frames that were
+    /// never sent. Only another program or machine can make them, so they answer nothing.
+    pub(super) early: u64,
 }
 
 impl Counts {
@@ -58,9 +61,17 @@ impl Replies {
         self.counts.sent -= 1;
     }
 
+    /// Notes a reply that was received before its frame was sent.
+    pub(super) const fn early(&mut self) {
+        self.counts.early += 1;
+    }
+
     /// Notes the reply to a frame. `newest`: the last frame that was sent. `is_in_time`: whether the
     /// frame is still waited for. Returns whether this is the first reply to it, and in time.
     pub(super) fn answered(&mut self, number: u64, newest: u64, is_in_time: bool) -> bool {
+        if number > newest {
+            self.counts.early += 1;
+        }
         if number > newest || newest - number >= REMEMBERED {
             return false;
         }
@@ -131,6 +142,7 @@ mod tests {
             replies.counts(),
             Counts {
                 sent: 1,
+                early: 2,
                 ..Counts::default()
             }
         );

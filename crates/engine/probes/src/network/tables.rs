@@ -33,6 +33,7 @@ fn frames(seen: &WorkerResult, has_launch: bool) -> Table {
         ("answered late, in a later period", counts.late),
         ("answered after a newer frame", counts.reordered),
         ("answered again", counts.again),
+        ("forged: answered before it was sent", counts.early),
         ("never answered", counts.unanswered()),
         ("not sent: the thread was too late", seen.skipped),
         ("not sent: the kernel refused", seen.refused),
@@ -123,6 +124,15 @@ pub(super) fn warnings(
         warnings.push(format!(
             "the kernel reported errors for {}, the first: {error}",
             counted(seen.failures, "frame", "frames")
+        ));
+    }
+    let early = seen.replies.counts().early;
+    if early > 0 {
+        warnings.push(format!(
+            "{} came before the frame was sent, so another program or machine made them. They are \
+             not counted, but the same sender may also have answered frames after they were sent: \
+             the figures are trustworthy only without it",
+            counted(early, "reply", "replies")
         ));
     }
     let in_time = seen.measured;

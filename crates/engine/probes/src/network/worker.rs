@@ -260,6 +260,11 @@ impl Run {
 
     /// Notes the reply to a frame, which was read at this time.
     fn reply(&mut self, number: u64, stamps: Stamps, end: Pair) {
+        let sent = self.worker.socket.sent_at(number);
+        if sent.is_some_and(|(sent, _)| is_early(sent, stamps, end)) {
+            self.seen.replies.early();
+            return;
+        }
         let place = self.awaited.iter().position(|one| one.number == number);
         let replies = &mut self.seen.replies;
         if !replies.answered(number, self.number, place.is_some()) {
@@ -272,7 +277,6 @@ impl Run {
         self.worker.recorder.sample(frame.start, took);
         if frame.is_measured {
             self.seen.measured += 1;
-            let sent = self.worker.socket.sent_at(number);
             let split = sent.and_then(|(sent, out)| Split::new(sent.real, (out, stamps), end.real));
             self.seen.parts.add(took, split);
         }
@@ -370,9 +374,38 @@ impl Split {
     }
 }
 
+/// Returns whether the kernel received a reply before its frame was sent. This is unknown if
+/// CLOCK_REALTIME was set in the meantime.
+fn is_early(sent: Pair, reply: Stamps, read: Pair) -> bool {
+    let is_same_clock = (read.real.signed_sub(sent.real).0)
+        .abs_diff(read.monotonic.signed_sub(sent.monotonic).0)
+        <= NEAR.0;
+    is_same_clock && reply.kernel.is_some_and(|received| received < sent.real)
+}
+
 #[cfg(test)]
 mod unit_tests {
     use super::*;
+
+    #[test]
+    fn reply_before_its_frame_is_early() {
+        let at = |real: u64, monotonic: u64| Pair {
+            real: Nanos(real),
+            monotonic: Nanos(monotonic),
+        };
+        let received = |kernel: u64| Stamps {
+            kernel: Some(Nanos(kernel)),
+            card: None,
+        };
+        let sent = at(1_000_000_000, 5_000_000_000);
+        let read = at(1_000_050_000, 5_000_050_010);
+        assert!(is_early(sent, received(999_999_999), read));
+        assert!(!is_early(sent, received(1_000_000_000), read));
+        assert!(!is_early(sent, Stamps::default(), read));
+        // The clock was set back by a second, so the stamp says nothing.
+        let read = at(50_000, 5_000_050_010);
+        assert!(!is_early(sent, received(40_000), read));
+    }
 
     #[test]
     fn parts_add_up_or_are_unknown() {
