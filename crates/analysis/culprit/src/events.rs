@@ -1,6 +1,8 @@
 //! Names of the events that the analysis depends on.
 
 pub(crate) const SWITCH: &str = "sched:sched_switch";
+pub(crate) const MIGRATE: &str = "sched:sched_migrate_task";
+pub(crate) const HRTIMER_EXPIRE: &str = "timer:hrtimer_expire_entry";
 pub(crate) const WAKING: &str = "sched:sched_waking";
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup";
 pub(crate) const SOFTIRQ: &str = "irq:softirq_entry";

@@ -110,6 +110,7 @@ pub(crate) fn explains(cause: &Cause) -> bool {
         Source::TimerLate
         | Source::Gap
         | Source::Migration { .. }
+        | Source::NotRun(_)
         | Source::Stolen
         | Source::Undecided { .. } => true,
         Source::Unexplained(unknown) => matches!(

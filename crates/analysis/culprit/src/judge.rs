@@ -1,19 +1,18 @@
 //! Determines the cause of a segment of time.
 
 use punctual_model::cause::{
-    Activity, Cause, Detail, Limit, Missing, Name, Ran, Rank, Rival, Role, Signal, Source, Stay,
-    Unknown,
+    Activity, Cause, Detail, Missing, Name, Ran, Rank, Role, Signal, Source, Stay, Unknown,
 };
 use punctual_model::{
-    Delay, EventKind, KernelPriority, Nanos, NotShown, RealTimeLimit, Task, Text, Window,
-    interrupted_functions,
+    Delay, EventKind, GapReason, KernelPriority, Task, Text, Window, interrupted_functions,
 };
 
 use crate::context::Handler;
-use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS, WAKEUP, WAKING};
+use crate::events::{SWITCH, WAKEUP, WAKING};
 use crate::gap::{does_nothing, doing, own_time, symbol, untraced};
+use crate::held::{self, passed_over};
+use crate::idle::{SHORT, VERY_SHORT, handlers_missing, idle, is_longer_than_exit};
 use crate::scene::Moment;
-use crate::theft::counted;
 use crate::timeline::{TimelineEvent, WakeSource};
 use crate::victim::{FAULT_TIME, State, Why};
 
@@ -30,22 +29,19 @@ impl From<Cause> for Judged {
     }
 }
 
-/// Maximum time that a timer, a switch or a return to user space takes without an event.
-const SHORT: Nanos = Nanos::from_micros(10);
-
 /// Number of functions of a stack that a cause names.
 const FUNCTIONS: usize = 8;
 
-/// A thread that runs for at most this long between two handlers does not count as blocking the
-/// CPU.
-const VERY_SHORT: Nanos = Nanos::from_micros(2);
-
-/// Exit latency of the deepest idle states of common processors, used if the kernel does not report
-/// it (see the tables in drivers/idle/intel_idle.c).
-const IDLE_EXIT: Nanos = Nanos::from_millis(1);
-
 pub(crate) fn cause(moment: &Moment<'_, '_>) -> Judged {
     if let Some(reason) = moment.context.gap {
+        // Whatever ran instead, the timer's interrupt came late.
+        let is_due = moment.from >= moment.scene.window.expected + moment.scene.slack().0;
+        if reason == GapReason::Contradiction
+            && is_due
+            && moment.scene.sleeps_until_timer(moment.from)
+        {
+            return Cause::new(Source::TimerLate).into();
+        }
         return Cause::unexplained(Unknown::Gap {
             reason,
             cpu: moment.cpu,
@@ -198,7 +194,11 @@ fn in_switch(moment: &Moment<'_, '_>) -> Option<Cause> {
 fn ready(moment: &Moment<'_, '_>) -> Judged {
     let scene = moment.scene;
     if !scene.window.has(SWITCH) {
-        return Cause::not_recorded(Missing::WhatRan, &[SWITCH]).into();
+        let what = match scene.window.evidence.timer_interrupt {
+            Some(_) => Missing::AfterInterrupt,
+            None => Missing::WhatRan,
+        };
+        return Cause::not_recorded(what, &[SWITCH]).into();
     }
     let Some(task) = moment.context.current else {
         return unseen(moment).into();
@@ -214,15 +214,18 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
             })
             .with(by)
         }
-        own if scene.victim.passed_over => {
-            return Judged {
-                cause: passed_over(scene.window, own, &task),
-                rival: own.and_then(|own| rival(&task, own)),
-            };
+        own if scene.victim.passed_over && task.is_idle() => return not_run(moment, own, true),
+        Some(own) if scene.victim.passed_over && own.is_real_time() && !task.prio.is_above(own) => {
+            passed_over(scene.window, own, &task)
         }
         _ if task.is_idle() && !scene.future.is_switched_in(moment.from) => no_switch_in(moment),
         _ if task.is_idle() => match moment.context.idle {
             None if moment.length <= SHORT => scheduling(),
+            _ if is_longer_than_exit(moment) => {
+                let victim = &scene.victim;
+                let queued = victim.state == State::Queued || victim.woken_here;
+                return not_run(moment, victim.prio, queued);
+            }
             _ => idle(moment),
         },
         _ if scene.victim.waited_for == Some(task.pid) => lock(moment, task.pid, &[]),
@@ -245,32 +248,17 @@ fn rival(task: &Task, own: KernelPriority) -> Option<u32> {
     (!own.is_real_time() && !task.prio.is_real_time()).then_some(task.pid)
 }
 
-/// Returns the cause if a thread of lower rank, or none, got the CPU while the victim was runnable.
-fn passed_over(window: &Window, own: Option<KernelPriority>, task: &Task) -> Cause {
-    let ordinary = !task.is_idle() && !task.prio.is_real_time();
-    let source = match own {
-        Some(own) if own.0 < 0 => Source::Throttled(Limit::DeadlineBudget),
-        Some(own) if own.is_real_time() => by_real_time_limit(window, ordinary),
-        _ => Source::Throttled(Limit::Quota(None)),
-    };
-    let ran = (!task.is_idle()).then_some(Rival {
-        task: *task,
-        activity: None,
-    });
-    Cause::new(source).with(Detail::Meanwhile(ran))
-}
-
-/// Returns why a real-time thread was passed over; `ordinary`: an ordinary thread ran instead. A
-/// kernel with the deadline server throttles only by control group.
-pub(crate) fn by_real_time_limit(window: &Window, ordinary: bool) -> Source {
-    use RealTimeLimit::{FairServer, FairServerOrThrottling, Throttling};
-    match window.evidence.real_time_limit {
-        Some(Throttling) => Source::Throttled(Limit::RealTime),
-        Some(FairServer) if ordinary => Source::Throttled(Limit::FairServer),
-        Some(FairServerOrThrottling) if !ordinary => Source::Throttled(Limit::RealTime),
-        _ => Source::Unexplained(Unknown::PassedOver),
+/// Returns the cause while the idle CPU does not run the victim. A quota may have caused it.
+fn not_run(moment: &Moment<'_, '_>, own: Option<KernelPriority>, queued: bool) -> Judged {
+    let rival = own.filter(|own| !own.is_real_time());
+    Judged {
+        cause: held::not_run(moment.scene.window, moment.cpu, own, queued),
+        rival: rival.map(|_| IDLE),
     }
 }
+
+/// ID of the idle thread.
+const IDLE: u32 = 0;
 
 /// Returns the cause if the idle CPU was assigned to the victim and no event shows when the victim
 /// began to run. Some kernels lose the events of a CPU's idle thread. For this reason, the time
@@ -282,7 +270,7 @@ fn no_switch_in(moment: &Moment<'_, '_>) -> Cause {
 /// Returns the cause while another thread is running on the CPU that the victim is waiting for.
 fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Cause {
     if task.prio == KernelPriority::UNKNOWN {
-        return Cause::unexplained(Unknown::PriorityOf(task.into()));
+        return with_rank(Role::Unranked, task, doing(moment, task.pid));
     }
     let role = match () {
         () if task.prio.is_above(own) => Role::HigherPriority,
@@ -318,17 +306,6 @@ fn other_thread(moment: &Moment<'_, '_>, task: &Task, own: KernelPriority) -> Ca
         activity,
         ..task.into()
     }))
-}
-
-/// Returns the events of handlers that are not recorded. Without them, a handler on top of a thread
-/// looks like the thread itself.
-fn handlers_missing(window: &Window) -> Vec<&'static str> {
-    let mut missing = vec![SOFTIRQ, IRQ];
-    missing.retain(|event| !window.has(event));
-    if window.evidence.not_shown.contains(&NotShown::Vectors) {
-        missing.push(VECTORS);
-    }
-    missing
 }
 
 /// Returns whether this is the thread that migrates the victim to another CPU.
@@ -463,7 +440,17 @@ fn timer(moment: &Moment<'_, '_>) -> Cause {
         return cause;
     }
     if task.is_idle() {
-        return idle(moment);
+        let exit = idle(moment);
+        // The timer was late, whatever the events that are missing would show.
+        let unknown = matches!(
+            exit.source,
+            Source::Unexplained(Unknown::NotRecorded { .. })
+        );
+        return if unknown && moment.scene.sleeps_until_timer(moment.from) {
+            Cause::new(Source::TimerLate)
+        } else {
+            exit
+        };
     }
     // Only an `irq_disable` event proves a longer time with interrupts disabled. The flag of
     // another event applies to that moment only: many events are written with interrupts disabled.
@@ -521,26 +508,6 @@ fn kept_cpu(moment: &Moment<'_, '_>, task: &Task) -> Option<Cause> {
     let place = interrupted_at(window).filter(|_| was_interrupted);
     let activity = place.map(Activity::PreemptionOff);
     Some(with_rank(Role::Blocking, task, activity))
-}
-
-/// Returns the cause while the CPU is idle even though the event that it was waiting for has
-/// occurred.
-fn idle(moment: &Moment<'_, '_>) -> Cause {
-    let evidence = &moment.scene.window.evidence;
-    let longest = evidence.idle_exit.unwrap_or(IDLE_EXIT);
-    let time = (moment.from, moment.from + moment.length);
-    let steal = counted(moment.scene.window, moment.cpu, time).steal;
-    let risen = steal.map_or(Nanos::ZERO, |steal| steal.stolen_ns);
-    let stolen = risen > Nanos::ZERO && risen.0 >= moment.length.0 / 2;
-    if moment.length > longest + SHORT || (stolen && moment.length > SHORT) {
-        return untraced(moment, Ran::Idle);
-    }
-    let missing = handlers_missing(moment.scene.window);
-    if !missing.is_empty() && moment.length > VERY_SHORT {
-        return Cause::not_recorded(Missing::InterruptOrGap, &missing);
-    }
-    let state = moment.context.idle.map(Detail::IdleState);
-    Cause::new(Source::IdleExit(moment.cpu)).with(state)
 }
 
 fn unseen(moment: &Moment<'_, '_>) -> Cause {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use punctual_model::{Delay, EventKind, GapReason, KernelPriority, Nanos, TraceEvent, Window};
 
 use crate::context::{Context, IpiSender, Threads};
-use crate::timeline::{LaterEvents, TimelineEvent};
+use crate::timeline::{LaterEvents, TimelineEvent, WakeSource};
 use crate::victim::{State, Thread, Why};
 
 /// Timer slack of a thread that has not set one (prctl(2), PR_SET_TIMERSLACK).
@@ -52,7 +52,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Updates the state.
-    pub(crate) fn apply(&mut self, mark: &TimelineEvent<'_>) {
+    pub(crate) fn apply(&mut self, at: Nanos, mark: &TimelineEvent<'_>) {
         match mark {
             TimelineEvent::Nmi { cpu, begins } => {
                 let context = self.contexts.entry(*cpu).or_default();
@@ -71,7 +71,11 @@ impl<'a> Scene<'a> {
                 if hides_changes(*reason) {
                     self.contexts.insert(*cpu, Context::default());
                     if *cpu == self.victim.cpu {
-                        self.victim.state = State::Unknown;
+                        self.victim.state = if self.sleeps_until_timer(at) {
+                            State::Asleep(Why::First)
+                        } else {
+                            State::Unknown
+                        };
                     }
                 } else if let Some(context) = self.contexts.get_mut(cpu) {
                     context.gap = None;
@@ -95,6 +99,15 @@ impl<'a> Scene<'a> {
                 }
             }
         }
+    }
+
+    /// Returns whether the victim is asleep from `at` until its own timer expires: it had armed the
+    /// timer, and the next event of the victim is a wake-up by an interrupt.
+    pub(crate) fn sleeps_until_timer(&self, at: Nanos) -> bool {
+        let woken = self.future.waking(at);
+        self.window.delay == Delay::Timer
+            && self.victim.slack.is_some()
+            && woken.is_some_and(|waking| waking.by == WakeSource::Interrupt)
     }
 
     pub(crate) fn context(&self, cpu: u32) -> Option<&Context> {

@@ -3,12 +3,14 @@
 //! another tool has no counters, but it may show when the kernel refills quotas. A throttled thread
 //! can run again only after a refill.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use punctual_model::cause::{Detail, Limit, Name, Rival, Source, Unknown};
-use punctual_model::{KernelPriority, Nanos, ShareKind, Task, Throttle, Window};
+use punctual_model::cause::{Cause, Detail, Limit, Missing, Name, Rival, Role, Source, Unknown};
+use punctual_model::{Nanos, ShareKind, Task, Text, Throttle, Window};
 
 use crate::cause_span::{CauseSpan, merged};
+use crate::held::undecided_by;
 
 /// Minimum length of a wait that is attributed to a quota. Shorter waits are normal between
 /// ordinary threads, and a throttle on another CPU at the same time would look the same (kernel:
@@ -27,10 +29,51 @@ pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<Cause
         stretches = split_at(stretches, refilled);
         let before = stretches.iter_mut().filter(|one| one.to <= refilled);
         for stretch in before.filter(|one| one.rival.is_some()) {
-            rewrite(stretch, None, false);
+            let idle = matches!(stretch.cause.source, Source::NotRun(_));
+            rewrite(stretch, None, idle);
+        }
+    }
+    if let Some(event) = undecided_by(window) {
+        for wait in waits(&stretches) {
+            suspect(&event, &mut stretches[wait]);
         }
     }
     merged(stretches)
+}
+
+/// Longest time that one thread usually runs while others of equal rank wait: the longest slice of
+/// the scheduler (kernel: `sysctl_sched_latency`, 24 ms on 8 CPUs), and a tick.
+const TURN: Nanos = Nanos::from_millis(30);
+
+/// Withdraws the charge against the threads that ran in a wait, if the trace cannot show quotas and
+/// the wait does not look like the turns of equal threads: the CPU was also idle, or one thread ran
+/// for longer than its turn.
+fn suspect(event: &Text, wait: &mut [CauseSpan]) {
+    let mut ran: BTreeMap<u32, Nanos> = BTreeMap::new();
+    for one in wait.iter() {
+        if let Some(rival) = one.rival {
+            *ran.entry(rival).or_default() += one.length();
+        }
+    }
+    let idle = wait
+        .iter()
+        .any(|one| matches!(one.cause.source, Source::NotRun(_)));
+    if !idle && ran.values().all(|ran| *ran <= TURN) {
+        return;
+    }
+    for one in wait.iter_mut() {
+        let equal = matches!(
+            one.cause.source,
+            Source::Thread {
+                role: Role::Competing,
+                ..
+            }
+        );
+        if one.rival.is_some() && equal {
+            let unknown = Cause::not_recorded(Missing::QuotaOrEqual, &[&event.0]);
+            one.cause = unknown.with(meanwhile(&one.cause));
+        }
+    }
 }
 
 /// Splits the segment that contains a time at that time.
@@ -103,10 +146,22 @@ fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
     // The idle CPU was already attributed to throttling; now the control group is known.
     match cause.source {
         Source::Throttled(_) => return cause.source = quota,
-        Source::Unexplained(Unknown::IdleInstead(_)) if decided => return cause.source = quota,
-        Source::Unexplained(Unknown::IdleInstead(_)) => return,
+        Source::NotRun(_) if decided => {
+            return *cause = Cause::new(quota).with(Detail::Meanwhile(None));
+        }
+        Source::NotRun(_) => return,
         _ => {}
     }
+    cause.detail = meanwhile(cause);
+    cause.source = if decided {
+        quota
+    } else {
+        Source::Unexplained(Unknown::QuotaOrEqual(group.map(str::to_owned)))
+    };
+}
+
+/// Returns the thread that the cause names, as the one that ran meanwhile.
+fn meanwhile(cause: &Cause) -> Option<Detail> {
     let task = |name: &Name, prio| Task {
         pid: name.pid.unwrap_or_default(),
         comm: name.comm,
@@ -117,16 +172,7 @@ fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
             task: task(thread, rank.prio),
             activity: rank.activity.clone(),
         }),
-        (Source::Unexplained(Unknown::PriorityOf(name)), _) => Some(Rival {
-            task: task(name, KernelPriority::UNKNOWN),
-            activity: None,
-        }),
         _ => None,
     };
-    cause.detail = ran.map(|ran| Detail::Meanwhile(Some(ran)));
-    cause.source = if decided {
-        quota
-    } else {
-        Source::Unexplained(Unknown::QuotaOrEqual(group.map(str::to_owned)))
-    };
+    ran.map(|ran| Detail::Meanwhile(Some(ran)))
 }

@@ -1,6 +1,6 @@
 //! State of the late thread at a point in time.
 
-use crate::events::SYS_ENTER;
+use crate::events::{MIGRATE, SYS_ENTER, WAKEUP};
 use punctual_model::{
     Delay, EventKind, KernelPriority, Nanos, Policy, Task, TaskState, TraceEvent, Window,
 };
@@ -60,7 +60,12 @@ pub(crate) struct Thread {
     released: Option<u32>,
     /// Whether system calls of the thread are recorded.
     knows_calls: bool,
-    /// Whether threads of lower rank ran even though the victim was in the run queue.
+    /// Whether no switch and no migration of a thread is missing, but its `sched_wakeup` is. Then a
+    /// CPU that switches twice after the wake-up has seen the victim.
+    queued_unseen: bool,
+    /// Number of switches of its CPU since another CPU woke it.
+    switches: u32,
+    /// Whether threads of lower rank, or none, ran even though the victim was in the run queue.
     pub(crate) passed_over: bool,
     /// Threads that inherited its priority and have not given it up: the chain of [`Why::Lock`].
     lent_to: Vec<u32>,
@@ -117,6 +122,8 @@ impl Thread {
             woken_here: false,
             released: None,
             knows_calls: window.has(SYS_ENTER),
+            queued_unseen: !window.has(WAKEUP) && window.has(MIGRATE),
+            switches: 0,
             passed_over: false,
             lent_to: Vec::new(),
             waited_for: None,
@@ -171,6 +178,7 @@ impl Thread {
                 self.woken_here &= event.cpu == *dest_cpu;
                 self.cpu = *dest_cpu;
                 self.passed_over = false;
+                self.switches = 0;
             }
             EventKind::PiSetprio { task, newprio } if task.pid == self.tid => {
                 self.prio = Some(*newprio);
@@ -287,6 +295,7 @@ impl Thread {
             self.cpu = target;
             self.slept = true;
             self.passed_over = false;
+            self.switches = 0;
         }
         self.awake_since_due |= due;
     }
@@ -300,9 +309,10 @@ impl Thread {
         let Some(prio) = self.prio else { return };
         let queued = match self.state {
             State::Queued => true,
-            State::Woken => self.woken_here,
+            State::Woken => self.woken_here || (self.queued_unseen && self.switches > 0),
             _ => false,
         };
+        self.switches += 1;
         let lower = prio.is_real_time() && prio.is_above(next.prio);
         if queued && (next.is_idle() || lower) {
             self.passed_over = true;

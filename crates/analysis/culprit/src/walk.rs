@@ -75,7 +75,7 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, 
         let time = (*time).clamp(expected, actual.max(expected));
         push(&scene, &mut stretches, at..time, Some(mark));
         at = at.max(time);
-        scene.apply(mark);
+        scene.apply(time, mark);
     }
     push(&scene, &mut stretches, at..actual, None);
     (judged(window, stretches), scene.moved)

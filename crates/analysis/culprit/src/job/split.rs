@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::cause::{
-    Cause, Detail, Leaf, Limit, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
+    Cause, Detail, Leaf, Missing, Name, Rank, Role, Signal, Source, Unknown, Wait,
 };
 use punctual_model::{Comm, KernelPriority, Nanos, Task, Text, Window, stack_of};
 
@@ -15,7 +15,7 @@ use super::tracks::{InCall, Phase, Span, Tracks};
 use super::waker::By;
 use crate::cause_span::CauseSpan;
 use crate::events::{FAULT, IRQ, SOFTIRQ, SWITCH, SYS_ENTER, VECTORS};
-use crate::judge::by_real_time_limit;
+use crate::held::not_run;
 
 /// Maximum duration of an idle exit. If an idle CPU takes longer to run a waiting thread, there is
 /// another cause.
@@ -257,15 +257,9 @@ impl<'a> Split<'a> {
         if length <= IDLE_EXIT {
             return (Cause::new(Source::IdleExit(cpu)), None);
         }
-        let source = match own {
-            _ if !self.tracks.was_queued(self.window.victim.tid, from) => {
-                Source::Unexplained(Unknown::IdleInstead(cpu))
-            }
-            own if own.0 < 0 => Source::Throttled(Limit::DeadlineBudget),
-            own if own.is_real_time() => by_real_time_limit(self.window, false),
-            _ => Source::Throttled(Limit::Quota(None)),
-        };
-        (Cause::new(source).with(Detail::Meanwhile(None)), Some(0))
+        let queued = self.tracks.was_queued(self.window.victim.tid, from);
+        let own = Some(own).filter(|own| *own != KernelPriority::UNKNOWN);
+        (not_run(self.window, cpu, own, queued), Some(0))
     }
 
     fn asleep(&mut self, span: Span, wake: Option<usize>) {
@@ -389,7 +383,7 @@ fn is_futex(name: Option<&Text>) -> bool {
 /// Returns the cause for the time in which another thread is running on the CPU.
 fn rival_of(task: &Task, own: KernelPriority) -> Cause {
     if task.prio == KernelPriority::UNKNOWN || own == KernelPriority::UNKNOWN {
-        return Cause::unexplained(Unknown::PriorityOf(task.into()));
+        return Cause::thread(Role::Unranked, task).with(Detail::Rank(Rank::from(task)));
     }
     let role = match () {
         () if task.prio.is_above(own) => Role::HigherPriority,

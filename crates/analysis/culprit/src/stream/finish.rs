@@ -11,7 +11,7 @@ use super::missing::{complete, is_half};
 use super::osnoise;
 use super::refills::last_refill;
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
-use crate::events::{SWITCH, VECTORS};
+use crate::events::{HRTIMER_EXPIRE, SWITCH, VECTORS};
 
 impl LateReactions {
     /// Ends the stream and returns the late reactions.
@@ -42,6 +42,7 @@ impl LateReactions {
             self.others
         };
         let mut reactions = list.into_list();
+        let shows_refills = self.timer_calls.are_named(facts.symbols);
         reactions.sort_by_key(|one| (one.window.expected, one.window.actual));
         for reaction in &mut reactions {
             let window = &mut reaction.window;
@@ -51,6 +52,7 @@ impl LateReactions {
             if facts.resolution > Nanos(1) {
                 window.clock_error = facts.resolution;
             }
+            window.evidence.quotas_known = shows_refills && facts.recorded.contains(HRTIMER_EXPIRE);
             window.evidence.quota_refilled = last_refill(&reaction.timer_calls, facts.symbols);
             if missing.contains(SWITCH) {
                 // If switches are not recorded, an event of another thread is not a contradiction.
@@ -102,8 +104,13 @@ impl LateFound {
     }
 
     pub(super) fn note(&mut self, event: &TraceEvent) {
+        self.note_line(event.cpu, event.time);
+    }
+
+    /// Counts an event, or a sample that a tracer wrote.
+    pub(super) fn note_line(&mut self, cpu: u32, time: Nanos) {
         self.events += 1;
-        self.note_span(event.cpu, event.time, event.time);
+        self.note_span(cpu, time, time);
     }
 
     /// Extends the span of the trace.

@@ -282,7 +282,11 @@ impl LateReactions {
         if thread.comm.bytes().starts_with(b"osnoise/") {
             self.tracers.insert(cpu, thread);
         }
-        if let Some(sample) = timerlat(text).filter(|sample| sample.in_interrupt) {
+        let sample = timerlat(text);
+        if sample.is_some() {
+            self.found.note_line(cpu, time);
+        }
+        if let Some(sample) = sample.filter(|sample| sample.in_interrupt) {
             self.interrupts.insert(cpu, (sample, thread));
             return true;
         }

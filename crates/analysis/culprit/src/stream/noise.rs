@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::cause::{Cause, Detail, Name, Source, Unknown};
+use punctual_model::cause::{Cause, Detail, Name, Role, Source};
 use punctual_model::{
     Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, Segment, Task, Text, TraceEvent,
     Vector,
@@ -100,10 +100,13 @@ fn cause(event: &TraceEvent) -> Cause {
         return Cause::new(Source::Gap);
     };
     match source {
-        NoiseSource::Thread { pid, comm } => Cause::unexplained(Unknown::PriorityOf(Name {
-            pid: Some(*pid),
-            comm: *comm,
-        })),
+        NoiseSource::Thread { pid, comm } => Cause::new(Source::Thread {
+            role: Role::Unranked,
+            thread: Name {
+                pid: Some(*pid),
+                comm: *comm,
+            },
+        }),
         NoiseSource::Irq { desc, .. } => Cause::new(Source::Vector(Vector::named(&desc.0))),
         NoiseSource::Softirq { vector } => Cause::new(Source::Softirq(*vector)),
         NoiseSource::Nmi => Cause::new(Source::Nmi),

@@ -36,6 +36,13 @@ impl TimerCalls {
         calls.push_back(event.time);
     }
 
+    /// Returns whether timer functions were called, and the name of each is known. A refill would
+    /// then be known.
+    pub(super) fn are_named(&self, symbols: &BTreeMap<u64, String>) -> bool {
+        let named = |function: &u64| symbols.range(..=*function).next_back().is_some();
+        !self.0.is_empty() && self.0.keys().all(named)
+    }
+
     /// Returns the last call of each function from `from` to `to`.
     pub(super) fn last_within(&self, from: Nanos, to: Nanos) -> LastCalls {
         let last = |calls: &VecDeque<Nanos>| {

@@ -246,7 +246,7 @@ fn role(victim: Option<&Task>, thread: &Task) -> Role {
     let own = victim.map_or(KernelPriority::UNKNOWN, |victim| victim.prio);
     match () {
         () if own == KernelPriority::UNKNOWN || thread.prio == KernelPriority::UNKNOWN => {
-            Role::Blocking
+            Role::Unranked
         }
         () if thread.prio.is_above(own) => Role::HigherPriority,
         () if thread.prio == own => Role::Competing,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use punctual_model::{EventKind, Nanos, TraceEvent};
+use punctual_model::{EventKind, Nanos, TraceEvent, Vector};
 
 /// Maximum number of armed timers that are followed.
 const MOST: usize = 100_000;
@@ -31,6 +31,8 @@ pub(super) struct Timers {
     /// the change of 2026 also write `hrtimer_cancel` directly before a timer expires.
     cancelled: HashMap<u32, (u64, TraceEvent)>,
     running: HashMap<u32, Running>,
+    /// Beginning of each CPU's interrupt, until its first timer expires.
+    interrupts: HashMap<u32, Nanos>,
     /// The last expiry on each CPU: the time on the timer's clock, and on that of the trace. Timers
     /// that expire in one interrupt have the same time.
     last: HashMap<u32, (i64, Nanos)>,
@@ -57,7 +59,9 @@ impl Timers {
                 hrtimer, now_ns, ..
             } => {
                 let last = self.last.get(&event.cpu).filter(|(now, _)| now == now_ns);
-                let read = last.map_or(event.time, |(_, time)| *time);
+                // The interrupt reads its clock before it calls the first timer function.
+                let began = self.interrupts.remove(&event.cpu).unwrap_or(event.time);
+                let read = last.map_or(began, |(_, time)| *time);
                 self.last.insert(event.cpu, (*now_ns, read));
                 let cancelled = self.cancelled.remove(&event.cpu);
                 let cancelled = cancelled.filter(|(cancelled, _)| cancelled == hrtimer);
@@ -74,7 +78,17 @@ impl Timers {
                     self.running.remove(&event.cpu);
                 }
             }
+            EventKind::VectorEntry {
+                vector: Vector::LocalTimer,
+            }
+            | EventKind::IrqEntry { .. } => {
+                self.interrupts.insert(event.cpu, event.time);
+            }
+            EventKind::VectorExit { .. } | EventKind::IrqExit { .. } => {
+                self.interrupts.remove(&event.cpu);
+            }
             EventKind::Switch { .. } => {
+                self.interrupts.remove(&event.cpu);
                 self.running.remove(&event.cpu);
             }
             EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
@@ -93,6 +107,7 @@ impl Timers {
     pub(super) fn lost(&mut self) {
         self.armed.clear();
         self.cancelled.clear();
+        self.interrupts.clear();
         self.running.clear();
     }
 }

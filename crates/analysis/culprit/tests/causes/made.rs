@@ -392,9 +392,9 @@ fn timerlat_alone_names_what_ran() {
             assert_takes(&reaction, ShareKind::Silence, "", 60);
             assert_takes(&reaction, ShareKind::Interrupt, "local_timer", 10);
             assert_takes(&reaction, ShareKind::Interrupt, "eth0", 30);
-            assert_takes(&reaction, ShareKind::Unexplained, "cc1", 98);
+            assert_takes(&reaction, ShareKind::Unranked, "cc1", 98);
         } else {
-            assert_takes(&reaction, ShareKind::Unexplained, "cc1", 0);
+            assert_takes(&reaction, ShareKind::Unranked, "cc1", 0);
         }
         assert_takes(&reaction, ShareKind::Blocking, "", 0);
         assert_takes(&reaction, ShareKind::OwnWork, "", 0);

@@ -9,6 +9,7 @@ mod ended_waits;
 mod finding;
 mod foreign;
 mod go_stops;
+mod held;
 mod host;
 mod idle;
 mod interrupts;

@@ -129,7 +129,7 @@ fn throttling_cause_depends_on_kernel_version() {
         (Some(Throttling), make(), throttling),
         (Some(Throttling), idle(), throttling),
         (Some(FairServer), make(), server),
-        (Some(FairServer), idle(), open),
+        (Some(FairServer), idle(), "no known limit explains this"),
         (Some(FairServerOrThrottling), make(), open),
         (Some(FairServerOrThrottling), idle(), throttling),
         (Some(Nothing), make(), open),

@@ -35,6 +35,10 @@ pub struct Evidence {
     /// where one of its threads runs.
     #[serde(default)]
     pub in_group: Vec<u32>,
+    /// Whether the evidence shows every throttling of the thread by a CPU quota. If so, and if it
+    /// shows none, no quota throttled the thread.
+    #[serde(default)]
+    pub quotas_known: bool,
     /// Threads of the program that recorded the events. Their CPU time is overhead of the
     /// recording.
     #[serde(default)]

@@ -64,6 +64,8 @@ pub enum ShareKind {
     HigherPriority,
     /// A thread of equal rank that shared the CPU.
     Competing,
+    /// A thread whose rank is unknown.
+    Unranked,
     /// The holder of a lock that the thread waited for.
     LockHolder,
     /// The thread slept until another thread woke it.
@@ -75,6 +77,8 @@ pub enum ShareKind {
     /// The thread was runnable and throttled: real-time throttling, the budget of
     /// SCHED_DEADLINE, or the CPU quota of a control group.
     Throttled,
+    /// The thread was runnable, but the scheduler left its CPU idle.
+    NotRun,
     /// Page faults of the thread itself.
     PageFault,
     /// The thread was still running its own code in user space.
@@ -100,7 +104,7 @@ pub enum ShareKind {
 
 impl ShareKind {
     /// All kinds, with the names to display.
-    pub const NAMES: [(Self, &'static str); 27] = [
+    pub const NAMES: [(Self, &'static str); 29] = [
         (Self::TimerLate, "timer late"),
         (Self::TimerSlack, "timer slack"),
         (Self::IdleExit, "idle exit"),
@@ -113,11 +117,13 @@ impl ShareKind {
         (Self::Blocking, "blocking"),
         (Self::HigherPriority, "higher priority"),
         (Self::Competing, "equal rank"),
+        (Self::Unranked, "other thread"),
         (Self::LockHolder, "lock holder"),
         (Self::Waiting, "waiting"),
         (Self::Stopped, "stopped"),
         (Self::Migration, "migration"),
         (Self::Throttled, "throttled"),
+        (Self::NotRun, "not run"),
         (Self::PageFault, "page fault"),
         (Self::OwnWork, "own work"),
         (Self::SystemCall, "system call"),
@@ -164,6 +170,7 @@ impl Source {
                 Role::Blocking => ShareKind::Blocking,
                 Role::HigherPriority => ShareKind::HigherPriority,
                 Role::Competing => ShareKind::Competing,
+                Role::Unranked => ShareKind::Unranked,
                 Role::LockHolder => ShareKind::LockHolder,
                 Role::Waker => ShareKind::Waiting,
             },
@@ -171,6 +178,7 @@ impl Source {
             Self::Stopped(_) => ShareKind::Stopped,
             Self::Migration { .. } => ShareKind::Migration,
             Self::Throttled(_) => ShareKind::Throttled,
+            Self::NotRun(_) => ShareKind::NotRun,
             Self::PageFault => ShareKind::PageFault,
             Self::OwnWork | Self::UserSpace | Self::FaultOrUserSpace => ShareKind::OwnWork,
             Self::SystemCall(_) => ShareKind::SystemCall,

@@ -172,6 +172,8 @@ pub enum Source {
     },
     /// The victim is runnable, but a limit keeps it off its CPU.
     Throttled(Limit),
+    /// The victim is runnable, but the scheduler leaves this CPU idle.
+    NotRun(u32),
     /// A page fault of the victim.
     PageFault,
     /// The victim itself, in a page fault or afterwards in user space. No event shows when the
@@ -293,6 +295,8 @@ pub enum Role {
     HigherPriority,
     /// It has the same rank.
     Competing,
+    /// It had the CPU. Which of the two has the higher priority is unknown.
+    Unranked,
     /// It holds the lock that the victim waits for.
     LockHolder,
     /// It has to wake the victim.
@@ -311,6 +315,22 @@ pub enum Limit {
     FairServer,
     /// Quota of a control group, by its path if known.
     Quota(Option<String>),
+}
+
+/// Possible reason why the scheduler did not run a runnable thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// The CPU quota of a control group.
+    Quota,
+    /// Real-time throttling.
+    RealTimeThrottling,
+    /// The wake-up from another CPU had not reached the CPU.
+    PendingWakeup,
+    /// A hypervisor or the firmware had the CPU.
+    Theft,
+    /// The scheduler itself, which should have chosen the thread.
+    Scheduler,
 }
 
 /// Reason why the cause of a segment of time is unknown.
@@ -338,13 +358,13 @@ pub enum Unknown {
     NoSwitchIn(u32),
     /// Another CPU has woken the victim, but the victim's own CPU has not queued it yet.
     WakeupPending,
-    /// The victim is runnable, but this CPU is idle.
+    /// The victim is runnable, but this CPU is idle. Only in old recordings.
     IdleInstead(u32),
     /// The scheduler chose other threads over a real-time thread.
     PassedOver,
     /// The victim's own priority is unknown.
     OwnPriority,
-    /// Another thread ran; its priority is unknown.
+    /// Another thread ran; its priority is unknown. Only in old recordings.
     PriorityOf(Name),
     /// No event was recorded, and some events were lost.
     EventsLost,
@@ -366,6 +386,8 @@ pub enum Unknown {
 pub enum Missing {
     /// The source that ran.
     WhatRan,
+    /// The source that ran from the timer's interrupt to the thread that it woke.
+    AfterInterrupt,
     /// The wake-up.
     WakeUp,
     /// Whether the victim ran or had a page fault, or whether the time is an untraced gap.
@@ -374,6 +396,8 @@ pub enum Missing {
     InterruptOrGap,
     /// Whether this thread ran or a handler that interrupted it.
     HandlerOn(Name),
+    /// Whether a CPU quota throttled the victim, or threads of equal rank ran before it.
+    QuotaOrEqual,
     /// The interrupt or softirq that ended a wait.
     WokenBy,
     /// Activity of the thread on its CPU, in the light stage of `explain --pid`.
@@ -407,6 +431,13 @@ pub enum Detail {
     MovedBy(Name),
     /// Thread that had the CPU while the victim was throttled; `None` if there was none.
     Meanwhile(Option<Rival>),
+    /// Possible reasons why the scheduler did not run the victim.
+    HeldBy {
+        /// The reasons.
+        possible: Vec<Hold>,
+        /// The event that would have shown which of them is true. Absent if it is recorded.
+        decided_by: Option<Text>,
+    },
     /// A thread that ran.
     Ran(Task),
     /// Idle exit, switch and return to user space cannot be distinguished.

@@ -116,7 +116,7 @@ impl ShareKind {
                 BLOCKERS,
                 "move the blocking thread to another CPU; a PREEMPT_RT kernel can preempt it",
             ),
-            Self::HigherPriority | Self::Competing => (
+            Self::HigherPriority | Self::Competing | Self::Unranked => (
                 PRIORITIES,
                 "raise the priority of the application, or move the other thread to another CPU",
             ),
@@ -127,6 +127,11 @@ impl ShareKind {
             Self::Throttled => (
                 THROTTLING,
                 "raise the CPU quota of the control group, or the real-time runtime",
+            ),
+            Self::NotRun => (
+                THROTTLING,
+                "raise the CPU quota of the control group; without a quota, report the trace to the \
+                 developers of the scheduler",
             ),
             Self::PageFault => (
                 MEMORY,

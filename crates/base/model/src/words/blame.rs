@@ -151,6 +151,7 @@ fn brief(share: &Share) -> String {
         ShareKind::IdleExit => format!("{ns} waking {who} from idle"),
         ShareKind::Migration => format!("{ns} moving {who}"),
         ShareKind::Throttled => format!("{ns} throttled"),
+        ShareKind::NotRun => format!("{ns} {who}"),
         ShareKind::SystemCall => format!("{ns} in {who}"),
         ShareKind::Device => format!("{ns} waiting for {who}"),
         ShareKind::OwnSleep => format!("{ns} asleep until {who} expired"),
@@ -193,8 +194,12 @@ fn clause(share: &Share) -> String {
         }
         ShareKind::Nmi => format!("a non-maskable interrupt ran for {ns}{times}"),
         ShareKind::Blocking => {
+            let lower = match &share.cause.detail {
+                Some(Detail::Rank(rank)) if rank.prio == KernelPriority::UNKNOWN => "",
+                _ => "lower priority, ",
+            };
             format!(
-                "preemption delayed: {who} (lower priority, {}) was not preempted for {ns}{times}",
+                "preemption delayed: {who} ({lower}{}) was not preempted for {ns}{times}",
                 detail.unwrap_or("-")
             )
         }
@@ -210,6 +215,7 @@ fn clause(share: &Share) -> String {
                 detail.unwrap_or("-")
             )
         }
+        ShareKind::Unranked => format!("{who} ran for {ns}{times}{comma}"),
         ShareKind::LockHolder => {
             format!(
                 "it waited {ns} for a lock held by {who} ({}){times}",
@@ -221,6 +227,10 @@ fn clause(share: &Share) -> String {
         ShareKind::Migration => format!("its migration {who} took {ns}{comma}"),
         ShareKind::Throttled => {
             format!("it was throttled for {ns} while it was runnable: {who}{comma}")
+        }
+        ShareKind::NotRun => {
+            let reasons = detail.map_or(String::new(), |detail| format!("; {detail}"));
+            format!("the scheduler did not run it for {ns}: it was {who}{times}{reasons}")
         }
         ShareKind::PageFault => format!("{who} took {ns}{times}{comma}"),
         ShareKind::OwnWork => format!("{who} ran for {ns}{comma}"),

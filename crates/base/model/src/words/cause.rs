@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::cause::{
-    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
-    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
+    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Hold, Leaf, Limit,
+    Missing, Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
@@ -69,6 +69,7 @@ impl Source {
             Self::Migration { from, to: Some(to) } => format!("from CPU {from} to CPU {to}"),
             Self::Migration { from, to: None } => format!("from CPU {from}"),
             Self::Throttled(limit) => limit.to_string(),
+            Self::NotRun(cpu) => format!("runnable while CPU {cpu} was idle"),
             Self::PageFault => "page faults of its own".to_owned(),
             Self::OwnWork => "the thread itself".to_owned(),
             Self::UserSpace => "user space".to_owned(),
@@ -116,6 +117,7 @@ impl Source {
             }
             Self::Stopped(_) => format!("the vCPU's thread stopped by {who}"),
             Self::Throttled(_) => format!("the vCPU's thread throttled, {who}"),
+            Self::NotRun(_) => format!("the vCPU's thread {who}"),
             Self::Migration { .. } => format!("the vCPU's thread moved {who}"),
             Self::Unexplained(_) | Self::Gap => format!("unknown, {who}"),
             Self::Scheduling => who,
@@ -223,6 +225,9 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WhatRan => f.write_str("what ran"),
+            Self::AfterInterrupt => {
+                f.write_str("what ran from the timer's interrupt to the thread")
+            }
             Self::WakeUp => f.write_str("the wake-up"),
             Self::Own => f.write_str("the thread itself, a page fault or an untraced gap"),
             Self::InterruptOrGap => f.write_str("an interrupt, or an untraced gap"),
@@ -231,6 +236,7 @@ impl fmt::Display for Missing {
                 "the thread on its CPU: its own code, system calls, page faults or interrupts",
             ),
             Self::HandlerOn(thread) => write!(f, "{thread}, or a handler that interrupted it"),
+            Self::QuotaOrEqual => f.write_str("threads of equal rank, or a CPU quota"),
         }
     }
 }
@@ -270,6 +276,10 @@ fn detail(detail: &Detail) -> String {
                 format!("{} ({}) ran meanwhile", Name::from(task), inside.join(", "))
             }
         }
+        Detail::HeldBy {
+            possible,
+            decided_by,
+        } => held_by(possible, decided_by.as_ref()),
         Detail::Ran(task) => format!("{} ran", rank(task)),
         Detail::Together => "idle exit, switch and return to user space together".to_owned(),
         Detail::WaitingForPage => "waiting for a page".to_owned(),
@@ -322,6 +332,29 @@ fn detail(detail: &Detail) -> String {
             parts.extend(inner.as_deref().map(self::detail));
             parts.join("; ")
         }
+    }
+}
+
+fn held_by(possible: &[Hold], decided_by: Option<&Text>) -> String {
+    let text = match possible {
+        [] | [Hold::Scheduler] => "no known limit explains this".into(),
+        _ => format!("possible: {}", listed(possible)),
+    };
+    match decided_by {
+        Some(event) => format!("{text} (the event {event} would decide)"),
+        None => text,
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Quota => "the CPU quota of a control group",
+            Self::RealTimeThrottling => "real-time throttling",
+            Self::PendingWakeup => "a pending wake-up from another CPU",
+            Self::Theft => "hypervisor or SMI",
+            Self::Scheduler => "an error of the scheduler",
+        })
     }
 }
 

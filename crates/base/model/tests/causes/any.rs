@@ -104,6 +104,7 @@ fn any_unknown() -> impl Strategy<Value = Unknown> {
         Just(Missing::Own),
         Just(Missing::InterruptOrGap),
         any_name().prop_map(Missing::HandlerOn),
+        Just(Missing::QuotaOrEqual),
     ];
     prop_oneof![
         Just(Unknown::ThreadEnded),
@@ -139,6 +140,7 @@ fn any_role() -> impl Strategy<Value = Role> {
         Just(Role::Blocking),
         Just(Role::HigherPriority),
         Just(Role::Competing),
+        Just(Role::Unranked),
         Just(Role::LockHolder),
         Just(Role::Waker),
     ]
@@ -175,6 +177,7 @@ fn flat_source() -> impl Strategy<Value = Source> {
         (any::<u32>(), option::of(any::<u32>()))
             .prop_map(|(from, to)| Source::Migration { from, to }),
         any_limit().prop_map(Source::Throttled),
+        any::<u32>().prop_map(Source::NotRun),
         any_text().prop_map(Source::SystemCall),
         any_device().prop_map(Source::Device),
         any_awaited().prop_map(Source::Awaited),
@@ -237,6 +240,16 @@ fn any_stay() -> impl Strategy<Value = Stay> {
     })
 }
 
+fn any_hold() -> impl Strategy<Value = Hold> + Clone {
+    proptest::sample::select(vec![
+        Hold::Quota,
+        Hold::RealTimeThrottling,
+        Hold::PendingWakeup,
+        Hold::Theft,
+        Hold::Scheduler,
+    ])
+}
+
 fn flat_detail() -> impl Strategy<Value = Detail> {
     let disabled = prop_oneof![
         Just(Disabled::No),
@@ -258,6 +271,12 @@ fn flat_detail() -> impl Strategy<Value = Detail> {
     prop_oneof![
         prop_oneof![
             any_text().prop_map(Detail::Function),
+            (vec(any_hold(), 0..4), option::of(any_text())).prop_map(|(possible, decided_by)| {
+                Detail::HeldBy {
+                    possible,
+                    decided_by,
+                }
+            }),
             any_text().prop_map(Detail::Nested),
             any_text().prop_map(Detail::At),
             Just(Detail::Together),

@@ -36,7 +36,16 @@ pub fn outlier(timeline: &OutlierTimeline, all: bool) -> Document {
     let victim = &timeline.window.victim;
     let scheduling =
         (victim.scheduling).map_or(String::new(), |scheduling| format!(", {scheduling}"));
-    let thread = format!("thread {}-{}{scheduling}", victim.comm, victim.tid);
+    let name = Task {
+        pid: victim.tid,
+        comm: victim.comm,
+        ..Task::default()
+    };
+    let thread = if victim.comm.is_empty() {
+        format!("{name}{scheduling}")
+    } else {
+        format!("thread {name}{scheduling}")
+    };
     let title = format!("{}, {}", timeline.title(), timeline.time());
     let mut events = vec![Block::Table(events(timeline, all))];
     let left_out = timeline.window.left_out;

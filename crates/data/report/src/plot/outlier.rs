@@ -35,7 +35,9 @@ const fn colour(kind: ShareKind) -> Colour {
     match kind {
         ShareKind::Interrupt | ShareKind::Nmi => Colour(0xd5, 0x5e, 0x00),
         ShareKind::Softirq => Colour(0xe6, 0x9f, 0x00),
-        ShareKind::HigherPriority | ShareKind::Competing => Colour(0x00, 0x9e, 0x73),
+        ShareKind::HigherPriority | ShareKind::Competing | ShareKind::Unranked => {
+            Colour(0x00, 0x9e, 0x73)
+        }
         ShareKind::Blocking
         | ShareKind::IrqsOff
         | ShareKind::PreemptOff
@@ -51,7 +53,7 @@ const fn colour(kind: ShareKind) -> Colour {
         ShareKind::IdleExit | ShareKind::TimerLate | ShareKind::TimerSlack => {
             Colour(0x56, 0xb4, 0xe9)
         }
-        ShareKind::Scheduling | ShareKind::Migration | ShareKind::Throttled => {
+        ShareKind::Scheduling | ShareKind::Migration | ShareKind::Throttled | ShareKind::NotRun => {
             Colour(0xf0, 0xe4, 0x42)
         }
         ShareKind::Waiting | ShareKind::OwnSleep | ShareKind::Stopped => Colour(0x80, 0x60, 0xa0),

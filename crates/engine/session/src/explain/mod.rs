@@ -423,6 +423,7 @@ impl Explainer {
             evidence: Evidence {
                 throttles,
                 in_group,
+                quotas_known: true,
                 observer: self.observer.clone(),
                 ..counted.unwrap_or_default()
             },

@@ -102,7 +102,10 @@ fn stated_latencies_have_their_causes() {
         (
             "timerlat-tracer",
             11_700,
-            &["932 ns timer late", "10.8 µs unexplained: what ran"],
+            &[
+                "932 ns timer late",
+                "10.8 µs unexplained: what ran from the timer's interrupt to the thread",
+            ],
         ),
         (
             "timerlat-ipi",
@@ -139,7 +142,7 @@ fn stated_latencies_have_their_causes() {
             "osnoise-stack",
             3_626,
             &[
-                "kworker/7:1-410",
+                "other thread: kworker/7:1-410",
                 "after a wake-up in __queue_work < queue_delayed_work_on < vmstat_shepherd",
             ],
         ),
@@ -151,7 +154,11 @@ fn stated_latencies_have_their_causes() {
                 "inside the switch from stress-ng-2864907, until tlb_flush",
             ],
         ),
-        ("hrtimer-cancel", 16_551, &["interrupt: local_timer"]),
+        (
+            "hrtimer-cancel",
+            25_551,
+            &["9.55 µs timer late", "13.0 µs interrupt: local_timer"],
+        ),
         ("woken-twice", 18_000, &[]),
         ("perf-call-chains", 463_000, &["higher priority: ctl-1400"]),
     ] {
@@ -172,6 +179,26 @@ fn stated_latencies_have_their_causes() {
         assert!(!text.contains("the trace begins later"), "{name}: {text}");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tracer_samples_count_as_events() {
+    let explained = explained("timerlat-tracer");
+    let trace = explained.recording.explanation.unwrap().trace.unwrap();
+    assert_eq!(trace.events, 8);
+    assert_eq!(trace.cpus.to_string(), "0-1");
+    assert!(trace.from_ns < trace.to_ns);
+}
+
+/// The line of the tracer after the noise names its thread.
+#[test]
+fn thread_of_osnoise_has_its_id() {
+    let explained = explained("osnoise-stack");
+    let window = explained.windows.values().next().unwrap();
+    assert_eq!(
+        (window.victim.comm.to_string().as_str(), window.victim.tid),
+        ("osnoise/7", 1_000)
+    );
 }
 
 #[test]

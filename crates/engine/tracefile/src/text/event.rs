@@ -42,15 +42,16 @@ impl Table {
 
     /// Finds the event in the text that follows the time.
     pub(super) fn find<'a>(&self, rest: &'a str) -> Found<'a> {
+        // The summary of osnoise begins with a number that is no period.
+        if let Some(mark) = osnoise(rest) {
+            return Found::Mark(mark);
+        }
         let rest = without_period(rest.trim());
         if let Some(mark) = timerlat(rest) {
             return Found::Mark(mark);
         }
         if let Some(entry) = Entry::parse(rest) {
             return Found::Entry(entry);
-        }
-        if let Some(mark) = osnoise(rest) {
-            return Found::Mark(mark);
         }
         if let Some((function, caller)) = call(rest) {
             return Found::Call(function, caller);
@@ -226,6 +227,15 @@ mod tests {
         assert_eq!(found(" PERF_RECORD_LOST lost 12"), "Lost(Some(12))");
         assert_eq!(found(" <stack trace>"), "Stack");
         assert_eq!(found(" kernel_stack:  <stack trace >"), "Stack");
+    }
+
+    #[test]
+    fn summary_of_osnoise_is_no_period() {
+        let text = " 1000000         90  99.99100      15      1      0     12      6      1";
+        assert_eq!(
+            found(text),
+            format!(r#"Mark("{NOISE_OF} 90 us in 1000000 us")"#)
+        );
     }
 
     #[test]
