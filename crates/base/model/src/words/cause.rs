@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use super::hold::held_by;
 use crate::cause::{
-    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Hold, Leaf, Limit,
-    Missing, Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
+    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
+    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
@@ -332,29 +333,6 @@ fn detail(detail: &Detail) -> String {
             parts.extend(inner.as_deref().map(self::detail));
             parts.join("; ")
         }
-    }
-}
-
-fn held_by(possible: &[Hold], decided_by: Option<&Text>) -> String {
-    let text = match possible {
-        [] | [Hold::Scheduler] => "no known limit explains this".into(),
-        _ => format!("possible: {}", listed(possible)),
-    };
-    match decided_by {
-        Some(event) => format!("{text} (the event {event} would decide)"),
-        None => text,
-    }
-}
-
-impl fmt::Display for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Quota => "the CPU quota of a control group",
-            Self::RealTimeThrottling => "real-time throttling",
-            Self::PendingWakeup => "a pending wake-up from another CPU",
-            Self::Theft => "hypervisor or SMI",
-            Self::Scheduler => "an error of the scheduler",
-        })
     }
 }
 

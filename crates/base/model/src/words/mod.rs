@@ -4,6 +4,7 @@
 mod advice;
 mod blame;
 mod cause;
+mod hold;
 
 use crate::{Blame, Explanation, Recording};
 
