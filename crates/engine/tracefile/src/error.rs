@@ -25,9 +25,9 @@ pub enum TraceFileError {
     Spool(io::Error),
     /// The input is not a trace.
     #[error(
-        "not a trace but {kind}. The supported formats are trace.dat of trace-cmd, perf.data, and \
-         text from trace-cmd report, perf script, tracefs' trace or rtla, all also compressed with \
-         gzip, xz or zstd"
+        "not a trace but {kind}. The supported formats are trace.dat of trace-cmd, perf.data, \
+         Perfetto (.pftrace), and text from trace-cmd report, perf script, tracefs' trace or rtla, \
+         all also compressed with gzip, xz or zstd"
     )]
     NotATrace {
         /// The apparent kind of the file, and how to get a trace from it.

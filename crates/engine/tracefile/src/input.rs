@@ -103,6 +103,8 @@ impl Input {
             Form::Dat
         } else if PERF_MAGIC.iter().any(|magic| begin.starts_with(magic)) {
             Form::Perf
+        } else if is_perfetto(&begin) {
+            Form::Perfetto
         } else {
             return match other_kind(&begin) {
                 Some(kind) => Err(TraceFileError::NotATrace { kind }),
@@ -137,6 +139,23 @@ pub(crate) enum Form {
     Dat,
     /// A `perf.data`.
     Perf,
+    /// A trace of Perfetto.
+    Perfetto,
+}
+
+/// Returns whether this is the beginning of a trace of Perfetto, which has no magic: its first
+/// packet begins with the number of its field and its size, and the number of another field.
+fn is_perfetto(begin: &[u8]) -> bool {
+    let Some((0x0a, rest)) = begin.split_first() else {
+        return false;
+    };
+    let size = rest.iter().position(|byte| byte & 0x80 == 0);
+    let size = size.filter(|size| *size < 4).map_or(0, |size| size + 1);
+    let key = rest.get(size).copied();
+    let is_key = key.is_some_and(|key| matches!(key & 7, 0 | 1 | 2 | 5) && key >= 8);
+    // A text can also begin with a line feed.
+    let is_binary = |byte: &u8| *byte < 0x08;
+    size > 0 && is_key && begin.iter().any(is_binary)
 }
 
 /// An input that can be read from any position.

@@ -3,7 +3,7 @@
 //! **For:** [`TraceReader`], a stream of typed events in ascending order of time, independent of
 //! the tool that wrote the file.
 //!
-//! **Knows:** `trace.dat` of trace-cmd, `perf.data`, and the text formats of tracefs, trace-cmd, perf and rtla.
+//! **Knows:** `trace.dat` of trace-cmd, `perf.data`, traces of Perfetto, and the text formats of tracefs, trace-cmd, perf and rtla.
 //!
 //! **Must not know:** what an event means for latency (`culprit` knows this), or how results are
 //! shown.
@@ -18,6 +18,7 @@ mod join;
 mod listed;
 mod open;
 mod perf;
+mod perfetto;
 mod session;
 mod state_encoding;
 mod text;

@@ -82,6 +82,8 @@ fn files() -> Vec<(String, Vec<u8>)> {
     for by in crate::perf::all_forms() {
         files.push((format!("{by:?}"), by.file(&crate::perf::two_rounds(&by))));
     }
+    let perfetto = crate::perfetto::seeds();
+    files.extend(perfetto.map(|(name, bytes)| (name.to_owned(), bytes)));
     files
 }
 
@@ -109,6 +111,9 @@ fn the_seeds_are_traces() {
         .zip(crate::perf::all_forms())
     {
         check_seed(&folder.join(name), &by.file(&crate::perf::two_rounds(&by)));
+    }
+    for (name, made) in crate::perfetto::seeds() {
+        check_seed(&folder.join(name), &made);
     }
 }
 

@@ -7,6 +7,7 @@ mod join;
 mod made;
 mod made_perf;
 mod perf;
+mod perfetto;
 mod same;
 #[path = "../sound/mod.rs"]
 mod sound;

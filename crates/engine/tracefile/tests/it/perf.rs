@@ -12,8 +12,8 @@ use punctual_tracefile::{Item, TraceHead};
 use crate::made::{Form, USUAL};
 use crate::made_perf::{FINISHED_ROUND, Written};
 
-fn fixture(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/perf");
+pub(crate) fn fixture(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let packed = fs::read(folder.join(format!("{name}.xz"))).expect("a fixture");
     let mut bytes = Vec::new();
     let mut reader = XzReader::new(&packed[..], true);
@@ -96,8 +96,8 @@ fn brief(items: &[Item]) -> String {
 #[test]
 fn items_are_those_of_perf_script() {
     for (name, clock) in [("file", "perf"), ("pipe", "mono")] {
-        let ours = read(&fixture(&format!("{name}.data")));
-        let text = crate::sound::text(&fixture(&format!("{name}.txt"))).unwrap();
+        let ours = read(&fixture(&format!("perf/{name}.data")));
+        let text = crate::sound::text(&fixture(&format!("perf/{name}.txt"))).unwrap();
         assert!(ours.0.len() > 100, "{name}: {}", ours.0.len());
         crate::same::same(&ours, &text, name);
         let head = &ours.1;
@@ -127,7 +127,7 @@ fn byte_order_and_packing_change_nothing() {
 
 #[test]
 fn a_truncated_file_is_refused_with_the_place() {
-    let whole = fixture("file.data");
+    let whole = fixture("perf/file.data");
     let error = refused(&whole[..10_000]);
     let place = "damaged at byte 10000: the file ends here";
     assert!(error.contains(place), "{error}");
@@ -142,7 +142,7 @@ fn a_truncated_file_is_refused_with_the_place() {
 
 #[test]
 fn a_truncated_stream_gives_its_beginning() {
-    let whole = fixture("pipe.data");
+    let whole = fixture("perf/pipe.data");
     let (items, _) = read(&whole);
     let (cut, head) = read(&whole[..whole.len() - 2_001]);
     let number = cut

@@ -31,8 +31,8 @@ const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs o
     CPU, timers that expired late, and latencies that cyclictest -b, timerlat or osnoise wrote \
     into the trace. Without --threshold, it explains the 20 longest reactions of real-time \
     threads, or of all threads if no real-time thread was late. The file can be a trace.dat of \
-    trace-cmd, a perf.data with tracepoints, or the text of trace-cmd report, of perf script or of \
-    tracefs' trace. It can be compressed.\n\n\
+    trace-cmd, a perf.data with tracepoints, a .pftrace of Perfetto, or the text of trace-cmd \
+    report, of perf script or of tracefs' trace. It can be compressed.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
     the causes of each late reaction on a separate track. With --between or --at, it writes only \
     the events of that time, and of 10 ms before and after it. For a recording, it writes the \
