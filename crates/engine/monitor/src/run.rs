@@ -102,8 +102,7 @@ impl Runner for SessionRunner<'_> {
                 }
                 (None, Completion::Interrupted) => ended(
                     SlotState::Failed,
-                    "measuring threads got no CPU time (see the warnings of the recording)"
-                        .to_owned(),
+                    "the run ended early (see the warnings of the recording)".to_owned(),
                     recording,
                 ),
                 (None, _) => SlotEnd {

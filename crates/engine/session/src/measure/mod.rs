@@ -2,11 +2,13 @@
 
 mod break_handler;
 mod collector;
+mod conditions;
 mod cpu_locks;
 mod outlier_command;
 mod overhead;
 mod periodic_tasks;
 mod phase;
+mod placement;
 mod recording_builder;
 mod rescue;
 mod run;

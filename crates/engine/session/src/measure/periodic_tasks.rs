@@ -5,6 +5,7 @@ use punctual_store::Batch;
 
 use super::collector::Collector;
 use super::outlier_command::{OutlierCommand, OutlierEvent};
+use super::placement::Placement;
 use super::suspension::SuspensionWatch;
 use crate::events::InterruptionCounter;
 use crate::explain::Explainer;
@@ -26,6 +27,10 @@ pub(crate) struct PeriodicTasks {
     pub(crate) command: Option<OutlierCommand>,
     /// Detects when the user stopped the process.
     pub(crate) suspensions: SuspensionWatch,
+    /// Detects that a thread was taken off its CPU.
+    placement: Placement,
+    /// Reason why the run ends early.
+    pub(crate) moved: Option<String>,
 }
 
 impl PeriodicTasks {
@@ -46,6 +51,8 @@ impl PeriodicTasks {
             ticks: None,
             command: None,
             suspensions: SuspensionWatch::new(),
+            placement: Placement::default(),
+            moved: None,
         }
     }
 
@@ -57,6 +64,9 @@ impl PeriodicTasks {
             collector.drain(self.row_length);
             self.rows.extend(collector.take_finished());
         }
+        let threads = self.collectors.iter().filter_map(Collector::bound);
+        let moved = self.placement.check(threads, self.start.elapsed());
+        self.moved = self.moved.take().or(moved);
         let waits = self.collectors.iter().filter_map(Collector::longest);
         self.suspensions.short_stop(&self.start, waits);
         self.explain(store);

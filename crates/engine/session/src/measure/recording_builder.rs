@@ -3,6 +3,7 @@
 use punctual_model::{Nanos, ProbeRun, Recording, Scheduling, ThreadRecord};
 use punctual_probes::{Measured, WorkerOutcome, WorkerSpec};
 
+use super::conditions;
 use super::periodic_tasks::PeriodicTasks;
 use super::phase::Phase;
 use crate::events::InterruptionCounter;
@@ -115,6 +116,8 @@ impl Session {
         recording.verdict = recording.judge();
         recording.warnings = self.warnings.clone();
         recording.warnings.extend(measured.warnings);
+        let settings = conditions::changed(&self.facts, &self.host.facts(), &self.cpus());
+        recording.warnings.extend(settings);
         if dropped > 0 {
             recording.warnings.push(format!(
                 "the time series lacks {} that are in the histograms, because punctual could not \

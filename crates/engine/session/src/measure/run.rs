@@ -77,6 +77,7 @@ impl Session {
             measured: Measured::default(),
             loads: Vec::new(),
             starved: false,
+            moved: false,
         };
         probe.open(id, context.watcher.wants_samples(), stop);
         begun.run(probe, &mut context)
@@ -167,6 +168,8 @@ struct ProbeThreads {
     loads: Vec<LoadRecord>,
     /// Whether threads got no CPU time and had to be ended.
     starved: bool,
+    /// Whether a thread was taken off its CPU.
+    moved: bool,
 }
 
 impl ProbeThreads {
@@ -229,7 +232,7 @@ impl ProbeThreads {
             Completion::Break
         } else if stopped {
             Completion::Stopped
-        } else if self.starved {
+        } else if self.starved || self.moved {
             Completion::Interrupted
         } else {
             Completion::Finished
@@ -268,6 +271,11 @@ impl Source for ProbeThreads {
                 running.stop_if_due(moment);
                 self.running = Some(running);
                 self.housekeeping.poll(store);
+                if let Some(why) = self.housekeeping.moved.take().filter(|_| !self.moved) {
+                    self.moved = true;
+                    self.session.warnings.push(why);
+                    self.control.stop();
+                }
                 return Ok(None);
             }
             Some(ended) => {

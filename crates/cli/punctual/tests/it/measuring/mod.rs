@@ -2,6 +2,7 @@
 
 mod launch_times;
 mod limits;
+mod moved;
 mod network;
 mod stops;
 mod work;

@@ -151,6 +151,11 @@ impl Collector {
         [self.tid, late].into_iter().flatten().map(number)
     }
 
+    /// Returns the measuring thread and its CPU while it measures, if it has one.
+    pub(crate) fn bound(&self) -> Option<(u32, Tid)> {
+        self.cpu.zip(self.tid).filter(|_| !self.reader.is_over())
+    }
+
     /// Keeps samples for [`take_watched`](Self::take_watched) from now on.
     pub(crate) fn watch_samples(&mut self) {
         self.watched = Some(Vec::new());
