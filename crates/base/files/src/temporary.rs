@@ -1,16 +1,62 @@
 //! A temporary file in the folder of the file it will replace.
 
 use std::collections::hash_map::RandomState;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, flock,
+    fstat, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Beginning of a temporary name. 16 hexadecimal digits follow.
+const PREFIX: &str = ".punctual-";
+
+/// A temporary file without a lock that was not written for this long belongs to a killed program.
+/// A younger one may have been created but not locked yet.
+const ABANDONED_S: i64 = 60;
+
+/// Maximum number of names to look at in a folder.
+const LOOKED_AT: usize = 10_000;
+
+/// Removes the temporary files that killed programs of this user left in a folder. Errors are
+/// ignored, because the file is written nevertheless.
+fn sweep(folder: &OwnedFd) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(folder, c".", flags, Mode::empty());
+    let Ok(entries) = opened.and_then(Dir::new) else {
+        return;
+    };
+    for entry in entries.take(LOOKED_AT).flatten() {
+        let name = entry.file_name();
+        let is_ours = (name.to_str().ok())
+            .and_then(|name| name.strip_prefix(PREFIX))
+            .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit()));
+        if is_ours && is_abandoned(folder, name).unwrap_or(false) {
+            let _ = unlinkat(folder, name, AtFlags::empty());
+        }
+    }
+}
+
+fn is_abandoned(folder: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty())?;
+    let stat = fstat(&file)?;
+    let now = clock_gettime(ClockId::Realtime).tv_sec;
+    let is_old = stat.st_mtime.saturating_add(ABANDONED_S) < now;
+    let is_own = stat.st_uid == geteuid().as_raw();
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !(is_file && is_own && is_old) {
+        return Ok(false);
+    }
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| true)
+}
 
 /// Number of names to try; each has 64 random bits.
 const TRIES: u32 = 16;
@@ -50,12 +96,16 @@ impl Temporary {
         loop {
             // The only random numbers that std provides are the keys of its hash tables.
             let name = format!(
-                ".punctual-{:016x}",
+                "{PREFIX}{:016x}",
                 RandomState::new().build_hasher().finish()
             );
             match openat(&folder, &name, flags, Mode::from_raw_mode(mode)) {
                 Ok(file) => {
+                    // Without the lock, the file could be swept if it is written for long. Some file
+                    // systems have no locks.
+                    let _ = flock(&file, FlockOperation::NonBlockingLockShared);
                     let file = file.into();
+                    sweep(&folder);
                     return Ok(Self { folder, name, file });
                 }
                 Err(Errno::EXIST) if tries < TRIES => tries += 1,

@@ -1,10 +1,14 @@
 //! Maintenance of a store: statistics, checks, backups, and freeing of unused space.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 
 use punctual_model::RecordingId;
+use rustix::fs::{
+    CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, fstat, fsync, ftruncate, renameat_with,
+};
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::collect::DICTIONARIES;
@@ -150,34 +154,61 @@ impl Store {
         Ok(())
     }
 
-    /// Copies the store to a new file, in its current state, even while others write to it.
+    /// Copies the store to a new file, in its current state, even while others write to it. The file
+    /// appears when it is complete. If the program is killed, the next backup to the same path
+    /// continues with the incomplete file `.NAME.partial`.
     ///
     /// # Errors
-    /// Returns an error if the file already exists, or if reading or writing fails.
+    /// Returns an error if the file already exists, if another backup writes it, or if reading or
+    /// writing fails.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        let cannot = |error: std::io::Error| StoreError::Backup {
+        let cannot = |reason: String| StoreError::Backup {
             path: to.to_owned(),
-            reason: error.to_string(),
+            reason,
         };
+        let failed = |error: Errno| cannot(std::io::Error::from(error).to_string());
+        if to.symlink_metadata().is_ok() {
+            return Err(failed(Errno::EXIST));
+        }
+        let name = to.file_name().ok_or_else(|| failed(Errno::ISDIR))?;
+        let mut partial = OsString::from(".");
+        partial.push(name);
+        partial.push(".partial");
+        let partial = to.with_file_name(partial);
         // Only the owner may read measurements, so create the file with the right mode before
         // SQLite fills it.
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create_new(true).mode(0o600);
-        options.open(to).map_err(cannot)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&partial, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        let own = fstat(&file).map_err(failed)?;
+        if own.st_uid != rustix::process::geteuid().as_raw() || own.st_nlink != 1 {
+            let why = format!("{} belongs to another user: remove it", partial.display());
+            return Err(cannot(why));
+        }
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            Errno::WOULDBLOCK => cannot("another backup to this file is running".to_owned()),
+            error => failed(error),
+        })?;
+        ftruncate(&file, 0).map_err(failed)?;
         self.link.begin_work();
-        let path = to.to_string_lossy();
-        let copied = self
-            .link
-            .connection
+        let path = partial.to_string_lossy();
+        let copied = (self.link.connection)
             .execute("VACUUM INTO ?1", [path.as_ref()])
-            .map_err(|error| StoreError::Backup {
-                path: to.to_owned(),
-                reason: error.to_string(),
+            .map_err(|error| cannot(error.to_string()))
+            .and_then(|_| fsync(&file).map_err(failed))
+            .and_then(|()| {
+                let flags = RenameFlags::NOREPLACE;
+                match renameat_with(CWD, &partial, CWD, to, flags) {
+                    // This file system cannot rename without replacing.
+                    Err(Errno::INVAL | Errno::NOSYS) => {
+                        fs::rename(&partial, to).map_err(|error| cannot(error.to_string()))
+                    }
+                    renamed => renamed.map_err(failed),
+                }
             });
         if copied.is_err() {
-            let _ = fs::remove_file(to);
+            let _ = fs::remove_file(&partial);
         }
-        copied.map(drop)
+        copied
     }
 
     /// Removes all dictionaries, and the facts and audits that belong to no recording, and returns

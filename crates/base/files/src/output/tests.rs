@@ -215,3 +215,41 @@ fn unwritable_file_is_not_replaced() {
     assert!(put(&path, "new").is_err());
     assert_eq!(fs::read_to_string(&path).unwrap(), "kept");
 }
+
+/// Only files of killed programs are removed: not those that are being written, and not young ones.
+#[test]
+fn files_of_killed_programs_are_swept() {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = tempfile::tempdir().unwrap();
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3_600);
+    let made = |name: &str, is_old: bool| {
+        let file = File::create(folder.path().join(name)).unwrap();
+        if is_old {
+            file.set_modified(hour_ago).unwrap();
+        }
+        file
+    };
+    drop(made(".punctual-0123456789abcdef", true));
+    drop(made(".punctual-0123456789abcde0", false));
+    drop(made(".punctual-notes", true));
+    let written = made(".punctual-0123456789abcde1", true);
+    flock(&written, FlockOperation::LockShared).unwrap();
+    Output::file(&folder.path().join("report"))
+        .unwrap()
+        .put(b"x")
+        .unwrap();
+    let mut left: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort_unstable();
+    assert_eq!(
+        left,
+        [
+            ".punctual-0123456789abcde0",
+            ".punctual-0123456789abcde1",
+            ".punctual-notes",
+            "report"
+        ]
+    );
+}

@@ -159,6 +159,36 @@ fn size_limit_removes_oldest_parts_first() {
     assert_eq!(store.load(first.id).unwrap().threads, first.threads);
 }
 
+/// A killed backup leaves no file under the final name, and does not block the next one.
+#[test]
+fn killed_backup_is_continued() {
+    use rustix::fs::{FlockOperation, flock};
+    let (folder, path) = store_path();
+    let store = Store::open(&path).unwrap();
+    insert(&store, &recording(1, 2));
+    let copy = folder.path().join("copy.db");
+    let partial = folder.path().join(".copy.db.partial");
+    std::fs::write(&partial, "the first half").unwrap();
+    let other = std::fs::File::open(&partial).unwrap();
+    flock(&other, FlockOperation::LockExclusive).unwrap();
+    let said = store.backup(&copy).unwrap_err().to_string();
+    assert!(
+        said.contains("another backup to this file is running"),
+        "{said}"
+    );
+    assert!(!copy.exists());
+    // The other program is killed.
+    drop(other);
+    store.backup(&copy).unwrap();
+    assert!(!partial.exists());
+    let copied = Store::open_read_only(&copy).unwrap();
+    assert_eq!(copied.list().unwrap(), store.list().unwrap());
+    // A link is not followed.
+    std::os::unix::fs::symlink(&path, folder.path().join(".other.db.partial")).unwrap();
+    assert!(store.backup(&folder.path().join("other.db")).is_err());
+    assert_eq!(store.list().unwrap().len(), 1);
+}
+
 #[test]
 fn backup_during_run_is_whole() {
     let (folder, path) = store_path();

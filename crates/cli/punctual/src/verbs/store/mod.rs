@@ -86,7 +86,8 @@ impl Run for Options {
                 Ok(Exit::Done)
             }
             What::Compact => {
-                let freed = context.store_to_delete()?.compact()?;
+                // Not like a deletion, which may use the reserved space: compacting needs more.
+                let freed = context.store_to_change()?.compact()?;
                 output::print(&format!("{} kB freed\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
