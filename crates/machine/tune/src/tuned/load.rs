@@ -1,6 +1,6 @@
 //! Finds a profile of TuneD and the profiles that it includes, and joins them to one.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::conf::{Entry, Kind, Section, read};
 use super::words::Variables;
@@ -111,10 +111,30 @@ impl Loader<'_> {
         }
         let is_new = |file: &&PathBuf| !self.open.contains(file) && !self.files.contains(file);
         match there.iter().find(is_new) {
-            Some(file) => Ok(Some(file.clone())),
+            Some(file) => self.inside(file, by).map(|()| Some(file.clone())),
             None if there.iter().any(|file| self.files.contains(file)) => Ok(None),
             None => Err(wrong(name, &format!("the profile includes itself{suffix}"))),
         }
+    }
+
+    /// Refuses an included file outside of TuneD's folders, because messages about it would show
+    /// its lines. Links of another system would lead out of its root folder.
+    #[allow(clippy::disallowed_methods, reason = "compared, and only read")]
+    fn inside(&self, path: &Path, by: &str) -> Result<(), TuneError> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let folders = FOLDERS.map(|folder| self.root.join(folder));
+        let mut folders = self.beside.iter().chain(&folders);
+        let is_named_so = !path.components().any(|part| part == Component::ParentDir)
+            && folders.clone().any(|folder| path.starts_with(folder));
+        let (file, root) = (real(path), real(self.root));
+        if is_named_so
+            && (file.starts_with(root) || folders.any(|folder| file.starts_with(real(folder))))
+        {
+            return Ok(());
+        }
+        let folders = FOLDERS.map(|folder| format!("/{folder}")).join(", ");
+        let why = format!("only files in {folders} can be included (included in {by})");
+        Err(wrong(&path.display().to_string(), &why))
     }
 
     /// Reads a file after those that it includes.
@@ -208,6 +228,7 @@ impl Loader<'_> {
                 continue;
             }
             let path = self.root.join(entry.value.trim_start_matches('/'));
+            self.inside(&path, &entry.at())?;
             let included = read(&path, Kind::Variables, &entry.at())?;
             for entry in included.into_iter().flat_map(|section| section.entries) {
                 define(&mut variables, &mut unknown, entry);

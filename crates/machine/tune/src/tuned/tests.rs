@@ -289,7 +289,18 @@ fn bad_profiles_are_refused_with_line() {
             "[main]\ninclude=one\n",
             "one: the profile includes itself (included in",
         ),
-        ("[variables]\ninclude=/none\n", "one/tuned.conf:2)"),
+        (
+            "[variables]\ninclude=/etc/tuned/none\n",
+            "one/tuned.conf:2)",
+        ),
+        (
+            "[variables]\ninclude=/etc/secret\n",
+            "only files in /etc/tuned/profiles, /etc/tuned, ",
+        ),
+        (
+            "[variables]\ninclude=/etc/tuned/../secret\n",
+            "only files in /etc/tuned/profiles, /etc/tuned, ",
+        ),
     ] {
         let error = import(text).unwrap_err();
         assert!(error.is_usage());
@@ -396,4 +407,22 @@ proptest! {
     fn texts_never_panic(text in "(\\[(cpu|sysctl|variables|bootloader)\\]\n|[a-z_=${}:f,*\\\\ \n-]{0,20}){0,12}") {
         let _ = import(&text);
     }
+}
+
+/// A line of another file must not reach the terminal, and a link must not lead out of the root.
+#[test]
+fn only_files_of_tuned_are_included() {
+    let root = tree(&[(
+        "etc/tuned/one/tuned.conf",
+        "[variables]\ninclude=/etc/tuned/keys\n",
+    )]);
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("keys"), "root:secret\n").unwrap();
+    let link = root.path().join("etc/tuned/keys");
+    std::os::unix::fs::symlink(outside.path().join("keys"), &link).unwrap();
+    let said = TunedImport::read(root.path(), "one")
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("only files in"), "{said}");
+    assert!(!said.contains("secret"), "{said}");
 }
