@@ -24,6 +24,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use punctual_model::{Completion, RecordingId};
 use punctual_store::{Collection, Listed, StoreError, Wanted};
+use sha2::{Digest, Sha256};
 
 use crate::parquet_file::{File, Table};
 use crate::tables::Tables;
@@ -206,13 +207,17 @@ fn write(place: &Target, table: &str, partition: &str, file: File) -> Result<u64
     Ok(bytes.len() as u64)
 }
 
-/// Encodes a machine name for a path, as Hive does, because a name may contain any character.
+/// Maximum length of an encoded name, so that the name of its folder has at most 255 bytes.
+const LONGEST: usize = 200;
+
+/// Encodes a machine name for a path, as Hive does, because a name may contain any character. A long
+/// name is cut, and a digest makes it unique.
 fn encoded(name: &str) -> String {
     use std::fmt::Write;
     if name.is_empty() {
         return NO_NAME.to_owned();
     }
-    name.bytes().fold(String::new(), |mut text, byte| {
+    let text = name.bytes().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = match byte.is_ascii_alphanumeric() || b"-_".contains(&byte) {
             true => write!(text, "{}", char::from(byte)),
@@ -221,7 +226,13 @@ fn encoded(name: &str) -> String {
             false => write!(text, "%{byte:02X}"),
         };
         text
-    })
+    });
+    if text.len() <= LONGEST {
+        return text;
+    }
+    let digest = Sha256::digest(name);
+    let digest = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
+    format!("{}-{}", &text[..LONGEST - 17], digest.collect::<String>())
 }
 
 #[cfg(test)]
@@ -234,5 +245,12 @@ mod tests {
         assert_eq!(encoded(".."), "%2E.");
         assert_eq!(encoded("a/b=c"), "a%2Fb%3Dc");
         assert_eq!(encoded(""), NO_NAME);
+    }
+
+    #[test]
+    fn long_names_fit_and_differ() {
+        let [a, b] = ["a", "b"].map(|end| encoded(&format!("{}{end}", "\u{e4}".repeat(125))));
+        assert!(a.len() <= LONGEST && a != b, "{a} {b}");
+        assert_eq!(encoded(&"x".repeat(LONGEST)), "x".repeat(LONGEST));
     }
 }
