@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use punctual_files::FileError;
+
 /// The result for one link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Installed {
@@ -32,14 +34,9 @@ pub enum InstallError {
         /// The target of the link.
         program: PathBuf,
     },
-    /// The folder is missing and cannot be created.
-    #[error("cannot make the folder {}: {source}", path.display())]
-    Folder {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// The folder is missing and cannot be created, or another user's link leads to it.
+    #[error("cannot use the folder: {0}")]
+    Folder(#[source] FileError),
     /// The system refused to create the link.
     #[error("cannot make the link {}: {source}", path.display())]
     Refused {
@@ -70,10 +67,7 @@ pub fn install(
             program: program.to_owned(),
         });
     }
-    fs::create_dir_all(folder).map_err(|source| InstallError::Folder {
-        path: folder.to_owned(),
-        source,
-    })?;
+    punctual_files::folder::make(folder, 0o755).map_err(InstallError::Folder)?;
     places
         .into_iter()
         .map(|path| link(&path, program).map_err(|source| InstallError::Refused { path, source }))
@@ -142,6 +136,6 @@ mod tests {
         super::install(&programs(), &program, &new, false).unwrap();
         assert_eq!(fs::read_dir(&new).unwrap().count(), programs().len());
         let error = super::install(&programs(), &program, &program.join("bin"), true);
-        assert!(matches!(error, Err(InstallError::Folder { .. })));
+        assert!(matches!(error, Err(InstallError::Folder(_))));
     }
 }

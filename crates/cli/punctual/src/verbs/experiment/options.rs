@@ -223,6 +223,14 @@ impl New {
             )
             .into());
         }
+        if let Some(text) = self
+            .boot
+            .iter()
+            .find(|text| text.chars().any(char::is_control))
+        {
+            let text = format!("--boot {text:?} contains a control character: remove it");
+            return Err(UsageError(text).into());
+        }
         let arm = |text: &String| {
             let parameters = text.split_whitespace().collect::<Vec<_>>().join(" ");
             Arm {
