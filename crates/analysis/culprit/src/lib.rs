@@ -59,6 +59,7 @@ mod scene;
 mod stream;
 mod tally;
 mod theft;
+mod thread_times;
 mod throttle;
 mod timeline;
 mod victim;
@@ -77,3 +78,4 @@ pub use stream::{
     HostView, LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, VirtualCpus, Wanted,
 };
 pub use tally::{Tally, complete};
+pub use thread_times::ThreadSums;

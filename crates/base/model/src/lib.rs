@@ -28,6 +28,7 @@ pub mod testing;
 mod text;
 mod text_limits;
 mod thread;
+mod trace_threads;
 mod verdict;
 mod wakeups;
 mod words;
@@ -108,6 +109,7 @@ pub use thread::{
     PolicyError, ProcessId, Scheduling, TaskKind, TaskRecord, TaskUsage, ThreadRecord, ThreadUsage,
     thread_title,
 };
+pub use trace_threads::{Delays, ThreadTimes, TraceThreads};
 pub use verdict::{
     Bound, Decision, Doubt, ERROR, JudgedBy, Judgement, LateSeconds, Limit, LimitResult, Looks,
     LoopRequirement, Metric, MetricError, MissLimit, MissLimitError, Outcome, Rate, Requirement,

@@ -42,4 +42,5 @@ pub use request::{
 pub use targets::{TargetError, Targets};
 pub use trace_file::{
     ExplainedTrace, GuestTraceError, GuestTraces, TraceRequest, explain_guest, explain_trace,
+    trace_threads,
 };

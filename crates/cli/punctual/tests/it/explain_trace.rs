@@ -43,6 +43,28 @@ fn latencies(explained: &Value) -> Vec<u64> {
 }
 
 #[test]
+fn thread_times_are_the_same_in_each_format() {
+    let place = Sandbox::new();
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/tracefile/tests/fixtures");
+    let table = |name: &str| {
+        let file = folder.join(name);
+        let shown = place.done(&format!(
+            "explain --trace {} --thread-times",
+            file.display()
+        ));
+        let begin = shown.find("thread  ").unwrap_or_else(|| panic!("{shown}"));
+        shown[begin..].to_owned()
+    };
+    let text = table("perf/file.txt.xz");
+    assert!(text.contains("sleep-13314"), "{text}");
+    assert_eq!(table("perf/file.data.xz"), text);
+    assert_eq!(table("perfetto/file.pftrace.xz"), text);
+    let refused = place.refused("explain --thread-times", 2);
+    assert!(refused.contains("--trace"), "{refused}");
+}
+
+#[test]
 fn a_trace_of_each_tool_is_explained() {
     let place = Sandbox::new();
     for tool in TOOLS {

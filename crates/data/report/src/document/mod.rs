@@ -26,6 +26,7 @@ mod recording;
 mod stored_audit;
 mod table;
 mod topology;
+mod trace_threads;
 mod wakeups;
 
 pub use activities::activities;
@@ -45,6 +46,7 @@ pub(crate) use recording::{Figures, answer, limit_result, with_figures};
 pub use stored_audit::stored_audit;
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
+pub use trace_threads::trace_threads;
 pub use wakeups::wakeups;
 
 use crate::plot::Plot;

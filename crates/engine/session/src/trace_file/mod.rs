@@ -5,6 +5,7 @@ mod forms;
 mod guest;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 use crate::lifecycle::Start;
 
 pub use guest::{GuestTraceError, GuestTraces, explain_guest};
+pub use threads::trace_threads;
 
 /// Architectures on which every interrupt belongs to a device. They are recognized by these parts
 /// of the kernel's name.

@@ -8,7 +8,10 @@ use clap::Args;
 use punctual_culprit::Wanted;
 use punctual_formats::{ImportError, Source, recognise};
 use punctual_model::{Comm, Explanation, Nanos};
-use punctual_session::{ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace};
+use punctual_report::document::{self, Document};
+use punctual_session::{
+    ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace, trace_threads,
+};
 use punctual_tracefile::{Input, TraceFileError, TraceReader, open};
 
 use super::threads::Selection;
@@ -29,6 +32,10 @@ pub(super) struct Foreign {
     /// Explain this guest's trace, with --trace of its KVM host
     #[arg(long, value_name = "FILE", requires = "trace")]
     guest: Option<PathBuf>,
+    /// Show run time and waits of each thread, like perf sched latency
+    #[arg(long, requires = "trace")]
+    #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold"])]
+    thread_times: bool,
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
     cpu: Option<u32>,
@@ -99,6 +106,17 @@ impl Foreign {
     /// Returns the trace file, if one was given.
     pub(super) fn file(&self) -> Option<&Path> {
         self.trace.as_deref()
+    }
+
+    /// Returns a table of the threads if it was asked for.
+    pub(super) fn thread_times(&self, path: &Path, of: &Selection<'_>) -> Result<Option<Document>> {
+        if !self.thread_times {
+            return Ok(None);
+        }
+        let mut reader = Self::open(path)?;
+        let found = trace_threads(reader.as_mut(), &self.request(path, of)?);
+        let found = found.with_context(|| path.display().to_string())?;
+        Ok(Some(document::trace_threads(&found)))
     }
 
     /// Reads the trace, and explains its late reactions.

@@ -11,9 +11,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, value_parser};
 
+use punctual_report::text;
+
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::options::select::OneRecording;
+use crate::output;
 use crate::recordings::explained::Explained;
 use crate::verb::{Run, Verb};
 
@@ -33,6 +36,8 @@ const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs o
     threads, or of all threads if no real-time thread was late. The file can be a trace.dat of \
     trace-cmd, a perf.data with tracepoints, a .pftrace of Perfetto, or the text of trace-cmd \
     report, of perf script or of tracefs' trace. It can be compressed.\n\n\
+    With --trace and --thread-times, punctual prints a table instead: for each thread, its run time, \
+    and the number, average and maximum of its waits for a CPU.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
     the causes of each late reaction on a separate track. With --between or --at, it writes only \
     the events of that time, and of 10 ms before and after it. For a recording, it writes the \
@@ -68,7 +73,12 @@ impl Run for Explain {
             return written::write(&self, path, context);
         }
         if let Some(path) = self.foreign.file() {
-            let explained = self.foreign.explain(path, &self.application.selection())?;
+            let selection = self.application.selection();
+            if let Some(times) = self.foreign.thread_times(path, &selection)? {
+                output::print(&text::render(&times, &context.style()))?;
+                return Ok(Exit::Done);
+            }
+            let explained = self.foreign.explain(path, &selection)?;
             return recorded::print(&Explained::read(explained), &self, context);
         }
         match self.application.targets()? {

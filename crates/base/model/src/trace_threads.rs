@@ -1,0 +1,89 @@
+//! What the threads of a trace did: how long they ran, and how long they waited for a CPU.
+
+use std::collections::BTreeSet;
+
+use crate::{Nanos, Task};
+
+/// The waits of a thread for a CPU that have the same reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Number of waits.
+    pub count: u64,
+    /// Sum of their lengths.
+    pub total: Nanos,
+    /// Length of the longest one.
+    pub max: Nanos,
+    /// Time at which the longest one ended.
+    pub max_end: Nanos,
+}
+
+impl Delays {
+    /// Adds a wait.
+    pub fn add(&mut self, from: Nanos, to: Nanos) {
+        let length = to.saturating_sub(from);
+        self.count += 1;
+        self.total = Nanos(self.total.0.saturating_add(length.0));
+        if length > self.max {
+            (self.max, self.max_end) = (length, to);
+        }
+    }
+
+    /// Returns the mean length, or `None` if there is no wait.
+    pub fn mean(&self) -> Option<Nanos> {
+        self.total.0.checked_div(self.count).map(Nanos)
+    }
+}
+
+/// What a thread did while it was traced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// The thread, with its last name and priority.
+    pub task: Task,
+    /// Time on a CPU, as far as the trace shows both the beginning and the end.
+    pub run: Nanos,
+    /// Number of switches to the thread.
+    pub switches: u64,
+    /// Waits from a wake-up until the thread ran.
+    pub woken: Delays,
+    /// Waits from a switch to another thread, while this one was runnable, until it ran again.
+    pub preempted: Delays,
+}
+
+impl ThreadTimes {
+    /// Returns all waits for a CPU.
+    pub fn waits(&self) -> Delays {
+        let (mut all, other) = (self.woken, self.preempted);
+        all.count += other.count;
+        all.total = Nanos(all.total.0.saturating_add(other.total.0));
+        if other.max > all.max {
+            (all.max, all.max_end) = (other.max, other.max_end);
+        }
+        all
+    }
+}
+
+/// What all threads of a trace did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceThreads {
+    /// The file, as the user named it.
+    pub file: String,
+    /// Its format.
+    pub format: String,
+    /// CPUs that have events.
+    pub cpus: BTreeSet<u32>,
+    /// Number of switches and wake-ups.
+    pub events: u64,
+    /// Times of the first and the last of them.
+    pub span: Option<(Nanos, Nanos)>,
+    /// The threads, those with the longest wait first.
+    pub threads: Vec<ThreadTimes>,
+    /// Number of threads that are not listed, because there are too many.
+    pub omitted: u64,
+    /// Number of gaps with lost events.
+    pub gaps: u64,
+    /// Number of switches from another thread than the one that ran before, so that a switch is
+    /// missing.
+    pub switches_missing: u64,
+    /// What the file does not show, one sentence for each.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,88 @@
+//! What the threads of a trace did, as a table.
+
+use punctual_model::{Delays, Nanos, TraceThreads, counted};
+
+use super::table::{Column, Row, Table};
+use super::{Block, Document};
+use crate::figures;
+
+/// Maximum number of threads on a terminal.
+const MOST: usize = 100;
+
+/// Returns a table of the threads, with times in ms as perf prints them.
+pub fn trace_threads(found: &TraceThreads) -> Document {
+    let (from, to) = found.span.unwrap_or_default();
+    let mut blocks = vec![Block::text(format!(
+        "{}: {}, {} on {} in {}, {} to {}",
+        found.file,
+        found.format,
+        counted(found.events, "switch or wake-up", "switches and wake-ups"),
+        counted(found.cpus.len() as u64, "CPU", "CPUs"),
+        to.saturating_sub(from),
+        figures::trace_time(from),
+        figures::trace_time(to),
+    ))];
+    if !found.warnings.is_empty() {
+        blocks.push(Block::Warnings(found.warnings.clone()));
+    }
+    if found.threads.is_empty() {
+        blocks.push(Block::text("no thread of the trace is selected"));
+    } else {
+        blocks.push(Block::Table(table(found)));
+        blocks.push(Block::faint(
+            "Times are in ms, and the longest wait ended at the time shown. A wait is the time from a \
+             wake-up, or from the preemption of a runnable thread, until the thread ran. The last \
+             columns contain only the waits after a wake-up.",
+        ));
+    }
+    Document::from_blocks(blocks)
+}
+
+fn table(found: &TraceThreads) -> Table {
+    let columns = vec![
+        Column::left("thread"),
+        Column::right("run"),
+        Column::right("switches"),
+        Column::right("waits"),
+        Column::right("average"),
+        Column::right("maximum"),
+        Column::right("at"),
+        Column::right("woken"),
+        Column::right("average"),
+        Column::right("maximum").drop(1),
+    ];
+    let rows = found.threads.iter().map(|thread| {
+        let mut cells = vec![
+            thread.task.label(),
+            run_time(thread.run),
+            thread.switches.to_string(),
+        ];
+        cells.extend(delays(&thread.waits()));
+        cells.extend(delays(&thread.woken).into_iter().take(3));
+        Row::new(cells)
+    });
+    let table = Table::new(columns, rows.collect()).at_most(MOST);
+    table.further("further thread", "further threads")
+}
+
+fn delays(delays: &Delays) -> [String; 4] {
+    let Some(mean) = delays.mean() else {
+        return ["0", "-", "-", "-"].map(str::to_owned);
+    };
+    [
+        delays.count.to_string(),
+        millis(mean),
+        millis(delays.max),
+        figures::trace_time(delays.max_end),
+    ]
+}
+
+/// Formats a time in ms with three decimals.
+fn millis(time: Nanos) -> String {
+    format!("{:.3}", time.0 as f64 / 1e6)
+}
+
+/// Formats a run time like perf sched timehist, which rounds down.
+fn run_time(time: Nanos) -> String {
+    millis(Nanos(time.0 / 1_000 * 1_000))
+}
