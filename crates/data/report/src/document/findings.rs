@@ -158,10 +158,15 @@ pub(crate) fn sections(recording: &Recording) -> Vec<Section> {
 }
 
 fn show(table: &Table) -> Section {
+    first_rows(table, ROWS)
+}
+
+/// Returns a table of which a terminal shows the first `most` rows.
+pub(super) fn first_rows(table: &Table, most: usize) -> Section {
     let block = if table.rows.is_empty() || table.columns.is_empty() {
         Block::text("none")
     } else {
-        let shown = shown(table).at_most(ROWS).goes_on();
+        let shown = shown(table).at_most(most).goes_on();
         Block::Table(shown.further("further row", "further rows"))
     };
     Section::titled(&table.title, vec![block])

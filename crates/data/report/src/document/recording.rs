@@ -216,14 +216,19 @@ fn latency(
     threads(document, recording);
     document.push(Section::new(due(recording)));
     document.push(Section::new(spread(recording)).only(Medium::Terminal));
-    let account = figures::account_of(recording);
-    let account = match figures::account_fault(recording) {
-        None => Field::new("accounting", account),
-        Some(fault) => Field::toned("accounting", Tone::Bad, format!("{fault}: {account}")),
-    };
+    let account = account(recording);
     document.push(Section::new(vec![Block::Fields(vec![account])]));
     let others = others.into_iter().map(figure).collect();
     document.push(Section::new(others).only(Medium::Page));
+}
+
+/// Returns the account of the periods, in red if it does not balance.
+pub(super) fn account(recording: &Recording) -> Field {
+    let account = figures::account_of(recording);
+    match figures::account_fault(recording) {
+        None => Field::new("accounting", account),
+        Some(fault) => Field::toned("accounting", Tone::Bad, format!("{fault}: {account}")),
+    }
 }
 
 /// Adds the table of threads. If there are very many, a terminal shows those with the largest
@@ -245,7 +250,7 @@ fn threads(document: &mut Document, recording: &Recording) {
     document.push(Section::new(blocks).only(Medium::Terminal));
 }
 
-fn thread_table(rows: &[ThreadFigures]) -> Table {
+pub(super) fn thread_table(rows: &[ThreadFigures]) -> Table {
     let early = rows.iter().any(|row| row.early > 0);
     // On a terminal, the middle columns are dropped first; counts, p99 and max stay.
     let mut columns = vec![

@@ -4,6 +4,9 @@ use punctual_model::{Due, Histogram, Nanos, Recording, ThreadRecord, Unknown};
 
 use super::PERCENTILES;
 
+/// What the percentiles of the second row of a thread are of.
+pub(crate) const DUE_PERIODS: &str = "of due periods";
+
 /// Maximum number of threads. If more threads missed periods, only those with the most missed
 /// periods are shown.
 const THREADS: usize = 16;
@@ -53,7 +56,7 @@ fn pair(title: &str, samples: &Histogram, due: &Due) -> [DueRow; 2] {
             "of samples",
             PERCENTILES.map(|(_, q)| samples.supported_quantile(q)),
         ),
-        row("of due periods", PERCENTILES.map(|(_, q)| quantile(due, q))),
+        row(DUE_PERIODS, PERCENTILES.map(|(_, q)| quantile(due, q))),
     ]
 }
 

@@ -14,7 +14,7 @@ mod selection;
 mod warnings;
 mod words;
 pub(crate) use accounting::{account_fault, account_of, account_text};
-pub(crate) use due::due_rows;
+pub(crate) use due::{DUE_PERIODS, DueRow, due_rows};
 pub(crate) use warnings::{warnings, without_gap};
 pub use words::bytes;
 pub(crate) use words::{count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall};
@@ -80,6 +80,11 @@ impl ThreadFigures {
             .chain([self.max]);
         cells.extend(latencies.map(or_dash));
         cells
+    }
+
+    /// Returns whether there is anything in the row: a sample, or a missed period.
+    pub(crate) fn has_periods(&self) -> bool {
+        self.recorded > 0 || self.missed > Some(0)
     }
 
     fn from_recording(recording: &Recording, thread: &ThreadRecord) -> Self {

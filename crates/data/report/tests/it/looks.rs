@@ -3,14 +3,14 @@
 
 use crate::common::{self, list, markdown_of, samples, summary};
 use punctual_model::{
-    Blame, Completion, Limit, Metric, Nanos, Outcome, Recording, SamplesKept, Share, Suspension,
-    SuspensionKind, testing,
+    Blame, CauseSummary, Completion, Explanation, Limit, Metric, Nanos, Outcome, Recording,
+    SamplesKept, Share, Suspension, SuspensionKind, cause, testing,
 };
-use punctual_report::document::ListRow;
+use punctual_report::document::{self, ListRow};
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::junit::{self, CiForm};
 use punctual_report::plot::{self, PlotOptions};
-use punctual_report::text::TextStyle;
+use punctual_report::text::{self, TextStyle};
 
 fn style(width: usize) -> TextStyle {
     TextStyle {
@@ -76,15 +76,46 @@ fn text_of_a_troubled_run() {
     insta::assert_snapshot!(summary(&troubled(), &style(80)));
 }
 
+/// The short form of a usual run, and of one with everything that it can show.
+#[test]
+fn short_form_fits_a_screen() {
+    let mut recording = troubled();
+    let cause = |softirq| CauseSummary {
+        source: cause::Source::Softirq(softirq),
+        count: 40,
+        culprit_in: 40 - u64::from(softirq),
+        total_ns: Nanos(4_000_000),
+        max_ns: Nanos(121_000),
+        max_outlier: 3,
+        words: None,
+    };
+    recording.explanation = Some(Explanation {
+        seen: 40,
+        explained: 40,
+        causes: (0..6).map(cause).collect(),
+        ..Explanation::default()
+    });
+    recording.warnings = vec!["a warning of the usual length, about the machine".to_owned(); 5];
+    let short = text::render(&document::summary(&recording), &style(80));
+    insta::assert_snapshot!(short);
+    assert!(short.lines().count() <= 34, "{short}");
+    for recording in [testing::recording(2, 60), testing::recording(64, 3)] {
+        let short = text::render(&document::summary(&recording), &style(80));
+        assert!(short.lines().count() <= 24, "{short}");
+    }
+}
+
 #[test]
 fn text_fits_its_width() {
     let mut recordings: Vec<Recording> = [1, 2, 64].map(|cpus| testing::recording(cpus, 3)).into();
     recordings.extend([troubled(), samples::clocks(), samples::wakeup(12, 20)]);
     for recording in &recordings {
         for width in [60, 80, 100, 120] {
-            let text = summary(recording, &style(width));
-            for line in text.lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
+            let short = text::render(&document::summary(recording), &style(width));
+            for text in [summary(recording, &style(width)), short] {
+                for line in text.lines() {
+                    assert!(line.chars().count() <= width, "{width}: {line}\n{text}");
+                }
             }
         }
     }

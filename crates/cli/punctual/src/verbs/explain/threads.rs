@@ -93,6 +93,9 @@ pub(super) struct Application {
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
+    /// Show all figures and the longest outlier in detail, and not only a screenful
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// The reactions of a trace that the options select.
@@ -205,7 +208,15 @@ impl Application {
             view.as_mut(),
             &stop,
         )?;
-        show(&outcome.recording, json, context, store.as_ref())?;
+        let recording = &outcome.recording;
+        if json {
+            output::print(&output::json(&recording.in_words()))?;
+        } else if self.verbose {
+            show(recording, context, store.as_ref())?;
+        } else {
+            let short = document::summary(recording);
+            output::print(&text::render(&short, &context.style()))?;
+        }
         if let Some(error) = outcome.store_error {
             return Err(error.into());
         }
@@ -216,15 +227,12 @@ impl Application {
     }
 }
 
+/// Prints all figures, and the longest outlier in detail.
 fn show(
     recording: &Recording,
-    json: bool,
     context: &Context,
     store: Option<&punctual_store::Store>,
 ) -> Result<()> {
-    if json {
-        return output::print(&output::json(&recording.in_words()));
-    }
     let style = context.style();
     if let Some(answer) = document::jobs_answer(recording) {
         output::print(&format!("{}\n", text::render(&answer, &style)))?;

@@ -49,6 +49,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let options = Options::read(probe, matches)?;
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
+    let verbose = options.keeping.verbose;
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
     request.machine.journal = crate::context::journal();
@@ -91,7 +92,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         json.put(output::json(&recording.in_words()).as_bytes())?;
     }
     if !to_stdout {
-        let shown = document::recording(recording);
+        let shown = if verbose {
+            document::recording(recording)
+        } else {
+            document::summary(recording)
+        };
         output::print(&text::render(&shown, &context.style()))?;
     }
     if let Some(error) = outcome.store_error {

@@ -282,6 +282,9 @@ pub(super) struct SampleRetention {
     /// Show no progress, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
+    /// Show all figures, as `punctual show` does, and not only a screenful
+    #[arg(short, long)]
+    pub(super) verbose: bool,
 }
 
 fn confidence(text: &str) -> Result<f64, Invalid> {

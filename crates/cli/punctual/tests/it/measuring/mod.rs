@@ -167,6 +167,11 @@ fn periods_missed_by_starvation_break_percentile() {
         recording.verdict.sentence
     );
     let shown = text(&output.stdout);
+    assert!(
+        shown.contains("the percentiles count missed periods as late"),
+        "{shown}"
+    );
+    let shown = place.done("show last");
     for of in ["of samples", "of due periods"] {
         assert!(shown.contains(of), "{shown}");
     }

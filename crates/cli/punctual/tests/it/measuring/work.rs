@@ -11,7 +11,7 @@ fn iterations(recording: &Recording) -> u64 {
 #[test]
 fn work_stays_the_same_in_all_phases() {
     let place = Sandbox::new();
-    let shown = place.done(&format!("{WORK} --phases idle:500ms,idle:500ms"));
+    let shown = place.done(&format!("{WORK} --verbose --phases idle:500ms,idle:500ms"));
     let recording = place.last();
     assert_conserved(&recording);
     let calibrated = iterations(&recording);
