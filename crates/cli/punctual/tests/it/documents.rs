@@ -129,6 +129,7 @@ fn prepared(place: &Sandbox) {
         ("trace.dat", traces.join("dat/v6.dat.xz")),
         ("trace.txt", traces.join("text/perf-script.txt")),
         ("mail.txt.xz", traces.join("dat/v6.txt.xz")),
+        ("perf.data", traces.join("perf/file.data.xz")),
     ] {
         fs::copy(fixture, place.path(name)).unwrap();
     }

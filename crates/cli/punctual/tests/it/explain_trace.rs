@@ -387,7 +387,7 @@ fn tracers_without_scheduler_name_what_ran() {
             8_812,
             &[
                 ("interrupt", "local_timer", 2_848),
-                ("unexplained", "migration/8", 3_068),
+                ("unranked", "migration/8", 3_068),
                 ("own_work", "", 2_896),
             ][..],
         ),
