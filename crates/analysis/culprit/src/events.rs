@@ -2,6 +2,7 @@
 
 pub(crate) const SWITCH: &str = "sched:sched_switch";
 pub(crate) const MIGRATE: &str = "sched:sched_migrate_task";
+pub(crate) const PI_SETPRIO: &str = "sched:sched_pi_setprio";
 pub(crate) const HRTIMER_EXPIRE: &str = "timer:hrtimer_expire_entry";
 pub(crate) const WAKING: &str = "sched:sched_waking";
 pub(crate) const WAKEUP: &str = "sched:sched_wakeup";

@@ -40,9 +40,12 @@ pub(crate) fn not_run(
         possible.extend([Hold::PendingWakeup, Hold::Theft]);
     }
     possible.push(Hold::Scheduler);
+    // It schedules ordinary threads only.
+    let sched_ext = window.evidence.sched_ext.clone().filter(|_| !real_time);
     Cause::new(Source::NotRun(cpu)).with(Detail::HeldBy {
         possible,
         decided_by,
+        sched_ext,
     })
 }
 

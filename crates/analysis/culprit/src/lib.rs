@@ -56,6 +56,7 @@ pub mod lint;
 mod noise;
 mod period;
 mod scene;
+mod scheduler;
 mod stream;
 mod tally;
 mod theft;

@@ -224,6 +224,13 @@ impl Host {
         group.members(&self.root)
     }
 
+    /// Returns the name of the sched_ext scheduler, if one is enabled.
+    pub fn sched_ext(&self) -> Option<String> {
+        let enabled = self.root.text("/sys/kernel/sched_ext/state").ok()? == "enabled";
+        let name = self.root.text("/sys/kernel/sched_ext/root/ops");
+        enabled.then(|| name.unwrap_or_else(|_| "of unknown name".to_owned()))
+    }
+
     /// Returns whether a thread is in a control group or below it (`/proc/TID/cgroup`). The name of
     /// the group is the one that [`Quotas`] reports.
     pub fn is_in_group(&self, tid: u32, group: &str) -> bool {

@@ -262,16 +262,45 @@ impl<'a> Split<'a> {
         (not_run(self.window, cpu, own, queued), Some(0))
     }
 
-    fn asleep(&mut self, span: Span, wake: Option<usize>) {
+    /// Returns the system call in which the thread went to sleep, and whether it was in a page fault.
+    fn call_of(&self, at: Nanos) -> (Option<InCall>, bool) {
         let tid = self.window.victim.tid;
-        let shown = self.tracks.call_of_sleep(tid, span.from);
-        let (call, in_fault) = match shown.filter(|_| self.tracks.is_light()) {
+        let shown = self.tracks.call_of_sleep(tid, at);
+        match shown.filter(|_| self.tracks.is_light()) {
             Some(call) => (call, call.is_none()),
             None => (
-                self.tracks.call_at(tid, span.from).flatten(),
-                self.tracks.slept_in_fault(tid, span.from),
+                self.tracks.call_at(tid, at).flatten(),
+                self.tracks.slept_in_fault(tid, at),
             ),
-        };
+        }
+    }
+
+    /// Returns the wake-up that ends a wait. A signal only interrupts a wait for a futex that the
+    /// thread then waits for again.
+    fn last_wake(&self, from: Nanos, mut wake: usize, call: Option<InCall>) -> usize {
+        let tid = self.window.victim.tid;
+        if call.is_none() || !is_futex(call.map(|(id, _)| self.name_of(id)).as_ref()) {
+            return wake;
+        }
+        for later in self.tracks.spans(tid, from, self.window.actual) {
+            if self.tracks.wakes[wake].signal.is_none() {
+                break;
+            }
+            let Phase::Asleep(Some(next)) = later.phase else {
+                continue;
+            };
+            if self.call_of(later.from).0 != call {
+                break;
+            }
+            wake = next;
+        }
+        wake
+    }
+
+    fn asleep(&mut self, span: Span, wake: Option<usize>) {
+        let tid = self.window.victim.tid;
+        let (call, in_fault) = self.call_of(span.from);
+        let wake = wake.map(|wake| self.last_wake(span.to, wake, call));
         let name = call.map(|(id, _)| self.name_of(id));
         let from = span.from;
         let mut span = span;

@@ -9,9 +9,10 @@ use punctual_model::{
 use super::history::apart;
 use super::missing::{complete, is_half};
 use super::osnoise;
-use super::refills::last_refill;
+use super::refills::{is_refill, last_refill};
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
-use crate::events::{HRTIMER_EXPIRE, SWITCH, VECTORS};
+use crate::events::{HRTIMER_EXPIRE, MIGRATE, PI_SETPRIO, SWITCH, VECTORS};
+use crate::scheduler::SchedulerFacts;
 
 impl LateReactions {
     /// Ends the stream and returns the late reactions.
@@ -68,6 +69,14 @@ impl LateReactions {
                 found.clock_error = found.clock_error.max(error.map(Some)).or(Some(None));
             }
         }
+        found.scheduler = self.rules.finish(&SchedulerFacts {
+            // The order of events of different CPUs must be known.
+            migrations: facts.recorded.contains(MIGRATE) && !facts.clocks_differ,
+            inheritance: facts.recorded.contains(PI_SETPRIO) && !facts.clocks_differ,
+            refills: shows_refills && facts.recorded.contains(HRTIMER_EXPIRE),
+            is_refill: &|function| is_refill(function, facts.symbols),
+            has_fair_server: facts.kernel.and_then(has_fair_server),
+        });
         let (threads, other_threads) = self.waits.into_parts();
         LateFound {
             reactions,
@@ -99,6 +108,7 @@ impl LateFound {
             cpus: BTreeSet::new(),
             missing: Vec::new(),
             not_shown: Vec::new(),
+            scheduler: Vec::new(),
             clock_error: None,
         }
     }
@@ -197,4 +207,13 @@ fn name(window: &mut Window, facts: &TraceFacts<'_>) {
         }
     }
     (window.symbols, window.calls) = (symbols, calls);
+}
+
+/// Returns whether a kernel has the deadline server for ordinary threads, by its version.
+fn has_fair_server(kernel: &str) -> Option<bool> {
+    let mut numbers = kernel
+        .split(['.', '-'])
+        .map(|part| part.parse::<u32>().ok());
+    let version = (numbers.next()??, numbers.next()??);
+    Some(version >= (6, 12))
 }

@@ -34,6 +34,7 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use punctual_model::cause::SchedulerFinding;
 use punctual_model::{
     Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Segment,
     Task, TraceEvent, Vector, Victim, Window,
@@ -46,6 +47,7 @@ pub use wanted::Wanted;
 
 use crate::finder::{Late, LateWakeUps, Wait};
 use crate::scene::hides_changes;
+use crate::scheduler::SchedulerRules;
 use clocks::Clocks;
 use history::{History, TraceSlice, cpus_of};
 use longest::Longest;
@@ -94,6 +96,8 @@ pub struct TraceFacts<'a> {
     pub resolution: Nanos,
     /// Whether the architecture may have events of `irq_vectors`.
     pub may_have_vectors: bool,
+    /// The kernel that was traced, if known: `6.12.40`.
+    pub kernel: Option<&'a str>,
     /// Names of kernel addresses. Each address is either the start of a function or an exact
     /// address.
     pub symbols: &'a BTreeMap<u64, String>,
@@ -137,6 +141,8 @@ pub struct LateFound {
     pub missing: Vec<String>,
     /// Other information that the trace lacks.
     pub not_shown: Vec<NotShown>,
+    /// Rules of the scheduler that the events contradict, and changes of policy.
+    pub scheduler: Vec<SchedulerFinding>,
     /// Largest limit on the difference between the clocks of CPUs. The outer value is `None` if no
     /// limit was needed, the inner one if none was found.
     pub clock_error: Option<Option<Nanos>>,
@@ -163,6 +169,7 @@ pub struct LateReactions {
     finder: LateWakeUps,
     timers: Timers,
     timer_calls: TimerCalls,
+    rules: SchedulerRules,
     clocks: Clocks,
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
@@ -202,6 +209,7 @@ impl LateReactions {
             finder: LateWakeUps::new(Nanos::ZERO),
             timers: Timers::default(),
             timer_calls: TimerCalls::default(),
+            rules: SchedulerRules::default(),
             clocks: Clocks::default(),
             waits: WaitsByThread::default(),
             names: HashMap::new(),
@@ -236,6 +244,8 @@ impl LateReactions {
         self.note_threads(&event);
         self.note_noise(&event);
         self.timer_calls.note(&event);
+        let calls = |from, to| self.timer_calls.last_within(from, to).into_keys().collect();
+        self.rules.event(&event, calls);
         if let Some((tid, expired)) = self.timers.take(&event) {
             self.slept.insert(tid, expired.armed.time);
             self.expired.insert(tid, expired);
@@ -276,6 +286,7 @@ impl LateReactions {
         self.found.lost.1 += count.unwrap_or(0);
         self.history.lost(cpu, until);
         self.timers.lost();
+        self.rules.forget();
         self.expired.clear();
     }
 
@@ -288,6 +299,7 @@ impl LateReactions {
             self.finder = LateWakeUps::new(Nanos::ZERO);
             self.timers = Timers::default();
             self.timer_calls = TimerCalls::default();
+            self.rules.forget();
             self.clocks = Clocks::default();
             (self.woken, self.left, self.expired) = Default::default();
             self.slept.clear();

@@ -58,9 +58,14 @@ impl TimerCalls {
 
 /// Returns the last refill of any quota among these calls.
 pub(super) fn last_refill(calls: &LastCalls, symbols: &BTreeMap<u64, String>) -> Option<Nanos> {
-    let refills = calls.iter().filter(|(function, _)| {
-        let symbol = symbols.range(..=*function).next_back();
-        symbol.is_some_and(|(_, name)| REFILLS.contains(&name.as_str()))
-    });
+    let refills = calls
+        .iter()
+        .filter(|(function, _)| is_refill(**function, symbols));
     refills.map(|(_, at)| *at).max()
+}
+
+/// Returns whether a timer function refills quotas.
+pub(super) fn is_refill(function: u64, symbols: &BTreeMap<u64, String>) -> bool {
+    let symbol = symbols.range(..=function).next_back();
+    symbol.is_some_and(|(_, name)| REFILLS.contains(&name.as_str()))
 }

@@ -247,6 +247,7 @@ fn found(events: &[TraceEvent], damage: &Damage) -> LateFound {
         clocks_differ: false,
         resolution: Nanos(1),
         may_have_vectors: true,
+        kernel: None,
         symbols: &BTreeMap::new(),
         calls: &BTreeMap::new(),
     })

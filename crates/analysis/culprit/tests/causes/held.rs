@@ -71,6 +71,13 @@ fn recorded_timers_rule_out_a_quota() {
     assert!(!known.contains("quota"), "{known}");
 }
 
+#[test]
+fn enabled_sched_ext_scheduler_is_named() {
+    let stream = woken(9_990.0).change(|window| window.evidence.sched_ext = Some("lavd".into()));
+    let summary = passed_over(stream).summary();
+    assert!(summary.contains("sched_ext scheduler: lavd"), "{summary}");
+}
+
 /// The first switch to idle may come before the wake-up arrives.
 #[test]
 fn one_idle_period_is_no_refusal() {

@@ -117,6 +117,49 @@ fn look_alikes_are_no_lock() {
     }
 }
 
+/// A timer's signal interrupts the wait for the futex at 300 µs. The thread then waits for the futex
+/// of `again`, until the owner wakes it.
+fn interrupted(again: u64) -> Blame {
+    let signal = EventKind::SignalGenerate {
+        sig: 34,
+        pid: VICTIM,
+        comm: victim().comm,
+    };
+    let mut stream = job(1_000.0)
+        .on(0, 0)
+        .switch(-100.0, idle(), RUNNABLE, owner())
+        .on(1, VICTIM)
+        .event(50.0, enter(FUTEX, [0x7f10, 128]))
+        .switch(60.0, victim(), SLEEPS, idle());
+    stream = stream.timer_entry(300.0).waking(301.0).event(301.5, signal);
+    stream = stream
+        .timer_exit(302.0)
+        .switch(305.0, idle(), RUNNABLE, victim())
+        .event(306.0, exit(FUTEX))
+        .event(310.0, enter(FUTEX, [again, 128]))
+        .switch(315.0, victim(), SLEEPS, idle())
+        .on(0, 20)
+        .waking(900.0)
+        .on(1, 0)
+        .switch(905.0, idle(), RUNNABLE, victim())
+        .event(906.0, exit(FUTEX));
+    explained(&stream)
+}
+
+#[test]
+fn signal_does_not_end_the_wait_for_a_lock() {
+    let found = interrupted(0x7f10);
+    assert_eq!(held(&found), 826.0, "{found:#?}");
+    assert_eq!(share(&found, ShareKind::OwnSleep, ""), 0.0, "{found:#?}");
+    // Another futex is another wait, so the signal ended the first one.
+    let found = interrupted(0x7f20);
+    assert_eq!(held(&found), 585.0, "{found:#?}");
+    assert_eq!(
+        share(&found, ShareKind::OwnSleep, "the timer of signal 34"),
+        241.0
+    );
+}
+
 proptest! {
     /// If events are missing, no wrong thread is named, and no share exceeds the true time.
     #[test]

@@ -126,6 +126,7 @@ fn finish(finder: LateReactions, recorded: BTreeSet<String>) -> Reaction {
         clocks_differ: false,
         resolution: Nanos(1),
         may_have_vectors: true,
+        kernel: None,
         symbols: &symbols.into(),
         calls: &BTreeMap::new(),
     });

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Segment;
-use crate::{HardwareCounters, Nanos, WaitStacks};
+use crate::{HardwareCounters, Nanos, Text, WaitStacks};
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Evidence {
     /// shows none, no quota throttled the thread.
     #[serde(default)]
     pub quotas_known: bool,
+    /// Name of the sched_ext scheduler that is enabled. Null if there is none, or if this is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sched_ext: Option<Text>,
     /// Threads of the program that recorded the events. Their CPU time is overhead of the
     /// recording.
     #[serde(default)]

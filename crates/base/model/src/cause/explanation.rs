@@ -1,5 +1,7 @@
 //! The explanation of the outliers of a run.
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +89,16 @@ pub struct Outlier {
     /// calls, page faults and interrupts are not recorded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub light_stage: bool,
+}
+
+impl Outlier {
+    /// Returns the key by which outliers are listed: those of real-time threads first, then the
+    /// longest.
+    pub fn order(&self) -> impl Ord + use<> {
+        let scheduling = self.blame.victim.scheduling;
+        let is_ordinary = scheduling.is_some_and(|own| !own.policy.is_real_time());
+        (is_ordinary, Reverse(self.latency_ns), self.number)
+    }
 }
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.

@@ -8,6 +8,7 @@ mod explanation;
 mod host_span;
 mod job;
 mod kind;
+mod scheduler_finding;
 mod suspension;
 mod top_samples;
 mod trace_summary;
@@ -27,6 +28,7 @@ pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
     ThreadJobs, ThreadState, WaitCall,
 };
+pub use scheduler_finding::{SchedulerFinding, SchedulerRule};
 pub use suspension::{Suspension, SuspensionKind};
 pub use top_samples::{TopSample, TopSamples};
 pub use trace_summary::{HostTrace, StatedLatency, TraceSummary};
@@ -325,6 +327,8 @@ pub enum Hold {
     Quota,
     /// Real-time throttling.
     RealTimeThrottling,
+    /// The deadline server for ordinary threads.
+    FairServer,
     /// The wake-up from another CPU had not reached the CPU.
     PendingWakeup,
     /// A hypervisor or the firmware had the CPU.
@@ -437,6 +441,9 @@ pub enum Detail {
         possible: Vec<Hold>,
         /// The event that would have shown which of them is true. Absent if it is recorded.
         decided_by: Option<Text>,
+        /// Name of the sched_ext scheduler that schedules ordinary threads, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sched_ext: Option<Text>,
     },
     /// A thread that ran.
     Ran(Task),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::SchedulerFinding;
 use crate::{CpuSet, Nanos, NotShown};
 
 /// A trace that another tool recorded, with the counts from the search for late reactions in it.
@@ -48,6 +49,9 @@ pub struct TraceSummary {
     /// Texts in the trace that state the latency of an outlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<StatedLatency>,
+    /// Rules of the scheduler that the events contradict, and changes of policy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scheduler: Vec<SchedulerFinding>,
     /// The trace of the host, if this is the trace of a virtual machine and both were joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostTrace>,

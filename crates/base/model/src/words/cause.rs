@@ -280,7 +280,12 @@ fn detail(detail: &Detail) -> String {
         Detail::HeldBy {
             possible,
             decided_by,
-        } => held_by(possible, decided_by.as_ref()),
+            sched_ext,
+        } => {
+            let text = held_by(possible, decided_by.as_ref());
+            let loaded = |name| format!("{text}; sched_ext scheduler: {name}");
+            sched_ext.as_ref().map_or(text.clone(), loaded)
+        }
         Detail::Ran(task) => format!("{} ran", rank(task)),
         Detail::Together => "idle exit, switch and return to user space together".to_owned(),
         Detail::WaitingForPage => "waiting for a page".to_owned(),

@@ -23,6 +23,7 @@ impl fmt::Display for Hold {
         f.write_str(match self {
             Self::Quota => "the CPU quota of a control group",
             Self::RealTimeThrottling => "real-time throttling",
+            Self::FairServer => "the deadline server for ordinary threads",
             Self::PendingWakeup => "a pending wake-up from another CPU",
             Self::Theft => "hypervisor or SMI",
             Self::Scheduler => "an error of the scheduler",

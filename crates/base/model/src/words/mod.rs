@@ -5,6 +5,7 @@ mod advice;
 mod blame;
 mod cause;
 mod hold;
+mod scheduler;
 
 use crate::{Blame, Explanation, Recording};
 

@@ -244,6 +244,7 @@ fn any_hold() -> impl Strategy<Value = Hold> + Clone {
     proptest::sample::select(vec![
         Hold::Quota,
         Hold::RealTimeThrottling,
+        Hold::FairServer,
         Hold::PendingWakeup,
         Hold::Theft,
         Hold::Scheduler,
@@ -271,12 +272,16 @@ fn flat_detail() -> impl Strategy<Value = Detail> {
     prop_oneof![
         prop_oneof![
             any_text().prop_map(Detail::Function),
-            (vec(any_hold(), 0..4), option::of(any_text())).prop_map(|(possible, decided_by)| {
-                Detail::HeldBy {
+            (
+                vec(any_hold(), 0..4),
+                option::of(any_text()),
+                option::of(any_text())
+            )
+                .prop_map(|(possible, decided_by, sched_ext)| Detail::HeldBy {
                     possible,
                     decided_by,
-                }
-            }),
+                    sched_ext,
+                }),
             any_text().prop_map(Detail::Nested),
             any_text().prop_map(Detail::At),
             Just(Detail::Together),

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Completion, CpuSet, Histogram, Nanos, Recording};
+use punctual_model::{CpuSet, Histogram, Nanos, Recording};
 
 use super::blank::{MICROSECOND, THREADS, blank, finish, thread};
-use super::rtla::read_duration;
+use super::rtla::{note, read_duration};
 use super::rtla_osnoise_top::{CLEARED, COPIED, bare, take_duration};
 use super::text::{count, in_order, is_prompt};
 use super::unit::NANOSECOND;
@@ -142,10 +142,8 @@ impl Tables {
             return self.check_all(rest);
         } else if text.starts_with(|first: char| first.is_ascii_digit()) {
             return self.row(text);
-        } else if text.contains("hit stop tracing") {
-            recording.completion = Completion::Break;
-        } else if text.contains("events missed") {
-            recording.warnings.push(format!("rtla: {text}"));
+        } else {
+            note(text, recording);
         }
         Ok(())
     }

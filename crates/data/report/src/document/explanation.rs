@@ -1,6 +1,6 @@
 //! The outliers of a recording, one line each. This is the first part of the output of `explain`.
 
-use punctual_model::{Explanation, Outlier, Recording};
+use punctual_model::{Explanation, Outlier, Recording, ShareKind};
 
 use super::table::{Column, Row, Table};
 use super::{Block, Document, Section, findings, foreign_trace};
@@ -25,11 +25,14 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     findings::of_explanation(explanation)
         .into_iter()
         .for_each(|section| document.push(section));
+    if let Some(note) = not_preempted(recording, explanation) {
+        document.push(Section::new(vec![Block::text(note)]));
+    }
     if explanation.outliers.is_empty() {
         return document;
     }
     let mut largest: Vec<&Outlier> = explanation.outliers.iter().collect();
-    largest.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    largest.sort_by_key(|outlier| outlier.order());
     let in_trace = explanation.trace.is_some();
     let columns = vec![
         Column::right("outlier"),
@@ -63,4 +66,23 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let table = table.further("further outlier", "further outliers");
     document.push(Section::new(vec![Block::Table(table)]));
     document
+}
+
+/// Explains blocking threads if the preemption model of the kernel allows them.
+fn not_preempted(recording: &Recording, explanation: &Explanation) -> Option<String> {
+    let model = recording.host.kernel.preempt_model.get()?;
+    let until = match model.as_str() {
+        "none" => "it sleeps or returns to user space",
+        "voluntary" => "it sleeps, returns to user space or reaches a voluntary preemption point",
+        _ => return None,
+    };
+    let kind = ShareKind::Blocking;
+    let blocks = (explanation.causes.iter()).any(|cause| cause.source.kind() == kind);
+    blocks.then(|| {
+        format!(
+            "preempt={model}: the kernel does not preempt a thread in a system call until {until}, so \
+             threads of lower priority block by design. Remedy: boot with preempt=full, or use a \
+             PREEMPT_RT kernel"
+        )
+    })
 }

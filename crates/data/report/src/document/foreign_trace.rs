@@ -24,6 +24,7 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
     if !warnings.is_empty() {
         blocks.push(Block::Warnings(warnings));
     }
+    blocks.extend((trace.scheduler.iter()).map(|finding| Block::text(finding.sentence())));
     for stated in trace.stated.iter().take(STATED) {
         let (number, text) = (stated.outlier, &stated.text);
         blocks.push(Block::text(format!(

@@ -3,9 +3,9 @@
 use crate::common;
 use punctual_model::cause::{self, Detail, Source};
 use punctual_model::{
-    Blame, CauseSummary, Comm, CounterComparison, EventKind, Explanation, Frame, HardwareCounters,
-    JobCounts, KernelPriority, Nanos, Outlier, Period, Recording, Segment, Share, Task, TaskState,
-    ThreadStack, TraceEvent, Vector, Victim, WaitStacks, Window, testing,
+    Blame, CauseSummary, Comm, CounterComparison, EventKind, Explanation, Fact, Frame,
+    HardwareCounters, JobCounts, KernelPriority, Nanos, Outlier, Period, Recording, Segment, Share,
+    Task, TaskState, ThreadStack, TraceEvent, Vector, Victim, WaitStacks, Window, testing,
 };
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::plot::{self, PlotOptions};
@@ -392,4 +392,55 @@ fn stacks_fit_narrow_terminals() {
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(width), "{width} columns:\n{text}");
     }
+}
+
+/// Returns the summary of the outliers as text.
+fn summary(recording: &Recording) -> String {
+    let explanation = recording.explanation.as_ref().unwrap();
+    let document = document::outliers(recording, explanation);
+    text::render(&document, &plain(400))
+}
+
+#[test]
+fn blocking_by_design_names_the_remedy() {
+    let mut recording = told().0;
+    let blocking = cause::Source::Thread {
+        role: cause::Role::Blocking,
+        thread: (&task("make", 12, 120)).into(),
+    };
+    recording.explanation.as_mut().unwrap().causes[0].source = blocking;
+    for (model, by_design) in [
+        ("none", true),
+        ("voluntary", true),
+        ("full", false),
+        ("rt", false),
+    ] {
+        recording.host.kernel.preempt_model = Fact::known(model.to_owned(), "test");
+        let text = summary(&recording);
+        assert_eq!(text.contains("boot with preempt=full"), by_design, "{text}");
+    }
+    recording.host.kernel.preempt_model = Fact::unknown("test", "unknown");
+    assert!(!summary(&recording).contains("preempt="));
+}
+
+#[test]
+fn real_time_threads_are_listed_first() {
+    let mut recording = told().0;
+    let explanation = recording.explanation.as_mut().unwrap();
+    let mut ordinary = explanation.outliers[0].clone();
+    ordinary.number = 2;
+    ordinary.latency_ns = Nanos(ordinary.latency_ns.0 * 2);
+    ordinary.blame.victim.scheduling = Some(punctual_model::Scheduling {
+        policy: punctual_model::Policy::Other,
+        priority: 0,
+    });
+    explanation.outliers[0].blame.victim.scheduling = Some(punctual_model::Scheduling {
+        policy: punctual_model::Policy::Fifo,
+        priority: 80,
+    });
+    explanation.outliers.insert(0, ordinary);
+    let mut order: Vec<&Outlier> = explanation.outliers.iter().collect();
+    order.sort_by_key(|outlier| outlier.order());
+    let numbers: Vec<u64> = order.iter().map(|outlier| outlier.number).collect();
+    assert_eq!(numbers, [1, 2]);
 }

@@ -424,6 +424,7 @@ impl Explainer {
                 throttles,
                 in_group,
                 quotas_known: true,
+                sched_ext: self.quotas.sched_ext(),
                 observer: self.observer.clone(),
                 ..counted.unwrap_or_default()
             },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use punctual_host::{Host, Quotas};
-use punctual_model::{EventKind, Nanos, Throttle, TraceEvent};
+use punctual_model::{EventKind, Nanos, Text, Throttle, TraceEvent};
 
 use crate::lifecycle::monotonic;
 
@@ -55,6 +55,11 @@ impl QuotaHistory {
     pub(super) fn between(&self, from: Nanos, to: Nanos) -> Vec<Throttle> {
         let fits = |rise: &&Throttle| rise.from <= to && rise.to >= from;
         self.rises.iter().filter(fits).cloned().collect()
+    }
+
+    /// Returns the name of the sched_ext scheduler that is enabled now.
+    pub(super) fn sched_ext(&self) -> Option<Text> {
+        self.host.sched_ext().map(|name| Text::from(name.as_str()))
     }
 
     /// Returns the threads in these events that belong to the throttled groups.

@@ -151,6 +151,7 @@ pub(crate) fn find(
         clocks_differ: head.clocks_differ.unwrap_or(true),
         resolution: head.resolution,
         may_have_vectors: !WITHOUT_VECTORS.iter().any(|name| kernel.contains(name)),
+        kernel: head.kernel.as_deref(),
         symbols: &head.symbols,
         // System call numbers in the trace are those of the traced machine, so names of this
         // machine are not used.
@@ -314,6 +315,7 @@ fn summary(found: &LateFound, head: &TraceHead, request: &TraceRequest) -> Trace
         ordinary_max_ns: found.ordinary.1.map(|late| late.latency()),
         not_shown: found.not_shown.clone(),
         stated: Vec::new(),
+        scheduler: found.scheduler.clone(),
         host: None,
     }
 }

@@ -20,7 +20,7 @@ const LINKS: usize = 50;
 fn outliers(recording: &Recording) -> Vec<&Outlier> {
     let all = recording.explanation.iter().flat_map(|all| &all.outliers);
     let mut all: Vec<&Outlier> = all.collect();
-    all.sort_by_key(|one| (std::cmp::Reverse(one.latency_ns), one.number));
+    all.sort_by_key(|one| one.order());
     all
 }
 

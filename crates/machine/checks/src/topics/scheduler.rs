@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_model::{Severity, TaskFact, path_of};
 
 use super::Topic;
-use crate::fact_reader::{FactReader, Judged, Missing, Verdict};
+use crate::fact_reader::{FactReader, Judged, Missing, Verdict, line};
 use crate::kernel::OptionState;
 use crate::remedy::consider;
 use crate::{BASE, Check, Remedy, Role, Stance};
@@ -18,6 +18,8 @@ pub(super) const TOPIC: Topic = Topic {
 };
 
 const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
+const SCHED_EXT: &str = "/sys/kernel/sched_ext/state";
+const SCHED_EXT_NAME: &str = "/sys/kernel/sched_ext/root/ops";
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
 const RESERVE: &str = "/proc/sys/kernel/sched_rt_period_us";
 
@@ -91,6 +93,24 @@ const CHECKS: &[Check] = &[
             note: "the fair server stops a spinning real-time thread as soon as another thread \
                    waits for the CPU. The only other program that reads this setting is stalld",
         }],
+        ..BASE
+    },
+    Check {
+        name: "sched-ext",
+        subject: "sched_ext scheduler",
+        severity: Severity::Medium,
+        expected: "none",
+        reads: &[SCHED_EXT, SCHED_EXT_NAME],
+        judge: |reader| {
+            if reader.text(SCHED_EXT)? != "enabled" {
+                return Ok(Verdict::Ok("none".to_owned()));
+            }
+            let name = reader.text(SCHED_EXT_NAME).unwrap_or("of unknown name");
+            Ok(Verdict::Fail(format!("{} is enabled", line(name))))
+        },
+        why: "A BPF program then schedules ordinary threads. It may leave a CPU idle while such a \
+              thread is runnable. Real-time threads are not affected.",
+        source: "Documentation/scheduler/sched-ext.rst",
         ..BASE
     },
     Check {

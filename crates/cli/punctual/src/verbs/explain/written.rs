@@ -146,7 +146,7 @@ fn page(explained: &Explained, options: &Explain) -> Result<String> {
         ..document::outliers(recording, explanation)
     }];
     let mut detailed: Vec<&Outlier> = explanation.outliers.iter().collect();
-    detailed.sort_by_key(|outlier| (std::cmp::Reverse(outlier.latency_ns), outlier.number));
+    detailed.sort_by_key(|outlier| outlier.order());
     let chosen = |number: u64| options.outlier.is_none_or(|chosen| chosen == number);
     if let Some(number) = options.outlier {
         explained.one(number)?;

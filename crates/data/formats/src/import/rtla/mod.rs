@@ -187,10 +187,18 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     }
 }
 
+/// The analysis of the latency at which rtla stopped is no part of a histogram.
+const ANALYSIS: &str = "the file also contains rtla's automatic analysis of the latency that stopped \
+                        it: read it with punctual explain --trace FILE";
+
 /// Reads a note outside the histogram. Returns whether the line was such a note.
-fn note(text: &str, recording: &mut Recording) -> bool {
+pub(super) fn note(text: &str, recording: &mut Recording) -> bool {
     if text.contains("hit stop tracing") {
         recording.completion = Completion::Break;
+        let known = recording.warnings.iter().any(|known| known == ANALYSIS);
+        if text.contains("analyzing it") && !known {
+            recording.warnings.push(ANALYSIS.to_owned());
+        }
         return true;
     }
     if text.contains("events missed") {

@@ -77,6 +77,17 @@ fn later_versions_say_more() {
     assert_eq!(recording.duration_ns, Nanos::from_secs(93_784));
 }
 
+/// The analysis is not imported, so the warning names the command that reads it.
+#[test]
+fn automatic_analysis_is_announced_once() {
+    const STOPPED: &str = include_str!("../../../tests/fixtures/rtla-timerlat-hist-stopped.txt");
+    let recording = read_text(&TIMERLAT, STOPPED).unwrap();
+    let about = |warning: &&String| warning.contains("punctual explain --trace");
+    assert_eq!(recording.warnings.iter().filter(about).count(), 1);
+    let recording = read_text(&TIMERLAT, USER).unwrap();
+    assert_eq!(recording.warnings.iter().filter(about).count(), 0);
+}
+
 #[test]
 fn columns_of_same_wake_up_not_summed() {
     const ALL: &str = include_str!("../../../tests/fixtures/rtla-timerlat-hist-all.txt");
