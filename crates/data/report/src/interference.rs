@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{
-    CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, counted, grouped,
+    CounterDelta, CpuInterference, CpuSet, GroupThrottle, Nanos, Recording, cause, counted, grouped,
 };
 
 /// One source of interference over all measured CPUs.
@@ -24,6 +24,8 @@ pub(crate) struct Interference {
     pub(crate) quotas: Vec<Source>,
     /// Sums over the CPUs with readable counters; `None` if no CPU has one.
     pub(crate) steal: Option<Nanos>,
+    /// Stolen time that the outliers prove.
+    proven: Nanos,
     pub(crate) throttled: Option<u64>,
     pub(crate) smis: Option<u64>,
     /// For the whole machine.
@@ -74,10 +76,19 @@ pub(crate) fn interference_in(recording: &Recording) -> Interference {
             .map(|group| quota(group, seconds))
             .collect(),
         steal: sum(|cpu| cpu.steal_ns.map(|ns| ns.0)).map(Nanos),
+        proven: proven(recording),
         throttled: sum(|cpu| cpu.throttled),
         smis: sum(|cpu| cpu.smis),
         context_switches: interference.context_switches,
     }
+}
+
+/// Returns the stolen time of all outliers, whose counter has a finer resolution than /proc/stat.
+fn proven(recording: &Recording) -> Nanos {
+    let outliers = recording.explanation.iter().flat_map(|all| &all.outliers);
+    let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
+    let stolen = shares.filter(|share| share.cause.source == cause::Source::Stolen);
+    stolen.fold(Nanos::ZERO, |sum, share| sum + share.ns)
 }
 
 fn quota(group: &GroupThrottle, seconds: f64) -> Source {
@@ -103,7 +114,14 @@ fn per_second(count: u64, seconds: f64) -> f64 {
 /// report lists them as unknown.
 pub(crate) fn others(found: &Interference) -> Vec<String> {
     let mut list = Vec::new();
-    list.extend(found.steal.map(|ns| format!("steal {ns}")));
+    list.extend(found.steal.map(|ns| match found.proven {
+        proven if proven > ns => {
+            format!(
+                "steal at least {proven} (in the outliers; {ns} in the 10 ms steps of /proc/stat)"
+            )
+        }
+        _ => format!("steal {ns}"),
+    }));
     list.extend(
         found
             .throttled
@@ -143,6 +161,32 @@ mod tests {
         // A counter that no CPU could read is unknown, not zero.
         assert_eq!(found.smis, None);
         assert!(others(&found).iter().all(|line| !line.contains("SMI")));
+    }
+
+    /// An outlier may prove more stolen time than the coarse counter shows.
+    #[test]
+    fn proven_steal_replaces_the_coarse_counter() {
+        let mut recording = testing::recording(1, 10);
+        recording.interference.cpus[0].steal_ns = Some(Nanos::ZERO);
+        let stolen = cause::Cause::new(cause::Source::Stolen);
+        let share = punctual_model::Share::new(stolen, Nanos(4_600_000), 1);
+        let outlier = punctual_model::Outlier {
+            light_stage: false,
+            number: 1,
+            time: jiff::Timestamp::UNIX_EPOCH,
+            monotonic_ns: Nanos(1),
+            cpu: None,
+            thread: 0,
+            latency_ns: Nanos(4_600_000),
+            blame: testing::blame(vec![share]),
+        };
+        assert!(others(&interference_in(&recording))[0].starts_with("steal 0 ns"));
+        recording.explanation = Some(punctual_model::Explanation {
+            outliers: vec![outlier],
+            ..punctual_model::Explanation::default()
+        });
+        let text = &others(&interference_in(&recording))[0];
+        assert!(text.starts_with("steal at least 4.60 ms"), "{text}");
     }
 
     #[test]

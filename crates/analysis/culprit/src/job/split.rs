@@ -262,7 +262,7 @@ impl<'a> Split<'a> {
         (not_run(self.window, cpu, own, queued), Some(0))
     }
 
-    /// Returns the system call in which the thread went to sleep, and whether it was in a page fault.
+    /// Returns the system call that put the thread to sleep, and whether it was in a page fault.
     fn call_of(&self, at: Nanos) -> (Option<InCall>, bool) {
         let tid = self.window.victim.tid;
         let shown = self.tracks.call_of_sleep(tid, at);

@@ -1,4 +1,4 @@
-//! Adds up the periods in which a rule did not hold, and names the limits that may explain them.
+//! Adds up the periods that contradict a rule, and names the limits that may explain them.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ const SHOWN: usize = 10;
 /// Shorter periods are not counted: the scheduler may just be switching.
 const SHORTEST: Nanos = Nanos::from_micros(100);
 
-/// Longest time for which the deadline server lets ordinary threads run: 50 ms in each second
-/// (kernel: `fair_server_init`), and a tick.
+/// Longest run of ordinary threads that the deadline server allows: 50 ms in each second (kernel:
+/// `fair_server_init`), and a tick.
 const SERVED: Nanos = Nanos::from_millis(60);
 
 /// Shorter times do not look like the work of the deadline server.
@@ -58,7 +58,7 @@ struct Sum {
     total: Nanos,
     longest: Nanos,
     first: Nanos,
-    /// Number of periods in which each timer function was called.
+    /// Number of periods with a call of each timer function.
     calls: BTreeMap<u64, u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Rules of the scheduler: compares what each CPU ran with the threads in its run queue.
 //!
 //! The rules hold for every scheduler class, so a contradiction is either a limit (a quota,
-//! throttling, a deadline server) or an error. Where events cannot show a queue for certain, no rule
-//! applies: after a missing switch, shortly after a wake-up, and if migrations are not recorded.
+//! throttling, a deadline server) or an error. No rule applies if events do not show a queue for
+//! certain: after a missing switch, shortly after a wake-up, and if migrations are not recorded.
 
 mod findings;
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub(crate) use findings::SchedulerFacts;
 /// Maximum number of threads that are followed.
 const THREADS: usize = 100_000;
 
-/// A period in which a rule did not hold.
+/// A period that contradicts a rule.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     rule: SchedulerRule,
@@ -104,7 +104,7 @@ impl SchedulerRules {
                 self.threads.remove(&task.pid);
             }
             EventKind::KernelStack { .. } | EventKind::Requested { .. } => {}
-            // A thread with an event of its own runs, so a switch to it was not recorded.
+            // A thread that writes an event runs, so a switch to it was not recorded.
             _ if event.pid != 0 && self.queued_on(event.pid).is_some() => {
                 self.unknown(event.cpu);
                 self.leave_queue(event.pid);
@@ -131,7 +131,7 @@ impl SchedulerRules {
         self.threads.get(&pid)?.queued_on
     }
 
-    /// Forgets the queue of a CPU of which a switch is missing.
+    /// Forgets the queue of a CPU with a missing switch.
     fn unknown(&mut self, cpu: u32) {
         self.open.remove(&cpu);
         let queue = std::mem::take(self.cpus.entry(cpu).or_default());

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_model::{KernelPriority, Nanos, Task};
 
-/// Time after a wake-up in which the CPU may have chosen the next thread without seeing the woken
-/// one. It is also larger than the error of the clocks of different CPUs.
+/// Shortly after a wake-up, the CPU may have chosen the next thread without seeing the woken one. The
+/// time is also larger than the error of the clocks of different CPUs.
 pub(super) const MARGIN: Nanos = Nanos::from_micros(50);
 
 /// Time after which a wake-up by another CPU has arrived, if the CPU has switched since.

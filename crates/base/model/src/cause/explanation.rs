@@ -92,8 +92,7 @@ pub struct Outlier {
 }
 
 impl Outlier {
-    /// Returns the key by which outliers are listed: those of real-time threads first, then the
-    /// longest.
+    /// Returns the key for the order of outliers: those of real-time threads first, then the longest.
     pub fn order(&self) -> impl Ord + use<> {
         let scheduling = self.blame.victim.scheduling;
         let is_ordinary = scheduling.is_some_and(|own| !own.policy.is_real_time());

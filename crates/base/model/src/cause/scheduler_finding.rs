@@ -1,4 +1,4 @@
-//! What a trace shows about the scheduler's rules.
+//! Findings about the rules of the scheduler in a trace.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual_model::cause::Source;
 use punctual_model::{
     Accounting, Achieved, Explanation, Histogram, LoadRecord, Nanos, Outcome, Recording,
     ThreadRecord, ThreadUsage, TopSample, Unknown, UnseenTheft, counted, grouped,
@@ -428,8 +429,17 @@ pub(crate) fn explained_text(explanation: &Explanation) -> String {
 fn unseen_thefts(explanation: &Explanation) -> String {
     let outliers = explanation.outliers.iter();
     let shares = outliers.flat_map(|outlier| &outlier.blame.shares);
+    let is_proven = shares
+        .clone()
+        .any(|share| share.cause.source == Source::Stolen);
     let unseen: BTreeSet<UnseenTheft> = shares.filter_map(|share| share.cause.unseen).collect();
-    let reasons: Vec<&str> = unseen.into_iter().map(UnseenTheft::reason).collect();
+    let reasons = unseen.into_iter().map(|unseen| match unseen {
+        UnseenTheft::Steal if is_proven => {
+            "the hypervisor: its steal time is known for some of the outliers only"
+        }
+        other => other.reason(),
+    });
+    let reasons: Vec<&str> = reasons.collect();
     if reasons.is_empty() {
         String::new()
     } else {

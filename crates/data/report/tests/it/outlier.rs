@@ -442,5 +442,5 @@ fn real_time_threads_are_listed_first() {
     let mut order: Vec<&Outlier> = explanation.outliers.iter().collect();
     order.sort_by_key(|outlier| outlier.order());
     let numbers: Vec<u64> = order.iter().map(|outlier| outlier.number).collect();
-    assert_eq!(numbers, [1, 2]);
+    assert_eq!(numbers, [3, 2]);
 }

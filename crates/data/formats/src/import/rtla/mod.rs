@@ -187,7 +187,7 @@ fn whole_line(source: &mut Source<'_>) -> Result<Option<String>, ImportError> {
     }
 }
 
-/// The analysis of the latency at which rtla stopped is no part of a histogram.
+/// A histogram does not contain the analysis of the latency that stopped rtla.
 const ANALYSIS: &str = "the file also contains rtla's automatic analysis of the latency that stopped \
                         it: read it with punctual explain --trace FILE";
 
