@@ -1,8 +1,8 @@
-//! Sums what each thread of a trace did: its time on a CPU, and its waits for one.
+//! Sums the run time of each thread in a trace, and its waits for a CPU.
 //!
 //! A wait begins at the wake-up of a sleeping thread, or at the switch that takes the CPU from a
 //! runnable one, and ends when the thread runs, as in `perf sched latency`. Unlike perf, this counts
-//! neither a wait of 0 for a thread that is seen for the first time, nor what spans missing events.
+//! neither a wait of 0 for a thread that is seen for the first time, nor times across missing events.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use punctual_model::{EventKind, Nanos, Task, ThreadTimes, TraceEvent, TraceThrea
 /// Maximum number of threads. There can be more only in a damaged trace.
 const MOST: usize = 1 << 17;
 
-/// What a thread waits for.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// It runs, or its state is unknown.

@@ -1,4 +1,4 @@
-//! What the threads of a trace did: how long they ran, and how long they waited for a CPU.
+//! Run time of the threads in a trace, and their waits for a CPU.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Delays {
     }
 }
 
-/// What a thread did while it was traced.
+/// Run time and waits of a thread in a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// The thread, with its last name and priority.
@@ -62,7 +62,7 @@ impl ThreadTimes {
     }
 }
 
-/// What all threads of a trace did.
+/// Run time and waits of all threads in a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceThreads {
     /// The file, as the user named it.
@@ -84,6 +84,6 @@ pub struct TraceThreads {
     /// Number of switches from another thread than the one that ran before, so that a switch is
     /// missing.
     pub switches_missing: u64,
-    /// What the file does not show, one sentence for each.
+    /// Warnings about missing data, one sentence for each.
     pub warnings: Vec<String>,
 }

@@ -103,6 +103,17 @@ pub struct TraceHead {
     pub warnings: Vec<String>,
 }
 
+/// [`TraceHead::format`] of a trace of Perfetto.
+pub(crate) const PERFETTO: &str = "Perfetto trace";
+
+impl TraceHead {
+    /// Returns whether this is a trace of Perfetto on CLOCK_BOOTTIME, so that slices can be
+    /// appended.
+    pub fn takes_slices(&self) -> bool {
+        self.format == PERFETTO && self.clock.as_deref() == Some("boot")
+    }
+}
+
 /// The meaning of a system call number depends on the architecture of the traced machine, which is
 /// unknown. System calls are therefore shown by number.
 impl EventNames for TraceHead {

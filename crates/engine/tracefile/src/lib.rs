@@ -28,5 +28,6 @@ pub use input::Input;
 pub use item::{Annotation, Item, TraceHead, TraceReader};
 pub use join::{JoinError, join};
 pub use open::open;
+pub use perfetto::copy_perfetto;
 pub use session::{Guest, TraceSession};
 pub use text::open as open_text;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use punctual_formats::{PerfettoWriter, TracedMachine};
 use punctual_model::{Explanation, Nanos, Outlier, Recording, Window};
-use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
+use punctual_tracefile::{Input, Item, TraceFileError, TraceHead, TraceReader, copy_perfetto};
 
 /// The usual extensions of its files.
 pub(crate) const EXTENSIONS: [&str; 2] = ["pftrace", "perfetto-trace"];
@@ -24,6 +24,18 @@ pub(crate) fn write(
     let written = writer
         .windows(windows)
         .and_then(|()| finish(writer, recording, outliers));
+    written.context("cannot write the trace")
+}
+
+/// Copies a trace of Perfetto, and appends its outliers.
+pub(crate) fn append(
+    original: Input,
+    recording: &Recording,
+    outliers: &[(&Outlier, Option<Window>)],
+    out: &mut dyn Write,
+) -> Result<()> {
+    copy_perfetto(original, out).context("cannot copy the trace")?;
+    let written = finish(PerfettoWriter::appended(out), recording, outliers);
     written.context("cannot write the trace")
 }
 

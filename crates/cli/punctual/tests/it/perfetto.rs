@@ -123,6 +123,43 @@ fn perfetto_reads_a_whole_trace_with_its_causes() {
     }
 }
 
+/// The file was written with Perfetto's own classes.
+#[test]
+fn causes_are_appended_to_a_trace_of_perfetto() {
+    let place = Sandbox::new();
+    let name = "../../engine/tracefile/tests/fixtures/perfetto/file.pftrace.xz";
+    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let original = original.display();
+    place.done(&format!("explain --trace {original} -o out.pftrace"));
+    let times = |file: &str| {
+        let shown = place.done(&format!("explain --trace {file} --thread-times"));
+        shown.split_once("\nthread ").unwrap().1.to_owned()
+    };
+    assert_eq!(times("out.pftrace"), times(&original.to_string()));
+    let explained = |file: &str| -> Value {
+        let printed = place.done(&format!("explain --trace {file} --json"));
+        serde_json::from_str(&printed).unwrap()
+    };
+    let before = explained(&original.to_string());
+    let causes = |explained: &Value| -> Vec<Value> {
+        let outliers = explained["outliers"].as_array().unwrap().iter();
+        outliers
+            .map(|one| one["outlier"]["blame"].clone())
+            .collect()
+    };
+    assert_eq!(causes(&explained("out.pftrace")), causes(&before));
+    // The packets of the original come first, also after a second time.
+    place.done("explain --trace out.pftrace -o again.pftrace");
+    let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert!(bytes("again.pftrace").starts_with(&bytes("out.pftrace")));
+    let Some(read) = read(&place.path("out.pftrace")) else {
+        punctual_testing::skip!(Program, "the Python package perfetto");
+        return;
+    };
+    check_outliers(&read, &before);
+    assert!(read["events"]["sched_switch"].as_u64().unwrap() > 50);
+}
+
 #[test]
 fn perfetto_reads_the_outliers_of_a_recording() {
     let place = Sandbox::new();

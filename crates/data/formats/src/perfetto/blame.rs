@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use punctual_model::{Nanos, Outlier, Segment, Share, Window};
 
-use super::PerfettoWriter;
 use super::message::{DebugAnnotation, TrackDescriptor, TrackEvent, Type, Value};
+use super::{APPENDED_TRACKS, PerfettoWriter};
 
 /// Number of the track that contains the tracks of the late threads, which have the numbers that
 /// follow.
@@ -74,7 +74,12 @@ impl<W: Write> PerfettoWriter<W> {
         let victim = &outlier.blame.victim;
         let fits = |lane: &LateThread| lane.tid == victim.tid && lane.end <= from;
         let lanes = &mut self.lanes.0;
-        let uuid = |place: usize| REACTIONS + 1 + place as u64;
+        let parent = if self.is_appended {
+            APPENDED_TRACKS + REACTIONS
+        } else {
+            REACTIONS
+        };
+        let uuid = |place: usize| parent + 1 + place as u64;
         if let Some(place) = lanes.iter().position(fits) {
             lanes[place].end = to;
             return Ok(uuid(place));
@@ -86,7 +91,7 @@ impl<W: Write> PerfettoWriter<W> {
         });
         if place == 0 {
             self.track(TrackDescriptor {
-                uuid: REACTIONS,
+                uuid: parent,
                 name: "Late reactions".to_owned(),
                 description: Some(
                     "Outliers with the causes of their latency, as determined by punctual"
@@ -98,7 +103,7 @@ impl<W: Write> PerfettoWriter<W> {
         self.track(TrackDescriptor {
             uuid: uuid(place),
             name: format!("{}-{}", victim.comm, victim.tid),
-            parent_uuid: Some(REACTIONS),
+            parent_uuid: Some(parent),
             ..TrackDescriptor::default()
         })?;
         Ok(uuid(place))

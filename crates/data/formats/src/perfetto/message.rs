@@ -19,6 +19,8 @@ pub(super) struct TracePacket {
     pub(super) interned_data: Option<InternedData>,
     #[prost(uint32, tag = "13")]
     pub(super) sequence_flags: u32,
+    #[prost(uint32, optional, tag = "58")]
+    pub(super) timestamp_clock_id: Option<u32>,
     #[prost(oneof = "Data", tags = "1, 6, 11, 45, 60")]
     pub(super) data: Option<Data>,
 }

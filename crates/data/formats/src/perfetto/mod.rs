@@ -37,6 +37,14 @@ use message::{
 /// ID of the packet sequence. There is only one, because all packets come from one writer.
 const SEQUENCE: u32 = 1;
 
+/// ID of the sequence, and first number of the tracks, of packets that are appended to the trace of
+/// another writer. Writers count from 1, or draw random numbers of 64 bits.
+const APPENDED: u32 = 0x7075_6e63;
+const APPENDED_TRACKS: u64 = 0x7075_6e63_0000_0000;
+
+/// `BUILTIN_CLOCK_BOOTTIME`.
+const BOOTTIME: u32 = 6;
+
 /// `SEQ_INCREMENTAL_STATE_CLEARED`: names interned before this packet are no longer valid.
 const CLEARED: u32 = 1;
 
@@ -79,9 +87,19 @@ pub struct PerfettoWriter<W> {
     /// CPUs that have a track of other events.
     others: BTreeSet<u32>,
     lanes: LateThreads,
+    is_appended: bool,
 }
 
 impl<W: Write> PerfettoWriter<W> {
+    /// Creates a writer of outliers that are appended to a trace of Perfetto, whose events are on
+    /// CLOCK_BOOTTIME.
+    pub fn appended(out: W) -> Self {
+        Self {
+            is_appended: true,
+            ..Self::new(out)
+        }
+    }
+
     /// Creates a writer. It writes to `out` in pieces of a few KiB.
     pub fn new(out: W) -> Self {
         Self {
@@ -92,6 +110,7 @@ impl<W: Write> PerfettoWriter<W> {
             symbols: HashSet::new(),
             others: BTreeSet::new(),
             lanes: LateThreads::default(),
+            is_appended: false,
         }
     }
 
@@ -170,6 +189,9 @@ impl<W: Write> PerfettoWriter<W> {
         for cpu in cpus {
             self.flush(cpu)?;
         }
+        if self.is_appended {
+            return self.out.flush();
+        }
         self.system_info(machine)?;
         if let Some((time, wall)) = machine.wall {
             self.clocks(time, wall)?;
@@ -196,7 +218,7 @@ impl<W: Write> PerfettoWriter<W> {
     fn packet(&mut self, packet: TracePacket) -> io::Result<()> {
         let begun = std::mem::replace(&mut self.has_begun, true);
         let packet = TracePacket {
-            trusted_packet_sequence_id: SEQUENCE,
+            trusted_packet_sequence_id: if self.is_appended { APPENDED } else { SEQUENCE },
             sequence_flags: if begun { NEEDS_NAMES } else { CLEARED },
             ..packet
         };
@@ -216,6 +238,8 @@ impl<W: Write> PerfettoWriter<W> {
     fn track_event(&mut self, time: Nanos, event: TrackEvent) -> io::Result<()> {
         self.packet(TracePacket {
             timestamp: Some(time.0),
+            // Another writer may have chosen another clock as the default.
+            timestamp_clock_id: self.is_appended.then_some(BOOTTIME),
             data: Some(Data::TrackEvent(event)),
             ..TracePacket::default()
         })
@@ -307,7 +331,6 @@ impl<W: Write> PerfettoWriter<W> {
     fn clocks(&mut self, time: Nanos, wall: Timestamp) -> io::Result<()> {
         const REALTIME: u32 = 1;
         const MONOTONIC: u32 = 3;
-        const BOOTTIME: u32 = 6;
         let wall = u64::try_from(wall.as_nanosecond()).unwrap_or_default();
         let readings = [(BOOTTIME, time.0), (MONOTONIC, time.0), (REALTIME, wall)];
         let clocks = readings.map(|(clock_id, timestamp)| Clock {

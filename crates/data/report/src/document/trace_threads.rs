@@ -1,4 +1,4 @@
-//! What the threads of a trace did, as a table.
+//! A table of the run time and the waits of the threads in a trace.
 
 use punctual_model::{Delays, Nanos, TraceThreads, counted};
 

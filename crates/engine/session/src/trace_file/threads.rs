@@ -1,4 +1,4 @@
-//! What the threads of a trace did.
+//! Run time and waits of the threads in a trace.
 
 use punctual_culprit::ThreadSums;
 use punctual_model::{Task, TraceThreads, counted};
@@ -10,7 +10,7 @@ use super::TraceRequest;
 const SWITCH: &str = "sched:sched_switch";
 const WAKE_UPS: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
 
-/// Sums what the threads of a trace did, as far as the request selects them and the time.
+/// Sums run time and waits of the threads that the request selects.
 ///
 /// # Errors
 /// If the trace cannot be read, or if it has no switches.

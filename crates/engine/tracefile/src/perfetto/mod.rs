@@ -17,9 +17,11 @@ mod reader;
 mod table;
 mod wire;
 
-use crate::input::ReadSeek;
+use std::io::Write;
+
+use crate::input::{Detected, Form, ReadSeek};
 use crate::state_encoding::CorrectStates;
-use crate::{TraceFileError, TraceReader};
+use crate::{Input, TraceFileError, TraceReader};
 
 /// Opens a trace of Perfetto. `warning` is set if the end of the file is missing.
 ///
@@ -34,4 +36,17 @@ pub(crate) fn open(
     Ok(CorrectStates::if_needed(reader::PerfettoReader::new(
         contents,
     )?))
+}
+
+/// Copies a trace of Perfetto up to its last complete packet, so that packets can be appended.
+///
+/// # Errors
+/// Returns an error if the input cannot be read, or the output cannot be written.
+pub fn copy_perfetto(input: Input, out: &mut dyn Write) -> Result<(), TraceFileError> {
+    match input.detect()? {
+        Detected::Binary(Form::Perfetto, mut source, _) => packets::copy(source.as_mut(), out),
+        _ => Err(TraceFileError::NotATrace {
+            kind: "another file than before",
+        }),
+    }
 }

@@ -115,6 +115,30 @@ pub(super) fn read(
     contents.finish()
 }
 
+/// Copies all complete packets, without decoding them.
+pub(super) fn copy(source: &mut dyn ReadSeek, out: &mut dyn Write) -> Result<(), TraceFileError> {
+    source.seek(SeekFrom::Start(0))?;
+    let mut input = BufReader::with_capacity(256 << 10, source);
+    let (mut bytes, mut offset) = (Vec::new(), 0);
+    loop {
+        let end = match next_packet(&mut input, &mut bytes, offset) {
+            Ok(Some(end)) => end,
+            Ok(None) | Err(TraceFileError::Damaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut size = bytes.len();
+        let mut head = vec![0x0a];
+        while size > 0x7f {
+            head.push(size as u8 | 0x80);
+            size >>= 7;
+        }
+        head.push(size as u8);
+        out.write_all(&head)?;
+        out.write_all(&bytes)?;
+        offset = end;
+    }
+}
+
 /// Reads the next packet into `bytes`. Returns the offset of its end, or `None` at the end of the
 /// file.
 fn next_packet(

@@ -10,6 +10,7 @@ use tempfile::SpooledTempFile;
 use super::bundle::Decoder;
 use super::packets::{Contents, Place};
 use crate::dat::clock::differs;
+use crate::item::PERFETTO;
 use crate::{Item, TraceFileError, TraceHead, TraceReader};
 
 /// The bundles of a CPU.
@@ -57,7 +58,7 @@ impl PerfettoReader {
             order: BinaryHeap::new(),
             decoder: Decoder::new(),
             head: TraceHead {
-                format: "Perfetto trace".to_owned(),
+                format: PERFETTO.to_owned(),
                 clocks_differ: clock.and_then(|clock| differs(clock, false).ok().flatten()),
                 clock: clock.map(str::to_owned),
                 resolution: Nanos(1),

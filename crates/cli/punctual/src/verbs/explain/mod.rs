@@ -39,7 +39,8 @@ const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs o
     With --trace and --thread-times, punctual prints a table instead: for each thread, its run time, \
     and the number, average and maximum of its waits for a CPU.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
-    the causes of each late reaction on a separate track. With --between or --at, it writes only \
+    the causes of each late reaction on a separate track. A trace of Perfetto is kept as it is, and \
+    the track is appended. With --between or --at, it writes only \
     the events of that time, and of 10 ms before and after it. For a recording, it writes the \
     events around the outliers.";
 

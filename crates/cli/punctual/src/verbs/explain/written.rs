@@ -9,6 +9,7 @@ use punctual_model::Outlier;
 use punctual_report::document::{Block, Document, Figure, Section};
 use punctual_report::plot::{self, Heading, Plot, PlotOptions};
 use punctual_report::{OutlierTimeline, document, html};
+use punctual_tracefile::Input;
 
 use super::{Explain, foreign};
 use crate::context::Context;
@@ -87,6 +88,21 @@ fn convert(options: &Explain, trace: &Path, path: &Path) -> Result<()> {
     let selection = options.application.selection();
     let request = (options.foreign).request(file, &selection)?;
     let between = request.wanted.between;
+    let can_append = reader.head().takes_slices() && file == trace && trace != Path::new("-");
+    if can_append && between.is_none() {
+        let explained = (options.foreign).explain_with(reader.as_mut(), trace, &selection)?;
+        let explanation = explained.recording.explanation.clone().unwrap_or_default();
+        let outliers = explanation.outliers.iter();
+        let window = |outlier: &Outlier| explained.windows.get(&outlier.number).cloned();
+        let outliers: Vec<_> = outliers.map(|one| (one, window(one))).collect();
+        let original = Input::path(trace)?;
+        perfetto::append(original, &explained.recording, &outliers, &mut buffered)?;
+        buffered
+            .flush()
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        drop(buffered);
+        return Ok(output.finish()?);
+    }
     let mut reader = perfetto::Converting::new(reader.as_mut(), &mut buffered, between);
     let explained = (options.foreign).explain_with(&mut reader, trace, &selection);
     if let Some(error) = reader.failed() {
