@@ -151,6 +151,7 @@ fn thread(
         }),
         open: None,
         above: Vec::new(),
+        windows: Vec::new(),
         usage: ThreadUsage {
             page_faults_minor: u64::from(cpu == 1),
             page_faults_major: 0,

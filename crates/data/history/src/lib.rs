@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use punctual_model::{
     FromJson, MeasuredOn, Metric, Nanos, Recording, RecordingId, SeriesEpoch, SeriesRun, SlotState,
-    run_groups,
+    Unknown, run_groups,
 };
 use punctual_stats::trend::{
     self, Acknowledgement, Facts, Group, Hole, Note, Question, Run, Setup, Trend, TrendQuery,
@@ -232,6 +232,9 @@ fn setup(
 /// Name of the condition without a load.
 const NO_LOAD: &str = "idle";
 
+/// Name of the condition of a recording whose load is unknown.
+const UNKNOWN_LOAD: &str = "unknown";
+
 /// Returns the recordings with a label as a series.
 fn labelled(
     store: &dyn SeriesStore,
@@ -311,6 +314,8 @@ fn load_of(recording: &Recording) -> String {
         .collect();
     let failed = recording.load.iter().any(|load| load.failed);
     match (names.is_empty(), failed) {
+        // Other tools do not store the load.
+        (true, _) if !recording.knows(Unknown::Load) => UNKNOWN_LOAD.to_owned(),
         (true, _) => NO_LOAD.to_owned(),
         (false, true) => format!("{} (failed)", names.join("+")),
         (false, false) => names.join("+"),
@@ -320,7 +325,8 @@ fn load_of(recording: &Recording) -> String {
 fn limit_of(recording: &Recording) -> Option<Nanos> {
     let limits = recording.requirement.limits.iter();
     let limits = limits.filter(|limit| limit.metric == Metric::Max);
-    limits.map(|limit| Nanos(limit.at_most)).min()
+    let budget = recording.periodic().map(|asked| asked.budget_ns);
+    limits.map(|limit| Nanos(limit.at_most)).chain(budget).min()
 }
 
 /// Returns the slots without a complete recording.

@@ -6,7 +6,7 @@
 //! HTML page has all warnings and limits. The PDF has one page: it shows the first few, with limits
 //! that are not kept first, and states how many others there are.
 
-use punctual_model::{LimitResult, Recording};
+use punctual_model::Recording;
 
 use crate::document::{self, Answer, Block, Document, Field, Figure, Section, Tone};
 use crate::figures;
@@ -195,23 +195,19 @@ fn at_most<T>(most: usize, mut all: Vec<T>, word: &str, from_text: impl Fn(Strin
 }
 
 fn requirement(recording: &Recording, most: usize) -> Vec<Field> {
-    let field = |result: &LimitResult| {
-        let metric = result.limit.metric;
-        let (measured, limit) = metric.show_apart(result.measured, result.limit.at_most);
-        let measured = match measured.as_str() {
-            "" => "unknown",
-            known => known,
-        };
-        let (outcome, tone) = document::limit_result(recording, result);
-        let text = format!("at most {limit}; measured {measured}; {outcome}");
-        Field::toned(metric.to_string(), tone, text)
-    };
-    let mut limits: Vec<Field> = recording.verdict.limits.iter().map(field).collect();
+    let mut limits = document::claims(recording);
     limits.sort_by_key(|limit| limit.tone == Tone::Good);
     limits.sort_by_key(|limit| limit.tone != Tone::Bad);
-    let mut fields = at_most(most, limits, "limit", |text| Field::new("", text));
+    let mut fields: Vec<Field> = (recording.periodic())
+        .map(|asked| Field::new("loop", figures::asked_text(asked)))
+        .into_iter()
+        .collect();
+    fields.extend(at_most(most, limits, "limit", |text| Field::new("", text)));
     if fields.is_empty() {
-        fields.push(Field::new("limits", "none: this run was not judged"));
+        fields.push(match &recording.judgement {
+            None => Field::new("limits", "none: this run was not judged"),
+            Some(judgement) => Field::new(judgement.by.name(), &judgement.sentence),
+        });
     }
     fields
 }

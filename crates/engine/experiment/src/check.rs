@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
-    Audit, CHECKUP_SCHEMA, Checkup, Condition, Finding, FindingState, HardwareGaps, JudgedBy,
-    Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
+    Audit, CHECKUP_SCHEMA, Checkup, Claim, Condition, Finding, FindingState, HardwareGaps,
+    JudgedBy, Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
 };
 use punctual_session::{
     RecordingSink, Request, Session, SessionError, Snapshot, TargetError, Watcher,
@@ -90,6 +90,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
         program: around.audit.program.clone(),
         outcome: overall(&conditions),
         sentence: String::new(),
+        claims: Vec::new(),
         asked: asked.requirement.clone(),
         started,
         host: around.audit.host.clone(),
@@ -104,6 +105,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
             .map(|recording| recording.id.to_string())
             .collect(),
     };
+    checkup.claims = claims(&checkup);
     checkup.sentence = sentence(&checkup);
     checkup.next = next(&checkup, asked);
     for (place, recording) in recordings.iter_mut().enumerate() {
@@ -135,7 +137,23 @@ fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
             sentence.clone()
         },
         asked: Some(checkup.asked.clone()),
+        claims: if beside {
+            Vec::new()
+        } else {
+            checkup.claims.clone()
+        },
     }
+}
+
+/// Returns the answer for each condition. The verdict depends on the last one, and on each that is
+/// broken. The others were measured for comparison, for a quarter of the time.
+fn claims(checkup: &Checkup) -> Vec<Claim> {
+    let last = checkup.conditions.len().saturating_sub(1);
+    let claim = |(place, condition): (usize, &Condition)| {
+        let decides = place == last || condition.outcome == Outcome::Broken;
+        condition.claim(&checkup.asked, decides)
+    };
+    checkup.conditions.iter().enumerate().map(claim).collect()
 }
 
 /// Prefix of the message that says why the causes of late periods are unknown.

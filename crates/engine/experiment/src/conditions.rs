@@ -1,10 +1,10 @@
 //! Builds the session request for each part of a check-up.
 
-use punctual_model::{Arguments, Nanos};
+use punctual_model::{Arguments, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_session::{
-    ExplainRequest, MachineRequest, PhaseRequest, RecordingRequest, Request, RunLength,
-    ThreadRequest,
+    ExplainRequest, LimitRequest, MachineRequest, PhaseRequest, RecordingRequest, Request,
+    RunLength, ThreadRequest,
 };
 
 use crate::request::{CheckError, CheckRequest};
@@ -29,8 +29,16 @@ fn request(
             cpus: asked.cpus.clone(),
             ..ThreadRequest::default()
         },
+        limits: LimitRequest {
+            requirement: Requirement {
+                periodic: Some(asked.requirement.clone()),
+                ..Requirement::default()
+            },
+            ..LimitRequest::default()
+        },
         machine: MachineRequest {
             journal: asked.journal.clone(),
+            audit: Some(Role::default()),
             ..MachineRequest::default()
         },
         recording: RecordingRequest {

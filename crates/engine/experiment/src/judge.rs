@@ -43,11 +43,8 @@ impl Grounds<'_> {
         let rate = noted.rate(self.asked, measured);
         let (decision, error) = self.decide(&rate);
         let bound = |events: f64| {
-            if rate.is_slow() {
-                None
-            } else {
-                rate.per_day(events)
-            }
+            let supported = rate.supports_bounds();
+            supported.then(|| rate.per_day(events)).flatten()
         };
         let mut condition = Condition {
             name: self.name.to_owned(),
@@ -70,6 +67,7 @@ impl Grounds<'_> {
             outcome: Outcome::NotProven,
             lacking: Vec::new(),
             needs_ns: None,
+            needs_likely_ns: None,
             tail: None,
             no_tail: None,
         };
@@ -134,6 +132,7 @@ impl Grounds<'_> {
                 Some(looks) => looks.needed(rate),
                 None => rate.needed(allowed, ERROR),
             };
+            condition.needs_likely_ns = rate.likely(allowed, ERROR);
         }
         if allowed == 0.0 && decision == Decision::Open {
             let never = "no run is long enough to prove that no second is ever late: allow a rate, \

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::civil::Time;
-use punctual_model::{Arguments, CpuSet, Limit, Metric, Nanos, Requirement, Role, WakeupAxis};
+use punctual_model::{
+    Arguments, CpuSet, Limit, Metric, MissLimit, Nanos, Requirement, Role, WakeupAxis,
+};
 use punctual_probes::ProbeEntry;
 use punctual_session::{
     ExplainRequest, LimitRequest, MachineRequest, PhaseError, PhaseRequest, RecordingRequest,
@@ -118,6 +120,9 @@ pub struct SeriesPlan {
     pub explain: Option<Nanos>,
     /// Maximum allowed latency.
     pub max_latency: Option<Nanos>,
+    /// Maximum number of late periods in a window of consecutive periods, and the budget above which
+    /// a period is late.
+    pub windows: Option<(MissLimit, Nanos)>,
     /// Whether individual samples are kept.
     pub samples: bool,
     /// Maximum time that a slot waits for another run of the plan.
@@ -131,7 +136,7 @@ impl SeriesPlan {
     /// Returns the definition of the measurement as JSON, without the schedule. If this definition
     /// changes, the series starts a new epoch.
     pub fn definition(&self) -> String {
-        json!({
+        let mut definition = json!({
             "probe": self.probe.name,
             "parameters": self.arguments.to_json(self.probe.parameters),
             "phases": self.phases,
@@ -140,8 +145,13 @@ impl SeriesPlan {
             "explain_ns": self.explain,
             "max_latency_ns": self.max_latency,
             "samples": self.samples,
-        })
-        .to_string()
+        });
+        // Series of older plans keep their epoch.
+        if let (Some((misses, budget)), Some(keys)) = (self.windows, definition.as_object_mut()) {
+            keys.insert("misses".to_owned(), json!(misses));
+            keys.insert("budget_ns".to_owned(), json!(budget));
+        }
+        definition.to_string()
     }
 
     /// Returns the conditions.
@@ -178,6 +188,7 @@ impl SeriesPlan {
             metric: Metric::Max,
             at_most: latency.0,
         });
+        let windows = (self.windows).map(|(misses, budget)| Limit::of_misses(misses, budget));
         Ok(Request {
             threads: ThreadRequest {
                 cpus: self.cpus.clone(),
@@ -185,7 +196,7 @@ impl SeriesPlan {
             },
             limits: LimitRequest {
                 requirement: Requirement {
-                    limits: max.into_iter().collect(),
+                    limits: max.into_iter().chain(windows).collect(),
                     ..Requirement::default()
                 },
                 ..LimitRequest::default()

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use jiff::civil::Time;
-use punctual_model::{Arguments, Nanos, WakeupAxis};
+use punctual_model::{Arguments, MissLimit, MissLimitError, Nanos, WakeupAxis};
 use punctual_probes::ProbeEntry;
 use punctual_session::{PhaseRequest, can_be_explained};
 use punctual_trace::LARGEST_TRACE;
@@ -156,6 +156,7 @@ impl Reader<'_> {
             after_kernel_change: false,
             explain: None,
             max_latency: None,
+            windows: self.windows(table)?,
             samples: false,
             wait: SeriesPlan::WAIT,
         };
@@ -189,7 +190,7 @@ impl Reader<'_> {
     ) -> Result<(), PlanError> {
         let wrong = |message: String| self.error(value.span(), message);
         match key {
-            "name" | "probe" | "parameters" => {}
+            "name" | "probe" | "parameters" | "misses" | "budget" => {}
             "phases" => {
                 let text = self.word(value)?;
                 PhaseRequest::read_all(text).map_err(|error| wrong(error.to_string()))?;
@@ -216,7 +217,7 @@ impl Reader<'_> {
             }
             "wait" => series.wait = self.duration(value)?,
             other => {
-                const KNOWN: [&str; 13] = [
+                const KNOWN: [&str; 15] = [
                     "name",
                     "probe",
                     "parameters",
@@ -228,6 +229,8 @@ impl Reader<'_> {
                     "after",
                     "explain",
                     "max_latency",
+                    "misses",
+                    "budget",
                     "samples",
                     "wait",
                 ];
@@ -235,6 +238,25 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reads the limit of late periods in windows, which needs a budget.
+    fn windows(&self, table: &DeTable<'_>) -> Result<Option<(MissLimit, Nanos)>, PlanError> {
+        match (table.get("misses"), table.get("budget")) {
+            (None, None) => Ok(None),
+            (Some(misses), Some(budget)) => {
+                let limit = self.word(misses)?.parse();
+                let limit = limit.map_err(|error: MissLimitError| {
+                    self.error(misses.span(), error.to_string())
+                })?;
+                Ok(Some((limit, self.at_least(budget, Nanos(1))?)))
+            }
+            (Some(one), None) | (None, Some(one)) => {
+                let message = "misses and budget belong together: misses = \"2/100\", \
+                               budget = \"100us\"";
+                Err(self.error(one.span(), message))
+            }
+        }
     }
 
     fn name(&self, value: &Value<'_>) -> Result<String, PlanError> {

@@ -56,6 +56,19 @@ pub enum SessionError {
         /// Available memory of the machine.
         available_mib: u64,
     },
+    /// A window of consecutive periods is longer than the run.
+    #[error(
+        "a window of {periods} consecutive periods is longer than the run of {duration}, which has \
+         at most {most} periods: pass a longer --duration or a shorter window"
+    )]
+    Window {
+        /// Number of periods of the window.
+        periods: u32,
+        /// Length of the run, or of its shortest phase.
+        duration: Nanos,
+        /// Maximum number of periods in that time.
+        most: u64,
+    },
     /// There is no store for the samples.
     #[error(
         "--samples needs a store, but none is in use: omit --samples, or specify a store with \
@@ -224,6 +237,7 @@ impl SessionError {
             | Self::NoCpu
             | Self::NoPriority { .. }
             | Self::Memory { .. }
+            | Self::Window { .. }
             | Self::SamplesNotKept
             | Self::Phase(_)
             | Self::Application(_)

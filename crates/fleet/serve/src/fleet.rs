@@ -33,18 +33,22 @@ impl Judge {
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
         };
-        if latest.outcome.is_bad() {
-            return MachineState::Broken;
+        // An old verdict says nothing about a machine of which nothing is known any more.
+        if is_longer(self.now, seen, self.silent_after) {
+            return MachineState::Silent;
+        }
+        match latest.outcome {
+            Outcome::Broken => return MachineState::Broken,
+            Outcome::Exceeded => return MachineState::Exceeded,
+            _ => {}
         }
         if self.worse.contains(&machine.name) {
             return MachineState::Worse;
         }
-        if is_longer(self.now, seen, self.silent_after) {
-            return MachineState::Silent;
-        }
         match (latest.outcome, latest.completion) {
             (Outcome::NoRequirement, _) => MachineState::NotJudged,
-            (outcome, Completion::Finished) if outcome.is_good() => MachineState::Held,
+            (Outcome::Met, Completion::Finished) => MachineState::Met,
+            (Outcome::Held, Completion::Finished) => MachineState::Held,
             _ => MachineState::NotProven,
         }
     }
@@ -112,12 +116,13 @@ mod tests {
         use Outcome::{Broken, Exceeded, Held, Met, NoRequirement, NotDecidable, NotProven};
         for (outcome, completion, ago, state) in [
             (Held, Finished, 50, MachineState::Held),
-            (Met, Finished, 50, MachineState::Held),
-            (Exceeded, Finished, 50, MachineState::Broken),
+            (Met, Finished, 50, MachineState::Met),
+            (Exceeded, Finished, 50, MachineState::Exceeded),
             (NotDecidable, Finished, 50, MachineState::NotProven),
             (Held, Finished, -50, MachineState::Held),
             (Held, Finished, 101, MachineState::Silent),
-            (Broken, Finished, 101, MachineState::Broken),
+            (Broken, Finished, 101, MachineState::Silent),
+            (Broken, Finished, 99, MachineState::Broken),
             (Held, Interrupted, 50, MachineState::NotProven),
             (Held, Running, 50, MachineState::NotProven),
             (NotProven, Finished, 0, MachineState::NotProven),
@@ -128,6 +133,9 @@ mod tests {
         }
         let held = machine(Held, Finished, 0);
         assert_eq!(judge(&["a"]).state_of(&held), MachineState::Worse);
+        // Worse eight months ago is silent today.
+        let gone = machine(Held, Finished, 101);
+        assert_eq!(judge(&["a"]).state_of(&gone), MachineState::Silent);
         let never = Machine {
             latest: None,
             last_seen: None,

@@ -91,13 +91,12 @@ impl Verdicts {
 pub(crate) struct Counted {
     /// Mean number of late seconds in a run, which is the true value.
     pub(crate) truth: f64,
-    /// Number of runs whose upper bound is at least the true value, or that have no upper bound;
-    /// and the corresponding number for the lower bound.
+    /// Number of runs whose bounds are printed, and of those whose upper bound is at least the true
+    /// value, and whose lower bound is at most the true value.
+    pub(crate) printed: u64,
     pub(crate) upper: u64,
     pub(crate) lower: u64,
-    /// Runs without a bound.
-    pub(crate) none: u64,
-    /// Mean ratio of the upper bound to the true value.
+    /// Mean ratio of the printed upper bounds to the true value.
     pub(crate) width: f64,
     /// Verdicts if the true value is 1.1 times the limit.
     pub(crate) above: Verdicts,
@@ -129,16 +128,16 @@ pub(crate) fn count(late: Late, seconds: u64, number: u64) -> Counted {
     let a_day = truth * 86_400.0 / seconds as f64;
     let of = |holds: &dyn Fn(&Rate) -> bool| runs.iter().filter(|run| holds(run)).count() as u64;
     let at = |limit: f64| Verdicts::from_decisions(runs.iter().map(|run| run.decide(limit, ERROR)));
-    let width = runs
-        .iter()
+    let printed = of(&Rate::supports_bounds);
+    let width = (runs.iter().filter(|run| run.supports_bounds()))
         .map(|run| run.at_most(ERROR) / truth)
         .sum::<f64>();
     Counted {
         truth,
-        upper: of(&|run| run.is_slow() || run.at_most(ERROR) >= truth),
-        lower: of(&|run| run.is_slow() || run.at_least(ERROR) <= truth),
-        none: of(&Rate::is_slow),
-        width: width / number as f64,
+        printed,
+        upper: of(&|run| run.supports_bounds() && run.at_most(ERROR) >= truth),
+        lower: of(&|run| run.supports_bounds() && run.at_least(ERROR) <= truth),
+        width: width / printed as f64,
         above: at(a_day / NEAR),
         within: at(a_day * NEAR),
     }
@@ -171,10 +170,14 @@ fn decided(late: &[Nanos], limit: f64) -> Decision {
 
 /// Prints the tables. Each figure is from `machines` machines.
 pub(crate) fn print(machines: u64) {
-    let share = |count: u64| format!("{:.1}%", 100.0 * count as f64 / machines as f64);
+    let part = |count: u64, of: u64| match of {
+        0 => "-".to_owned(),
+        of => format!("{:.1}%", 100.0 * count as f64 / of as f64),
+    };
+    let share = |count: u64| part(count, machines);
     println!("## check: coverage of the bounds\n");
     println!(
-        "| machine | run | late seconds | upper | lower | upper/truth | no bound | held at 1.1 | not \
+        "| machine | run | late seconds | no bound | upper | lower | upper/truth | held at 1.1 | not \
          proven at 1.1 | broken at 1/1.1 | not proven at 1/1.1 |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
@@ -187,12 +190,12 @@ pub(crate) fn print(machines: u64) {
                 " *"
             };
             println!(
-                "| {name}{slower} | {seconds} s | {:.1} | {} | {} | {:.2} | {} | {} | {} | {} | {} |",
+                "| {name}{slower} | {seconds} s | {:.1} | {} | {} | {} | {:.2} | {} | {} | {} | {} |",
                 found.truth,
-                share(found.upper),
-                share(found.lower),
+                share(machines - found.printed),
+                part(found.upper, found.printed),
+                part(found.lower, found.printed),
                 found.width,
-                share(found.none),
                 share(found.above.held),
                 share(found.above.open),
                 share(found.within.broken),

@@ -165,6 +165,21 @@ pub struct Course {
     pub steps: Vec<Step>,
     /// A slow movement of the level since the last step, if it is significant.
     pub drift: Option<Drift>,
+    /// The error level of the drift.
+    level: f64,
+}
+
+impl Course {
+    /// Returns the slow movement since a later run, at which another series of the same runs has a
+    /// step. A step in the middle of a line looks like a slow movement.
+    pub fn drift_since(&self, values: &Values, from: usize) -> Option<Drift> {
+        match self.drift {
+            Some(drift) if drift.from < from && from < values.len() => {
+                drift::since(values, &values.levels(), from, self.level)
+            }
+            drift => drift.filter(|drift| drift.from >= from),
+        }
+    }
 }
 
 /// Returns the courses of families of series, which are all judged together. The series of a family
@@ -194,8 +209,12 @@ pub fn courses_of(families: &[Vec<Values>], seed: u64) -> Vec<Vec<Course>> {
                 let times = times.map_or(1.0, |(adjusted, p)| adjusted / p.max(f64::MIN_POSITIVE));
                 let steps = steps(values, &candidates[index], confirmed(index, level / times));
                 let from = steps.last().map_or(0, |step| step.at);
-                let drift = drift::since(values, &levels[index], from, level / family.len() as f64);
-                Course { steps, drift }
+                let level = level / family.len() as f64;
+                Course {
+                    drift: drift::since(values, &levels[index], from, level),
+                    steps,
+                    level,
+                }
             });
             each.collect()
         })

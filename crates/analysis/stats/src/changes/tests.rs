@@ -187,3 +187,34 @@ fn critical_values_rise_with_what_hangs_together() {
         critical::p_of(5.0, 9_000, 0.5)
     );
 }
+
+/// A step that only another figure shows is not a slow rise of this one.
+#[test]
+fn step_of_another_figure_is_no_drift() {
+    let noise = |number: usize| 1.0 + 0.02 * ((number * 37 % 11) as f64 - 5.0);
+    let stepped: Vec<f64> = (0..80)
+        .map(|number| noise(number) * if number < 40 { 1_000.0 } else { 1_300.0 })
+        .collect();
+    let values = Values::Figures(stepped);
+    let course = Course {
+        steps: Vec::new(),
+        drift: drift::since(&values, &values.levels(), 0, 0.05),
+        level: 0.05,
+    };
+    assert!(course.drift.is_some());
+    assert_eq!(course.drift_since(&values, 40), None);
+    // A rise that goes on after the step is still reported.
+    let rising: Vec<f64> = (0..80)
+        .map(|number| noise(number) * 1_000.0 * (1.0 + number as f64 / 40.0))
+        .collect();
+    let values = Values::Figures(rising);
+    let drift = drift::since(&values, &values.levels(), 0, 0.05);
+    let course = Course {
+        steps: Vec::new(),
+        drift,
+        level: 0.05,
+    };
+    assert_eq!(course.drift_since(&values, 0), drift);
+    let later = course.drift_since(&values, 40).unwrap();
+    assert!(later.from == 40 && later.ratio > 1.2, "{later:?}");
+}

@@ -109,8 +109,11 @@ impl<'a> Followings<'a> {
                 segments.extend(listed.iter().map(|step| member.places[step.at]));
             }
             changes.extend(plainest(found));
+        }
+        let last = changes.iter().map(|change| change.run).max().unwrap_or(0);
+        for (family, courses) in self.families.iter().zip(courses) {
             let moves = family.iter().zip(courses);
-            let moves = moves.filter_map(|(member, course)| self.drift(member, course));
+            let moves = moves.filter_map(|(member, course)| self.drift(member, course, last));
             drifts.extend(moves.min_by(|a, b| a.p.total_cmp(&b.p)));
         }
         changes.sort_by_key(|change| (change.run, change.followed, change.threshold_ns));
@@ -207,8 +210,11 @@ impl<'a> Followings<'a> {
         }
     }
 
-    fn drift(&self, member: &Member, course: &Course) -> Option<Drifting> {
-        let drift = course.drift?;
+    /// Returns the slow movement of a figure since the last step of any figure of the group, which
+    /// is at run `last`. Other figures show the same step as a slow movement.
+    fn drift(&self, member: &Member, course: &Course, last: usize) -> Option<Drifting> {
+        let from = member.places.partition_point(|place| *place < last);
+        let drift = course.drift_since(&member.values, from)?;
         if member.threshold.is_none() && !is_material(drift.ratio) {
             return None;
         }

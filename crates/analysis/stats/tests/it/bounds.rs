@@ -6,7 +6,8 @@ use crate::rates::{KINDS, count, until_proven};
 /// Number of machines of each kind.
 const MACHINES: u64 = 100;
 
-/// 95 of 100 are expected. The limit of 88 is three standard deviations below this number.
+/// 5 wrong bounds of 100 are expected. The limit of 12 is three standard deviations above this
+/// number.
 #[test]
 fn bounds_hold_for_long_enough_runs() {
     for (name, late, change) in KINDS {
@@ -16,7 +17,7 @@ fn bounds_hold_for_long_enough_runs() {
         {
             let found = count(late, seconds, MACHINES);
             assert!(
-                found.upper >= 88 && found.lower >= 88,
+                found.upper + 12 >= found.printed && found.lower + 12 >= found.printed,
                 "{name} {seconds} s: {found:?}"
             );
             assert!(found.above.held <= 12, "{name} {seconds} s: {found:?}");
@@ -29,7 +30,17 @@ fn bounds_hold_for_long_enough_runs() {
 #[test]
 fn independent_seconds_bound_is_near_truth() {
     let found = count(KINDS[0].1, 600, MACHINES);
-    assert!(found.width < 1.6 && found.none <= 12, "{found:?}");
+    assert!(found.width < 1.6 && found.printed >= 80, "{found:?}");
+}
+
+/// A machine that changes for good during the run gets no bound.
+#[test]
+fn lasting_changes_have_no_bound() {
+    for wanted in ["warming up", "throttling after 8 to 25 min"] {
+        let (_, late, _) = KINDS.into_iter().find(|kind| kind.0 == wanted).unwrap();
+        let found = count(late, 3_600, MACHINES);
+        assert!(found.printed <= 20, "{wanted}: {found:?}");
+    }
 }
 
 #[test]

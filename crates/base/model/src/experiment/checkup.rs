@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cause::Source;
 use crate::{
-    AuditedHost, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
+    AuditedHost, Claim, Finding, LoopRequirement, MeasuredOn, Nanos, Outcome, ShareKind, TailRemark,
 };
 
 /// The version of [`Checkup`] as JSON. It is increased only if a reader of the older form would
@@ -27,6 +27,10 @@ pub struct Checkup {
     pub outcome: Outcome,
     /// The result in one sentence.
     pub sentence: String,
+    /// The answers, one for each condition, with bound, confidence, condition and evidence. Empty in
+    /// check-ups of older versions.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
     /// The requirements of the loop.
     pub asked: LoopRequirement,
     /// Start of the check-up.
@@ -90,8 +94,9 @@ pub struct Condition {
     #[serde(default)]
     pub dispersion: Option<f64>,
     /// Upper bound of the late seconds per day (95% confidence), if the machine behaves all day as
-    /// it did during the measurement. With a limit for windows, of the violated seconds per day. Null if nothing was measured, or if the rate changes more slowly
-    /// than the measured time can show.
+    /// it did during the measurement. With a limit for windows, of the violated seconds per day.
+    /// Null if nothing was measured, or if the run cannot support a bound: it is too short, or the
+    /// rate changed during the run.
     pub per_day_at_most: Option<f64>,
     /// Lower bound of the same number (95% confidence), under the same conditions.
     pub per_day_at_least: Option<f64>,
@@ -105,9 +110,13 @@ pub struct Condition {
     pub outcome: Outcome,
     /// Reasons why the condition is not proven, each in one sentence.
     pub lacking: Vec<String>,
-    /// Total measuring time needed for a proof, if no more episodes happen. Null if more time alone
-    /// does not help.
+    /// Shortest run that can prove the requirement: one without further late seconds. Null if more
+    /// time alone does not help.
     pub needs_ns: Option<Nanos>,
+    /// Length of a run that proves the requirement with a probability of 80%, if the machine goes
+    /// on as it did in this run. Null if a machine like this one cannot prove it.
+    #[serde(default)]
+    pub needs_likely_ns: Option<Nanos>,
     /// Extrapolation of the tail to a longer time. Absent if the tail must not be extrapolated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<TailRemark>,

@@ -286,6 +286,7 @@ impl Experiment {
             },
             sentence: format!("experiment {}: {sentence}", self.id.short()),
             asked: None,
+            claims: Vec::new(),
         }
     }
 

@@ -4,15 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, Nanos};
 
-/// Periods of one thread that were due but had no wake-up when the run ended. Each is late by at
-/// least the time from its due time to the end. They also count as missed.
+/// Periods of one thread that were due but had no wake-up or reply when the run ended. Each is late
+/// by at least the time from its due time to the end, or by the time that a reply was awaited. They
+/// also count as missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenPeriods {
     /// Number of periods.
     pub periods: u64,
     /// Minimum lateness of the first period.
     pub late_ns: Nanos,
-    /// Time between the due times of successive periods.
+    /// Time between the due times of successive periods. Zero if each period was awaited for the
+    /// same time.
     pub period_ns: Nanos,
 }
 
@@ -29,6 +31,14 @@ impl OpenPeriods {
             late_ns: Nanos(late),
             period_ns: period,
         })
+    }
+
+    /// Returns what these periods lack, in words.
+    pub fn lack(&self) -> &'static str {
+        match self.period_ns {
+            Nanos::ZERO => "a reply",
+            _ => "a wake-up at the end of the run",
+        }
     }
 
     /// Returns the minimum lateness of each of the first `most` periods.

@@ -2,7 +2,7 @@
 
 use super::{Completion, Recording};
 use crate::verdict::Grounds;
-use crate::{Accounting, Judgement, Nanos, Unknown, Verdict};
+use crate::{Accounting, Claim, Judgement, LoopRequirement, Nanos, Outcome, Unknown, Verdict};
 
 /// Name of the probe that takes a sample in each interval.
 const TIMER: &str = "timer";
@@ -12,14 +12,36 @@ impl Recording {
     /// check-up, an experiment or a search gets the verdict of the whole.
     pub fn judge(&self) -> Verdict {
         let own = self.judge_alone();
-        match &self.judgement {
-            Some(judgement) => Verdict {
+        let unfinished = "not proven: the check-up has not ended";
+        match (&self.judgement, &self.requirement.periodic) {
+            (Some(judgement), _) => Verdict {
                 outcome: judgement.outcome,
                 sentence: judgement.sentence.clone(),
+                claims: judgement.claims.iter().cloned().chain(own.claims).collect(),
                 ..own
             },
-            None => own,
+            // A received recording keeps the verdict of its check-up as a statement of its sender.
+            (None, Some(_)) if self.sender_judgement.is_none() => Verdict {
+                outcome: Outcome::NotProven,
+                sentence: unfinished.to_owned(),
+                ..own
+            },
+            (None, _) => own,
         }
+    }
+
+    /// Returns the answers of the verdict. Those of recordings of older versions are judged anew.
+    pub fn claims(&self) -> Vec<Claim> {
+        if self.verdict.claims.is_empty() && !self.verdict.limits.is_empty() {
+            return self.judge().claims;
+        }
+        self.verdict.claims.clone()
+    }
+
+    /// Returns the requirement of the periodic loop that a check-up judged.
+    pub fn periodic(&self) -> Option<&LoopRequirement> {
+        let asked = (self.judgement.as_ref()).and_then(|judgement| judgement.asked.as_ref());
+        self.requirement.periodic.as_ref().or(asked)
     }
 
     /// Applies the verdict of the check-up, experiment or search that includes the recording.

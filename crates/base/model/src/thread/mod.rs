@@ -3,10 +3,12 @@
 mod job_counters;
 mod process;
 mod task;
+mod windows;
 
 pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
 pub use process::{Lease, ProcessId};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
+pub use windows::{MissWindows, WindowCount};
 
 use std::fmt;
 use std::str::FromStr;
@@ -161,6 +163,8 @@ pub struct ThreadRecord {
     /// Number of periods that exceed each limit of the requirement, if they were counted one by
     /// one.
     pub above: Vec<AboveLimit>,
+    /// Late periods in windows of consecutive periods, if the requirement limits them.
+    pub windows: Vec<WindowCount>,
     /// Resources used by the thread itself.
     pub usage: ThreadUsage,
 }
@@ -178,6 +182,7 @@ impl ThreadRecord {
             missed_histogram: None,
             open: None,
             above: Vec::new(),
+            windows: Vec::new(),
             usage: ThreadUsage::default(),
         }
     }
@@ -259,6 +264,9 @@ struct ThreadJson {
     /// they were not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     above: Vec<AboveLimit>,
+    /// Late periods in windows of consecutive periods. Absent unless the requirement limits them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    windows: Vec<WindowCount>,
     /// The due periods, that is, samples and missed periods. Requirements apply to these. Absent if
     /// no period was missed.
     #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
@@ -333,6 +341,7 @@ impl From<ThreadRecord> for ThreadJson {
             missed_histogram: thread.missed_histogram,
             open: thread.open,
             above: thread.above,
+            windows: thread.windows,
             due,
             usage: thread.usage,
         }
@@ -354,6 +363,7 @@ impl From<ThreadJson> for ThreadRecord {
             missed_histogram: json.missed_histogram,
             open: json.open,
             above: json.above,
+            windows: json.windows,
             usage: json.usage,
         }
     }

@@ -1,10 +1,10 @@
 //! Judges a measurement by its limits.
 
 use super::grounds::{Grounds, Single, missed_unknown, undecided};
-use super::machine::Claim;
+use super::machine::Proof;
 use super::{LimitResult, Outcome, Verdict};
 use crate::histogram::rank_of;
-use crate::{Due, Limit, Metric, Nanos, Requirement, ThreadRecord, grouped};
+use crate::{Due, Limit, Metric, Nanos, Requirement, ThreadRecord, grouped, percent};
 
 /// Minimum number of periods that must be expected above a percentile for it to be judged.
 const LEAST_ABOVE: f64 = 10.0;
@@ -21,7 +21,7 @@ impl Requirement {
     /// Judges a measurement.
     pub(crate) fn judge_by(&self, grounds: &Grounds<'_>) -> Verdict {
         let due: Vec<Due> = grounds.threads.iter().map(ThreadRecord::due).collect();
-        let claim = self.confidence.map(|confidence| Claim {
+        let claim = self.confidence.map(|confidence| Proof {
             error: 1.0 - confidence,
             threads: due.len(),
         });
@@ -30,9 +30,21 @@ impl Requirement {
         limits.extend(break_result(claim, grounds, &due));
         (limits.iter_mut()).for_each(|result| grounds.suspend(&due, result));
         let outcome = Outcome::new(&limits, claim.is_some());
+        let claim_of = |result: &LimitResult| {
+            let place = result.thread.unwrap_or_default() as usize;
+            result.claim(self.confidence, grounds.measured(place), grounds.threads)
+        };
+        let claims: Vec<super::Claim> = limits.iter().map(claim_of).collect();
+        let ground = self.confidence.map_or_else(String::new, |confidence| {
+            let mut conditions = claims.iter().filter(|claim| claim.decides);
+            let condition = conditions.find_map(|claim| claim.condition.as_deref());
+            let condition = condition.map_or_else(String::new, |text| format!(", {text}"));
+            format!(" ({} confidence{condition})", percent(confidence))
+        });
         Verdict {
             outcome,
-            sentence: sentence(outcome, &limits, grounds.threads),
+            sentence: sentence(outcome, &limits, grounds.threads, &ground),
+            claims,
             bound: grounds.bound(&due),
             limits,
         }
@@ -40,7 +52,7 @@ impl Requirement {
 }
 
 impl Limit {
-    fn judge(self, claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> LimitResult {
+    fn judge(self, claim: Option<Proof>, grounds: &Grounds<'_>, due: &[Due]) -> LimitResult {
         // A warn level is a question about the run, whatever is asked about the machine.
         let claim = claim.filter(|_| self.metric != Metric::Warn);
         let judge = |place: usize| {
@@ -82,11 +94,49 @@ impl Limit {
                     .then_some(missed <= self.at_most);
                 Single::new(missed, held, missed_unknown)
             }
+            Metric::Misses { periods, budget } => {
+                self.judge_windows(grounds, place, due, periods, budget)
+            }
             Metric::Break => {
                 let max = due.max().map_or(0, |max| max.0);
                 Single::new(max, Some(max <= self.at_most), String::new)
             }
         }
+    }
+
+    /// Judges the worst window of consecutive due periods.
+    fn judge_windows(
+        self,
+        grounds: &Grounds<'_>,
+        place: usize,
+        due: &Due,
+        periods: u32,
+        budget: Nanos,
+    ) -> Single {
+        let mut windows = grounds.threads[place].windows.iter();
+        let counted = windows.find(|one| one.limit.periods() == periods && one.budget_ns == budget);
+        let Some(counted) = counted else {
+            return Single::nothing().with_ground(None, || {
+                "the late periods in windows were not counted".to_owned()
+            });
+        };
+        let is_short = due.periods() < periods.into();
+        let held = if counted.worst > self.at_most {
+            Some(false)
+        } else {
+            (!is_short && !grounds.missed_unknown).then_some(true)
+        };
+        Single::new(counted.worst, held, || {
+            if is_short {
+                format!(
+                    "a window has {} periods, but only {} were due",
+                    grouped(periods.into()),
+                    grouped(due.periods())
+                )
+            } else {
+                missed_unknown()
+            }
+        })
     }
 
     fn judge_max(self, grounds: &Grounds<'_>, due: &Due) -> Single {
@@ -162,7 +212,7 @@ impl Limit {
 }
 
 /// Returns the result of the break threshold, which is a separate requirement.
-fn break_result(claim: Option<Claim>, grounds: &Grounds<'_>, due: &[Due]) -> Option<LimitResult> {
+fn break_result(claim: Option<Proof>, grounds: &Grounds<'_>, due: &[Due]) -> Option<LimitResult> {
     let (value, crossed) = grounds.break_value?;
     let limit = Limit {
         metric: Metric::Break,
@@ -187,9 +237,11 @@ fn latency_unknown(grounds: &Grounds<'_>, due: &Due) -> String {
     let quantity = grounds.quantity.unwrap_or("latency");
     let unknown =
         (due.unknown() > 0).then(|| format!("{} of unknown {quantity}", periods(due.unknown())));
+    let lack = grounds.threads.iter().find_map(|thread| thread.open);
+    let lack = lack.map_or("a wake-up", |open| open.lack());
     let open = due.open_at_least().map(|late| {
         format!(
-            "{} without a wake-up at the end of the run, late by at least {late}",
+            "{} without {lack}, late by at least {late}",
             periods(due.open())
         )
     });
@@ -215,7 +267,7 @@ fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
 }
 
 /// Returns `43 min` or `2 h 47 min`, rounded up, as advice on how long to measure.
-fn length(seconds: f64) -> String {
+pub(super) fn length(seconds: f64) -> String {
     // A run is never exactly as long as requested, so allow a deviation of 0.1%.
     let seconds = (seconds * (1.0 - 1e-3)).ceil() as u64;
     let minutes = seconds.div_ceil(60);
@@ -231,7 +283,14 @@ fn length(seconds: f64) -> String {
     }
 }
 
-fn sentence(outcome: Outcome, limits: &[LimitResult], threads: &[ThreadRecord]) -> String {
+/// Returns the verdict in one sentence. `ground` is the confidence of a statement about the machine,
+/// and its condition.
+fn sentence(
+    outcome: Outcome,
+    limits: &[LimitResult],
+    threads: &[ThreadRecord],
+    ground: &str,
+) -> String {
     let list = |held: Option<bool>| {
         limits
             .iter()
@@ -251,9 +310,9 @@ fn sentence(outcome: Outcome, limits: &[LimitResult], threads: &[ThreadRecord]) 
         Outcome::Met => format!("requirement met in this run: {}", list(Some(true))),
         Outcome::Exceeded => format!("requirement exceeded in this run: {}", list(Some(false))),
         Outcome::NotDecidable => format!("requirement not decidable: {}", list(None)),
-        Outcome::Held => format!("requirement held: {}", list(Some(true))),
-        Outcome::Broken => format!("requirement broken: {}", list(Some(false))),
-        Outcome::NotProven => format!("requirement not proven: {}", list(None)),
+        Outcome::Held => format!("requirement held: {}", list(Some(true))) + ground,
+        Outcome::Broken => format!("requirement broken: {}", list(Some(false))) + ground,
+        Outcome::NotProven => format!("requirement not proven: {}", list(None)) + ground,
     };
     answer + &warned
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LoopRequirement, Outcome, RecordingId};
+use crate::{Claim, LoopRequirement, Outcome, RecordingId};
 
 /// The verdict of a check-up, experiment or search, stored in each of its recordings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,10 @@ pub struct Judgement {
     pub sentence: String,
     /// The requirement of a check-up. Null for others.
     pub asked: Option<LoopRequirement>,
+    /// The answers of a check-up, one for each condition. Empty in recordings of older versions and
+    /// for others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
 }
 
 /// The subcommand that judges several measurements together.
@@ -59,6 +63,7 @@ mod tests {
             outcome: Outcome::Broken,
             sentence: "broken: 3 episodes".to_owned(),
             asked: None,
+            claims: Vec::new(),
         });
         let json = serde_json::to_string(&one).unwrap();
         let mut read = Recording::from_json(&json).unwrap();

@@ -54,6 +54,12 @@ impl MissLimit {
     /// memory.
     pub const MOST_PERIODS: u32 = 1_000_000;
 
+    /// Creates a limit. `None` if it allows each period of the window to be late, or if the window
+    /// is too long.
+    pub fn new(late: u32, periods: u32) -> Option<Self> {
+        (late < periods && periods <= Self::MOST_PERIODS).then_some(Self { late, periods })
+    }
+
     /// Returns the number of late periods that are allowed in a window.
     pub const fn late(self) -> u32 {
         self.late
@@ -84,10 +90,9 @@ impl FromStr for MissLimit {
     type Err = MissLimitError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let limit = text.split_once('/').and_then(|(late, periods)| {
-            let (late, periods) = (late.parse().ok()?, periods.parse().ok()?);
-            (late < periods && periods <= Self::MOST_PERIODS).then_some(Self { late, periods })
-        });
+        let limit = text
+            .split_once('/')
+            .and_then(|(late, periods)| Self::new(late.parse().ok()?, periods.parse().ok()?));
         limit.ok_or_else(|| MissLimitError(text.to_owned()))
     }
 }

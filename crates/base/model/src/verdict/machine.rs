@@ -1,12 +1,13 @@
 //! Statements about the machine: limits with a confidence.
 
 use super::grounds::{Grounds, Single, missed_unknown};
+use super::judge::length;
 use super::rate::Rate;
-use crate::{Due, Limit, Metric, Nanos, counted, grouped, percent};
+use crate::{Due, Limit, Metric, Nanos, counted, grouped};
 
-/// A statement about the machine.
+/// How a statement about the machine is to be proven.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claim {
+pub(super) struct Proof {
     /// Probability that a bound is wrong.
     pub(super) error: f64,
     /// Number of judged threads. A limit is broken if any thread breaks it, so the error of
@@ -16,7 +17,7 @@ pub(super) struct Claim {
     pub(super) threads: usize,
 }
 
-impl Claim {
+impl Proof {
     /// Judges a limit on one thread.
     pub(super) fn judge(
         self,
@@ -76,15 +77,23 @@ impl Claim {
             Some(doubt) => Err(doubt.sentence("late periods")),
             None if at_least > allowed => Ok(false),
             None if at_most <= allowed => Ok(true),
-            None => Err(format!(
-                "{}, if the rest of the day is like these {measured}: {} to {} of {} periods \
-                 exceed the limit, {} are allowed",
-                percent(1.0 - self.error),
-                grouped(at_least as u64),
-                grouped(at_most.min(periods).ceil() as u64),
-                grouped(due.periods()),
-                grouped((allowed + 1e-6) as u64)
-            )),
+            None => {
+                let advice = most.likely_share(allowed, unseen, self.error / 2.0);
+                let advice = advice.map_or_else(String::new, |time| {
+                    format!(
+                        "; measure for {} (long enough in 80% of the runs of a machine like this \
+                         one)",
+                        length(time.as_secs_f64())
+                    )
+                });
+                Err(format!(
+                    "{} to {} of {} periods exceed the limit, {} are allowed{advice}",
+                    grouped(at_least as u64),
+                    grouped(at_most.min(periods).ceil() as u64),
+                    grouped(due.periods()),
+                    grouped((allowed + 1e-6) as u64)
+                ))
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! machine with a confidence, which is valid if the machine behaves all day as it did during the
 //! measurement.
 
+mod claim;
 mod grounds;
 mod judge;
 mod judgement;
@@ -13,6 +14,7 @@ mod machine;
 mod rate;
 mod requirement;
 
+pub use claim::{Claim, ClaimUnit, Question};
 pub use judgement::{JudgedBy, Judgement};
 pub use loop_requirement::{LoopRequirement, MissLimit, MissLimitError};
 pub use rate::{Decision, Doubt, ERROR, LateSeconds, Looks, Rate, TIMES_AS_LONG, percent};
@@ -33,6 +35,10 @@ pub struct Verdict {
     pub sentence: String,
     /// Each limit, judged on the thread with the worst result.
     pub limits: Vec<LimitResult>,
+    /// The answers, each with its question, bound, confidence, condition and evidence. Empty in
+    /// recordings of older versions, and without a requirement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     /// Upper bound on how often the largest latency is exceeded. Null if the measuring time or the
     /// largest latency is unknown.
     #[serde(default)]
@@ -163,9 +169,9 @@ pub struct Bound {
     pub phase: Option<String>,
 }
 
-/// Minimum measuring time for a bound. For a shorter time, the bound for a day would be in the
-/// millions, which is useless to a reader.
-const SHORTEST: Nanos = Nanos::from_secs(1);
+/// A shorter run says nothing about a day: even without a late period, each second of
+/// the day may be late.
+const SHORTEST: Nanos = Nanos::from_secs(3);
 
 impl Bound {
     /// Returns the bound for a largest latency over a measuring time, with `unknown` periods that
@@ -185,13 +191,16 @@ impl Bound {
 
     /// Returns the bound as a sentence:
     /// `at most 4,314 seconds a day have a latency above 41.2 µs (95%, if the rest of the day is
-    /// like these 60.0 s)`. For less than a second, reports that the run is too short.
+    /// like these 60.0 s)`. If each second of the day may be late, reports why.
     pub fn sentence(&self) -> String {
         if self.measured_ns < SHORTEST {
             return format!(
-                "too short for a bound: {} measured, but 1 s is needed",
+                "too short for a bound: {} measured, but 3 s are needed",
                 self.measured_ns
             );
+        }
+        if self.late_seconds_per_day >= Some(DAY) {
+            return "no bound: too many periods are of unknown latency".to_owned();
         }
         let on = match &self.thread {
             None => String::new(),
@@ -254,12 +263,7 @@ impl LimitResult {
         let (value, at_most) = limit.metric.show_apart(*measured, limit.at_most);
         let thread = self.thread.and_then(|place| threads.get(place as usize));
         let place = thread.map_or_else(String::new, |thread| format!(" on {}", thread.title()));
-        let what = match limit.metric {
-            Metric::Percentile(_) if thread.is_some_and(|t| t.accounting.missed > 0) => {
-                format!("{} of due periods", limit.metric)
-            }
-            metric => metric.to_string(),
-        };
+        let what = self.quantity(thread);
         let mut text = match (limit.metric, measured, self.held) {
             (Metric::Break, Some(_), Some(false)) => {
                 return format!("{value}{place} exceeds the break value {at_most}");
@@ -280,6 +284,19 @@ impl LimitResult {
     }
 }
 
+impl LimitResult {
+    /// Returns the name of the limited quantity: `p99`, or `p99 of due periods` if periods were
+    /// missed.
+    fn quantity(&self, thread: Option<&ThreadRecord>) -> String {
+        match self.limit.metric {
+            Metric::Percentile(_) if thread.is_some_and(|t| t.accounting.missed > 0) => {
+                format!("{} of due periods", self.limit.metric)
+            }
+            metric => metric.to_string(),
+        }
+    }
+}
+
 /// Returns whether a value is only a lower bound, because it comes from periods that still had no
 /// wake-up at the end of the run.
 fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
@@ -291,7 +308,7 @@ fn is_at_least(metric: Metric, value: u64, thread: &ThreadRecord) -> bool {
         Metric::Max | Metric::Warn => due.open_at_least() >= Some(Nanos(value)),
         Metric::Percentile(percent) => (due.quantile(percent / 100.0))
             .is_some_and(|bounds| bounds.at_most != Some(bounds.at_least)),
-        Metric::Missed | Metric::Break => false,
+        Metric::Missed | Metric::Misses { .. } | Metric::Break => false,
     }
 }
 
@@ -302,6 +319,9 @@ impl Verdict {
             if limit.held == Some(true) {
                 (limit.held, limit.lacking) = (None, Some(void.clone()));
             }
+        }
+        for claim in self.claims.iter_mut().filter(|claim| claim.decides) {
+            claim.make_void(&void);
         }
         self.sentence = if self.outcome.is_bad() {
             format!("{}; {void}", self.sentence)

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::{LoopRequirement, MissLimit};
 use crate::Nanos;
 
 /// Limits on a measurement. A run without limits only measures and judges nothing. Each limit
@@ -17,6 +18,9 @@ pub struct Requirement {
     /// is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
+    /// Requirement of a periodic loop, which a check-up judges. Absent in other recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periodic: Option<LoopRequirement>,
 }
 
 impl Requirement {
@@ -29,6 +33,32 @@ impl Requirement {
         list.sort_unstable();
         list.dedup();
         list
+    }
+
+    /// Returns the limits of late periods in windows of consecutive periods, each with the budget
+    /// of a period.
+    pub fn windows(&self) -> impl Iterator<Item = (MissLimit, Nanos)> + '_ {
+        (self.limits.iter()).filter_map(|limit| match limit.metric {
+            Metric::Misses { periods, budget } => {
+                let late = u32::try_from(limit.at_most).ok()?;
+                Some((MissLimit::new(late, periods)?, budget))
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Limit {
+    /// Returns the limit of late periods in any window of consecutive periods. A period is late if
+    /// it begins later than `budget` after its due time, or is missed.
+    pub fn of_misses(misses: MissLimit, budget: Nanos) -> Self {
+        Self {
+            metric: Metric::Misses {
+                periods: misses.periods(),
+                budget,
+            },
+            at_most: misses.late().into(),
+        }
     }
 }
 
@@ -51,6 +81,14 @@ pub enum Metric {
     Percentile(f64),
     /// Periods without a sample: `missed`.
     Missed,
+    /// Late periods in any window of consecutive due periods. A period is late if it begins later
+    /// than the budget, in nanoseconds, or is missed: `misses/100>50000`.
+    Misses {
+        /// Number of periods of a window.
+        periods: u32,
+        /// The budget of a period.
+        budget: Nanos,
+    },
     /// The latency from which a run deserves a warning: `warn`. It is judged for the run, but never
     /// changes the outcome.
     Warn,
@@ -63,7 +101,7 @@ impl Metric {
     pub fn show(self, value: u64) -> String {
         match self {
             Self::Max | Self::Percentile(_) | Self::Warn | Self::Break => Nanos(value).to_string(),
-            Self::Missed => value.to_string(),
+            Self::Missed | Self::Misses { .. } => value.to_string(),
         }
     }
 
@@ -73,6 +111,9 @@ impl Metric {
             return (String::new(), self.show(limit));
         };
         let both = (self.show(value), self.show(limit));
+        if matches!(self, Self::Missed | Self::Misses { .. }) {
+            return both;
+        }
         if both.0 == both.1 && value != limit {
             (Nanos(value).exactly(), Nanos(limit).exactly())
         } else {
@@ -87,6 +128,10 @@ impl fmt::Display for Metric {
             Self::Max => f.pad("max"),
             Self::Percentile(percent) => f.pad(&format!("p{percent}")),
             Self::Missed => f.pad("missed"),
+            Self::Misses { periods, budget } => f.pad(&format!(
+                "late periods in any {} (over {budget})",
+                crate::grouped(u64::from(*periods))
+            )),
             Self::Warn => f.pad("warn"),
             Self::Break => f.pad("break"),
         }
@@ -108,6 +153,7 @@ impl FromStr for Metric {
             "missed" => Ok(Self::Missed),
             "warn" => Ok(Self::Warn),
             "break" => Ok(Self::Break),
+            _ if text.starts_with(MISSES) => windows(text).ok_or_else(error),
             _ => {
                 let percent: f64 = text
                     .strip_prefix('p')
@@ -130,8 +176,26 @@ impl TryFrom<String> for Metric {
 
 impl From<Metric> for String {
     fn from(metric: Metric) -> Self {
-        metric.to_string()
+        match metric {
+            Metric::Misses { periods, budget } => format!("{MISSES}{periods}>{}", budget.0),
+            other => other.to_string(),
+        }
     }
+}
+
+/// Prefix of the name of [`Metric::Misses`].
+const MISSES: &str = "misses/";
+
+/// Parses a name such as `misses/100>50000`.
+fn windows(text: &str) -> Option<Metric> {
+    let (periods, budget) = text.strip_prefix(MISSES)?.split_once('>')?;
+    let periods = periods.parse().ok()?;
+    // A window of so many periods exists.
+    MissLimit::new(0, periods)?;
+    Some(Metric::Misses {
+        periods,
+        budget: Nanos(budget.parse().ok()?),
+    })
 }
 
 #[cfg(test)]
@@ -143,7 +207,25 @@ mod tests {
         for metric in ["max", "missed", "warn", "break", "p50", "p99.9999"] {
             assert_eq!(metric.parse::<Metric>().unwrap().to_string(), metric);
         }
-        for metric in ["p100", "p0", "p", "mean", "pNaN"] {
+        let windows = Limit::of_misses("2/100".parse().unwrap(), Nanos(50_000)).metric;
+        assert_eq!(
+            windows.to_string(),
+            "late periods in any 100 (over 50.0 µs)"
+        );
+        let name = String::from(windows);
+        assert_eq!(
+            (name.as_str(), name.parse()),
+            ("misses/100>50000", Ok(windows))
+        );
+        for metric in [
+            "misses/0>5",
+            "misses/100",
+            "p100",
+            "p0",
+            "p",
+            "mean",
+            "pNaN",
+        ] {
             assert!(metric.parse::<Metric>().is_err(), "{metric}");
         }
     }

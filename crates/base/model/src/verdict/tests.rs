@@ -27,6 +27,7 @@ pub(super) fn thread(latencies: &[i64], missed: u64) -> ThreadRecord {
         missed_histogram: None,
         open: None,
         above: Vec::new(),
+        windows: Vec::new(),
         usage: ThreadUsage::default(),
     }
 }
@@ -306,7 +307,7 @@ fn clean_minute_proves_4314_daily_seconds() {
     let short = Bound::new(max, Nanos::from_millis(999), 0, None).unwrap();
     assert_eq!(
         short.sentence(),
-        "too short for a bound: 999 ms measured, but 1 s is needed"
+        "too short for a bound: 999 ms measured, but 3 s are needed"
     );
 }
 

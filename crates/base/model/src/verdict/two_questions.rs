@@ -265,3 +265,88 @@ fn judgement_of_sender_decides_nothing() {
         assert_eq!(recording.sender_judgement.as_ref(), Some(&judgement));
     }
 }
+
+/// A reply that is lost took at least as long as it was awaited: 20% lost after 10 ms exceed a
+/// limit of 9 ms.
+#[test]
+fn lost_replies_exceed_shorter_limits() {
+    let judged = |metric: &str, at_most: u64| {
+        let mut recording = minutes(1, &[vec![7]]);
+        let thread = &mut recording.threads[0];
+        thread.accounting.missed = thread.accounting.recorded / 4;
+        thread.open = Some(crate::OpenPeriods {
+            periods: thread.accounting.missed,
+            late_ns: Nanos::from_millis(10),
+            period_ns: Nanos::ZERO,
+        });
+        recording.requirement = require(metric, at_most);
+        recording.judge()
+    };
+    for metric in ["max", "p99"] {
+        let below = judged(metric, 9_000_000);
+        assert_eq!(below.outcome, Outcome::Exceeded, "{}", below.sentence);
+        let above = judged(metric, 11_000_000);
+        assert_eq!(above.outcome, Outcome::NotDecidable, "{}", above.sentence);
+        let why = "missed periods without a reply, late by at least 10.0 ms";
+        assert!(above.sentence.contains(why), "{}", above.sentence);
+    }
+}
+
+/// The confidence is printed as it was asked, with the condition, whatever the outcome.
+#[test]
+fn confidence_and_condition_are_never_dropped() {
+    for (confidence, words) in [(0.6, "60% confidence"), (0.995, "99.5% confidence")] {
+        for (metric, at_most) in [("p50", 200_000), ("p50", 1), ("p99.9999", 200_000)] {
+            let mut recording = minutes(1, &[vec![7]]);
+            recording.requirement = Requirement {
+                confidence: Some(confidence),
+                ..require(metric, at_most)
+            };
+            let sentence = recording.judge().sentence;
+            for part in [words, "if the rest of the day is like these 60.0 s"] {
+                assert!(sentence.contains(part), "{part}: {sentence}");
+            }
+        }
+    }
+}
+
+/// In a run, a limit of late periods in windows is a fact. It needs as many periods as a window.
+#[test]
+fn windows_are_judged_by_their_worst() {
+    use crate::{Limit, WindowCount};
+    let limit: crate::MissLimit = "2/100".parse().unwrap();
+    let judged = |worst: u64, recorded: u64| {
+        let mut recording = minutes(1, &[vec![7]]);
+        let thread = &mut recording.threads[0];
+        if recorded < 100 {
+            thread.histogram = crate::Histogram::new();
+            (0..recorded).for_each(|_| thread.histogram.record(crate::SignedNanos(5)));
+            thread.accounting.recorded = recorded;
+        }
+        thread.windows = vec![WindowCount {
+            limit,
+            budget_ns: Nanos(50_000),
+            worst,
+            worst_end_ns: None,
+            first_violated_ns: None,
+            longest_series: worst,
+        }];
+        recording.requirement.limits = vec![Limit::of_misses(limit, Nanos(50_000))];
+        recording.judge()
+    };
+    assert_eq!(judged(2, 1_000).outcome, Outcome::Met);
+    let exceeded = judged(3, 1_000);
+    assert_eq!(exceeded.outcome, Outcome::Exceeded);
+    let words = "late periods in any 100 (over 50.0 µs) is 3 on CPU 0, limit 2";
+    assert!(exceeded.sentence.contains(words), "{}", exceeded.sentence);
+    let short = judged(2, 99);
+    assert_eq!(short.outcome, Outcome::NotDecidable);
+    assert!(
+        short.sentence.contains("only 99 were due"),
+        "{}",
+        short.sentence
+    );
+    let mut uncounted = minutes(1, &[vec![7]]);
+    uncounted.requirement.limits = vec![Limit::of_misses(limit, Nanos(50_000))];
+    assert_eq!(uncounted.judge().outcome, Outcome::NotDecidable);
+}

@@ -58,6 +58,23 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ("measure timer --loops 0", 2, &["--loops", "0"]),
     ("measure timer --break 0us", 2, &["0us", "first sample"]),
     ("measure timer --max-percentile 99.9", 2, &["99.9=50us"]),
+    (
+        "measure timer --misses 3/2 --budget 1us",
+        2,
+        &["3/2", "2/100 allows"],
+    ),
+    (
+        "measure timer --misses 0/0 --budget 1us",
+        2,
+        &["0/0", "2/100 allows"],
+    ),
+    ("measure timer --misses 2/100", 2, &["--budget"]),
+    ("measure timer --budget 1us", 2, &["--misses"]),
+    (
+        "measure timer --misses 1/200000 --budget 1us -D 2s",
+        2,
+        &["200000", "2.00 s", "--duration"],
+    ),
     ("measure timer --max-percentile 100=1us", 2, &["p100"]),
     (
         "measure timer --load storm-of-doom",

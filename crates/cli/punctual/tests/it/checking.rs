@@ -87,7 +87,9 @@ fn a_short_check_is_never_held() {
     assert!(page.contains(&on.date()) && on.line().contains("kernel "));
     // The report for continuous integration has the verdict of the check.
     let junit = place.done("report last --format junit -o -");
-    assert!(junit.contains("name=\"check\""), "{junit}");
+    for condition in ["check: idle", "check: loaded"] {
+        assert!(junit.contains(&format!("name=\"{condition}\"")), "{junit}");
+    }
     assert!(
         junit.contains(if exit == Some(3) {
             "<failure"
@@ -96,6 +98,20 @@ fn a_short_check_is_never_held() {
         }),
         "{junit}"
     );
+    // Each recording has the requirement, and the certificate has the verdict with all its parts.
+    assert_eq!(shown["requirement"]["periodic"]["budget_ns"], 500_000);
+    assert!(shown["audit"].is_object(), "{:#}", shown["audit"]);
+    place.done(&format!("report {main} --certificate -o certificate.html"));
+    let certificate = std::fs::read_to_string(place.path("certificate.html")).unwrap();
+    for part in [
+        "period 1.00 ms, wake-ups at most 500 µs late; at most 10 late seconds a day",
+        "95% confidence, if the rest of the day is like these",
+        "required: at most 10",
+        "budget 500 µs",
+    ] {
+        assert!(certificate.contains(part), "{part}: {certificate}");
+    }
+    assert!(!certificate.contains("not judged") && !certificate.contains("without an audit"));
 }
 
 /// The run ends when the longest time is over. If it was too short, the verdict is never *held*.

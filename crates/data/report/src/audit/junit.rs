@@ -61,6 +61,7 @@ fn case(finding: &Finding) -> Case {
         time: None,
         state,
         measured: None,
+        is_warn_level: false,
         output,
     }
 }

@@ -43,7 +43,7 @@ pub use outlier::outlier;
 pub(crate) use outlier::stacks_of;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub use recording::recording;
-pub(crate) use recording::{Figures, answer, limit_result, with_figures};
+pub(crate) use recording::{Figures, answer, claims, with_figures};
 pub use stored_audit::stored_audit;
 pub use summary::summary;
 pub use table::{Cell, Column, Fold, Row, Table};

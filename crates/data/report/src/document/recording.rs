@@ -1,6 +1,8 @@
 //! A recording, which is the output of `measure`, `show` and `report`.
 
-use punctual_model::{Explanation, Histogram, Nanos, Outcome, Recording, TopSample, grouped};
+use punctual_model::{
+    Claim, Explanation, Histogram, Nanos, Outcome, Question, Recording, TopSample, grouped,
+};
 
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{
@@ -141,63 +143,36 @@ pub(crate) fn answer(recording: &Recording) -> Answer {
     }
 }
 
-/// Returns whether a limit was kept, in words with a sign, and the tone of these words.
-pub(crate) fn limit_result(
-    recording: &Recording,
-    result: &punctual_model::LimitResult,
-) -> (String, Tone) {
-    let outcome = match (result.held, recording.requirement.confidence) {
-        (Some(true), None) => Outcome::Met,
-        (Some(false), None) => Outcome::Exceeded,
-        (None, None) => Outcome::NotDecidable,
-        (Some(true), Some(_)) => Outcome::Held,
-        (Some(false), Some(_)) => Outcome::Broken,
-        (None, Some(_)) => Outcome::NotProven,
+/// Returns each answer of the verdict with all its parts: what was found, the confidence, the
+/// condition, the requirement and the evidence.
+pub(crate) fn claims(recording: &Recording) -> Vec<Field> {
+    let field = |claim: Claim| {
+        let (mark, tone) = mark_of(&claim);
+        let text = format!("{mark}: {}", claim.statement());
+        Field::toned(claim.name, tone, text)
     };
-    let (mut text, tone) = if result.is_reached_warn_level() {
-        ("warning".to_owned(), Tone::Warning)
-    } else {
-        (outcome_badge(outcome), outcome_tone(outcome))
-    };
-    if let (None, Some(why)) = (result.held, &result.lacking) {
-        text.push_str(&format!(": {why}"));
-    }
-    (text, tone)
+    recording.claims().into_iter().map(field).collect()
 }
 
-/// Returns each limit of the requirement with the measured value.
-fn limits(recording: &Recording) -> Vec<Block> {
-    let limits = &recording.verdict.limits;
-    if limits.is_empty() {
-        return Vec::new();
+/// Returns the outcome of a claim with its sign, and its tone.
+fn mark_of(claim: &Claim) -> (String, Tone) {
+    match (claim.question, claim.decides, claim.outcome) {
+        (Question::Run, false, Outcome::Met) => ("below".to_owned(), Tone::Good),
+        (Question::Run, false, _) => ("warning".to_owned(), Tone::Warning),
+        (_, true, outcome) => (outcome_badge(outcome), outcome_tone(outcome)),
+        (_, false, outcome) => (format!("for information, {}", outcome.word()), Tone::Faint),
     }
-    let columns = vec![
-        Column::left("limit on"),
-        Column::right("at most"),
-        Column::right("measured"),
-        Column::left("where"),
-        Column::left("result"),
-    ];
-    let row = |result: &punctual_model::LimitResult| {
-        let metric = result.limit.metric;
-        let thread = result
-            .thread
-            .and_then(|t| recording.threads.get(t as usize));
-        let (text, tone) = limit_result(recording, result);
-        Row::new([
-            Cell::from(metric.to_string()),
-            metric.show(result.limit.at_most).into(),
-            figures::text_or_dash(result.measured.map(|value| metric.show(value))).into(),
-            thread
-                .map_or_else(String::new, |thread| thread.title())
-                .into(),
-            Cell::from(text).tone(tone),
-        ])
-    };
-    vec![Block::Table(Table::new(
-        columns,
-        limits.iter().map(row).collect(),
-    ))]
+}
+
+/// Returns the requirement of the loop, and each answer of the verdict.
+fn limits(recording: &Recording) -> Vec<Block> {
+    let asked = recording.periodic();
+    let mut fields: Vec<Field> = asked
+        .map(|asked| Field::new("loop", figures::asked_text(asked)))
+        .into_iter()
+        .collect();
+    fields.extend(claims(recording));
+    Block::fields(fields).into_iter().collect()
 }
 
 fn latency(
@@ -485,6 +460,8 @@ fn foot(document: &mut Document, recording: &Recording) {
     let sign = figures::outcome_sign(verdict.outcome);
     let sentence = format!("{sign} {}", verdict.sentence);
     let tone = outcome_tone(verdict.outcome);
+    let asked = recording.periodic();
+    fields.extend(asked.map(|asked| Field::new("loop", figures::asked_text(asked))));
     fields.push(Field::toned("verdict", tone, sentence.trim_start()));
     fields.extend(
         verdict

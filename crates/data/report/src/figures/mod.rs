@@ -18,7 +18,9 @@ pub(crate) use accounting::{account_fault, account_of, account_text};
 pub(crate) use due::{DUE_PERIODS, DueRow, due_rows};
 pub(crate) use warnings::{warnings, without_gap};
 pub use words::bytes;
-pub(crate) use words::{count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall};
+pub(crate) use words::{
+    asked_text, count_or_dash, or_dash, size, text_or_dash, time_of_day, trace_time, wall,
+};
 
 /// The percentiles shown in tables, each with its heading and its quantile.
 pub(crate) const PERCENTILES: [(&str, f64); 4] = [

@@ -1,7 +1,8 @@
 //! The warnings at the beginning of a report.
 
 use punctual_model::{
-    Completion, CpuSet, LoadRecord, Recording, Suspension, SuspensionKind, ThreadRecord, Unknown,
+    Completion, CpuSet, LoadRecord, Nanos, Recording, Suspension, SuspensionKind, ThreadRecord,
+    Unknown,
 };
 
 use super::{
@@ -114,9 +115,16 @@ fn load_ended(load: &LoadRecord) -> Vec<String> {
 fn open(recording: &Recording) -> Option<String> {
     let due = recording.all_due();
     let late = due.open_at_least()?;
+    let mut open = recording.threads.iter().filter_map(|thread| thread.open);
+    let is_unanswered = open.any(|open| open.period_ns == Nanos::ZERO);
     Some(format!(
-        "{} had no wake-up by the end of the run, and were late by at least {late}{}",
+        "{} had no {}, and were late by at least {late}{}",
         counted(due.open(), "period", "periods"),
+        if is_unanswered {
+            "reply"
+        } else {
+            "wake-up by the end of the run"
+        },
         on_threads(recording, |thread| thread.due().open() > 0),
     ))
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use punctual_model::{Nanos, grouped};
+use punctual_model::{LoopRequirement, Nanos, grouped};
 
 /// Formats a count, or `-` if it is unknown.
 pub(crate) fn count_or_dash(value: Option<u64>) -> String {
@@ -41,6 +41,26 @@ pub(crate) fn size(size: u64) -> String {
         0 => "0".to_owned(),
         _ => bytes(size).replacen(".0 ", " ", 1),
     }
+}
+
+/// Returns the requirement of a periodic loop in one line.
+pub(crate) fn asked_text(asked: &LoopRequirement) -> String {
+    let allowed = match (asked.max_late_seconds_per_day, asked.max_misses_per_day) {
+        (Some(seconds), _) => format!("at most {seconds} {} a day", asked.unit()),
+        (None, Some(episodes)) => format!("at most {episodes} episodes of late periods a day"),
+        (None, None) => "no limit".to_owned(),
+    };
+    let windows = asked.misses.map_or_else(String::new, |misses| {
+        format!(
+            ", at most {} late in any {} consecutive periods",
+            misses.late(),
+            misses.periods()
+        )
+    });
+    format!(
+        "period {}, wake-ups at most {} late{windows}; {allowed}",
+        asked.period_ns, asked.budget_ns
+    )
 }
 
 /// Formats a time with the given number of decimals: `2026-11-03 08:15:30.250 UTC`.

@@ -10,8 +10,8 @@ const ORIGIN: &str = "punctual";
 
 /// Writes a test for each test case. The tests belong to a build with the release of the kernel as
 /// its ID, because a recording contains neither the source nor the configuration of the kernel. A
-/// case without a decision has the status `ERROR`. A reached warn level has the status `DONE`, which
-/// is neither good nor bad.
+/// case without a decision has the status `ERROR`. A reached warn level and a measurement without a
+/// requirement have the status `DONE`, which is neither good nor bad.
 pub(super) fn write(suites: &[Suite]) -> String {
     let mut builds: Vec<String> = suites.iter().map(build).collect();
     builds.sort();
@@ -60,13 +60,14 @@ fn test(suite: &Suite, case: &Case) -> Value {
         },
         str::to_owned,
     );
-    let (status, comment) = match &case.state {
-        State::Success => ("PASS", None),
-        State::Failure(_, message) => ("FAIL", Some(message)),
-        State::Error(_, message) => ("ERROR", Some(message)),
-        State::Warning(message) => ("DONE", Some(message)),
-        State::Skipped(message) => ("SKIP", Some(message)),
+    let status = match &case.state {
+        State::Success => "PASS",
+        State::Failure(..) => "FAIL",
+        State::Error(..) => "ERROR",
+        State::Warning(..) | State::Measured(..) => "DONE",
+        State::Skipped(..) => "SKIP",
     };
+    let comment = Some(case.message()).filter(|text| !text.is_empty());
     let mut test = Map::new();
     let mut put = |key: &str, value: Value| test.insert(key.to_owned(), value);
     let id = format!("{ORIGIN}:{}:{path}", plain_line(&run));
@@ -104,6 +105,7 @@ fn number(measured: &Measured) -> Value {
             "value": time.as_secs_f64(), "unit": "s", "prefix": "metric"
         }),
         Measured::Count(count) => json!({ "value": count }),
+        Measured::PerDay(seconds) => json!({ "value": seconds, "unit": "s/d" }),
     }
 }
 

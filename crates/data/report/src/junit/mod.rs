@@ -10,7 +10,7 @@ pub(crate) mod xml;
 
 use std::time::Duration;
 
-use punctual_model::{Judgement, LimitResult, Metric, Nanos, Recording, Unknown};
+use punctual_model::{Claim, ClaimUnit, Judgement, Nanos, Outcome, Question, Recording, Unknown};
 
 use self::xml::{Case, Measured, State, Suite};
 use crate::ReportError;
@@ -42,10 +42,14 @@ impl CiForm {
     }
 }
 
-/// Returns one test suite per recording, with one test case per limit: a broken limit is a failure,
-/// and an unproven limit is an error. Without limits, there is a single test case, `measured`,
-/// which is an error if nothing was recorded. A reached warn level is neither. A probe that records only tables passes without
-/// samples.
+/// Returns one test suite per recording, with one test case per claim of its verdict: a limit, or a
+/// condition of a check-up. A broken claim is a failure, and an unproven one is an error. A claim on
+/// which the verdict does not depend, such as a condition that was measured for comparison, is
+/// skipped unless it is good. A reached warn level is a warning. The message or the output of each
+/// case contains the whole claim.
+///
+/// Without a requirement, the single test case `measured` is neither passed nor failed, because
+/// nothing was judged. It is an error if nothing was recorded.
 ///
 /// Each suite has the ID, the host's fingerprint and the kernel as properties, and the text summary
 /// as its output.
@@ -61,20 +65,20 @@ pub fn render(recordings: &[&Recording], form: CiForm) -> Result<String, ReportE
 }
 
 fn suite(recording: &Recording) -> Suite {
-    let mut cases = Vec::new();
-    if let Some(judgement) = &recording.judgement {
-        cases.push(judged(recording, judgement));
-    }
-    match recording.verdict.limits.as_slice() {
-        [] if recording.judgement.is_some() => {}
-        [] => cases.push(measured(recording)),
-        limits
-            if limits.iter().all(LimitResult::is_warn_level) && recording.judgement.is_none() =>
-        {
-            cases.push(measured(recording));
-            cases.extend(limits.iter().map(|result| limit(recording, result)));
+    let by = recording.judgement.as_ref();
+    let mut cases: Vec<Case> = (recording.claims().iter())
+        .map(|claim| claimed(recording, claim))
+        .collect();
+    match by {
+        // Recordings of older check-ups and of experiments have a verdict without claims.
+        Some(judgement) if judgement.claims.is_empty() => {
+            cases.insert(0, judged(recording, judgement));
         }
-        limits => cases.extend(limits.iter().map(|result| limit(recording, result))),
+        Some(_) => {}
+        None if cases.iter().all(|case| case.is_warn_level) => {
+            cases.insert(0, measured(recording));
+        }
+        None => {}
     }
     let style = TextStyle {
         colour: false,
@@ -122,6 +126,7 @@ fn case(recording: &Recording, name: &str, state: State) -> Case {
         time: Some(Duration::from(recording.duration_ns)),
         state,
         measured: None,
+        is_warn_level: false,
         output: None,
     }
 }
@@ -133,51 +138,60 @@ fn measured(recording: &Recording) -> Case {
             "nothing measured".to_owned(),
             "nothing was recorded".to_owned(),
         ),
-        _ => State::Success,
+        _ => State::Measured("measured; no requirement was given".to_owned()),
     };
-    case(recording, "measured", status)
+    let max = recording.all_latencies().max();
+    Case {
+        measured: max.map(Measured::Time),
+        ..case(recording, "measured", status)
+    }
 }
 
-/// Returns the verdict of the check-up that the recording is a part of.
+/// Returns the verdict of the check-up, experiment or search that the recording is a part of.
 fn judged(recording: &Recording, judgement: &Judgement) -> Case {
     let message = judgement.sentence.clone();
-    let outcome = judgement.outcome;
-    let status = if outcome.is_bad() {
-        State::Failure(outcome.word().to_owned(), message)
-    } else if outcome.is_open() {
-        State::Error(outcome.word().to_owned(), message)
-    } else {
-        State::Success
-    };
-    case(recording, judgement.by.name(), status)
+    let status = state_of(judgement.outcome, message.clone());
+    Case {
+        output: Some(message),
+        ..case(recording, judgement.by.name(), status)
+    }
 }
 
-fn limit(recording: &Recording, result: &LimitResult) -> Case {
-    let limit = result.limit;
-    let at_most = limit.metric.show(limit.at_most);
-    let message = result.sentence(&recording.threads);
-    let (exceeded, open) = match recording.requirement.confidence {
-        None => ("requirement exceeded", "requirement not decidable"),
-        Some(_) => ("requirement broken", "requirement not proven"),
+fn state_of(outcome: Outcome, message: String) -> State {
+    let kind = format!("requirement {}", outcome.word());
+    match outcome {
+        Outcome::NoRequirement => State::Measured(message),
+        outcome if outcome.is_bad() => State::Failure(kind, message),
+        outcome if outcome.is_open() => State::Error(kind, message),
+        _ => State::Success,
+    }
+}
+
+/// Returns the test case of a claim. Its message or its output has all parts of the claim.
+fn claimed(recording: &Recording, claim: &Claim) -> Case {
+    let message = claim.sentence();
+    let is_warn_level = claim.question == Question::Run && !claim.decides;
+    let status = match claim.outcome {
+        outcome if outcome.is_good() => State::Success,
+        _ if is_warn_level => State::Warning(message.clone()),
+        _ if !claim.decides => State::Skipped(format!("for information: {message}")),
+        outcome => state_of(outcome, message.clone()),
     };
-    let status = match result.held {
-        Some(true) => State::Success,
-        // A warn level never decides the outcome.
-        _ if result.is_warn_level() => State::Warning(message),
-        Some(false) => State::Failure(exceeded.to_owned(), message),
-        None => State::Error(open.to_owned(), message),
-    };
-    let name = if result.is_warn_level() {
-        format!("max below warn level {at_most}")
-    } else {
-        format!("{} at most {at_most}", limit.metric)
-    };
-    let measured = result.measured.map(|value| match limit.metric {
-        Metric::Missed => Measured::Count(value),
-        _ => Measured::Time(Nanos(value)),
+    let measured = claim.value.map(|value| match claim.unit {
+        ClaimUnit::Nanoseconds => Measured::Time(Nanos(value as u64)),
+        ClaimUnit::Periods => Measured::Count(value as u64),
+        ClaimUnit::SecondsPerDay => Measured::PerDay(value),
     });
+    let name = match &recording.judgement {
+        Some(judgement) if claim.unit == ClaimUnit::SecondsPerDay => {
+            format!("{}: {}", judgement.by.name(), claim.name)
+        }
+        _ => claim.name.clone(),
+    };
     Case {
         measured,
+        is_warn_level,
+        output: matches!(status, State::Success).then_some(message),
         ..case(recording, &name, status)
     }
 }

@@ -27,7 +27,9 @@ fn line(number: usize, case: &Case) -> String {
     let name = escaped(&format!("{}: {}", case.class, case.name));
     let (ok, directive, message) = match &case.state {
         State::Success => ("ok", String::new(), None),
-        State::Skipped(why) => ("ok", format!(" # SKIP {}", escaped(why)), None),
+        State::Skipped(why) | State::Measured(why) => {
+            ("ok", format!(" # SKIP {}", escaped(why)), None)
+        }
         State::Warning(what) => ("not ok", " # TODO warn level".to_owned(), Some(what)),
         State::Failure(_, what) | State::Error(_, what) => ("not ok", String::new(), Some(what)),
     };

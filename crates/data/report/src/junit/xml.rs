@@ -26,6 +26,8 @@ pub(crate) struct Case {
     pub(crate) state: State,
     /// The value that was judged, if known. JUnit XML has no place for it.
     pub(crate) measured: Option<Measured>,
+    /// Whether it is only a warn level, which judges nothing.
+    pub(crate) is_warn_level: bool,
     pub(crate) output: Option<String>,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct Case {
 pub(crate) enum Measured {
     Time(Nanos),
     Count(u64),
+    /// Seconds per day.
+    PerDay(f64),
 }
 
 impl Measured {
@@ -42,6 +46,7 @@ impl Measured {
         match self {
             Self::Time(Nanos(ns)) => (format!("{}.{:03}", ns / 1_000, ns % 1_000), "us"),
             Self::Count(count) => (count.to_string(), "periods"),
+            Self::PerDay(seconds) => (format!("{seconds}"), "seconds_per_day"),
         }
     }
 
@@ -50,6 +55,7 @@ impl Measured {
         match self {
             Self::Time(time) => time.to_string(),
             Self::Count(count) => counted(count, "period", "periods"),
+            Self::PerDay(seconds) => format!("{seconds} seconds a day"),
         }
     }
 }
@@ -60,8 +66,24 @@ pub(crate) enum State {
     Failure(String, String),
     Error(String, String),
     Skipped(String),
+    /// Measured without a requirement: neither a success nor a failure.
+    Measured(String),
     /// A warn level was reached, or could not be judged: neither a failure nor an error.
     Warning(String),
+}
+
+impl Case {
+    /// Returns the text of the result, which contains all parts of a claim.
+    pub(crate) fn message(&self) -> &str {
+        match &self.state {
+            State::Success => self.output.as_deref().unwrap_or_default(),
+            State::Failure(_, text)
+            | State::Error(_, text)
+            | State::Skipped(text)
+            | State::Measured(text)
+            | State::Warning(text) => text,
+        }
+    }
 }
 
 impl State {
@@ -71,7 +93,7 @@ impl State {
             Self::Success => "success",
             Self::Failure(..) => "failure",
             Self::Error(..) => "error",
-            Self::Skipped(..) => "skipped",
+            Self::Skipped(..) | Self::Measured(..) => "skipped",
             Self::Warning(..) => "system-out",
         }
     }
@@ -160,7 +182,9 @@ impl Xml {
                 State::Failure(kind, message) | State::Error(kind, message) => {
                     xml.empty(element, &[("message", message), ("type", kind)]);
                 }
-                State::Skipped(message) => xml.empty(element, &[("message", message)]),
+                State::Skipped(message) | State::Measured(message) => {
+                    xml.empty(element, &[("message", message)])
+                }
                 // JUnit has no warnings, so the test passes with a text.
                 State::Warning(message) => xml.output(&format!("warning: {message}\n")),
             }
@@ -182,7 +206,7 @@ fn counts<'a>(cases: impl IntoIterator<Item = &'a Case>) -> [(&'static str, Stri
         counts[0].1 += 1;
         match case.state {
             State::Success | State::Warning(..) => {}
-            State::Skipped(..) => counts[1].1 += 1,
+            State::Skipped(..) | State::Measured(..) => counts[1].1 += 1,
             State::Error(..) => counts[2].1 += 1,
             State::Failure(..) => counts[3].1 += 1,
         }

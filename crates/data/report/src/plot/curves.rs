@@ -213,18 +213,24 @@ fn shown(recording: &Recording, options: &PlotOptions) -> Histogram {
 /// Returns the distinct limits on latency, each with its name and value.
 pub(super) fn limits(recordings: &[&Recording]) -> Vec<(String, Nanos)> {
     let mut list: Vec<(String, Nanos)> = Vec::new();
-    for Limit { metric, at_most } in recordings.iter().flat_map(|r| &r.requirement.limits) {
-        let name = match metric {
-            Metric::Max => format!("limit {}", Nanos(*at_most)),
-            Metric::Percentile(_) => format!("{metric} limit {}", Nanos(*at_most)),
-            Metric::Warn => format!("warn level {}", Nanos(*at_most)),
-            Metric::Break => format!("break value {}", Nanos(*at_most)),
-            Metric::Missed => continue,
-        };
-        let limit = (name, Nanos(*at_most));
-        if !list.contains(&limit) {
-            list.push(limit);
+    let mut add = |name: String, at: Nanos| {
+        if !list.iter().any(|known| *known == (name.clone(), at)) {
+            list.push((name, at));
         }
+    };
+    for Limit { metric, at_most } in recordings.iter().flat_map(|r| &r.requirement.limits) {
+        let at = Nanos(*at_most);
+        match metric {
+            Metric::Max => add(format!("limit {at}"), at),
+            Metric::Percentile(_) => add(format!("{metric} limit {at}"), at),
+            Metric::Warn => add(format!("warn level {at}"), at),
+            Metric::Break => add(format!("break value {at}"), at),
+            Metric::Misses { budget, .. } => add(format!("budget {budget}"), *budget),
+            Metric::Missed => {}
+        }
+    }
+    for asked in recordings.iter().filter_map(|one| one.periodic()) {
+        add(format!("budget {}", asked.budget_ns), asked.budget_ns);
     }
     list
 }

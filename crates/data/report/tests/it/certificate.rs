@@ -52,21 +52,16 @@ fn certificate_states_what_the_recording_proves() {
 #[test]
 fn what_is_not_kept_comes_first() {
     let mut recording = testing::recording(1, 3);
-    let [limit, ..] = &recording.verdict.limits[..] else {
-        panic!("a limit");
+    let [claim, ..] = &recording.verdict.claims[..] else {
+        panic!("a claim");
     };
-    let mut limits = vec![limit.clone(); 9];
-    for (place, limit) in limits.iter_mut().enumerate() {
-        limit.held = Some(place != 8);
-    }
-    recording.verdict.limits = limits;
+    let mut claims = vec![claim.clone(); 9];
+    claims[8].outcome = punctual_model::Outcome::Exceeded;
+    recording.verdict.claims = claims;
     recording.warnings = (0..9).map(|number| format!("warning {number}")).collect();
     let text = text_of(&recording);
     let place = |part: &str| text.find(&without_spaces(part));
-    let (exceeded, met) = (
-        place("measured 150 µs; ✗ exceeded"),
-        place("measured 150 µs; ✓ met"),
-    );
+    let (exceeded, met) = (place("✗ exceeded: max 150 µs"), place("✓ met: max 150 µs"));
     assert!(exceeded.is_some() && exceeded < met, "{text}");
     assert!(place("3 further limits").is_some(), "{text}");
     let page = html(&recording, &common::digest()).unwrap();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod certificate;
+mod claims;
 mod common;
 mod compared;
 mod hostile;

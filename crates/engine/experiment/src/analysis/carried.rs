@@ -52,6 +52,36 @@ pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> S
     )
 }
 
+/// Returns the reason why equal blocks do not prove that the arms are equal: all blocks together
+/// differ from the pilot. An effect that lasts for many blocks changes all of them, also those of
+/// the baseline, but not the pilot before them.
+pub(super) fn unlike_pilot(experiment: &Experiment) -> Option<String> {
+    let pilot = (experiment.pilot.as_ref()).filter(|_| experiment.boots.is_none())?;
+    let blocks = &experiment.blocks;
+    let late = blocks.iter().map(|block| block.late).sum::<u64>() as f64;
+    let time = (blocks.iter()).fold(Nanos::ZERO, |sum, block| sum + block.measured_ns);
+    let mean = late / blocks.len() as f64;
+    let squares = blocks
+        .iter()
+        .map(|block| (block.late as f64 - mean).powi(2));
+    let dispersion = squares.sum::<f64>() / (blocks.len() as f64 - 1.0) / mean;
+    let before = pilot.late as f64;
+    let found = late / time.as_secs_f64() / (before / pilot.measured_ns.as_secs_f64());
+    let variance = pilot.dispersion.max(1.0) / before + dispersion.max(1.0) / late;
+    let differs = found.ln().abs() > TWO_SIDED * variance.sqrt();
+    (found.is_finite() && differs).then(|| {
+        format!(
+            "all blocks together have {} as many late slots as the pilot, so the machine changed or \
+             an effect lasts for many blocks{}",
+            times(found),
+            longer_blocks(experiment)
+        )
+    })
+}
+
+/// Quantile of the normal distribution for 5% on both sides together.
+const TWO_SIDED: f64 = 1.96;
+
 /// Suggests longer blocks and the time that they need. The text is empty before the pilot.
 fn longer_blocks(experiment: &Experiment) -> String {
     let Some(pilot) = &experiment.pilot else {

@@ -16,7 +16,7 @@ use punctual_stats::pairs::{
     wealth_direction,
 };
 
-use self::carried::{carry_over, lasting, unsure};
+use self::carried::{carry_over, lasting, unlike_pilot, unsure};
 use crate::lengths::{BY_SIGNS, least_rounds};
 
 /// False alarm rate of the betting test.
@@ -97,7 +97,20 @@ fn result(
             },
         ));
     }
+    // The decision and the printed interval must agree.
+    if let Some(ratio) = ratio.filter(|one| one.low <= 1.0 && 1.0 <= one.high)
+        && shown != Ordering::Equal
+    {
+        let ends = [ratio.low, ratio.high].map(times);
+        refused.push(format!(
+            "the blocks vary so much that the interval of the rate, {} to {}, contains ×1",
+            ends[0], ends[1]
+        ));
+    }
     let is_equivalent = shown == Ordering::Equal && ended && equivalent(pairs);
+    if is_equivalent {
+        refused.extend(unlike_pilot(experiment));
+    }
     if let Some(carried) = carried.filter(|one| is_equivalent && !one.is_shown())
         && !carried.is_excluded()
     {

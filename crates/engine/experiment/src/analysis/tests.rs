@@ -111,6 +111,53 @@ fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
         .collect()
 }
 
+/// An effect that lasts for many blocks changes both arms alike, but not the pilot before them.
+#[test]
+fn lasting_effect_is_not_equivalent() {
+    let judged = |pilot: u64| {
+        let mut one = experiment(2, 5);
+        one.pilot = Some(punctual_model::Pilot {
+            recording: None,
+            measured_ns: Nanos::from_secs(60),
+            late: pilot,
+            threshold_ns: Nanos(100_000),
+            block_ns: Nanos::from_secs(10),
+            rounds: 20,
+            dispersion: 1.0,
+            detects: None,
+        });
+        for round in 0..20 {
+            for arm in round_order(5, round, 2) {
+                one.blocks
+                    .push(block(round, arm, 400 + u64::from(round % 3), 200));
+            }
+        }
+        results(&one, true).remove(0)
+    };
+    assert_eq!(judged(2_400).effect, Effect::Equivalent);
+    let lasting = judged(1_200);
+    assert_eq!(lasting.effect, Effect::NotProven);
+    assert!(
+        lasting
+            .sentence
+            .contains("×2.00 as many late slots as the pilot"),
+        "{}",
+        lasting.sentence
+    );
+}
+
+/// A decision never stands next to an interval that contains 1.
+#[test]
+fn decision_agrees_with_its_interval() {
+    for (seed, times) in (0..60).zip([1.0, 1.5, 2.0].into_iter().cycle()) {
+        for result in simulated(&[4.0, 4.0 * times], 9, seed).results {
+            let contains = result.low <= Some(1.0) && result.high >= Some(1.0);
+            let decided = matches!(result.effect, Effect::Fewer | Effect::More);
+            assert!(!(contains && result.low.is_some() && decided), "{result:?}");
+        }
+    }
+}
+
 /// For equal arms, the betting test and the sign test together raise at most 5% false alarms, no
 /// matter which round ends the experiment. 5% of 2,000 is 100, and three standard deviations more
 /// is 130.

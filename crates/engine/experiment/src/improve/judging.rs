@@ -131,5 +131,6 @@ pub(super) fn judgement(
         },
         sentence: format!("improve, stage {}: {}", stage.name, improvement.sentence),
         asked: None,
+        claims: Vec::new(),
     }
 }

@@ -19,6 +19,8 @@ probe = "signal"
 duration = "20s"
 every = "6h"
 max_latency = "1ms"
+misses = "2/100"
+budget = "100us"
 wait = "1h"
 
 [watch]
@@ -63,7 +65,15 @@ fn a_plan_is_read_whole() {
         (second.every, second.wait),
         (Some(Nanos::from_secs(6 * 3600)), Nanos::from_secs(3600))
     );
-    assert_eq!(second.request().unwrap().limits.requirement.limits.len(), 1);
+    let requirement = second.request().unwrap().limits.requirement;
+    assert_eq!(requirement.limits.len(), 2);
+    let windows: Vec<_> = requirement.windows().collect();
+    assert_eq!(
+        windows,
+        [("2/100".parse().unwrap(), Nanos::from_micros(100))]
+    );
+    // A series without windows keeps the definition of older versions.
+    assert!(!osadl.definition().contains("misses"));
     let watch = WatchPlan {
         window: Nanos::from_secs(300),
         listen: Some("127.0.0.1:9760".parse().unwrap()),
@@ -163,6 +173,16 @@ fn an_error_has_line_and_column() {
             &format!("{series}parameters = {{ interval = \"1ns\" }}\n"),
             "4:27",
             "outside",
+        ),
+        (
+            &format!("{series}every = \"6h\"\nmisses = \"3/2\"\nbudget = \"1us\"\n"),
+            "5:10",
+            "2/100 allows",
+        ),
+        (
+            &format!("{series}every = \"6h\"\nmisses = \"2/100\"\n"),
+            "5:10",
+            "misses and budget belong together",
         ),
         (
             &format!("{series}evry = \"6h\"\n"),

@@ -96,6 +96,8 @@ struct Run {
     /// The number of the last frame. The first frame of the run is 1, because the one that checked
     /// the connection was 0.
     number: u64,
+    /// Number of measured frames without a reply, and the shortest time that one of them was awaited.
+    unanswered: Option<(u64, Nanos)>,
     warm_until: Nanos,
     /// Used to compute and compare launch times.
     offset: RealOffset,
@@ -118,6 +120,7 @@ impl Worker {
             seen: WorkerResult::new(),
             awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),
             number: 0,
+            unanswered: None,
             warm_until: first + hold + self.warm_up,
             offset: RealOffset::measure(),
             worker: self,
@@ -220,6 +223,19 @@ impl Run {
         }
     }
 
+    /// Counts a frame that had no reply until `now`. Its round trip takes at least this long.
+    fn lose(&mut self, frame: Awaited, now: Nanos) {
+        self.miss(frame.due);
+        if frame.is_measured {
+            let waited = now.saturating_sub(frame.start);
+            let least = self
+                .unanswered
+                .map_or(waited, |(_, least)| least.min(waited));
+            let count = self.unanswered.map_or(0, |(count, _)| count);
+            self.unanswered = Some((count + 1, least));
+        }
+    }
+
     fn miss(&mut self, due: Nanos) {
         self.worker.recorder.missed(due, 1, self.worker.interval);
     }
@@ -243,7 +259,7 @@ impl Run {
                         .filter(|frame| frame.due + interval <= monotonic)
                     {
                         self.awaited.pop_front();
-                        self.miss(late.due);
+                        self.lose(late, monotonic);
                     }
                     let Some(next) = self.awaited.front().filter(|_| monotonic < until) else {
                         return;
@@ -290,6 +306,9 @@ impl Run {
         for frame in &self.awaited {
             self.seen.replies.forget();
             self.seen.launched -= u64::from(frame.is_measured);
+        }
+        if let Some((count, least)) = self.unanswered {
+            self.worker.recorder.unanswered(count, least);
         }
         let outcome = self.worker.recorder.finish(expected - abandoned, cost);
         self.seen.card_stamps = self.worker.socket.card_stamps;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::{
-    AboveLimit, Accounting, Delay, Histogram, Nanos, OpenPeriods, SignedNanos, ThreadUsage,
-    TopSamples,
+    AboveLimit, Accounting, Delay, Histogram, MissLimit, MissWindows, Nanos, OpenPeriods,
+    SignedNanos, ThreadUsage, TopSamples, WindowCount,
 };
 use punctual_rt::Tid;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -147,6 +147,8 @@ impl RecorderSlot {
             has_schedule: false,
             top_samples: TopSamples::default(),
             above: Box::default(),
+            windows: Box::default(),
+            start: Nanos::ZERO,
             accounting: Accounting::default(),
             settings,
             break_above: settings
@@ -193,6 +195,10 @@ pub struct Recorder {
     top_samples: TopSamples<WORST_KEPT>,
     /// Number of periods above each limit of a requirement.
     above: Box<[AboveLimit]>,
+    /// Late periods in windows of consecutive periods.
+    windows: Box<[MissWindows]>,
+    /// Start of the time series.
+    start: Nanos,
     accounting: Accounting,
     settings: WorkerSettings,
     break_above: i64,
@@ -221,6 +227,13 @@ impl Recorder {
             periods: 0,
         };
         self.above = limits.iter().map(limit).collect();
+    }
+
+    /// Enables counting late periods in windows of consecutive periods, each with its budget. Call
+    /// this before the start, because it allocates memory.
+    pub fn count_windows(&mut self, limits: impl Iterator<Item = (MissLimit, Nanos)>) {
+        let windows = limits.map(|(limit, budget)| MissWindows::new(limit, budget));
+        self.windows = windows.collect();
     }
 
     /// Sets the start of the measurement, from which the warm-up is counted. Call this on the
@@ -270,6 +283,7 @@ impl Recorder {
             tid,
             partner,
         });
+        self.start = start;
         self.warm_until = own + self.settings.warm_up;
         if self.settings.warm_up == Nanos::ZERO {
             self.warmed_up();
@@ -295,6 +309,10 @@ impl Recorder {
                 above.periods += u64::from(latency > above.limit_ns);
             }
         }
+        for windows in &mut self.windows {
+            let late = latency.non_negative().unwrap_or_default();
+            windows.sample(late, expected.saturating_sub(self.start));
+        }
         self.push(Event::Sample { expected, latency });
         if latency.0 > self.break_above {
             self.control.break_off(latency);
@@ -314,6 +332,16 @@ impl Recorder {
         let first = Nanos(first.0 + (count - missed) * interval.0);
         let end = Nanos(first.0 + missed * interval.0);
         self.open = OpenPeriods::at(until, first, interval, end);
+    }
+
+    /// States that `count` of the missed periods got no answer, and that each is late by at least
+    /// `late`.
+    pub fn unanswered(&mut self, count: u64, late: Nanos) {
+        self.open = (count > 0).then_some(OpenPeriods {
+            periods: count,
+            late_ns: late,
+            period_ns: Nanos::ZERO,
+        });
     }
 
     /// Like [`missed`](Self::missed), but for periods that passed while the thread waited for one
@@ -337,6 +365,9 @@ impl Recorder {
             self.accounting.missed += missed;
             let first = Nanos(first.0 + in_warm_up * interval.0);
             let count = missed;
+            for windows in &mut self.windows {
+                windows.missed(first.saturating_sub(self.start), count, interval);
+            }
             let known = match (&mut self.overruns, woke) {
                 (Some(overruns), Some(woke)) => {
                     let largest = woke.saturating_sub(first);
@@ -388,6 +419,7 @@ impl Recorder {
             missed_histogram: self.overruns.filter(|late| late.recorded() > 0),
             open: self.open,
             above: self.above.into_vec(),
+            windows: self.windows.iter().map(MissWindows::count).collect(),
             usage,
             cost,
         }
@@ -462,6 +494,8 @@ pub struct WorkerOutcome {
     pub open: Option<OpenPeriods>,
     /// Number of periods that exceeded each limit.
     pub above: Vec<AboveLimit>,
+    /// Late periods in windows of consecutive periods, if the requirement limits them.
+    pub windows: Vec<WindowCount>,
     /// The top samples as (latency, expected time), largest first.
     pub largest: Vec<(Nanos, Nanos)>,
     /// Number of samples that did not fit into the ring.

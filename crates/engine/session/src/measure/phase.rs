@@ -136,13 +136,15 @@ impl Phase {
         after: Nanos,
     ) -> (Vec<Recorder>, Vec<Collector>) {
         let resolution = request.series.samples;
-        let limits = request.limits.requirement.latencies();
+        let requirement = &request.limits.requirement;
+        let limits = requirement.latencies();
         let opened = self.ready.open_workers(request.limits.break_above, control);
         (first..)
             .zip(self.workers().iter().zip(opened))
             .take_while(|_| !stop.load(Ordering::Relaxed))
             .map(|(thread, (spec, (mut recorder, reader)))| {
                 recorder.count_above(&limits);
+                recorder.count_windows(requirement.windows());
                 let warm_up = self.ready.warm_up;
                 let collector = Collector::new(thread, spec, reader, after, warm_up, resolution);
                 (recorder, collector)

@@ -101,6 +101,7 @@ impl Session {
             thread.missed_histogram = worker.missed_histogram;
             thread.open = worker.open;
             thread.above = worker.above;
+            thread.windows = worker.windows;
             thread.usage = worker.usage;
         }
         recording.top_samples = largest_of_all(largest);

@@ -52,6 +52,7 @@ impl Session {
         let seen = seen.unwrap_or_else(|_| CapturedFacts::new(&host, request.machine.audit));
         let (facts, audit) = seen.judged(&checked.cpus);
         let phases = &checked.phases;
+        check_windows(&request, phases)?;
         let row_length = (request.series.interval).unwrap_or_else(|| {
             usual_series_interval(total(phases).or_else(|| request.length_by_count()))
         });
@@ -92,6 +93,27 @@ impl Session {
         let bound: Option<CpuSet> = workers.map(|worker| worker.cpu).collect();
         bound.unwrap_or_else(|| self.cpus.clone())
     }
+}
+
+/// Checks whether each window of the requirement fits into each phase.
+fn check_windows(request: &Request, phases: &[Phase]) -> Result<(), SessionError> {
+    for (limit, _) in request.limits.requirement.windows() {
+        for phase in phases {
+            let rate = phase.workers().iter().map(|worker| worker.rate_hz).max();
+            let (Some(duration), Some(rate)) = (phase.duration(), rate) else {
+                continue;
+            };
+            let most = (duration.as_secs_f64() * (rate + 1) as f64).ceil() as u64;
+            if u64::from(limit.periods()) > most {
+                return Err(SessionError::Window {
+                    periods: limit.periods(),
+                    duration,
+                    most,
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks whether outliers of a probe can be explained at all.

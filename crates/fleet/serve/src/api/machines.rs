@@ -18,7 +18,7 @@ const MOST: usize = 1_000;
 pub(crate) struct MachineJson {
     /// The name of the machine.
     name: String,
-    /// `broken`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement` or
+    /// `broken`, `exceeded`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement`, `met` or
     /// `held`.
     state: &'static str,
     /// When data from the machine was last received, or last measured in this store.

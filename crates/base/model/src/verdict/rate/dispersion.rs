@@ -7,6 +7,9 @@ use super::quantile::chi_squared;
 /// Minimum number of blocks in the run for a block length to be used.
 pub(super) const LEAST_BLOCKS: usize = 8;
 
+/// Minimum number of blocks in the run for a block length to be local.
+const LOCAL_BLOCKS: usize = 16;
+
 /// Probability that a dispersion exceeds its upper limit.
 const CHANCE: f64 = 0.10;
 
@@ -23,6 +26,9 @@ pub(super) struct Dispersion {
     /// Whether the dispersion is still rising at the end of the run, because the rate changes more
     /// slowly than the run can show.
     pub(super) rises: bool,
+    /// The plain ratio at blocks of at most a sixteenth of the run, at least 1. A rate that changes
+    /// over the whole run raises it less than `factor`.
+    pub(super) local: f64,
 }
 
 /// One block length: the estimated ratio of variance to mean, and the number of blocks.
@@ -52,6 +58,10 @@ impl Dispersion {
         Self {
             factor: scales.iter().map(limit).fold(1.0, f64::max),
             rises: still_rises(scales, beyond),
+            local: (scales.iter())
+                .filter(|(_, blocks)| *blocks >= LOCAL_BLOCKS)
+                .map(|(found, _)| *found)
+                .fold(1.0, f64::max),
         }
     }
 }

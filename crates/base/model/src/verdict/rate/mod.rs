@@ -47,6 +47,9 @@ pub struct Rate {
     parts: [u64; 2],
     /// The dispersion without the first tenth.
     settled: f64,
+    /// Statistic of the Laplace test for a trend (Cox and Lewis, "The Statistical Analysis of Series
+    /// of Events", 1966): normal with variance 1 without a trend, positive if the rate rises.
+    trend: f64,
 }
 
 /// Reason why a run proves nothing about a rate.
@@ -57,6 +60,8 @@ pub enum Doubt {
     /// The halves differ by more than chance can explain. Contains the number of events in the
     /// first half, and in total.
     Halves(u64, u64),
+    /// The rate rises during the run (`true`) or falls.
+    Trend(bool),
     /// The warm-up was too short: the first tenth contains more events than chance can explain.
     /// Contains the number of events in the first tenth, and in total.
     WarmUp(u64, u64),
@@ -74,6 +79,11 @@ impl Doubt {
             Self::Halves(count, all) => format!(
                 "the halves of the run differ: {} in the first half",
                 of(count, all)
+            ),
+            Self::Trend(rises) => format!(
+                "{events} become {} during the run, so it says nothing about the rest of the day; \
+                 measure longer",
+                if rises { "more frequent" } else { "rarer" }
             ),
             Self::WarmUp(count, all) => format!(
                 "the machine had not settled after the warm-up: {} in the first tenth of the run",
@@ -117,7 +127,9 @@ impl Rate {
             }
         }
         let mut rate = Self::new(late.count(), measured, counts, parts);
-        rate.dispersion = rate.dispersion.max(late.clustering(measured));
+        let clustering = late.clustering(measured);
+        rate.dispersion = rate.dispersion.max(clustering);
+        rate.trend /= clustering.max(1.0).sqrt();
         rate.most = measured.0.div_ceil(second).max(late.count()) as f64;
         rate
     }
@@ -137,7 +149,12 @@ impl Rate {
 
     fn new(events: u64, measured: Nanos, counts: Vec<u64>, parts: [u64; 2]) -> Self {
         let settled = Dispersion::from_counts(counts[counts.len() / 10..].to_vec()).factor;
-        let Dispersion { factor, rises } = Dispersion::from_counts(counts);
+        let laplace = laplace(&counts);
+        let Dispersion {
+            factor,
+            rises,
+            local,
+        } = Dispersion::from_counts(counts);
         Self {
             events,
             measured,
@@ -146,6 +163,7 @@ impl Rate {
             rises,
             parts,
             settled,
+            trend: laplace / local.sqrt(),
         }
     }
 
@@ -190,10 +208,10 @@ impl Rate {
         }
     }
 
-    /// Returns whether the rate changes more slowly than the run can show. In this case the bounds
-    /// describe only this run, not a day.
-    pub fn is_slow(&self) -> bool {
-        self.rises
+    /// Returns whether the run can support bounds for a day: it is long enough, and nothing
+    /// indicates that the rest of the day differs from it.
+    pub fn supports_bounds(&self) -> bool {
+        self.measured.as_secs_f64() > quantile::upper(0, 1.0, ERROR) && self.doubt().is_none()
     }
 
     /// Returns the reason why the run proves nothing, or `None` if it can prove something.
@@ -208,6 +226,7 @@ impl Rate {
             () if self.as_many(half.max(other), 0.5, self.dispersion) * 2.0 < ERROR => {
                 Some(Doubt::Halves(half, self.events))
             }
+            () if self.trend.abs() > TREND => Some(Doubt::Trend(self.trend > 0.0)),
             () => None,
         }
     }
@@ -221,6 +240,45 @@ impl Rate {
         } else {
             1.0
         }
+    }
+
+    /// Returns the length of a new run that proves a limit of `per_day` events per day with a
+    /// probability of 80%, if the machine goes on as it did in this run. `None` if no run does,
+    /// because the machine is not better than the limit.
+    pub fn likely(&self, per_day: f64, error: f64) -> Option<Nanos> {
+        let mean = self.events as f64 / self.measured.as_secs_f64();
+        let mut count = 0u64;
+        while count < MOST_COUNTED {
+            // The shortest run in which this number of events proves the limit.
+            let seconds = quantile::upper(count, self.dispersion, error) * DAY / per_day;
+            if seconds.is_nan() || seconds >= LONGEST {
+                return None;
+            }
+            let chance = quantile::at_most(count, mean * seconds, self.dispersion);
+            if chance >= LIKELY {
+                return Some(Nanos((seconds * 1e9) as u64));
+            }
+            count += 1 + count / 20;
+        }
+        None
+    }
+
+    /// Returns the length of a run that proves with a probability of 80% that at most `allowed`
+    /// events happen in a time as long as this run, if `unseen` events are added to the bound.
+    pub(super) fn likely_share(&self, allowed: f64, unseen: f64, error: f64) -> Option<Nanos> {
+        let mean = self.events as f64;
+        let longest = LONGEST / self.measured.as_secs_f64();
+        let mut times = 1.0;
+        while times < longest {
+            times *= 1.05;
+            let expected = mean * times;
+            let high = expected + 0.84 * (self.dispersion * expected).sqrt();
+            let bound = quantile::upper(high.ceil() as u64, self.dispersion, error);
+            if bound + unseen <= allowed * times {
+                return Some(Nanos((self.measured.0 as f64 * times) as u64));
+            }
+        }
+        None
     }
 
     /// Returns the total time needed to prove a limit of `per_day` events per day, if no more
@@ -237,8 +295,31 @@ impl Rate {
     }
 }
 
+/// The statistic of the Laplace test that chance exceeds in 5% of the runs, in either direction.
+const TREND: f64 = 1.96;
+
+/// Returns the statistic of the Laplace test for independent events: the mean of their times, in
+/// standard deviations from the middle of the run.
+fn laplace(counts: &[u64]) -> f64 {
+    let (mut all, mut sum) = (0.0, 0.0);
+    for (place, count) in counts.iter().enumerate() {
+        all += *count as f64;
+        sum += *count as f64 * (place as f64 + 0.5);
+    }
+    if all == 0.0 {
+        return 0.0;
+    }
+    (sum / all / counts.len() as f64 - 0.5) * (12.0 * all).sqrt()
+}
+
 /// The longest useful measurement: 300 years, in seconds.
 const LONGEST: f64 = 1e10;
+
+/// Probability that a run of the advised length is long enough.
+const LIKELY: f64 = 0.8;
+
+/// Maximum number of events for which a proof is planned.
+const MOST_COUNTED: u64 = 10_000_000;
 
 /// Maximum number of blocks, which is enough for a year.
 const MOST_BLOCKS: u64 = 1 << 24;
@@ -288,6 +369,42 @@ mod tests {
         // The rule for a single day does not apply to a run of three days.
         let days = rate([1], Nanos::from_secs(259_200));
         assert_eq!(days.decide(0.9, ERROR), Decision::Open);
+    }
+
+    /// The advice is the length at which most runs of such a machine are long enough.
+    #[test]
+    fn advice_states_the_likely_length() {
+        let clean = rate([], HOUR);
+        assert_eq!(clean.likely(10.0, ERROR), clean.needed(10.0, ERROR));
+        assert_eq!(clean.likely(0.0, ERROR), None);
+        // 24 late seconds a day, and 100 are allowed: a run needs more than 43 min.
+        let mut some = rate([1_800], HOUR);
+        some.dispersion = 1.0;
+        let likely = some.likely(100.0, ERROR).unwrap();
+        assert!(likely > some.likely(200.0, ERROR).unwrap());
+        let hours = likely.as_secs_f64() / 3_600.0;
+        assert!((1.0..3.0).contains(&hours), "{hours}");
+        // A machine that is no better than the limit never proves it.
+        assert_eq!(some.likely(24.0, ERROR), None);
+    }
+
+    #[test]
+    fn short_runs_support_no_bound() {
+        assert!(!rate([], Nanos::from_millis(2_900)).supports_bounds());
+        assert!(rate([], Nanos::from_millis(3_100)).supports_bounds());
+    }
+
+    /// A rate that rises or falls during the run has no bound.
+    #[test]
+    fn trends_are_seen() {
+        let rising = (0..60u64).map(|n| ((n * 60_000) as f64).sqrt() as u64 * 3_600 / 1_900);
+        let found = rate(rising.clone(), HOUR);
+        assert!(found.trend > 2.5 && !found.supports_bounds(), "{found:?}");
+        let falling = rate(rising.map(|at| 3_599 - at.min(3_599)), HOUR);
+        assert!(falling.trend < -2.5, "{falling:?}");
+        let even = rate((0..3_600).step_by(40), HOUR);
+        assert!(even.trend.abs() < 0.5, "{even:?}");
+        assert_eq!(rate([], HOUR).trend, 0.0);
     }
 
     #[test]

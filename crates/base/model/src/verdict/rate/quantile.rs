@@ -22,6 +22,15 @@ pub(super) fn lower(count: u64, dispersion: f64, error: f64) -> f64 {
     }
 }
 
+/// Returns the probability of at most `count` events if `expected` are expected.
+pub(super) fn at_most(count: u64, expected: f64, dispersion: f64) -> f64 {
+    let shape = count as f64 / dispersion + 1.0;
+    if expected <= 0.0 {
+        return 1.0;
+    }
+    1.0 - checked_gamma_lr(shape, expected / dispersion).unwrap_or(1.0)
+}
+
 /// Returns the `share` quantile of chi-squared with `freedom` degrees of freedom.
 pub(super) fn chi_squared(share: f64, freedom: f64) -> f64 {
     2.0 * gamma_quantile(share, freedom / 2.0)

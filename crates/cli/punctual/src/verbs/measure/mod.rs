@@ -232,11 +232,15 @@ fn requirement(judging: &Judging) -> Requirement {
         at_most: latency.0,
     });
     let percentiles = judging.max_percentile.iter().copied();
+    let windows = judging.misses.zip(judging.budget);
+    let windows = windows.map(|(misses, budget)| Limit::of_misses(misses, budget));
     Requirement {
         limits: (max.into_iter().chain(percentiles).chain(missed))
+            .chain(windows)
             .chain(warn)
             .collect(),
         confidence: judging.confidence,
+        periodic: None,
     }
 }
 

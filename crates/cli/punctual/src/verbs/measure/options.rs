@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use punctual_loads::LOADS;
 use punctual_model::{
-    CpuSet, DurationError, Limit, Metric, Nanos, Parameter, ParameterKind, Policy,
+    CpuSet, DurationError, Limit, Metric, MissLimit, Nanos, Parameter, ParameterKind, Policy,
 };
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
@@ -248,6 +248,17 @@ pub(super) struct Judging {
     /// Require that no thread misses more periods than this
     #[arg(long, value_name = "N")]
     pub(super) max_missed: Option<u64>,
+    /// Require at most M late periods in any K consecutive periods: 2/100
+    #[arg(
+        long,
+        value_name = "M/K",
+        requires = "budget",
+        allow_negative_numbers = true
+    )]
+    pub(super) misses: Option<MissLimit>,
+    /// Latest start of a period for --misses; a later or missed period is late
+    #[arg(long, value_name = "TIME", requires = "misses")]
+    pub(super) budget: Option<Nanos>,
     /// Judge the machine instead of this run, with this confidence: 95%
     ///
     /// Without this option, the verdict states whether this run met or exceeded the requirement.

@@ -94,6 +94,40 @@ fn a_requirement_decides_the_exit_code() {
     }
 }
 
+/// Late periods in a row of periods are judged, and each output names the worst row.
+#[test]
+fn windows_of_late_periods_are_judged() {
+    let place = Sandbox::new();
+    let misses = |budget: &str| {
+        let output = place.run(&format!("{PLAIN} -D 500ms --misses 2/10 --budget {budget}"));
+        let shown = text(&output.stdout);
+        (output.status.code(), place.last(), shown)
+    };
+    let (code, late, shown) = misses("1ns");
+    assert_eq!(code, Some(3), "{shown}");
+    let words = "late periods in any 10 (over 1 ns) is 10";
+    assert!(
+        late.verdict.sentence.contains(words),
+        "{}",
+        late.verdict.sentence
+    );
+    let windows = late.threads[0].windows[0];
+    assert!(
+        windows.worst == 10 && windows.first_violated_ns.is_some(),
+        "{windows:?}"
+    );
+    let junit = place.done("report last -o - --format junit");
+    assert!(junit.contains("failures=\"1\""), "{junit}");
+    let (code, met, shown) = misses("1000s");
+    // Only periods without a sample may be late now.
+    let expected = if met.threads[0].windows[0].worst > 2 {
+        3
+    } else {
+        0
+    };
+    assert_eq!(code, Some(expected), "{shown}");
+}
+
 #[test]
 fn too_few_periods_are_no_proof() {
     let place = Sandbox::new();

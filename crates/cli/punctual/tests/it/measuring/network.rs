@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use punctual_model::{Cell, Recording};
+use punctual_model::{Cell, LimitResult, Metric, Recording};
 
 use crate::common::{Sandbox, text};
 
@@ -48,7 +48,7 @@ const GOES_SILENT: &str = r#"
 
 #[test]
 fn unanswered_frames_are_missed_periods() {
-    let options = "--to 127.0.0.1 -D 3s --interval 5ms --warm-up 100ms -q --json --policy other --max-missed 0 \
+    let options = "--to 127.0.0.1 -D 3s --interval 5ms --warm-up 100ms -q --json --policy other --max-missed 0 --max-latency 4ms \
                    --dma-latency off";
     let Some(output) = run_inside(GOES_SILENT, options) else {
         return;
@@ -60,6 +60,16 @@ fn unanswered_frames_are_missed_periods() {
     assert_eq!(account.expected, 600, "{account:?}");
     assert!(account.missed > 0, "{account:?}");
     assert!(account.recorded > 0, "{account:?}");
+    // A reply that did not come within the interval took at least as long.
+    let limits = recording.verdict.limits.iter();
+    let max = limits.filter(|one| one.limit.metric == Metric::Max);
+    let max: Vec<&LimitResult> = max.collect();
+    assert!(
+        max[0].held == Some(false) && max[0].measured >= Some(4_000_001),
+        "{max:?}"
+    );
+    let open = recording.threads[0].open.unwrap();
+    assert!(open.periods > 100 && open.late_ns.0 > 4_000_000, "{open:?}");
     let frames = &recording.tables[0];
     let name = Cell::from("never answered");
     let never = frames.rows.iter().find(|row| row[0] == name);

@@ -15,7 +15,7 @@ pub fn checkup(checkup: &Checkup) -> Document {
         ..Document::default()
     };
     let tone = outcome_tone(checkup.outcome);
-    let asked = asked_line(checkup);
+    let asked = figures::asked_text(&checkup.asked);
     let verdict = Answer {
         sign: figures::outcome_sign(checkup.outcome),
         word: figures::outcome_word(checkup.outcome),
@@ -240,27 +240,6 @@ fn hardware_line(checkup: &Checkup) -> Option<String> {
     })
 }
 
-/// Returns the requirement on one line.
-fn asked_line(checkup: &Checkup) -> String {
-    let asked = &checkup.asked;
-    let allowed = match (asked.max_late_seconds_per_day, asked.max_misses_per_day) {
-        (Some(seconds), _) => format!("at most {seconds} {} a day", asked.unit()),
-        (None, Some(episodes)) => format!("at most {episodes} episodes of late periods a day"),
-        (None, None) => "no limit".to_owned(),
-    };
-    let windows = asked.misses.map_or_else(String::new, |misses| {
-        format!(
-            ", at most {} late in any {} consecutive periods",
-            misses.late(),
-            misses.periods()
-        )
-    });
-    format!(
-        "period {}, wake-ups at most {} late{windows}; {allowed}",
-        asked.period_ns, asked.budget_ns
-    )
-}
-
 /// Returns what is missing for a verdict, first for the whole check-up and then for its conditions.
 /// Conditions with the same reason share a line.
 fn lacking(checkup: &Checkup) -> Vec<String> {
@@ -270,7 +249,9 @@ fn lacking(checkup: &Checkup) -> Vec<String> {
     };
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for condition in &checkup.conditions {
-        for why in condition.lacking.iter().filter(|why| !is_said(why)) {
+        let lacking = condition.lacking.iter().filter(|why| !is_said(why));
+        // The verdict names the reasons of its own condition.
+        for why in lacking.filter(|why| !checkup.sentence.contains(why.as_str())) {
             match all.iter_mut().find(|(said, _)| said == why) {
                 Some((_, names)) => names.push(&condition.name),
                 None => all.push((why, vec![&condition.name])),
@@ -330,6 +311,7 @@ mod tests {
             outcome,
             lacking: vec!["the load farm <failed>\u{1b}".to_owned()],
             needs_ns: Some(Nanos::from_secs(7_200)),
+            needs_likely_ns: None,
             tail: None,
             no_tail: Some("there are no samples".to_owned()),
         }
@@ -341,6 +323,7 @@ mod tests {
             program: "punctual 0.1.0".to_owned(),
             outcome: Outcome::Broken,
             sentence: "broken: 3 late seconds".to_owned(),
+            claims: Vec::new(),
             asked: LoopRequirement {
                 period_ns: Nanos::from_millis(1),
                 budget_ns: Nanos(100_000),
@@ -524,6 +507,7 @@ mod tests {
                 outcome,
                 sentence: "3 late seconds (periods over 100 µs)".to_owned(),
                 asked: None,
+                claims: Vec::new(),
             });
             let xml = crate::junit::render(&[&one], CiForm::Junit).unwrap();
             assert!(

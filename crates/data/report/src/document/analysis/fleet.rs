@@ -11,8 +11,10 @@ use crate::figures;
 /// one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MachineState {
-    /// The newest recording violated its requirement.
+    /// The newest verdict about the machine says that it breaks its requirement.
     Broken,
+    /// The newest recording exceeded its requirement. This is a fact about that run only.
+    Exceeded,
     /// There is an open regression, which is a change for the worse that has not been acknowledged.
     Worse,
     /// No data has been received for too long.
@@ -23,19 +25,23 @@ pub enum MachineState {
     NeverMeasured,
     /// The newest recording has no requirement, so there is no verdict.
     NotJudged,
-    /// In the newest recording, the requirement held.
+    /// The newest recording met its requirement. This is a fact about that run only.
+    Met,
+    /// The newest verdict about the machine says that it holds its requirement.
     Held,
 }
 
 impl MachineState {
     /// All states, the most urgent first.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Broken,
+        Self::Exceeded,
         Self::Worse,
         Self::Silent,
         Self::NotProven,
         Self::NeverMeasured,
         Self::NotJudged,
+        Self::Met,
         Self::Held,
     ];
 
@@ -43,11 +49,13 @@ impl MachineState {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Broken => "broken",
+            Self::Exceeded => "exceeded",
             Self::Worse => "worse",
             Self::Silent => "silent",
             Self::NotProven => "not-proven",
             Self::NeverMeasured => "never-measured",
             Self::NotJudged => "no-requirement",
+            Self::Met => "met",
             Self::Held => "held",
         }
     }
@@ -56,11 +64,13 @@ impl MachineState {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Broken => "✗ broken",
+            Self::Exceeded => "✗ exceeded in the last run",
             Self::Worse => "✗ worse",
             Self::Silent => "! silent",
             Self::NotProven => "? not proven",
             Self::NeverMeasured => "? never measured",
             Self::NotJudged => "no requirement",
+            Self::Met => "✓ met in the last run",
             Self::Held => "✓ held",
         }
     }
@@ -68,10 +78,10 @@ impl MachineState {
     /// Returns the tone in which the state is shown.
     pub const fn tone(self) -> Tone {
         match self {
-            Self::Broken | Self::Worse => Tone::Bad,
+            Self::Broken | Self::Exceeded | Self::Worse => Tone::Bad,
             Self::Silent | Self::NotProven | Self::NeverMeasured => Tone::Warning,
             Self::NotJudged => Tone::Plain,
-            Self::Held => Tone::Good,
+            Self::Met | Self::Held => Tone::Good,
         }
     }
 }
