@@ -16,6 +16,9 @@ use crate::{ReportError, html};
 /// Maximum number of limits, of warnings, and of problems of an audit in a PDF.
 const MOST_IN_PDF: usize = 6;
 
+/// Heading of the requirement. Its texts are not shortened, because they are what is certified.
+const REQUIREMENT: &str = "Requirement";
+
 /// Facts about the machine, by the names of their rows.
 const MACHINE: [&str; 6] = [
     "machine",
@@ -115,12 +118,15 @@ pub fn pdf(recording: &Recording, digest: &Digest) -> Result<Vec<u8>, ReportErro
 
 impl Content {
     fn into_texts(self) -> Texts {
-        let row = |field: Field| TextRow {
-            name: field.name,
-            text: field.text,
-            ink: ink(field.tone),
+        let rows = |heading: &str, fields: Vec<Field>| {
+            let row = |field: Field| TextRow {
+                name: field.name,
+                text: field.text,
+                ink: ink(field.tone),
+                least: if heading == REQUIREMENT { 4 } else { 1 },
+            };
+            fields.into_iter().map(row).collect()
         };
-        let rows = |fields: Vec<Field>| fields.into_iter().map(row).collect();
         let groups = self.groups.into_iter();
         let Answer {
             tone, sign, word, ..
@@ -132,7 +138,7 @@ impl Content {
             remark: self.confidence.map(|text| text + "."),
             warnings: self.warnings,
             groups: groups
-                .map(|(heading, fields)| (heading, rows(fields)))
+                .map(|(heading, fields)| (heading, rows(heading, fields)))
                 .collect(),
         }
     }
@@ -166,7 +172,7 @@ fn drawn(recording: &Recording, options: &PlotOptions) -> Result<Option<Plot>, R
 fn content(recording: &Recording, digest: &Digest, most: usize) -> Content {
     let verdict = &recording.verdict;
     let mut groups = vec![
-        ("Requirement", requirement(recording, most)),
+        (REQUIREMENT, requirement(recording, most)),
         ("Measurement", measurement(recording)),
         ("Machine", machine(recording)),
         ("Settings in force", settings(recording, most)),

@@ -335,9 +335,13 @@ impl Verdict {
         };
     }
 
-    /// Returns the confidence of the maximum in words, or `None` if it is unknown.
+    /// Returns the confidence of the maximum in words, or `None` if it is unknown, or if the verdict
+    /// contains the bound of a check-up.
     pub fn confidence(&self) -> Option<String> {
-        self.bound.as_ref().map(Bound::sentence)
+        let mut claims = self.claims.iter();
+        let is_bounded = claims.any(|claim| claim.unit == ClaimUnit::SecondsPerDay);
+        let bound = self.bound.as_ref().filter(|_| !is_bounded);
+        bound.map(Bound::sentence)
     }
 }
 

@@ -148,7 +148,11 @@ pub(crate) fn answer(recording: &Recording) -> Answer {
 pub(crate) fn claims(recording: &Recording) -> Vec<Field> {
     let field = |claim: Claim| {
         let (mark, tone) = mark_of(&claim);
-        let text = format!("{mark}: {}", claim.statement());
+        let text = if claim.sentence() == recording.verdict.sentence {
+            format!("{mark}: see the verdict above")
+        } else {
+            format!("{mark}: {}", claim.statement())
+        };
         Field::toned(claim.name, tone, text)
     };
     recording.claims().into_iter().map(field).collect()

@@ -46,7 +46,13 @@ pub(crate) fn size(size: u64) -> String {
 /// Returns the requirement of a periodic loop in one line.
 pub(crate) fn asked_text(asked: &LoopRequirement) -> String {
     let allowed = match (asked.max_late_seconds_per_day, asked.max_misses_per_day) {
-        (Some(seconds), _) => format!("at most {seconds} {} a day", asked.unit()),
+        (Some(seconds), _) => {
+            let number = match seconds.fract() {
+                0.0 => grouped(seconds as u64),
+                _ => seconds.to_string(),
+            };
+            format!("at most {number} {} a day", asked.unit())
+        }
         (None, Some(episodes)) => format!("at most {episodes} episodes of late periods a day"),
         (None, None) => "no limit".to_owned(),
     };

@@ -105,7 +105,9 @@ fn number(measured: &Measured) -> Value {
             "value": time.as_secs_f64(), "unit": "s", "prefix": "metric"
         }),
         Measured::Count(count) => json!({ "value": count }),
-        Measured::PerDay(seconds) => json!({ "value": seconds, "unit": "s/d" }),
+        Measured::PerDay(seconds) => {
+            json!({ "value": (seconds * 10.0).round() / 10.0, "unit": "s/d" })
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Measured {
         match self {
             Self::Time(Nanos(ns)) => (format!("{}.{:03}", ns / 1_000, ns % 1_000), "us"),
             Self::Count(count) => (count.to_string(), "periods"),
-            Self::PerDay(seconds) => (format!("{seconds}"), "seconds_per_day"),
+            Self::PerDay(seconds) => (format!("{seconds:.1}"), "seconds_per_day"),
         }
     }
 
@@ -55,7 +55,7 @@ impl Measured {
         match self {
             Self::Time(time) => time.to_string(),
             Self::Count(count) => counted(count, "period", "periods"),
-            Self::PerDay(seconds) => format!("{seconds} seconds a day"),
+            Self::PerDay(seconds) => format!("{seconds:.1} seconds a day"),
         }
     }
 }

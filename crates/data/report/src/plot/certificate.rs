@@ -20,6 +20,8 @@ const PLOT: (f64, f64) = (250.0, 380.0);
 const MIDDLE: f64 = PAGE.0 as f64 / 2.0;
 /// Largest number of lines of a text, tried in this order until the page is full enough.
 const LINES: [usize; 4] = [6, 3, 2, 1];
+/// Largest number of lines of the answer.
+const ANSWER: usize = 7;
 /// Space above a heading, in pixels.
 const GAP: f64 = 8.0;
 
@@ -41,6 +43,8 @@ pub(crate) struct TextRow {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) ink: Ink,
+    /// Number of lines that the value may have even if the page is full.
+    pub(crate) least: usize,
 }
 
 /// The meaning of a text, shown by its colour.
@@ -137,7 +141,7 @@ impl Page {
         page.y += GAP;
         let (ink, badge) = &texts.badge;
         page.text(badge, 15, *ink, MARGIN, 1);
-        page.text(&texts.answer, TEXT + 1, Ink::Plain, MARGIN, 4);
+        page.text(&texts.answer, TEXT + 1, Ink::Plain, MARGIN, ANSWER);
         if let Some(remark) = &texts.remark {
             page.text(remark, TEXT, Ink::Faint, MARGIN, 4);
         }
@@ -189,7 +193,7 @@ impl Page {
         self.canvas
             .text(at, &name, TEXT, Anchor::Start, Colour::GREY);
         let x = VALUES + indent;
-        self.text(&row.text, TEXT, row.ink, x, self.most);
+        self.text(&row.text, TEXT, row.ink, x, self.most.max(row.least));
     }
 
     /// Adds a text that begins at `x` and has at most `most` lines.

@@ -265,7 +265,7 @@ fn certificate_of_a_check_up_has_its_requirement() {
     let page = certificate::html(&of_checkup(Outcome::Held), &digest).unwrap();
     for part in [
         "period 1.00 ms, wake-ups at most 100 µs late, at most 2 late in any 100 consecutive",
-        "at most 5000 violated seconds a day",
+        "at most 5,000 violated seconds a day",
         "budget 100 µs",
     ] {
         assert!(page.contains(part), "{part}: {page}");
