@@ -105,15 +105,15 @@ pub use text_limits::{
     cut_to,
 };
 pub use thread::{
-    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Lease, MissWindows,
-    Policy, PolicyError, ProcessId, Scheduling, TaskKind, TaskRecord, TaskUsage, ThreadRecord,
-    ThreadUsage, WindowCount, thread_title,
+    Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts, Lease, MissLimit,
+    MissLimitError, MissWindows, Policy, PolicyError, ProcessId, Scheduling, TaskKind, TaskRecord,
+    TaskUsage, ThreadRecord, ThreadUsage, WindowCount, thread_title,
 };
 pub use trace_threads::{Delays, ThreadTimes, TraceThreads};
 pub use verdict::{
     Bound, Claim, ClaimUnit, Decision, Doubt, ERROR, JudgedBy, Judgement, LateSeconds, Limit,
-    LimitResult, Looks, LoopRequirement, Metric, MetricError, MissLimit, MissLimitError, Outcome,
-    Question, Rate, Requirement, TIMES_AS_LONG, Verdict, percent,
+    LimitResult, Looks, LoopRequirement, Metric, MetricError, Outcome, Question, Rate, Requirement,
+    TIMES_AS_LONG, Verdict, percent,
 };
 pub use wakeups::{
     Activities, ActivityAxis, ActivityGroup, ActivityKind, ActivityRow, ActivitySource, GroupSeen,

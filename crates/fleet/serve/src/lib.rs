@@ -37,6 +37,7 @@ mod follow;
 mod gather;
 mod headers;
 pub mod incoming;
+mod latest_claims;
 mod listing;
 mod live;
 mod log;

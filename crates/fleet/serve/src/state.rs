@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::gather::Gather;
+use crate::latest_claims::LatestClaims;
 use crate::listing::Listings;
 use crate::problem::Problem;
 use crate::refusals::Refusals;
@@ -28,6 +29,8 @@ pub(crate) struct Inner {
     /// Machines that were refused because they use the token of another machine.
     pub(crate) strangers: Strangers,
     pub(crate) worse: Arc<SeriesVerdicts>,
+    /// Claims of the newest recordings, for the metrics.
+    pub(crate) claims: LatestClaims,
     pub(crate) listings: Arc<Listings>,
     /// Permits for live views.
     pub(crate) streams: Arc<Semaphore>,
@@ -72,6 +75,7 @@ impl App {
         Self(Arc::new(Inner {
             refusals: Refusals::default(),
             strangers: Strangers::default(),
+            claims: LatestClaims::default(),
             listings: Listings::new(&collection, &workers, &worse, config.silent_after),
             worse,
             streams: Arc::new(Semaphore::new(STREAMS)),

@@ -1,6 +1,7 @@
 //! An experiment: blocks of measurements under different conditions, in random order.
 
 mod checkup;
+mod condition_claim;
 mod experiment_plan;
 mod improvement;
 

@@ -1,11 +1,13 @@
 //! One measuring thread and its results.
 
 mod job_counters;
+mod miss_limit;
 mod process;
 mod task;
 mod windows;
 
 pub use job_counters::{Counter, CounterComparison, CounterReading, HardwareCounters, JobCounts};
+pub use miss_limit::{MissLimit, MissLimitError};
 pub use process::{Lease, ProcessId};
 pub use task::{TaskKind, TaskRecord, TaskUsage};
 pub use windows::{MissWindows, WindowCount};

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MissLimit, Nanos};
+use super::MissLimit;
+use crate::Nanos;
 
 /// The windows of consecutive due periods of a thread, and the late periods in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,14 @@
 //! The data for judging a requirement, and the answer for one thread.
 
+use super::blocks::late_in_blocks;
+use super::rate::Rate;
 use super::{Bound, LimitResult};
 use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, TopSample};
+
+/// Minimum number of blocks, and of latencies above p99, with which a change during a run is told
+/// from chance. A single burst may contain all of fewer latencies.
+const LEAST_BLOCKS: usize = 16;
+const LEAST_LATE: u64 = 20;
 
 /// The data for judging a requirement.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +99,24 @@ impl Grounds<'_> {
         };
         Some(Bound {
             phase: phase.map(str::to_owned),
+            doubt: together.iter().find_map(|place| self.doubt(*place, due)),
             ..bound
         })
+    }
+
+    /// Returns the reason why the tail of a thread says nothing about the rest of the day: the
+    /// latencies above p99 became more frequent or rarer during the run, or change more slowly than
+    /// the run can show. `None` if nothing indicates this, or if there is no time series.
+    fn doubt(&self, place: usize, due: &[Due]) -> Option<String> {
+        let measured = self.measured(place)?;
+        let limit = due[place].quantile(0.99)?.at_least;
+        let [late, _] = late_in_blocks(self.series, place, limit, measured).ok()?;
+        let count = late.iter().copied().fold(0, u64::saturating_add);
+        if late.len() < LEAST_BLOCKS || count < LEAST_LATE {
+            return None;
+        }
+        let doubt = Rate::of_blocks(count, late, measured).doubt()?;
+        Some(doubt.sentence("latencies above p99"))
     }
 
     /// Returns the phase of a thread.

@@ -1,6 +1,7 @@
 //! Judges a measurement by its limits.
 
 use super::grounds::{Grounds, Single, missed_unknown, undecided};
+use super::length::length;
 use super::machine::Proof;
 use super::{LimitResult, Outcome, Verdict};
 use crate::histogram::rank_of;
@@ -264,23 +265,6 @@ fn too_few(periods: u64, share_above: f64, measured: Option<Nanos>) -> String {
         text.push_str(&format!(": measure for {}", length(seconds)));
     }
     text
-}
-
-/// Returns `43 min` or `2 h 47 min`, rounded up, as advice on how long to measure.
-pub(super) fn length(seconds: f64) -> String {
-    // A run is never exactly as long as requested, so allow a deviation of 0.1%.
-    let seconds = (seconds * (1.0 - 1e-3)).ceil() as u64;
-    let minutes = seconds.div_ceil(60);
-    let hours = minutes.div_ceil(60);
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7_200 => format!("{minutes} min"),
-        7_200..172_800 => match minutes % 60 {
-            0 => format!("{} h", minutes / 60),
-            rest => format!("{} h {rest} min", minutes / 60),
-        },
-        _ => format!("{} days", grouped(hours.div_ceil(24))),
-    }
 }
 
 /// Returns the verdict in one sentence. `ground` is the confidence of a statement about the machine,

@@ -1,9 +1,10 @@
 //! Statements about the machine: limits with a confidence.
 
+use super::blocks::late_in_blocks;
 use super::grounds::{Grounds, Single, missed_unknown};
-use super::judge::length;
+use super::length::length;
 use super::rate::Rate;
-use crate::{Due, Limit, Metric, Nanos, counted, grouped};
+use crate::{Due, Limit, Metric, Nanos, grouped};
 
 /// How a statement about the machine is to be proven.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,7 @@ impl Proof {
         }
         let measured = grounds.measured(place).filter(|time| *time > Nanos::ZERO);
         let measured = measured.ok_or("the measured time is unknown")?;
-        let [least, most] = late_in_blocks(grounds, place, limit, measured)?;
+        let [least, most] = late_in_blocks(grounds.series, place, limit, measured)?;
         let above = due.above_limit(limit);
         let least = Rate::of_blocks(above.at_least, least, measured);
         let most = Rate::of_blocks(above.at_most, most, measured);
@@ -96,52 +97,4 @@ impl Proof {
             }
         }
     }
-}
-
-/// Length of the shortest blocks, as in the rate of late seconds.
-const BLOCK: Nanos = Nanos::from_secs(2);
-
-/// Counts the late periods of a thread in blocks of two seconds or one row of the time series,
-/// whichever is longer. Returns the counts of periods that were certainly late, and of those that
-/// may have been late.
-fn late_in_blocks(
-    grounds: &Grounds<'_>,
-    place: usize,
-    limit: Nanos,
-    measured: Nanos,
-) -> Result<[Vec<u64>; 2], String> {
-    let series = grounds.series.filter(|series| series.interval_ns.0 > 0);
-    let series = series.ok_or("the time series is missing")?;
-    if series.dropped > 0 {
-        let dropped = counted(series.dropped, "sample", "samples");
-        return Err(format!("the time series lacks {dropped}"));
-    }
-    let interval = series.interval_ns.0;
-    let block = BLOCK.0.div_ceil(interval).saturating_mul(interval);
-    let mut blocks = [0, 1].map(|_| vec![0u64; (measured.0 / block).min(1 << 24) as usize]);
-    let own = || {
-        series
-            .rows
-            .iter()
-            .filter(|row| row.thread as usize == place)
-    };
-    let start = own().map(|row| row.start_ns).min().unwrap_or_default();
-    for row in own() {
-        let at = (row.start_ns.saturating_sub(start).0 / block) as usize;
-        let late = |of: fn(u64, u64) -> u64| {
-            let buckets = row.histogram.iter();
-            let above = buckets.filter(|(lower, width, _)| of(*lower, *width) > limit.0);
-            (above.map(|(.., count)| count)).fold(row.missed, u64::saturating_add)
-        };
-        let both = [
-            late(|lower, _| lower),
-            late(|lower, width| lower + width - 1),
-        ];
-        for (blocks, late) in blocks.iter_mut().zip(both) {
-            if let Some(count) = blocks.get_mut(at) {
-                *count = count.saturating_add(late);
-            }
-        }
-    }
-    Ok(blocks)
 }

@@ -5,10 +5,12 @@
 //! machine with a confidence, which is valid if the machine behaves all day as it did during the
 //! measurement.
 
+mod blocks;
 mod claim;
 mod grounds;
 mod judge;
 mod judgement;
+mod length;
 mod loop_requirement;
 mod machine;
 mod rate;
@@ -16,13 +18,15 @@ mod requirement;
 
 pub use claim::{Claim, ClaimUnit, Question};
 pub use judgement::{JudgedBy, Judgement};
-pub use loop_requirement::{LoopRequirement, MissLimit, MissLimitError};
+pub use loop_requirement::LoopRequirement;
 pub use rate::{Decision, Doubt, ERROR, LateSeconds, Looks, Rate, TIMES_AS_LONG, percent};
 pub use requirement::{Limit, Metric, MetricError, Requirement};
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use claim::like_these;
 pub(crate) use grounds::Grounds;
+pub(crate) use length::length;
 
 use crate::{Nanos, ThreadRecord, grouped};
 
@@ -164,6 +168,10 @@ pub struct Bound {
     /// The thread that the bound describes, if the threads measure different things.
     #[serde(default)]
     pub thread: Option<String>,
+    /// Reason why the run cannot support the bound: its tail changed during the run. Absent if it
+    /// can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// The phase that the bound describes, if there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -185,6 +193,7 @@ impl Bound {
             confidence: 1.0 - ERROR,
             measured_ns: measured,
             thread,
+            doubt: None,
             phase: None,
         })
     }
@@ -201,6 +210,9 @@ impl Bound {
         }
         if self.late_seconds_per_day >= Some(DAY) {
             return "no bound: too many periods are of unknown latency".to_owned();
+        }
+        if let Some(doubt) = &self.doubt {
+            return format!("no bound: {doubt}");
         }
         let on = match &self.thread {
             None => String::new(),
@@ -233,7 +245,7 @@ fn rounded_up(rate: f64) -> f64 {
 }
 
 /// Returns `4,314` or `0.5`, rounded up.
-fn number(per_day: f64) -> String {
+pub(crate) fn number(per_day: f64) -> String {
     match per_day {
         rate if rate >= 10.0 => grouped(rate.ceil() as u64),
         rate if rate >= 0.1 => format!("{:.1}", (rate * 10.0).ceil() / 10.0),

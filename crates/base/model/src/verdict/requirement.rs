@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LoopRequirement, MissLimit};
-use crate::Nanos;
+use super::LoopRequirement;
+use crate::{MissLimit, Nanos};
 
 /// Limits on a measurement. A run without limits only measures and judges nothing. Each limit
 /// applies to the due periods, including missed ones ([`crate::Due`]).

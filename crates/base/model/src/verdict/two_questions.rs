@@ -292,6 +292,19 @@ fn lost_replies_exceed_shorter_limits() {
     }
 }
 
+/// A tail that grows during the run says nothing about the rest of the day.
+#[test]
+fn growing_tail_has_no_bound() {
+    // 600 late periods a minute in both, in ten random places a second, or only at the end.
+    let even: Vec<u64> = (0..600).map(|n| n * 100 + n * 37 % 97).collect();
+    let bound = minutes(1, &[even]).judge().bound.unwrap();
+    assert_eq!(bound.doubt, None);
+    let end: Vec<u64> = (0..600).map(|n| 60_000 - 1 - n * n / 12).collect();
+    let bound = minutes(1, &[end]).judge().bound.unwrap();
+    let sentence = bound.sentence();
+    assert!(sentence.starts_with("no bound: "), "{sentence}");
+}
+
 /// The confidence is printed as it was asked, with the condition, whatever the outcome.
 #[test]
 fn confidence_and_condition_are_never_dropped() {

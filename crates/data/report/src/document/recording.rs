@@ -168,6 +168,13 @@ fn mark_of(claim: &Claim) -> (String, Tone) {
     }
 }
 
+/// Returns the verdict of a recording, with each answer.
+pub fn verdict(recording: &Recording) -> Section {
+    let mut blocks = vec![Block::Answer(answer(recording))];
+    blocks.extend(limits(recording));
+    Section::titled("Newest verdict", blocks)
+}
+
 /// Returns the requirement of the loop, and each answer of the verdict.
 fn limits(recording: &Recording) -> Vec<Block> {
     let asked = recording.periodic();

@@ -1,5 +1,6 @@
 //! Metrics for Prometheus: for each machine, its state, and a histogram of all its due periods.
 
+mod claims;
 pub(crate) mod push;
 
 use axum::extract::State;
@@ -28,9 +29,12 @@ pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
     let (machines, totals) = (app.collection.machines()?, app.collection.totals()?);
     let judge = Judge::now(app.config.silent_after, &app.worse);
     let bounds = bounds(app.config.requirement);
-    Ok(families(&machines, &totals, &bounds, &|machine| {
+    let mut all = families(&machines, &totals, &bounds, &|machine| {
         judge.state_of(machine).name()
-    }))
+    });
+    let claims = app.claims.of(app.collection.as_ref(), &machines)?;
+    all.extend(claims::families(&claims));
+    Ok(all)
 }
 
 fn families(

@@ -88,7 +88,7 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         p .actions {
             a href={ "/compare?machine=" (encoded(&machine.name)) } { "Compare with another machine" }
         }
-        @if let Some(recording) = &newest { (audit(recording)) }
+        @if let Some(recording) = &newest { (verdict(recording)) (audit(recording)) }
         @for one in &followed { (series(one)) }
         (notes_list(&notes))
         @if let Some(recording) = &newest { (latest(recording)) }
@@ -100,6 +100,14 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
         (facts_over_time(&followed, &between))
         @if let Some(recording) = &newest { (facts(recording)) }
     })
+}
+
+/// Returns the verdict of the newest recording, with all parts of each claim.
+fn verdict(recording: &Recording) -> Markup {
+    shown(&[Document {
+        sections: vec![document::verdict(recording)],
+        ..Document::default()
+    }])
 }
 
 /// Returns the findings of the audit that was made before the newest recording.

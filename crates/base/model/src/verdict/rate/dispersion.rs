@@ -26,7 +26,8 @@ pub(super) struct Dispersion {
     /// Whether the dispersion is still rising at the end of the run, because the rate changes more
     /// slowly than the run can show.
     pub(super) rises: bool,
-    /// The plain ratio at blocks of at most a sixteenth of the run, at least 1. A rate that changes
+    /// The plain ratio at the shortest blocks, and at blocks of at most a sixteenth of the run, at
+    /// least 1. A rate that changes
     /// over the whole run raises it less than `factor`.
     pub(super) local: f64,
 }
@@ -58,9 +59,9 @@ impl Dispersion {
         Self {
             factor: scales.iter().map(limit).fold(1.0, f64::max),
             rises: still_rises(scales, beyond),
-            local: (scales.iter())
-                .filter(|(_, blocks)| *blocks >= LOCAL_BLOCKS)
-                .map(|(found, _)| *found)
+            local: (scales.iter().chain(beyond).enumerate())
+                .filter(|(place, (_, blocks))| *place == 0 || *blocks >= LOCAL_BLOCKS)
+                .map(|(_, (found, _))| *found)
                 .fold(1.0, f64::max),
         }
     }

@@ -1,9 +1,10 @@
 //! Parses a plan. Errors contain line and column.
 
+mod schedule;
+
 use std::ops::Range;
 
-use jiff::civil::Time;
-use punctual_model::{Arguments, MissLimit, MissLimitError, Nanos, WakeupAxis};
+use punctual_model::{Arguments, Nanos, WakeupAxis};
 use punctual_probes::ProbeEntry;
 use punctual_session::{PhaseRequest, can_be_explained};
 use punctual_trace::LARGEST_TRACE;
@@ -240,25 +241,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads the limit of late periods in windows, which needs a budget.
-    fn windows(&self, table: &DeTable<'_>) -> Result<Option<(MissLimit, Nanos)>, PlanError> {
-        match (table.get("misses"), table.get("budget")) {
-            (None, None) => Ok(None),
-            (Some(misses), Some(budget)) => {
-                let limit = self.word(misses)?.parse();
-                let limit = limit.map_err(|error: MissLimitError| {
-                    self.error(misses.span(), error.to_string())
-                })?;
-                Ok(Some((limit, self.at_least(budget, Nanos(1))?)))
-            }
-            (Some(one), None) | (None, Some(one)) => {
-                let message = "misses and budget belong together: misses = \"2/100\", \
-                               budget = \"100us\"";
-                Err(self.error(one.span(), message))
-            }
-        }
-    }
-
     fn name(&self, value: &Value<'_>) -> Result<String, PlanError> {
         let name = self.word(value)?;
         if name == crate::WATCH_SERIES {
@@ -323,38 +305,6 @@ impl Reader<'_> {
         (probe.check_repeatable(&arguments))
             .map_err(|error| self.error(place, error.to_string()))?;
         Ok(arguments)
-    }
-
-    fn times(&self, value: &Value<'_>) -> Result<Vec<Time>, PlanError> {
-        let example = "times of day must be a list: [\"07:10\", \"19:10\"]";
-        let mut times = Vec::new();
-        for value in self.list(value, example)? {
-            let text = self.word(value)?;
-            let time = text.parse::<Time>().map_err(|_| {
-                let message = format!("'{text}' is not a time of day: use the form 07:10");
-                self.error(value.span(), message)
-            })?;
-            times.push(time);
-        }
-        times.sort();
-        times.dedup();
-        Ok(times)
-    }
-
-    fn after(&self, series: &mut SeriesPlan, value: &Value<'_>) -> Result<(), PlanError> {
-        for value in self.list(
-            value,
-            "after must be a list, such as [\"boot\", \"kernel-change\"]",
-        )? {
-            match self.word(value)? {
-                "boot" => series.after_boot = true,
-                "kernel-change" => series.after_kernel_change = true,
-                other => {
-                    return Err(self.unknown(value.span(), other, &["boot", "kernel-change"]));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn watch(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<WatchPlan, PlanError> {
