@@ -33,7 +33,7 @@ impl Judge {
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
         };
-        // An old verdict says nothing about a machine of which nothing is known any more.
+        // An old verdict does not describe the present state of a machine.
         if is_longer(self.now, seen, self.silent_after) {
             return MachineState::Silent;
         }

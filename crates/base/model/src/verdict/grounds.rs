@@ -5,8 +5,8 @@ use super::rate::Rate;
 use super::{Bound, LimitResult};
 use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, TopSample};
 
-/// Minimum number of blocks, and of latencies above p99, with which a change during a run is told
-/// from chance. A single burst may contain all of fewer latencies.
+/// Minimum number of blocks, and of latencies above p99, for detecting a change during a run. A
+/// single burst may contain all latencies of a smaller number.
 const LEAST_BLOCKS: usize = 16;
 const LEAST_LATE: u64 = 20;
 
@@ -104,7 +104,7 @@ impl Grounds<'_> {
         })
     }
 
-    /// Returns the reason why the tail of a thread says nothing about the rest of the day: the
+    /// Returns the reason why the tail of a thread cannot be extended to the rest of the day: the
     /// latencies above p99 became more frequent or rarer during the run, or change more slowly than
     /// the run can show. `None` if nothing indicates this, or if there is no time series.
     fn doubt(&self, place: usize, due: &[Due]) -> Option<String> {

@@ -6,7 +6,7 @@ use super::length::length;
 use super::rate::Rate;
 use crate::{Due, Limit, Metric, Nanos, grouped};
 
-/// How a statement about the machine is to be proven.
+/// Parameters of the proof of a statement about the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proof {
     /// Probability that a bound is wrong.

@@ -190,7 +190,7 @@ const MISSES: &str = "misses/";
 fn windows(text: &str) -> Option<Metric> {
     let (periods, budget) = text.strip_prefix(MISSES)?.split_once('>')?;
     let periods = periods.parse().ok()?;
-    // A window of so many periods exists.
+    // Check the length of the window.
     MissLimit::new(0, periods)?;
     Some(Metric::Misses {
         periods,

@@ -255,6 +255,7 @@ fn judgement_of_sender_decides_nothing() {
         outcome: Outcome::Held,
         sentence: "held: at most 3".to_owned(),
         asked: None,
+        claims: Vec::new(),
     };
     recording.be_judged(judgement.clone());
     assert_eq!(recording.verdict.outcome, Outcome::Held);
@@ -305,7 +306,7 @@ fn growing_tail_has_no_bound() {
     assert!(sentence.starts_with("no bound: "), "{sentence}");
 }
 
-/// The confidence is printed as it was asked, with the condition, whatever the outcome.
+/// Each outcome has the requested confidence and the condition.
 #[test]
 fn confidence_and_condition_are_never_dropped() {
     for (confidence, words) in [(0.6, "60% confidence"), (0.995, "99.5% confidence")] {

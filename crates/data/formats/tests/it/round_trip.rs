@@ -331,6 +331,7 @@ fn forged_verdict_of_a_file_decides_nothing() {
         outcome: Outcome::Held,
         sentence: "held: at most 3".to_owned(),
         asked: None,
+        claims: Vec::new(),
     });
     for limit in &mut forged.verdict.limits {
         limit.held = Some(true);

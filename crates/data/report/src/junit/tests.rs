@@ -133,6 +133,7 @@ fn received_verdict_is_not_counted() {
         outcome: Outcome::Held,
         sentence: "held: at most 3".to_owned(),
         asked: None,
+        claims: Vec::new(),
     });
     let trusted = render(&[&received], CiForm::Tap).unwrap();
     assert!(

@@ -142,6 +142,7 @@ fn recording_keeps_verdict_of_its_whole() {
         outcome: Outcome::NotProven,
         sentence: "not proven: 3 episodes".to_owned(),
         asked: None,
+        claims: Vec::new(),
     };
     store.put_judgement(one.id, &judgement).unwrap();
     let mut expected = before;
@@ -170,6 +171,7 @@ fn merged_recording_is_judged_by_its_data() {
         outcome: Outcome::Held,
         sentence: "held: at most 3".to_owned(),
         asked: None,
+        claims: Vec::new(),
     };
     one.be_judged(judgement.clone());
     insert(&other, &one);

@@ -223,11 +223,14 @@ impl Run {
         }
     }
 
-    /// Counts a frame that had no reply until `now`. Its round trip takes at least this long.
+    /// Counts a frame that had no reply until `now`. Its round trip takes at least this long. All
+    /// counted frames share the shortest of these times, so frames that were sent late are left out:
+    /// their round trips stay unknown.
     fn lose(&mut self, frame: Awaited, now: Nanos) {
         self.miss(frame.due);
-        if frame.is_measured {
-            let waited = now.saturating_sub(frame.start);
+        let waited = now.saturating_sub(frame.start);
+        let interval = self.worker.interval.0;
+        if frame.is_measured && waited.0 >= interval - interval / 20 {
             let least = self
                 .unanswered
                 .map_or(waited, |(_, least)| least.min(waited));

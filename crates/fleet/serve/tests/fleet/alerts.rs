@@ -104,6 +104,7 @@ fn verdict_of_a_machine_is_judged_again() {
         outcome: Outcome::Held,
         sentence: "held: at most 3".to_owned(),
         asked: None,
+        claims: Vec::new(),
     });
     deliver(server.address, &claimed);
     let (_, kept) = collection.load(claimed.id).unwrap();

@@ -70,7 +70,7 @@ fn prometheus_raises_the_alerts_of_the_rules() {
         return;
     }
     let place = Sandbox::new();
-    // Machines count as silent at once, whatever their last verdict was.
+    // Machines count as silent at once, also those with a broken requirement.
     let server = place.serve_as(|config| config.silent_after = Duration::ZERO);
     assert_eq!(deliver(server.address, &judged(1, true)).status, 201);
     assert_eq!(deliver(server.address, &recording(2, "quiet")).status, 201);

@@ -249,7 +249,7 @@ impl Rate {
         let mean = self.events as f64 / self.measured.as_secs_f64();
         let mut count = 0u64;
         while count < MOST_COUNTED {
-            // The shortest run in which this number of events proves the limit.
+            // The shortest run that proves the limit with this number of events.
             let seconds = quantile::upper(count, self.dispersion, error) * DAY / per_day;
             if seconds.is_nan() || seconds >= LONGEST {
                 return None;
@@ -318,7 +318,7 @@ const LONGEST: f64 = 1e10;
 /// Probability that a run of the advised length is long enough.
 const LIKELY: f64 = 0.8;
 
-/// Maximum number of events for which a proof is planned.
+/// Maximum number of events in a planned proof.
 const MOST_COUNTED: u64 = 10_000_000;
 
 /// Maximum number of blocks, which is enough for a year.
@@ -384,7 +384,7 @@ mod tests {
         assert!(likely > some.likely(200.0, ERROR).unwrap());
         let hours = likely.as_secs_f64() / 3_600.0;
         assert!((1.0..3.0).contains(&hours), "{hours}");
-        // A machine that is no better than the limit never proves it.
+        // A machine at the limit never proves it.
         assert_eq!(some.likely(24.0, ERROR), None);
     }
 

@@ -250,7 +250,7 @@ fn lacking(checkup: &Checkup) -> Vec<String> {
     let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
     for condition in &checkup.conditions {
         let lacking = condition.lacking.iter().filter(|why| !is_said(why));
-        // The verdict names the reasons of its own condition.
+        // The verdict already contains the reasons of the judged condition.
         for why in lacking.filter(|why| !checkup.sentence.contains(why.as_str())) {
             match all.iter_mut().find(|(said, _)| said == why) {
                 Some((_, names)) => names.push(&condition.name),

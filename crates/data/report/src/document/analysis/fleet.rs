@@ -11,7 +11,7 @@ use crate::figures;
 /// one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MachineState {
-    /// The newest verdict about the machine says that it breaks its requirement.
+    /// According to the newest verdict, the machine breaks its requirement.
     Broken,
     /// The newest recording exceeded its requirement. This is a fact about that run only.
     Exceeded,
@@ -27,7 +27,7 @@ pub enum MachineState {
     NotJudged,
     /// The newest recording met its requirement. This is a fact about that run only.
     Met,
-    /// The newest verdict about the machine says that it holds its requirement.
+    /// According to the newest verdict, the machine holds its requirement.
     Held,
 }
 
