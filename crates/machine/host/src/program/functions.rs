@@ -214,11 +214,40 @@ impl Functions {
     }
 }
 
-/// Demangles a Rust name and limits the length.
+/// Demangles a Rust or C++ name and limits the length.
 fn readable(name: &str) -> String {
     let name: String = name.chars().take(4 * LONGEST_NAME).collect();
-    let text = format!("{:#}", rustc_demangle::demangle(&name));
+    let text = match rustc_demangle::try_demangle(&name) {
+        Ok(name) => format!("{name:#}"),
+        Err(_) => of_cpp(&name).unwrap_or(name),
+    };
     text.chars().take(LONGEST_NAME).collect()
+}
+
+/// Demangles a C++ name, without its parameters.
+fn of_cpp(name: &str) -> Option<String> {
+    let symbol = cpp_demangle::Symbol::new(name).ok()?;
+    let options = cpp_demangle::DemangleOptions::new()
+        .no_params()
+        .no_return_type();
+    let mut text = Limited(String::new());
+    // A short name can stand for a very long one, because parts of it refer to others.
+    let complete = symbol.structured_demangle(&mut text, &options).is_ok();
+    (complete || text.0.len() >= LONGEST_NAME).then_some(text.0)
+}
+
+/// A text that takes no more once it is as long as a name may be.
+struct Limited(String);
+
+impl std::fmt::Write for Limited {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.push_str(text);
+        if self.0.len() < LONGEST_NAME {
+            Ok(())
+        } else {
+            Err(std::fmt::Error)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -226,6 +255,42 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     use super::*;
+
+    #[test]
+    fn names_of_rust_and_cpp_are_readable() {
+        for (name, expected) in [
+            ("_ZN4demo6Server4pollEi", "demo::Server::poll"),
+            (
+                "_ZNSt6vectorIiSaIiEE9push_backERKi",
+                "std::vector<int, std::allocator<int> >::push_back",
+            ),
+            (
+                "_ZN4core3fmt9Formatter3pad17h0123456789abcdefE",
+                "core::fmt::Formatter::pad",
+            ),
+            ("main", "main"),
+            ("_Zzz", "_Zzz"),
+            ("_ZN", "_ZN"),
+        ] {
+            assert_eq!(readable(name), expected);
+        }
+    }
+
+    /// Each parameter of the template doubles the length.
+    #[test]
+    fn explosive_name_is_cut() {
+        let mut name = "_Z1fI1AIiiE".to_owned();
+        for depth in 0..16 {
+            // Each type has the number of the template before it, and one of its own.
+            let before = char::from_digit(1 + 2 * depth, 36).unwrap();
+            let before = before.to_ascii_uppercase();
+            name.push_str(&format!("1BIS{before}_S{before}_E"));
+        }
+        name.push_str("EvT_");
+        let text = readable(&name);
+        assert!(text.starts_with("f<"), "{text}");
+        assert_eq!(text.len(), LONGEST_NAME);
+    }
 
     #[test]
     fn non_program_file_has_no_functions() {
