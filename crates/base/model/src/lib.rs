@@ -85,8 +85,8 @@ pub use probe::{
     ParameterKind, ParameterValue, ProbeRun, Typed,
 };
 pub use recording::{
-    Completion, MeasuredOn, Observer, Origin, ReadError, Recording, RecordingLine, SCHEMA_VERSION,
-    Sample, SamplesKept, Unknown,
+    Completion, IMPORTED_WITHOUT_SAMPLES, MeasuredOn, Observer, Origin, ReadError, Recording,
+    RecordingLine, SCHEMA_VERSION, SETTING_CHANGED, Sample, SamplesKept, THREAD_MOVED, Unknown,
 };
 pub use recording_id::RecordingId;
 pub use setting::{

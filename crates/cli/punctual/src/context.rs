@@ -48,6 +48,11 @@ pub(crate) fn tune_places() -> Result<Locations> {
     Ok(Locations::next_to(runs))
 }
 
+/// Returns the path of the key with which this machine signs recordings: next to the journal.
+pub(crate) fn signing_key() -> Result<PathBuf> {
+    Ok(tune_places()?.runs.with_file_name("signing.key"))
+}
+
 /// Restores the settings that a killed run, or a killed `tune apply`, left
 /// changed. A failure is reported and does not stop the
 /// verb.

@@ -107,6 +107,15 @@ pub struct Recording {
     pub warnings: Vec<String>,
 }
 
+/// The warning of a recording that was imported from a file without its samples.
+pub const IMPORTED_WITHOUT_SAMPLES: &str = "the imported file has no samples";
+
+/// Words in the warning about a setting that changed during a run.
+pub const SETTING_CHANGED: &str = "changed during the run";
+
+/// Words in the warning about a measuring thread that was moved.
+pub const THREAD_MOVED: &str = "was taken off its CPU";
+
 /// How a measurement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

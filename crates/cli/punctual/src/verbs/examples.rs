@@ -25,6 +25,14 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Compare the two newest recordings.",
     ),
     (
+        "punctual sign last -o statement.json",
+        "Write a signed statement about the newest recording, for another reader.",
+    ),
+    (
+        "punctual verify statement.json",
+        "Verify a statement that this machine signed; pass --key for another signer.",
+    ),
+    (
         "punctual report last -o report.html",
         "Write a page with all plots and figures.",
     ),

@@ -23,9 +23,11 @@ mod renamed;
 mod report;
 mod schema;
 mod show;
+mod sign;
 mod store;
 mod trend;
 mod tune;
+mod verify;
 mod watch;
 
 use std::ffi::OsString;
@@ -58,6 +60,8 @@ const VERBS: &[Verb] = &[
     report::VERB,
     export::VERB,
     import::VERB,
+    sign::VERB,
+    verify::VERB,
     store::VERB,
     tune::VERB,
     exec::VERB,
@@ -116,7 +120,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// Verbs that the overview omits, because few people need them: for scripts, packages, and those
 /// who know an older tool. They have a help, a manual page and completions like the others.
 #[cfg(test)]
-const NOT_LISTED: &[&str] = &["compat", "completions", "man", "schema"];
+const NOT_LISTED: &[&str] = &["compat", "completions", "man", "schema", "sign", "verify"];
 
 /// Environment variables that affect every command.
 const ENVIRONMENT: &[(&str, &str)] = &[

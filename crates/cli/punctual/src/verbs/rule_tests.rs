@@ -57,6 +57,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("push", "confirms what was sent"),
     ("report", "writes a file"),
     ("schema", "prints JSON anyway"),
+    ("sign", "writes a file"),
     ("store", "has subcommands"),
     ("store backup", "confirms a copy"),
     ("store bundle", "writes a file"),

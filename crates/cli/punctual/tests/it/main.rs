@@ -32,5 +32,6 @@ mod on_outlier;
 mod outputs;
 mod perfetto;
 mod schemas;
+mod signing;
 mod tuning;
 mod watching;

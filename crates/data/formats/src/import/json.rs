@@ -1,6 +1,6 @@
 //! `json`: punctual's own recordings, as written by `export --format json`.
 
-use punctual_model::{Completion, ReadError, Recording};
+use punctual_model::{Completion, IMPORTED_WITHOUT_SAMPLES, ReadError, Recording};
 
 use super::{Head, Import, ImportError, Location, SampleSink, Source};
 
@@ -52,7 +52,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
     if recording.samples.take().is_some() {
         recording
             .warnings
-            .push("the imported file has no samples".to_owned());
+            .push(IMPORTED_WITHOUT_SAMPLES.to_owned());
     }
     recording.judge_anew();
     Ok(recording)

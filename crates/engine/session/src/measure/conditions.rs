@@ -1,6 +1,6 @@
 //! Compares the settings of the machine at the end of a run with those at its start.
 
-use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts};
+use punctual_model::{CpuFacts, CpuSet, Fact, HostFacts, SETTING_CHANGED};
 
 /// Returns a warning for each setting that changed during the run. Settings that are not known at
 /// both times are left out, and so are CPUs that were not measured.
@@ -9,7 +9,7 @@ pub(super) fn changed(start: &HostFacts, end: &HostFacts, cpus: &CpuSet) -> Vec<
     let mut compare = |what: &str, from: Option<String>, to: Option<String>| {
         if let Some((from, to)) = from.zip(to).filter(|(from, to)| from != to) {
             found.push(format!(
-                "{what} changed during the run, from {from} to {to}: the figures belong to both"
+                "{what} {SETTING_CHANGED}, from {from} to {to}: the figures belong to both"
             ));
         }
     };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{CpuSet, Nanos};
+use punctual_model::{CpuSet, Nanos, THREAD_MOVED};
 use punctual_rt::{Tid, affinity};
 
 /// Interval between two checks. Each needs a system call for each thread.
@@ -47,7 +47,7 @@ impl Placement {
         let was_bound = self.bound.contains(&tid.as_raw());
         let allowed: CpuSet = allowed.into_iter().collect();
         was_bound.then(|| {
-            format!("the thread of CPU {cpu} was taken off its CPU and may run on CPU {allowed}")
+            format!("the thread of CPU {cpu} {THREAD_MOVED} and may run on CPU {allowed}")
         })
     }
 }

@@ -1,0 +1,61 @@
+//! `sign`: writes a signed statement about a recording.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+use punctual_evidence::SigningKey;
+
+use crate::context::{Context, signing_key};
+use crate::exit::Exit;
+use crate::options::select::OneRecording;
+use crate::output::{self, Output};
+use crate::verb::{Run, Verb};
+
+pub(super) const VERB: Verb = Verb::new::<Sign>("sign");
+
+const LONG: &str = "Write a signed statement about a recording: its data, requirement, machine and \
+    verdict, for a reader who does not have the store.\n\n\
+    The verdict is that of the data of the recording. The verdict of a check-up or an experiment is \
+    based on more, so it is not part of the statement. The file is a DSSE envelope with an in-toto \
+    statement (test-result). The key is made at the first use; it is in the file signing.key next to \
+    the journal of settings, and only its owner can read it. Give the public key (--public-key) to \
+    readers on another way than the file.\n\n\
+    punctual verify FILE verifies the statement. packaging/python/verify_statement.py does the same \
+    without code of punctual.";
+
+/// Write a signed statement about a recording
+#[derive(Parser)]
+#[command(long_about = LONG)]
+struct Sign {
+    #[command(flatten)]
+    selected: OneRecording,
+    /// Print the public key of this machine, and sign nothing
+    #[arg(long, conflicts_with_all = ["recording", "output"])]
+    public_key: bool,
+    /// File, - for stdout [default: statement-ID.json]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Run for Sign {
+    fn run(self, context: &Context) -> Result<Exit> {
+        let key = SigningKey::open(&signing_key()?)?;
+        if self.public_key {
+            output::print(&format!("{}\n", key.public().hex()))?;
+            return Ok(Exit::Done);
+        }
+        let recording = self.selected.load(&context.store_to_read()?)?;
+        let path = self.output.unwrap_or_else(|| {
+            let id = recording.id.short();
+            format!("statement-{id}.json").into()
+        });
+        let file = Output::open(&path)?;
+        let statement = punctual_evidence::sign(&recording, &key);
+        file.put(format!("{statement}\n").as_bytes())?;
+        if path.as_os_str() != "-" {
+            output::note(&format!("statement written to {}", path.display()));
+        }
+        Ok(Exit::Done)
+    }
+}

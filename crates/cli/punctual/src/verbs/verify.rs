@@ -1,0 +1,94 @@
+//! `verify`: verifies a signed statement about a recording.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use punctual_evidence::{Check, PublicKey, SigningKey, State, Verified};
+use punctual_files::bounded;
+
+use crate::context::{Context, signing_key};
+use crate::exit::Exit;
+use crate::output;
+use crate::verb::{Run, Verb};
+
+pub(super) const VERB: Verb = Verb::new::<Verify>("verify");
+
+/// Maximum size of a statement, in bytes.
+const LARGEST: u64 = 256 << 20;
+
+const LONG: &str = "Verify a signed statement about a recording, as punctual sign writes it.\n\n\
+    Checks the signature, the digest of the data, and whether the samples, missed periods and \
+    histograms agree. Computes the verdict again from the data, and shows what the recording says \
+    about each assumption of the verdict. A signature counts if it is by a key of --key, or by the \
+    key of this machine.";
+
+const AFTER: &str = "Exit codes:\n  \
+    0  the statement holds\n  \
+    1  it does not: it was changed, or its key is not known\n  \
+    4  it holds, but an assumption of its verdict does not";
+
+/// Verify a signed statement about a recording
+#[derive(Parser)]
+#[command(long_about = LONG, after_long_help = AFTER)]
+struct Verify {
+    /// Statement
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Public key of the signer (sign --public-key), in hexadecimal digits
+    #[arg(long, value_name = "KEY", value_parser = PublicKey::from_hex)]
+    key: Vec<PublicKey>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run for Verify {
+    fn run(self, _: &Context) -> Result<Exit> {
+        let mut trusted = self.key;
+        // A reader who never signed has no key, and none is made for reading.
+        if let Ok(path) = signing_key()
+            && path.exists()
+        {
+            trusted.push(SigningKey::open(&path)?.public());
+        }
+        let file = bounded::bytes(&self.file, LARGEST)?;
+        let verified = punctual_evidence::verify(&file, &trusted)
+            .with_context(|| format!("{} is not verified", self.file.display()))?;
+        output::print(&if self.json {
+            output::json(&verified)
+        } else {
+            text(&verified)
+        })?;
+        Ok(match (verified.is_intact(), verified.is_undisputed()) {
+            (false, _) => Exit::Failed,
+            (true, false) => Exit::NotProven,
+            (true, true) => Exit::Done,
+        })
+    }
+}
+
+fn text(verified: &Verified) -> String {
+    let mut text = format!(
+        "statement about recording {}, signed with {}\n",
+        verified.recording, verified.program
+    );
+    for check in verified.integrity.iter().chain(&verified.assumptions) {
+        text.push_str(&line(check));
+    }
+    text.push_str(match (verified.is_intact(), verified.is_undisputed()) {
+        (false, _) => "the statement does not hold\n",
+        (true, false) => "the statement holds, but not every assumption of its verdict\n",
+        (true, true) => "the statement holds\n",
+    });
+    punctual_model::sanitize_lines(&text, false).into_owned()
+}
+
+fn line(check: &Check) -> String {
+    let sign = match check.state {
+        State::Holds => "\u{2713}",
+        State::Broken => "\u{2717}",
+        State::Unknown => "?",
+    };
+    format!("{sign} {:<11} {}\n", check.what, check.found)
+}
