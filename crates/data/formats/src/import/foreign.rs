@@ -44,11 +44,11 @@ const FOREIGN: [(&[u8], &str); 13] = [
     ),
     (
         b"PERFILE2",
-        "is a perf.data: perf script | punctual explain --trace -",
+        "is a perf.data: punctual explain --trace FILE explains its late reactions",
     ),
     (
         b"2ELIFREP",
-        "is a perf.data: perf script | punctual explain --trace -",
+        "is a perf.data: punctual explain --trace FILE explains its late reactions",
     ),
     (
         b"\x7fELF",
@@ -121,12 +121,12 @@ const TOOLS: [(&str, &str); 29] = [
     (
         "[tid/pid]",
         "is the output of perf sched timehist, which cannot be imported: import the output of perf \
-         sched latency, or explain the trace with perf script | punctual explain --trace -",
+         sched latency, or explain the trace with punctual explain --trace perf.data",
     ),
     (
         "Kwork Name",
-        "is the output of perf kwork, which cannot be imported: explain the trace with perf script \
-         | punctual explain --trace -",
+        "is the output of perf kwork, which cannot be imported: explain the trace with punctual \
+         explain --trace perf.data",
     ),
     (
         "LAT(us)",
@@ -198,8 +198,8 @@ pub(super) fn what(begins: &[u8]) -> Option<&'static str> {
     }
     if is_perfetto(begins) {
         return Some(
-            "is a trace of Perfetto, which cannot be imported: open it at ui.perfetto.dev. To \
-             explain a trace, record it with trace-cmd, or read tracefs' trace",
+            "is a trace of Perfetto, which cannot be imported: punctual explain --trace FILE explains \
+             its late reactions",
         );
     }
     let found = FOREIGN.iter().find(|(sign, _)| begins.starts_with(sign));
