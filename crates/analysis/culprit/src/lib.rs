@@ -65,6 +65,7 @@ mod throttle;
 mod timeline;
 mod victim;
 mod walk;
+mod without;
 
 pub use blame::{Found, explain, find};
 pub use counters::JobCounters;
@@ -80,3 +81,4 @@ pub use stream::{
 };
 pub use tally::{Tally, complete};
 pub use thread_times::ThreadSums;
+pub use without::{Without, without};

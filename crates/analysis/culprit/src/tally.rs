@@ -26,6 +26,8 @@ const BEATS: u64 = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     interval: Nanos,
+    /// A latency up to this value is not an outlier. Zero if there is no such value.
+    threshold: Nanos,
     causes: BTreeMap<Key, CauseSummary>,
     /// Times at which each source was the culprit.
     times: BTreeMap<Key, Vec<Nanos>>,
@@ -42,9 +44,14 @@ impl Tally {
         Self { interval, ..self }
     }
 
-    /// Creates a tally of retained outliers.
-    pub fn from_outliers(outliers: &[Outlier]) -> Self {
-        let mut tally = Self::new();
+    /// Sets the threshold above which a latency is an outlier.
+    pub fn above(self, threshold: Nanos) -> Self {
+        Self { threshold, ..self }
+    }
+
+    /// Creates a tally of retained outliers above a threshold.
+    pub fn from_outliers(outliers: &[Outlier], threshold: Nanos) -> Self {
+        let mut tally = Self::new().above(threshold);
         for outlier in outliers {
             tally.add(outlier.number, outlier.monotonic_ns, &outlier.blame);
         }
@@ -60,6 +67,7 @@ impl Tally {
             let sum = sums.entry(key(&source)).or_insert((source, Nanos::ZERO));
             sum.1 += share.ns;
         }
+        let latency = blame.latency();
         let culprit = blame.largest();
         let culprit = culprit.map(|share| key(&share.cause.source.without_ids()));
         for (key, (source, ns)) in sums {
@@ -67,7 +75,12 @@ impl Tally {
             // If the end time of the culprit is unknown, the due time is used instead, even though
             // due times are multiples of the probe's period.
             let at = blame.culprit_end_ns.unwrap_or(due);
-            self.count((key, source), ns, number, is_culprit.then_some(at));
+            let counts = self.threshold > Nanos::ZERO && source.kind() != ShareKind::Unexplained;
+            let is_only = counts && latency.saturating_sub(ns) <= self.threshold;
+            let cause = self.count((key, source), ns, number, is_culprit.then_some(at));
+            if counts {
+                *cause.late_only_by.get_or_insert_default() += u64::from(is_only);
+            }
         }
     }
 
@@ -77,7 +90,7 @@ impl Tally {
         ns: Nanos,
         number: u64,
         culprit_at: Option<Nanos>,
-    ) {
+    ) -> &mut CauseSummary {
         let (key, source) = if self.causes.contains_key(&key) || self.causes.len() < SOURCES {
             (key, source)
         } else {
@@ -91,6 +104,7 @@ impl Tally {
                 source,
                 count: 0,
                 culprit_in: 0,
+                late_only_by: None,
                 total_ns: Nanos::ZERO,
                 max_ns: Nanos::ZERO,
                 max_outlier: number,
@@ -108,6 +122,7 @@ impl Tally {
                 times.push(at);
             }
         }
+        cause
     }
 
     /// Returns the causes in descending order of total time.
@@ -141,8 +156,8 @@ pub fn complete(recording: &mut Recording) {
         && explanation.causes.is_empty()
         && !explanation.outliers.is_empty()
     {
-        let tally =
-            Tally::from_outliers(&explanation.outliers).looking_each(interval.unwrap_or_default());
+        let tally = Tally::from_outliers(&explanation.outliers, explanation.threshold_ns)
+            .looking_each(interval.unwrap_or_default());
         explanation.causes = tally.causes();
         explanation.periods = tally.periods();
     }

@@ -109,6 +109,10 @@ pub struct CauseSummary {
     pub count: u64,
     /// Number of outliers whose main cause is this source.
     pub culprit_in: u64,
+    /// Number of outliers that would be within the threshold without this source. Absent if there
+    /// is no threshold, or if an earlier version measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_only_by: Option<u64>,
     /// Sum of the shares of this source.
     pub total_ns: Nanos,
     /// Largest share of this source.

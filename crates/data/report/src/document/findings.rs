@@ -18,32 +18,38 @@ const CELL: usize = 48;
 pub(crate) fn of_explanation(explanation: &Explanation) -> Vec<Section> {
     let mut shown = Vec::new();
     if !explanation.causes.is_empty() {
-        let mut table = Table::new(
-            "causes",
-            &match explanation.threshold_ns {
-                Nanos::ZERO => "Causes of the outliers".to_owned(),
-                threshold => format!("Causes of outliers above {threshold}"),
-            },
-            &[
-                ("kind", "kind"),
-                ("who", "who"),
-                ("culprit_in", "main cause in"),
-                ("outliers", "contributed to"),
-                ("total_ns", "total"),
-                ("max_ns", "largest"),
-                ("max_outlier", "largest outlier"),
-            ],
-        );
-        for cause in explanation.causes.iter().take(CAUSES) {
-            table.push([
+        let mut columns = vec![
+            ("kind", "kind"),
+            ("who", "who"),
+            ("culprit_in", "main cause in"),
+            ("late_only_by", "late only by it"),
+            ("outliers", "contributed to"),
+            ("total_ns", "total"),
+            ("max_ns", "largest"),
+            ("max_outlier", "largest outlier"),
+        ];
+        let causes = explanation.causes.iter();
+        let has_threshold = causes.clone().any(|cause| cause.late_only_by.is_some());
+        columns.retain(|(name, _)| has_threshold || *name != "late_only_by");
+        let title = match explanation.threshold_ns {
+            Nanos::ZERO => "Causes of the outliers".to_owned(),
+            threshold => format!("Causes of outliers above {threshold}"),
+        };
+        let mut table = Table::new("causes", &title, &columns);
+        for cause in causes.take(CAUSES) {
+            let mut row = vec![
                 Cell::from(cause.source.kind().name()),
                 cause.source.who().into(),
                 cause.culprit_in.into(),
+            ];
+            row.extend(has_threshold.then(|| cause.late_only_by.map_or(Cell::Unknown, Cell::from)));
+            row.extend([
                 cause.count.into(),
                 cause.total_ns.into(),
                 cause.max_ns.into(),
                 cause.max_outlier.into(),
             ]);
+            table.push(row);
         }
         shown.push(show(&table));
     }

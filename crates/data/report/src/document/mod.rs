@@ -29,6 +29,7 @@ mod table;
 mod topology;
 mod trace_threads;
 mod wakeups;
+mod without;
 
 pub use activities::activities;
 pub use analysis::*;
@@ -50,6 +51,7 @@ pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
 pub use trace_threads::trace_threads;
 pub use wakeups::wakeups;
+pub use without::prediction;
 
 use crate::plot::Plot;
 

@@ -154,6 +154,7 @@ fn causes(explanation: &Explanation) -> Vec<Block> {
         Column::left("main cause"),
         Column::left("").cut_to(16).most(30),
         Column::right("outliers"),
+        Column::right("late only by it"),
         Column::right("total"),
         Column::right("largest"),
     ];
@@ -162,6 +163,7 @@ fn causes(explanation: &Explanation) -> Vec<Block> {
             cause.source.kind().name().to_owned(),
             cause.source.who(),
             punctual_model::grouped(cause.culprit_in),
+            figures::count_or_dash(cause.late_only_by),
             cause.total_ns.to_string(),
             cause.max_ns.to_string(),
         ])

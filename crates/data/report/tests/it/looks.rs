@@ -84,6 +84,7 @@ fn short_form_fits_a_screen() {
         source: cause::Source::Softirq(softirq),
         count: 40,
         culprit_in: 40 - u64::from(softirq),
+        late_only_by: Some(1),
         total_ns: Nanos(4_000_000),
         max_ns: Nanos(121_000),
         max_outlier: 3,

@@ -131,6 +131,7 @@ fn told() -> (Recording, OutlierTimeline) {
             source: Source::Softirq(3),
             count: 4,
             culprit_in: 3,
+            late_only_by: Some(1),
             total_ns: Nanos(400_000),
             max_ns: Nanos(121_000),
             max_outlier: 3,

@@ -150,7 +150,7 @@ impl Explainer {
             code: UserCode::new(host),
             go_stops: GoStops::new(host),
             counters: BTreeMap::new(),
-            statistics: OutlierStatistics::new(),
+            statistics: OutlierStatistics::new(threshold),
             observer: Vec::new(),
             warnings: Vec::new(),
         })

@@ -32,7 +32,8 @@ pub(super) struct OutlierStatistics {
 }
 
 impl OutlierStatistics {
-    pub(super) fn new() -> Self {
+    /// Creates statistics of outliers above a threshold.
+    pub(super) fn new(threshold: Nanos) -> Self {
         Self {
             seen: 0,
             beyond: 0,
@@ -40,13 +41,13 @@ impl OutlierStatistics {
             by_observer: 0,
             within: None,
             cost: USUAL_COST,
-            tally: Tally::new(),
+            tally: Tally::new().above(threshold),
         }
     }
 
     /// Sets the wake-up interval of the probe.
     pub(super) fn looking_each(&mut self, interval: Nanos) {
-        self.tally = Tally::new().looking_each(interval);
+        self.tally = std::mem::take(&mut self.tally).looking_each(interval);
     }
 
     /// Counts outliers that are not explained.
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn outliers_are_numbered_by_time() {
-        let mut statistics = OutlierStatistics::new();
+        let mut statistics = OutlierStatistics::new(Nanos::ZERO);
         statistics.pass_over(2);
         let chosen = statistics.choose(outliers(&[(30, 5), (10, 9), (20, 7)]));
         assert_eq!(numbers(&chosen), [3, 4, 5]);
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn largest_outliers_that_fit_are_chosen() {
-        let mut statistics = OutlierStatistics::new();
+        let mut statistics = OutlierStatistics::new(Nanos::ZERO);
         let all: Vec<(u64, u64)> = (0..1_000).map(|n| (n, 10_000 - n)).collect();
         // At 1 ms each, 30 fit into a poll, and they are those with the largest latencies.
         let chosen = statistics.choose(outliers(&all));
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn explained_outliers_are_counted() {
-        let mut statistics = OutlierStatistics::new();
+        let mut statistics = OutlierStatistics::new(Nanos::ZERO);
         for (number, after, by_observer) in [(1, 20, false), (2, 50, true), (3, 30, false)] {
             let blame = Blame {
                 victim: Victim {

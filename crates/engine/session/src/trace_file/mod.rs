@@ -174,7 +174,8 @@ pub(crate) fn recording_of(
         monotonic: from,
     };
     let mut summary = summary(&found, head, &request);
-    let mut tally = Tally::new();
+    let threshold = request.wanted.threshold.unwrap_or_default();
+    let mut tally = Tally::new().above(threshold);
     let mut outliers = Vec::new();
     let mut windows = BTreeMap::new();
     let last = recording.threads.len().saturating_sub(1);

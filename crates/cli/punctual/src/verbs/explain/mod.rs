@@ -53,6 +53,10 @@ struct Explain {
     /// Only this outlier [default: all, with the largest in detail]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
+    /// Predict the outliers without this cause, as kind, name or KIND:NAME, such as softirq or
+    /// interrupt:nvme; can be given more than once
+    #[arg(long, value_name = "CAUSE", conflicts_with_all = ["outlier", "output", "json"])]
+    without: Vec<String>,
     /// Show all kept events, not only a screenful
     #[arg(long)]
     all_events: bool,

@@ -1,13 +1,15 @@
 //! Shows the explanations of the outliers of a recording, or of a trace.
 
 use anyhow::Result;
+use punctual_model::cause::Source;
 use punctual_model::{Explanation, Outlier, RecordingId, Segment, Window};
+use punctual_report::document::Document;
 use punctual_report::{OutlierTimeline, document, text};
 use serde::Serialize;
 
 use super::Explain;
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::recordings::explained::Explained;
 
@@ -15,6 +17,11 @@ use crate::recordings::explained::Explained;
 pub(super) fn print(explained: &Explained, options: &Explain, context: &Context) -> Result<Exit> {
     let (json, all) = (options.json, options.all_events);
     let style = context.style();
+    if !options.without.is_empty() {
+        let prediction = prediction(explained, &options.without)?;
+        output::print(&text::render(&prediction, &style))?;
+        return Ok(Exit::Done);
+    }
     let text = match options.outlier {
         Some(number) => {
             let timeline = explained.one(number)?;
@@ -39,6 +46,56 @@ pub(super) fn print(explained: &Explained, options: &Explain, context: &Context)
     };
     output::print(&text)?;
     Ok(Exit::Done)
+}
+
+/// Predicts the outliers without the causes that these names match.
+fn prediction(explained: &Explained, names: &[String]) -> Result<Document> {
+    let explanation = &explained.explanation;
+    for name in names {
+        let causes = explanation.causes.iter();
+        let mut all = causes.map(|cause| (cause.source.kind().name(), cause.source.who()));
+        if !all.clone().any(|(kind, who)| is_named(name, kind, &who)) {
+            let all = all
+                .by_ref()
+                .take(NAMED)
+                .map(|(kind, who)| format!("{kind}:{who}"));
+            let all: Vec<String> = all.collect();
+            let all = if all.is_empty() {
+                "none".to_owned()
+            } else {
+                all.join(", ")
+            };
+            return Err(UsageError(format!(
+                "--without {name}: no outlier has this cause; the causes are: {all}"
+            ))
+            .into());
+        }
+    }
+    let is_removed = |source: &Source| {
+        let (kind, who) = (source.kind().name(), source.who());
+        names.iter().any(|name| is_named(name, kind, &who))
+    };
+    Ok(document::prediction(
+        &explained.recording,
+        explanation,
+        names,
+        is_removed,
+    ))
+}
+
+/// Maximum number of causes that an error names.
+const NAMED: usize = 12;
+
+/// Returns whether a name of `--without` matches a cause: its kind, a part of its name, or both,
+/// separated by a colon.
+fn is_named(name: &str, kind: &str, who: &str) -> bool {
+    let name = name.to_lowercase().replace('_', " ");
+    let who = who.to_lowercase().replace('_', " ");
+    let kind = kind.to_lowercase();
+    match name.split_once(':') {
+        Some((of_kind, part)) if of_kind == kind => who.contains(part.trim()),
+        _ => name == kind || who.contains(&name),
+    }
 }
 
 /// Returns all stored data.
@@ -102,3 +159,32 @@ impl From<OutlierTimeline> for OutlierJson {
 }
 
 punctual_model::to_json!(OutlierJson, ExplainedJson);
+
+#[cfg(test)]
+mod tests {
+    use super::is_named;
+
+    #[test]
+    fn causes_are_named_by_kind_name_or_both() {
+        let nvme = |name| is_named(name, "interrupt", "nvme0q1 (24)");
+        for name in [
+            "interrupt",
+            "nvme",
+            "NVMe0q1",
+            "interrupt:nvme",
+            "interrupt:",
+        ] {
+            assert!(nvme(name), "{name}");
+        }
+        for name in ["inter", "softirq:nvme", "interrupt:eth", "interrupt nvme"] {
+            assert!(!nvme(name), "{name}");
+        }
+        assert!(is_named(
+            "timer_late",
+            "timer late",
+            "the timer's interrupt"
+        ));
+        // A colon may also be part of the name of a thread.
+        assert!(is_named("kworker/u8:3", "blocking", "kworker/u8:3-17"));
+    }
+}

@@ -89,6 +89,7 @@ fn empty(source: Source) -> CauseSummary {
         source,
         count: 0,
         culprit_in: 0,
+        late_only_by: None,
         total_ns: punctual_model::Nanos::ZERO,
         max_ns: punctual_model::Nanos::ZERO,
         max_outlier: 0,
