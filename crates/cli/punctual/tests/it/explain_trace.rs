@@ -413,6 +413,40 @@ fn tracers_without_scheduler_name_what_ran() {
 }
 
 #[test]
+fn outliers_without_a_cause_are_predicted() {
+    let place = Sandbox::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");
+    let file = folder.join("osnoise.txt").display().to_string();
+    // The reaction of 8.81 us contains 2.85 us of an interrupt and 3.07 us of a thread.
+    for (threshold, causes, within) in [
+        ("8us", "--without interrupt:timer", 1),
+        ("5us", "--without interrupt:timer", 0),
+        ("3us", "--without interrupt --without migration", 1),
+    ] {
+        let line = format!("explain --trace {file} --threshold {threshold} {causes}");
+        let shown = place.done(&line);
+        let expected = format!("{within} of 1 explained outlier would be at most");
+        assert!(shown.contains(&expected), "{line}: {shown}");
+        assert!(shown.contains("late seconds"), "{line}: {shown}");
+    }
+    for (options, reason) in [
+        ("--without timer", "--without needs a limit"),
+        (
+            "--threshold 5us --without nvme",
+            "no outlier has this cause",
+        ),
+    ] {
+        let output = place.run(&format!("explain --trace {file} {options}"));
+        assert_eq!(output.status.code(), Some(2), "{options}");
+        assert!(
+            text(&output.stderr).contains(reason),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
 fn imported_trace_keeps_its_outliers() {
     let place = Sandbox::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/traces");

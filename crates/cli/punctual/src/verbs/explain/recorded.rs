@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use punctual_model::cause::Source;
-use punctual_model::{Explanation, Outlier, RecordingId, Segment, Window};
+use punctual_model::{Explanation, Nanos, Outlier, RecordingId, Segment, Window};
 use punctual_report::document::Document;
 use punctual_report::{OutlierTimeline, document, text};
 use serde::Serialize;
@@ -51,6 +51,10 @@ pub(super) fn print(explained: &Explained, options: &Explain, context: &Context)
 /// Predicts the outliers without the causes that these names match.
 fn prediction(explained: &Explained, names: &[String]) -> Result<Document> {
     let explanation = &explained.explanation;
+    if explanation.threshold_ns == Nanos::ZERO {
+        let why = "--without needs a limit to predict for: give --threshold 100us";
+        return Err(UsageError(why.to_owned()).into());
+    }
     for name in names {
         let causes = explanation.causes.iter();
         let mut all = causes.map(|cause| (cause.source.kind().name(), cause.source.who()));
