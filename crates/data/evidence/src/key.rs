@@ -1,4 +1,4 @@
-//! The key with which a machine signs its recordings.
+//! The key of a machine, which signs its recordings.
 
 use std::path::{Path, PathBuf};
 

@@ -27,7 +27,7 @@ pub(crate) struct Statement {
 to_json!(Statement);
 from_json!(Statement);
 
-/// What the statement is about.
+/// Subject of the statement.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Subject {
     name: String,

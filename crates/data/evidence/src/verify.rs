@@ -49,11 +49,11 @@ pub enum State {
 /// One part of the verification.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was checked.
+    /// Name of the check.
     pub what: &'static str,
     /// Whether it holds.
     pub state: State,
-    /// What was found.
+    /// Finding in words.
     pub found: String,
 }
 
@@ -66,7 +66,7 @@ pub struct Verified {
     pub program: String,
     /// Signature, digest, verdict, and agreement of the data with itself. Each must hold.
     pub integrity: Vec<Check>,
-    /// What the verdict takes for granted.
+    /// Assumptions of the verdict.
     pub assumptions: Vec<Check>,
 }
 

@@ -33,7 +33,7 @@ fn in_namespace(place: &Sandbox, line: &str) -> Option<Output> {
     None
 }
 
-/// The same number belongs to another process on the host, so its threads would be reported.
+/// On the host, another process has the same number, and its threads would be reported.
 #[test]
 fn threads_of_container_are_not_confused() {
     let place = Sandbox::new();

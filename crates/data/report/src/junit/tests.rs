@@ -121,7 +121,7 @@ fn texts_of_a_machine_stay_in_their_line() {
     );
 }
 
-/// A received verdict is no test case: it can neither pass nor fail a pipeline.
+/// A received verdict neither passes nor fails a pipeline, because it is not a test case.
 #[test]
 fn received_verdict_is_not_counted() {
     let recording = recording();

@@ -13,7 +13,7 @@ pub(super) const MOST_BUFFERS: usize = 4_096;
 pub(super) const MOST_WARNINGS: usize = 200;
 /// Maximum number of formats. The kernel numbers its events with 16 bits.
 pub(super) const MOST_FORMATS: usize = 1 << 16;
-/// Maximum size of all formats together, in bytes. Those of a kernel have about 5 MB.
+/// Maximum size of all formats together, in bytes. A kernel has about 5 MB of formats.
 pub(super) const MOST_FORMAT_BYTES: usize = 64 << 20;
 /// Maximum size of a part that is read at once, and of all decompressed sections together, in
 /// bytes. The table of a kernel's functions takes about 20 MB.

@@ -207,7 +207,7 @@ fn many_options_cost_little() {
         let file = form.file("mono", &options, &[vec![page.clone()]]);
         assert!(file.len() < 100_000, "{}", file.len());
         let (items, head) = crate::sound::any(&file).unwrap();
-        // With so many buffers, there is no memory for the pages of each.
+        // The memory for pages does not suffice for this number of buffers.
         let is_read = items.iter().any(|item| matches!(item, Item::Event(_)));
         assert!(is_read || kind == 3, "{kind}");
         assert!(head.warnings.len() <= 200, "{}", head.warnings.len());
