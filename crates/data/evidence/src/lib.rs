@@ -1,8 +1,8 @@
 //! Signed statements about recordings, which a reader can verify without the store.
 //!
-//! **For:** the canonical bytes of a recording and their digest ([`canonical`], [`digest`]), the key
+//! **For:** the canonical bytes of a recording and their digest ([`canonical()`], [`digest`]), the key
 //! of a machine ([`SigningKey`]), an in-toto statement in a DSSE envelope ([`sign`]), and its
-//! verification ([`verify`]), which computes the verdict again.
+//! verification ([`verify()`]), which computes the verdict again.
 //!
 //! **Knows:** recordings, Ed25519, DSSE and in-toto.
 //!
