@@ -46,9 +46,8 @@ impl Placement {
         }
         let was_bound = self.bound.contains(&tid.as_raw());
         let allowed: CpuSet = allowed.into_iter().collect();
-        was_bound.then(|| {
-            format!("the thread of CPU {cpu} {THREAD_MOVED} and may run on CPU {allowed}")
-        })
+        was_bound
+            .then(|| format!("the thread of CPU {cpu} {THREAD_MOVED} and may run on CPU {allowed}"))
     }
 }
 
