@@ -50,9 +50,7 @@ fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, Im
         return Err(source.bad_at(Location::Whole, reason));
     }
     if recording.samples.take().is_some() {
-        recording
-            .warnings
-            .push(IMPORTED_WITHOUT_SAMPLES.to_owned());
+        recording.warnings.push(IMPORTED_WITHOUT_SAMPLES.to_owned());
     }
     recording.judge_anew();
     Ok(recording)
