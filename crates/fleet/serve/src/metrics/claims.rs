@@ -103,7 +103,7 @@ mod tests {
         }
         assert!(
             text.lines()
-                .any(|line| line.starts_with("punctual_claim_limit{") && line.ends_with(" 0.0002")),
+                .any(|line| line.starts_with("punctual_claim_limit{") && line.ends_with(" 2e-4")),
             "{text}"
         );
     }
