@@ -95,6 +95,9 @@ struct CheckUp {
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
+    /// Show more causes and findings, and not only a screenful
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 fn length(text: &str) -> Result<Nanos, Invalid> {
@@ -157,7 +160,7 @@ impl Run for CheckUp {
             output::print(&output::json(&checked.checkup))?;
         } else if !page_on_stdout {
             output::print(&text::render(
-                &document::checkup(&checked.checkup),
+                &document::checkup(&checked.checkup, self.verbose),
                 &context.style(),
             ))?;
         }
@@ -172,7 +175,7 @@ impl Run for CheckUp {
             let options = HtmlOptions {
                 title: Some("Check-up".to_owned()),
                 outliers,
-                first: vec![document::checkup(&checked.checkup)],
+                first: vec![document::checkup(&checked.checkup, true)],
                 ..HtmlOptions::default()
             };
             page.put(html::render(&checked.recordings, &options)?.as_bytes())?;

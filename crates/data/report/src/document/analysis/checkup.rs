@@ -1,6 +1,8 @@
 //! A check-up of a machine on one screen.
 
-use punctual_model::{Checkup, Condition, Finding, MeasuredOn, Nanos, RemediedCause, grouped};
+use punctual_model::{
+    Checkup, Condition, Finding, FindingState, MeasuredOn, Nanos, RemediedCause, grouped,
+};
 
 use crate::document::recording::outcome_tone;
 use crate::document::table::{Cell, Column, Fold, Row, Table};
@@ -9,7 +11,10 @@ use crate::figures;
 
 /// Returns the verdict, one line per condition, the causes with their time and a remedy, the
 /// relevant findings, what is missing for a verdict, and what to run next.
-pub fn checkup(checkup: &Checkup) -> Document {
+///
+/// A terminal shows a screenful: the largest causes, the worst findings that are known, and one
+/// command to run next. With `verbose`, it shows as much as a page.
+pub fn checkup(checkup: &Checkup, verbose: bool) -> Document {
     let mut document = Document {
         title: "Check-up".to_owned(),
         ..Document::default()
@@ -29,17 +34,24 @@ pub fn checkup(checkup: &Checkup) -> Document {
         Field::toned("verdict", tone, checkup.sentence.as_str()),
         Field::new("loop", asked),
     ];
-    screen.extend(measured_on);
+    screen.extend(
+        measured_on
+            .into_iter()
+            .take(if verbose { usize::MAX } else { 1 }),
+    );
     document.push(Section::new(vec![Block::Fields(screen)]).only(Medium::Terminal));
-    let parts = [
-        ("Conditions", conditions(checkup)),
-        ("Causes", causes(checkup)),
-        ("Findings", findings(checkup)),
-        ("Next", next(checkup)),
-    ];
-    for (heading, blocks) in parts {
-        if !blocks.is_empty() {
-            document.push(Section::new(blocks).heading(Medium::Page, heading));
+    let conditions = Section::new(conditions(checkup));
+    document.push(conditions.heading(Medium::Page, "Conditions"));
+    for (medium, short) in [(Medium::Terminal, !verbose), (Medium::Page, false)] {
+        for (heading, blocks) in [
+            ("Causes", causes(checkup, short)),
+            ("Findings", findings(checkup, short)),
+            ("Next", next(checkup, short)),
+        ] {
+            if !blocks.is_empty() {
+                let section = Section::new(blocks).only(medium);
+                document.push(section.heading(Medium::Page, heading));
+            }
         }
     }
     document
@@ -129,7 +141,7 @@ fn condition_row(condition: &Condition) -> Row {
 }
 
 /// Returns the causes of late periods, each with its remedy.
-fn causes(checkup: &Checkup) -> Vec<Block> {
+fn causes(checkup: &Checkup, short: bool) -> Vec<Block> {
     let columns = vec![
         Column::right("time"),
         Column::right("late periods"),
@@ -137,30 +149,35 @@ fn causes(checkup: &Checkup) -> Vec<Block> {
         Column::left("cause").fold(Fold::Wrap(24)),
         Column::left("what helps").fold(Fold::Below),
     ];
-    let shown = checkup.causes.iter().take(SHOWN);
-    let table = Table::new(columns, shown.map(cause_row).collect());
+    let most = if short { FEW } else { SHOWN };
+    let shown = checkup.causes.iter().take(most);
+    let rows = shown.map(|cause| cause_row(cause, short));
+    let table = Table::new(columns, rows.collect());
     let table = (!table.rows.is_empty()).then_some(Block::Table(table));
-    let more = more(checkup.causes.len(), "cause", "causes");
+    let more = more(checkup.causes.len(), most, "cause", "causes");
     table.into_iter().chain(more).collect()
 }
 
-/// Returns the most severe finding of the audit, then those related to the causes.
-fn findings(checkup: &Checkup) -> Vec<Block> {
-    let largest = checkup
-        .findings
-        .iter()
-        .min_by_key(|finding| finding.order());
-    let others = checkup.findings.iter().filter(|one| Some(*one) != largest);
-    let shown = largest.into_iter().chain(others).take(SHOWN);
+/// Returns the most severe finding of the audit, then those related to the causes. Findings whose
+/// value is unknown follow.
+fn findings(checkup: &Checkup, short: bool) -> Vec<Block> {
+    let known = |finding: &&Finding| finding.state != FindingState::Unknown;
+    let largest = checkup.findings.iter().filter(known);
+    let largest = largest.min_by_key(|finding| finding.order());
+    let others = checkup.findings.iter();
+    let others = others.filter(|one| largest.is_none_or(|largest| !std::ptr::eq(*one, largest)));
+    let (others, unknown): (Vec<&Finding>, Vec<&Finding>) = others.partition(known);
+    let most = if short { FEW } else { SHOWN };
+    let shown = largest.into_iter().chain(others).chain(unknown).take(most);
     let lines = shown.map(|finding| Field::new("finding", finding_line(finding)));
-    let more = more(checkup.findings.len(), "finding", "findings");
+    let more = more(checkup.findings.len(), most, "finding", "findings");
     let lines = Block::fields(lines.collect());
     lines.into_iter().chain(more).collect()
 }
 
 /// Returns a line that states the number of hidden rows.
-fn more(all: usize, one: &str, several: &str) -> Option<Block> {
-    let more = all.checked_sub(SHOWN).filter(|more| *more > 0)? as u64;
+fn more(all: usize, shown: usize, one: &str, several: &str) -> Option<Block> {
+    let more = all.checked_sub(shown).filter(|more| *more > 0)? as u64;
     Some(Block::faint(format!(
         "{} not shown",
         punctual_model::counted(more, one, several)
@@ -168,10 +185,11 @@ fn more(all: usize, one: &str, several: &str) -> Option<Block> {
 }
 
 /// Returns what is missing for a verdict, and what to run next.
-fn next(checkup: &Checkup) -> Vec<Block> {
+fn next(checkup: &Checkup, short: bool) -> Vec<Block> {
     let lacking = lacking(checkup).into_iter();
     let lacking = lacking.map(|why| Field::toned("missing", Tone::Warning, why));
-    let next = checkup.next.iter().map(|command| Field {
+    let most = if short { 1 } else { usize::MAX };
+    let next = checkup.next.iter().take(most).map(|command| Field {
         is_command: true,
         ..Field::toned("next", Tone::Heading, command.as_str())
     });
@@ -192,6 +210,8 @@ fn finding_line(finding: &Finding) -> String {
 
 /// Maximum number of causes and findings to show; any others are only counted.
 const SHOWN: usize = 5;
+/// The same for the short form on a terminal.
+const FEW: usize = 2;
 
 /// Returns a name such as `loaded (farm)`.
 fn condition_name(condition: &Condition) -> String {
@@ -208,16 +228,18 @@ fn at_most(condition: &Condition) -> Option<String> {
     Some(grouped(number.ceil() as u64))
 }
 
-fn cause_row(cause: &RemediedCause) -> Row {
+/// Returns the row of a cause. The short form names only the check that is most likely related.
+fn cause_row(cause: &RemediedCause, short: bool) -> Row {
     let what = if cause.who.is_empty() {
         cause.kind.name().to_owned()
     } else {
         format!("{}: {}", cause.kind.name(), cause.who)
     };
-    let checks = if cause.checks.is_empty() {
-        String::new()
-    } else {
-        format!(" (doctor: {})", cause.checks.join(", "))
+    let most = if short { 1 } else { cause.checks.len() };
+    let checks = cause.checks[..most.min(cause.checks.len())].join(", ");
+    let checks = match checks.as_str() {
+        "" => String::new(),
+        checks => format!(" (doctor: {checks})"),
     };
     Row::new([
         cause.total_ns.to_string(),
@@ -283,8 +305,7 @@ fn without_root(checkup: &Checkup) -> Option<Field> {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        AuditedHost, CHECKUP_SCHEMA, Finding, FindingState, HardwareGaps, LoopRequirement, Outcome,
-        Severity, ShareKind,
+        AuditedHost, CHECKUP_SCHEMA, HardwareGaps, LoopRequirement, Outcome, Severity, ShareKind,
     };
 
     use super::*;
@@ -388,7 +409,7 @@ mod tests {
         checkup.findings[0].id = "rights-priority".to_owned();
         checkup.findings[0].reboot = Some("join the group".to_owned());
         assert_eq!(lacking(&checkup), [said, "idle, loaded: too short"]);
-        let text = text::render(&super::checkup(&checkup), &TextStyle::default());
+        let text = text::render(&super::checkup(&checkup, true), &TextStyle::default());
         assert_eq!(
             text.matches("without a real-time priority").count(),
             0,
@@ -404,7 +425,7 @@ mod tests {
     #[test]
     fn each_form_says_the_same() {
         let checkup = checkup();
-        let document = super::checkup(&checkup);
+        let document = super::checkup(&checkup, true);
         let text = text::render(
             &document,
             &TextStyle {
@@ -429,6 +450,33 @@ mod tests {
         assert!(!html.contains('\u{1b}') && !text.contains('\u{1b}'));
     }
 
+    /// The short form fits a screen, and no unknown value hides a known fault.
+    #[test]
+    fn short_form_fits_a_screen() {
+        let mut checkup = checkup();
+        let fault = checkup.findings[0].clone();
+        let unknown = Finding {
+            state: FindingState::Unknown,
+            title: "thermal throttling: unknown".to_owned(),
+            severity: Severity::Fatal,
+            ..fault.clone()
+        };
+        checkup.findings = vec![unknown, fault.clone(), fault.clone(), fault];
+        checkup.causes = vec![checkup.causes[0].clone(); 9];
+        let style = TextStyle {
+            colour: false,
+            width: 80,
+        };
+        let short = text::render(&super::checkup(&checkup, false), &style);
+        assert!(short.lines().count() <= 27, "{short}");
+        assert!(!short.contains("thermal"), "{short}");
+        for part in ["7 causes not shown", "2 findings not shown"] {
+            assert!(short.contains(part), "{part}: {short}");
+        }
+        let verbose = text::render(&super::checkup(&checkup, true), &style);
+        assert!(verbose.contains("thermal"), "{verbose}");
+    }
+
     /// One fatal finding that is unrelated to any measured cause comes before many findings that
     /// are related to one. The report also shows where and when the measurement was made.
     #[test]
@@ -448,7 +496,7 @@ mod tests {
             started: jiff::Timestamp::UNIX_EPOCH,
         };
         checkup.measured_on = Some(on);
-        let document = super::checkup(&checkup);
+        let document = super::checkup(&checkup, true);
         let style = TextStyle {
             colour: false,
             width: 500,
@@ -481,7 +529,7 @@ mod tests {
             colour: false,
             width: 500,
         };
-        let text = text::render(&super::checkup(&old), &style);
+        let text = text::render(&super::checkup(&old, true), &style);
         for part in [
             "at most 10 episodes of late periods a day",
             "episodes a day ≤ (95%)",
