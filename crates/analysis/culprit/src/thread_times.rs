@@ -1,7 +1,7 @@
 //! Sums the run time of each thread in a trace, and its waits for a CPU.
 //!
 //! A wait begins at the wake-up of a sleeping thread, or at the switch that takes the CPU from a
-//! runnable one, and ends when the thread runs, as in `perf sched latency`. Unlike perf, this counts
+//! runnable one, and ends when the thread runs, similar to `perf sched latency`. Unlike perf, this counts
 //! neither a wait of 0 for a thread that is seen for the first time, nor times across missing events.
 
 use std::cmp::Reverse;

@@ -26,6 +26,7 @@ const LETTERS: &[(&str, char)] = &[
     ("priority", 'p'),
     ("quiet", 'q'),
     ("set", 's'),
+    ("verbose", 'v'),
     ("version", 'V'),
     ("yes", 'y'),
 ];

@@ -115,7 +115,7 @@ fn what_old_scripts_measured_is_compared() {
     // If a run of 200 ms ends after a given number of samples, its rows have a length of 50 ms.
     let row = row_length(&place);
     assert_eq!(row, 50_000_000, "{row}");
-    assert_eq!(said.matches("are needed").count(), 1, "{said}");
+    assert_eq!(said.matches("10 are needed").count(), 1, "{said}");
     let stderr = place.refused("compare last~1 last --fail-on-worse", 1);
     assert!(stderr.contains("measured differently"), "{stderr}");
 }

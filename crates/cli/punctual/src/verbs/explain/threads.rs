@@ -93,7 +93,7 @@ pub(super) struct Application {
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
-    /// Show all figures and the longest outlier in detail, and not only a screenful
+    /// Show all figures and the longest outlier in detail
     #[arg(short, long)]
     verbose: bool,
 }

@@ -468,7 +468,7 @@ mod tests {
             width: 80,
         };
         let short = text::render(&super::checkup(&checkup, false), &style);
-        assert!(short.lines().count() <= 27, "{short}");
+        assert!(short.lines().count() <= 28, "{short}");
         assert!(!short.contains("thermal"), "{short}");
         for part in ["7 causes not shown", "2 findings not shown"] {
             assert!(short.contains(part), "{part}: {short}");
