@@ -204,6 +204,7 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
         return unseen(moment).into();
     };
     let scheduling = || Cause::new(Source::Scheduling);
+    let idle_until = scene.future.is_idle_until_switch(moment.cpu, moment.from);
     let cause = match scene.victim.prio {
         _ if moves_it(moment, &task) => {
             let to = scene.future.cpu_at(moment.from);
@@ -214,14 +215,16 @@ fn ready(moment: &Moment<'_, '_>) -> Judged {
             })
             .with(by)
         }
-        own if scene.victim.passed_over && task.is_idle() => return not_run(moment, own, true),
+        own if scene.victim.passed_over && task.is_idle() && idle_until != Some(false) => {
+            return not_run(moment, own, true);
+        }
         Some(own) if scene.victim.passed_over && own.is_real_time() && !task.prio.is_above(own) => {
             passed_over(scene.window, own, &task)
         }
         _ if task.is_idle() && !scene.future.is_switched_in(moment.from) => no_switch_in(moment),
         _ if task.is_idle() => match moment.context.idle {
             None if moment.length <= SHORT => scheduling(),
-            _ if is_longer_than_exit(moment) => {
+            _ if is_longer_than_exit(moment) && idle_until == Some(true) => {
                 let victim = &scene.victim;
                 let queued = victim.state == State::Queued || victim.woken_here;
                 return not_run(moment, victim.prio, queued);

@@ -1,6 +1,6 @@
 //! Determines from later events which CPU matters for the victim, and what wakes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
     EventKind, GapReason, Nanos, NoiseSource, NotShown, Task, TraceEvent, Window,
@@ -141,6 +141,8 @@ pub(crate) struct LaterEvents {
     queued: Vec<Nanos>,
     /// Threads that gave up an inherited priority, with times.
     given_up: Vec<(Nanos, u32)>,
+    /// For each CPU, the times of its switches, and whether they ended its idle time.
+    switches: BTreeMap<u32, Vec<(Nanos, bool)>>,
 }
 
 impl LaterEvents {
@@ -159,7 +161,7 @@ impl LaterEvents {
             _ => waking,
         };
         let mut future = Self::default();
-        let mut contexts = std::collections::BTreeMap::<u32, Context>::new();
+        let mut contexts = BTreeMap::<u32, Context>::new();
         let mut threads = threads.clone();
         // Threads that the victim has woken.
         let mut called = BTreeSet::new();
@@ -174,6 +176,10 @@ impl LaterEvents {
             };
             let context = contexts.entry(event.cpu).or_default();
             context.apply(event, &mut threads);
+            if matches!(event.kind, EventKind::Switch { .. }) {
+                let switches = future.switches.entry(event.cpu).or_default();
+                switches.push((*at, event.pid == 0));
+            }
             match &event.kind {
                 EventKind::Waking { task, .. } if event.pid == tid => {
                     called.insert(task.pid);
@@ -218,6 +224,14 @@ impl LaterEvents {
         let next = self.wakings.iter().find(|waking| waking.at >= time)?;
         let mut runs = self.runs.iter();
         (!runs.any(|at| *at > time && *at < next.at)).then_some(next)
+    }
+
+    /// Returns whether a CPU that seems to be idle was idle until its next switch. Some kernels lose
+    /// the switches of the idle thread; the next switch then shows that another thread had run.
+    /// Returns `None` without a later switch.
+    pub(crate) fn is_idle_until_switch(&self, cpu: u32, time: Nanos) -> Option<bool> {
+        let mut switches = self.switches.get(&cpu)?.iter();
+        switches.find(|(at, _)| *at > time).map(|(_, idle)| *idle)
     }
 
     /// Returns the holder of the lock that the victim is waiting for from `time` on. Among the

@@ -60,6 +60,19 @@ fn idle_cpu_is_no_gap() {
     }
 }
 
+/// The kernel lost the switch from the idle thread to another thread. The CPU only seems idle, so
+/// the scheduler is not accused.
+#[test]
+fn lost_switch_of_idle_thread_is_no_idle_time() {
+    let hog = task("hog", 900, 39);
+    let stream = woken(4_000.0)
+        .missing(REFILL)
+        .switch(3_980.0, hog, SLEEPS, ordinary());
+    let summary = stream.summary();
+    assert!(!summary.contains("runnable while"), "{summary}");
+    assert!(!summary.contains("an error of the scheduler"), "{summary}");
+}
+
 /// The event that would decide is recorded, and no quota was refilled.
 #[test]
 fn recorded_timers_rule_out_a_quota() {

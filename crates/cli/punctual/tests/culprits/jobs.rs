@@ -418,7 +418,9 @@ fn control_group_processes_and_forks_are_watched() {
     let _app = Running(group.inside(&command).spawn().unwrap());
     std::thread::sleep(std::time::Duration::from_millis(100));
     let folder = group.0.to_str().unwrap();
-    let answer = place.done(&format!("explain --cgroup {folder} -q -D 1s --budget 1s"));
+    let answer = place.done(&format!(
+        "explain --cgroup {folder} -q -v -D 1s --budget 1s"
+    ));
     let first = answer.lines().next().unwrap();
     assert!(
         first.contains("took longer than") || first.contains("No job is known"),
@@ -479,7 +481,7 @@ fn repeated_cause_is_named_within_three_occurrences() {
         punctual_testing::skip_refused("explain --cost", text(&refused.stderr));
         return;
     }
-    let answer = place.done(&format!("{line} -D 8s"));
+    let answer = place.done(&format!("{line} -v -D 8s"));
     let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     let recording = place.last();
     crate::common::assert_conserved(&recording);
