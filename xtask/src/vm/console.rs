@@ -57,13 +57,19 @@ impl Tally {
         self.finished && self.failed.is_empty() && self.passed() > 0
     }
 
-    /// Returns the tally of the same machine, run once more after this one.
+    /// Returns the tally of the same machine, run once more after this one. A test must pass in
+    /// one of the two runs.
     pub(crate) fn then(self, mut next: Self, machine: &str) -> Self {
-        let passed = |name: &String| !name.ends_with(EXIT) && !next.failed.contains(name);
-        let tests = self.failed.into_iter().filter(passed);
-        next.rerun = tests.map(|name| format!("{machine}:{name}")).collect();
-        // Either the machine or one of its programs did not run to the end.
-        if next.rerun.is_empty() {
+        let disturbed = |name: &String| self.finished && !self.failed.contains(name);
+        let passed_before = next.failed.extract_if(.., |name| disturbed(name));
+        next.rerun = passed_before.collect();
+        let failed_now = |name: &&String| next.failed.contains(name);
+        let passed_now = self.failed.iter().filter(|name| !failed_now(name));
+        next.rerun.extend(passed_now.cloned());
+        for name in &mut next.rerun {
+            *name = format!("{machine}:{name}");
+        }
+        if !self.finished {
             next.rerun.push(format!("{machine}: all of it"));
         }
         next
@@ -148,8 +154,17 @@ impl Console {
             return Request::Nothing;
         }
         if let Some(rest) = line.strip_prefix(END) {
+            let of_suite = format!("{} ", self.suite);
             if !rest.ends_with(" 0") {
-                self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
+                // Usually a test has failed, and has its own line.
+                if !self
+                    .tally
+                    .failed
+                    .iter()
+                    .any(|name| name.starts_with(&of_suite))
+                {
+                    self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
+                }
             } else if self
                 .program()
                 .is_some_and(|ran| ran.passed == 0 && ran.skips.is_empty())
@@ -182,7 +197,7 @@ impl Console {
         if let Some(name) = line.strip_prefix("test ") {
             self.test = name.split(' ').next().unwrap_or_default().to_owned();
         }
-        if line.starts_with("test ") || line == "ok" {
+        if line.starts_with("test ") || line == "ok" || line == "FAILED" {
             if line.ends_with("ok") {
                 if let Some(program) = self.program() {
                     program.passed += 1;
@@ -236,6 +251,25 @@ mod tests {
             follow("@@ begin a\n").then(follow(text), "m").rerun.len(),
             1
         );
+    }
+
+    #[test]
+    fn each_test_must_pass_in_one_of_two_runs() {
+        let run = |one, two| {
+            follow(&format!(
+                "@@ begin a\ntest one ... \n@@ stall 60\n{one}\ntest two ... {two}\n@@ end a 101\n@@ finished\n"
+            ))
+        };
+        let tally = run("FAILED", "ok").then(run("ok", "FAILED"), "m");
+        assert!(tally.good(), "{tally}");
+        assert_eq!(tally.rerun, ["m:a two", "m:a one"]);
+        let tally = run("FAILED", "ok").then(run("FAILED", "ok"), "m");
+        assert_eq!(tally.failed, ["a one"]);
+        // A test that the first run did not reach has to pass in the second one.
+        let tally = follow("@@ begin a\ntest one ... ok\n").then(run("ok", "FAILED"), "m");
+        assert_eq!(tally.failed, ["a two"]);
+        let crash = || follow("@@ begin a\ntest one ... ok\n@@ end a 101\n@@ finished\n");
+        assert_eq!(crash().then(crash(), "m").failed, ["a 101 (exit status)"]);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use super::{
 /// Returns the warnings to show first: those of the recording itself, and those derived from its
 /// figures.
 pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
-    let mut list: Vec<String> = recording.warnings.clone();
+    // A load that failed voids the run, so that it comes first.
+    let mut list: Vec<String> = recording.load.iter().flat_map(load_ended).collect();
+    list.extend_from_slice(&recording.warnings);
     match recording.completion {
         Completion::Finished => {}
         Completion::Break => {
@@ -57,7 +59,6 @@ pub(crate) fn warnings(recording: &Recording) -> Vec<String> {
     list.extend(page_faults(recording));
     list.extend(losses(recording));
     list.extend(periodic::hint(recording));
-    list.extend(recording.load.iter().flat_map(load_ended));
     list
 }
 
