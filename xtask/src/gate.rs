@@ -16,14 +16,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
     /// File that counts tests disturbed by a busy machine over several commands; more than 3 that
-    /// passed only when run again, or more than 3 that were skipped, are a failure
+    /// passed only when run again (counted apart in emulated machines), or more than 3 that were
+    /// skipped, are a failure
     #[arg(long, value_name = "FILE")]
     disturbed: Option<PathBuf>,
 }
 
 /// Maximum number of tests that pass only when run again, and maximum number of tests that are
 /// skipped because the machine is not quiet. If there are more, the gate has no result, because the
-/// machine is too busy or a test is unreliable.
+/// machine is too busy or a test is unreliable. Tests in emulated machines are counted apart, because
+/// those machines share the CPUs with the other tests of the gate, which takes time from their clocks.
 const LIMIT: usize = 3;
 
 /// The reason of `punctual_testing::Lacks` for which the number of skipped tests is limited.
@@ -259,9 +261,13 @@ impl Disturbed {
             Some(file) => self.with_earlier(file)?,
             None => self,
         };
+        // The name of a test in an emulated machine is `machine:program test`.
+        let is_emulated = |name: &String| name.split(' ').next().unwrap_or(name).contains(':');
+        let (emulated, rerun) = all.rerun.into_iter().partition(is_emulated);
         let mut wrong = Vec::new();
         for (what, tests) in [
-            ("passed only when run again", all.rerun),
+            ("passed only when run again", rerun),
+            ("in emulated machines passed only when run again", emulated),
             ("were skipped for want of a quiet moment", all.quiet),
         ] {
             if tests.len() > LIMIT {
@@ -358,6 +364,12 @@ mod tests {
         let again = |count| vec!["a/t x".to_owned(); count];
         assert!(gate.wrong(&[], &again(3)).unwrap().is_empty());
         assert!(gate.wrong(&[], &again(4)).unwrap()[0].starts_with("4 tests passed only"));
+        let mut both = again(3);
+        both.extend(vec!["plain:a/t x::y".to_owned(); 3]);
+        assert_eq!(gate.wrong(&[], &both).unwrap(), [""; 0]);
+        both.push("probes: all of it".to_owned());
+        let wrong_in_machines = &gate.wrong(&[], &both).unwrap()[0];
+        assert!(wrong_in_machines.starts_with("4 tests in emulated machines"));
         let quiet = |count| ran("a/t", 9, &vec!["x: quiet: crowded (load 7.1)"; count]);
         assert_eq!(wrong(&gate, quiet(3)), "");
         assert!(wrong(&gate, quiet(4)).starts_with("4 tests were skipped"));

@@ -325,7 +325,8 @@ fn calls_from_thread_to_thread_are_explained() {
 fn explained(place: &Sandbox, line: &str) -> Option<Recording> {
     let output = place.run(&format!("measure {line} -q --dma-latency off --explain"));
     if output.status.code() != Some(0) {
-        punctual_testing::skip_refused(line, text(&output.stderr));
+        let status = output.status;
+        punctual_testing::skip_refused(format!("{line}: {status}"), text(&output.stderr));
         return None;
     }
     let recording = place.last();
