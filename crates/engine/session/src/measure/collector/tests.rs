@@ -101,7 +101,7 @@ fn cut_off_run_knows_unwoken_periods() {
 #[test]
 fn open_warmup_periods_are_not_counted() {
     let (mut recorder, mut collector, start) = worker();
-    collector.schedule.warm_up = SECOND;
+    collector.schedule = Schedule::new(SECOND);
     recorder.set_schedule(TENTH, Nanos(u64::MAX));
     collector.drain(SECOND);
     let at = |tenths: u64| start.monotonic + Nanos(tenths * TENTH.0);
