@@ -108,11 +108,3 @@ impl GoStops {
         known.map_or(Vec::new(), |process| stops.between(process, span))
     }
 }
-
-impl super::Explainer {
-    /// Also records when the runtime of the watched Go programs stops all goroutines.
-    pub(crate) fn watch_runtimes(&mut self, tids: &[u32]) {
-        let warnings = self.go_stops.watch(tids, self.code.reader.as_ref());
-        warnings.into_iter().for_each(|text| self.warn(text));
-    }
-}

@@ -1,8 +1,10 @@
 //! Explains outliers while a measurement runs: arms the flight recorder, and reads its events after
 //! each outlier.
 
+mod evidence;
 mod export;
 mod go_stops;
+mod job_evidence;
 mod jvm;
 mod names;
 mod outlier_buffer;
@@ -16,31 +18,30 @@ mod theft;
 mod wait_stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_host::{Host, OwnThread};
 use punctual_model::cause::Detail;
 use punctual_model::{
-    Comm, Delay, EventKind, Evidence, Explanation, HardwareCounters, HostFacts, Nanos, Outlier,
-    TopSample, TraceEvent, Victim, Window,
+    Comm, Delay, EventKind, Explanation, HardwareCounters, HostFacts, Nanos, Outlier, TopSample,
+    TraceEvent, Victim, Window,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, JobRecorder, LateStacks, Level, Plan, Stage, StealRecorder, StopHandle, TraceError,
-    TraceSlice, Tracefs,
+    ClockMap, JobRecorder, Level, Plan, Stage, StopHandle, TraceError, TraceSlice, Tracefs,
 };
 
+use evidence::EvidenceSources;
 pub use export::export_trace;
-use go_stops::GoStops;
+use job_evidence::JobEvidence;
 use names::Names;
 use outlier_buffer::OutlierBuffer;
-use quota::QuotaHistory;
 pub(crate) use raw_outlier::RawOutlier;
 use recorder::Recorder;
 use requested::Requested;
+use stacks::StackWatch;
 use statistics::OutlierStatistics;
-use theft::TheftWatch;
-use wait_stacks::UserCode;
 
 use crate::lifecycle::{Start, monotonic};
 use crate::machine::TimerlatStacks;
@@ -55,32 +56,16 @@ const AFTER: Nanos = Nanos::from_micros(20);
 pub(crate) struct Explainer {
     flight: Recorder,
     requested: Option<Requested>,
-    stacks: Option<LateStacks>,
-    /// Whether the recording of stacks is off, no matter which threads are watched.
-    stacks_shut: bool,
-    /// Stacks of the kernel's timerlat tracer, if the probe uses it.
-    pub(crate) timerlat_stacks: Vec<Arc<TimerlatStacks>>,
-    /// Stacks recorded up to the last explanation.
-    latest: Vec<TraceEvent>,
-    threshold: Nanos,
+    stacks: StackWatch,
     delay: Delay,
-    overhead: Option<Nanos>,
-    overhead_took: Option<Nanos>,
     missing: Vec<String>,
     watched: BTreeSet<u32>,
     host: Host,
-    theft: Option<TheftWatch>,
-    /// `None` if the kernel does not accept BPF programs.
-    steal: Option<StealRecorder>,
-    quotas: QuotaHistory,
+    evidence: EvidenceSources,
+    job_evidence: JobEvidence,
     names: Names,
-    code: UserCode,
-    go_stops: GoStops,
-    /// Hardware counters of jobs that are explained next, by thread and release.
-    counters: BTreeMap<(u32, Nanos), HardwareCounters>,
     statistics: OutlierStatistics,
     buffer: OutlierBuffer,
-    observer: Vec<u32>,
     warnings: Vec<String>,
 }
 
@@ -134,24 +119,13 @@ impl Explainer {
             flight,
             requested: None,
             host: host.clone(),
-            stacks: None,
-            stacks_shut: false,
-            timerlat_stacks: Vec::new(),
-            latest: Vec::new(),
-            threshold,
+            stacks: StackWatch::default(),
             delay,
-            overhead: None,
-            overhead_took: None,
             watched: BTreeSet::new(),
-            theft: None,
-            steal: None,
-            quotas: QuotaHistory::begin(host, &[]),
+            evidence: EvidenceSources::new(host),
+            job_evidence: JobEvidence::new(host),
             names,
-            code: UserCode::new(host),
-            go_stops: GoStops::new(host),
-            counters: BTreeMap::new(),
             statistics: OutlierStatistics::new(threshold),
-            observer: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -163,7 +137,46 @@ impl Explainer {
 
     /// Sets the threads of this program; outliers that they cause are counted separately.
     pub(crate) fn observed_by(&mut self, own: &[OwnThread]) {
-        self.observer = own.iter().map(|own| own.tid.unsigned_abs()).collect();
+        self.evidence.observed_by(own);
+    }
+
+    /// Also reads these stacks of the kernel's timerlat tracer.
+    pub(crate) fn add_timerlat_stacks(
+        &mut self,
+        stacks: impl IntoIterator<Item = Arc<TimerlatStacks>>,
+    ) {
+        self.stacks.add_timerlat(stacks);
+    }
+
+    /// Also records stacks, if this kernel accepts BPF programs. Otherwise, outliers are explained
+    /// without stacks.
+    pub(crate) fn take_stacks(&mut self, host: &Host) {
+        self.stacks.begin(host, self.threshold());
+    }
+
+    /// Stops recording stacks, no matter which threads are watched in the meantime, or resumes it
+    /// for the watched threads.
+    pub(crate) fn shut_stacks(&mut self, shut: bool) {
+        let failed = self.stacks.shut(shut, &self.watched);
+        failed.into_iter().for_each(|text| self.warn(text));
+    }
+
+    /// Starts BPF programs that record steal time in ns and the lengths of handlers. They are
+    /// switched with the events, so the measured overhead includes them. They are not used when
+    /// watching an application, because each event would cost it time.
+    pub(crate) fn count_steal(&mut self, host: &Host) {
+        self.evidence.count_steal(theft::steal_recorder(host));
+    }
+
+    /// Sets the command that runs [`punctual_host::serve_symbols`].
+    pub(crate) fn read_symbols_with(&mut self, reader: Option<Vec<OsString>>) {
+        self.job_evidence.read_symbols_with(reader);
+    }
+
+    /// Also records when the runtime of the watched Go programs stops all goroutines.
+    pub(crate) fn watch_runtimes(&mut self, tids: &[u32]) {
+        let warnings = self.job_evidence.watch_runtimes(tids);
+        warnings.into_iter().for_each(|text| self.warn(text));
     }
 
     /// Returns the number of explained outliers whose largest share was caused by this program.
@@ -177,7 +190,7 @@ impl Explainer {
     }
 
     pub(crate) const fn threshold(&self) -> Nanos {
-        self.threshold
+        self.statistics.threshold()
     }
 
     /// Returns the handle that stops the recorder at a break.
@@ -190,13 +203,14 @@ impl Explainer {
         if let Some(requested) = &mut self.requested {
             requested.switch(on)?;
         }
-        self.switch_steal(on);
+        let failed = self.evidence.switch_steal(on);
+        failed.into_iter().for_each(|text| self.warn(text));
         self.flight.switch(on)
     }
 
     /// Sets how much the events raised the probe's median, and how long measuring this took.
-    pub(crate) fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
-        (self.overhead, self.overhead_took) = (overhead, Some(took));
+    pub(crate) const fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
+        self.statistics.set_overhead(overhead, took);
     }
 
     /// Reads the initial values of the counters that serve as evidence for outliers.
@@ -207,13 +221,13 @@ impl Explainer {
         cpus: impl Iterator<Item = u32>,
     ) {
         let cpus: Vec<u32> = cpus.collect();
-        self.theft = Some(TheftWatch::begin(host, facts, &cpus));
+        self.evidence.begin(host, facts, &cpus);
     }
 
     /// Sets the late threads if they do not belong to this process, so that their control groups
     /// are checked.
     pub(crate) fn late_are(&mut self, host: &Host, tids: &[u32]) {
-        self.quotas = QuotaHistory::begin(host, tids);
+        self.evidence.late_are(host, tids);
     }
 
     /// Sets the watched threads, to which some of the recorded events are limited.
@@ -225,13 +239,14 @@ impl Explainer {
                 self.warn(error.to_string());
             }
             self.watched = tids;
-            self.watch_stacks();
+            let failed = self.stacks.watch(&self.watched);
+            failed.into_iter().for_each(|text| self.warn(text));
         }
     }
 
     /// Sets the hardware counters of a job that is explained next.
     pub(crate) fn counted(&mut self, job: (u32, Nanos), counters: HardwareCounters) {
-        self.counters.insert(job, counters);
+        self.job_evidence.counted(job, counters);
     }
 
     /// Counts outliers that cannot be explained.
@@ -251,12 +266,9 @@ impl Explainer {
     pub(crate) fn head(&self) -> Explanation {
         let requested = self.requested.iter().flat_map(Requested::names);
         Explanation {
-            threshold_ns: self.threshold,
             events: self.flight.recorded(),
             requested_events: requested.collect(),
             missing_events: self.missing.clone(),
-            rise_ns: self.overhead,
-            rise_took_ns: self.overhead_took,
             ..self.statistics.explanation()
         }
     }
@@ -272,9 +284,9 @@ impl Explainer {
         start: &Start,
         mut writer: Option<&mut Writer>,
     ) -> Result<(), StoreError> {
-        self.quotas.look();
+        self.evidence.look_at_quotas();
         if seen.is_empty() {
-            self.theft.iter_mut().for_each(TheftWatch::look);
+            self.evidence.look();
             return Ok(());
         }
         let ends = seen.iter().map(|one| one.expected + one.latency + AFTER);
@@ -287,11 +299,9 @@ impl Explainer {
         {
             self.warn(format!("{error}: later events of --event are missing"));
         }
-        if let Some(theft) = &mut self.theft {
-            theft.look_after(until, self.steal.as_ref());
-        }
+        self.evidence.look_after(until);
         let from = seen.iter().map(|one| one.expected).min();
-        self.read_stacks(from.unwrap_or_default());
+        self.stacks.read(from.unwrap_or_default());
         let numbered = self.statistics.choose(seen);
         let (count, began) = (numbered.len() as u64, monotonic());
         let mut stored = Ok(());
@@ -299,7 +309,7 @@ impl Explainer {
             self.explain_one(number, &sighting, start);
             stored = stored.and(self.buffer.store(writer.as_deref_mut()));
         }
-        self.counters.clear();
+        self.job_evidence.clear_counters();
         let time = monotonic().saturating_sub(began);
         self.statistics.took(count, time);
         stored
@@ -331,10 +341,7 @@ impl Explainer {
             pages,
         } = cut;
         let mut window = self.window_of(sighting, delay, events, lost);
-        let job = (sighting.expected, actual);
-        window.evidence.waits = self.code.waits(tid, job, &window.events, &stacks);
-        window.evidence.stops = self.go_stops.of(tid, job);
-        window.evidence.counters = self.counters.remove(&(tid, sighting.expected));
+        self.job_evidence.add_to(&mut window, &stacks);
         if delay == Delay::Job && stage == Stage::Light {
             window.missing_events = self.flight.missing(stage);
             window.light_stage = Some(self.flight.watched_of(&window.events));
@@ -393,15 +400,11 @@ impl Explainer {
         } = *sighting;
         let actual = expected + sighting.latency;
         let cpu = cpu.or_else(|| ended_on(&events, tid)).unwrap_or_default();
-        let stacks = self.stacks_of((tid, cpu), (expected, actual + AFTER), &events);
+        let stacks = (self.stacks).of_outlier((tid, cpu), (expected, actual + AFTER), &events);
         events.extend(stacks);
         // The sort is stable: events of one CPU with equal times keep their order.
         events.sort_by_key(|event| event.time);
-        let throttles = self.quotas.between(expected, actual);
-        let in_group = self.quotas.inside(&throttles, &events);
-        let around = (sighting.story_from, actual);
-        let theft = self.theft.as_mut();
-        let counted = theft.map(|theft| theft.evidence(cpu, around, &events, self.steal.as_ref()));
+        let evidence = self.evidence.of(sighting, cpu, actual, &events);
         Window {
             victim: Victim {
                 tid,
@@ -420,14 +423,7 @@ impl Explainer {
             clock_error: self.flight.clock().error,
             symbols: BTreeMap::new(),
             calls: BTreeMap::new(),
-            evidence: Evidence {
-                throttles,
-                in_group,
-                quotas_known: true,
-                sched_ext: self.quotas.sched_ext(),
-                observer: self.observer.clone(),
-                ..counted.unwrap_or_default()
-            },
+            evidence,
             host: Vec::new(),
             segments: Vec::new(),
             activity: Vec::new(),

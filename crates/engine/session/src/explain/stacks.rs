@@ -1,11 +1,15 @@
 //! Kernel stacks of late timers and of threads that were switched out late, in addition to the
 //! events for explanations.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use punctual_host::Host;
 use punctual_model::{EventKind, Nanos, TraceEvent};
 use punctual_trace::LateStacks;
+
+use crate::machine::TimerlatStacks;
 
 /// A timer that is less late than this does not explain an outlier.
 const LEAST: Nanos = Nanos::from_micros(20);
@@ -37,48 +41,60 @@ fn nearest_of_timerlat(
         .cloned()
 }
 
-impl super::Explainer {
-    /// Also records stacks, if this kernel accepts BPF programs. Otherwise, outliers are explained
-    /// without stacks.
-    pub(crate) fn take_stacks(&mut self, host: &Host) {
+/// Records the stacks of late timers and of watched threads.
+#[derive(Default)]
+pub(super) struct StackWatch {
+    /// `None` if stacks are not recorded.
+    late: Option<LateStacks>,
+    /// Whether the recording is off, no matter which threads are watched.
+    is_shut: bool,
+    /// Stacks of the kernel's timerlat tracer, if the probe uses it.
+    timerlat: Vec<Arc<TimerlatStacks>>,
+    /// Stacks recorded up to the last explanation.
+    latest: Vec<TraceEvent>,
+}
+
+impl StackWatch {
+    /// Records stacks if this kernel accepts BPF programs. `threshold`: that of outliers.
+    pub(super) fn begin(&mut self, host: &Host, threshold: Nanos) {
         if host.root() != Path::new("/") {
             return;
         }
-        let late = Nanos(self.threshold.0 / 2).max(LEAST);
-        let pid_max = host.pid_max();
-        self.stacks = LateStacks::start(pid_max, late).ok();
+        let late = Nanos(threshold.0 / 2).max(LEAST);
+        self.late = LateStacks::start(host.pid_max(), late).ok();
     }
 
-    /// Stops recording stacks, no matter which threads are watched in the meantime, or resumes it
-    /// for the watched threads.
-    pub(crate) fn shut_stacks(&mut self, shut: bool) {
-        self.stacks_shut = shut;
-        self.watch_stacks();
+    /// Also reads these stacks of the kernel's timerlat tracer.
+    pub(super) fn add_timerlat(&mut self, stacks: impl IntoIterator<Item = Arc<TimerlatStacks>>) {
+        self.timerlat.extend(stacks);
     }
 
-    /// Records stacks of the watched threads, unless this is turned off.
-    pub(super) fn watch_stacks(&mut self) {
-        let Some(stacks) = &mut self.stacks else {
-            return;
-        };
-        let open = !self.stacks_shut;
-        let watched = self.watched.iter().copied().filter(|_| open);
-        if let Err(error) = stacks.watch(watched) {
-            self.warn(error.to_string());
-        }
+    /// Stops the recording, or resumes it for the watched threads. Returns a warning if that fails.
+    pub(super) fn shut(&mut self, shut: bool, watched: &BTreeSet<u32>) -> Option<String> {
+        self.is_shut = shut;
+        self.watch(watched)
+    }
+
+    /// Records stacks of the watched threads, unless this is turned off. Returns a warning if that
+    /// fails.
+    pub(super) fn watch(&mut self, watched: &BTreeSet<u32>) -> Option<String> {
+        let open = !self.is_shut;
+        let watched = watched.iter().copied().filter(|_| open);
+        let error = self.late.as_mut()?.watch(watched).err()?;
+        Some(error.to_string())
     }
 
     /// Reads the stacks recorded from a time on, for the outliers of one poll.
-    pub(super) fn read_stacks(&mut self, from: Nanos) {
-        let stacks = self.stacks.as_ref();
-        self.latest = stacks.map_or_else(Vec::new, |stacks| stacks.since(from));
-        let of_timerlat = self.timerlat_stacks.iter();
+    pub(super) fn read(&mut self, from: Nanos) {
+        let late = self.late.as_ref();
+        self.latest = late.map_or_else(Vec::new, |stacks| stacks.since(from));
+        let of_timerlat = self.timerlat.iter();
         self.latest
             .extend(of_timerlat.flat_map(|stacks| stacks.events()));
     }
 
     /// Returns the stacks for an outlier of thread `tid` on `cpu`.
-    pub(super) fn stacks_of(
+    pub(super) fn of_outlier(
         &self,
         (tid, cpu): (u32, u32),
         (from, to): (Nanos, Nanos),
@@ -113,34 +129,26 @@ impl super::Explainer {
 
 #[cfg(test)]
 mod tests {
-    use punctual_trace::Level;
-
-    use super::super::{Delay, Explainer};
     use super::*;
 
     /// A thread that begins while no job is watched does not start a BPF program.
     #[test]
     fn closed_stacks_are_never_taken() {
-        let host = Host::live();
-        let armed = Explainer::arm(&host, Level::Jobs, LEAST, Delay::Wakeup);
-        let mut explainer = match armed {
-            Ok(explainer) => explainer,
-            Err(error) => return punctual_testing::skip_refused("the flight recorder", &error),
-        };
-        explainer.take_stacks(&host);
-        if explainer.stacks.is_none() {
+        let mut stacks = StackWatch::default();
+        stacks.begin(&Host::live(), LEAST);
+        if stacks.late.is_none() {
             return punctual_testing::skip!(Kernel, "the kernel takes no programs");
         }
-        let watched = |explainer: &Explainer| explainer.stacks.as_ref().map(LateStacks::watched);
-        explainer.watch([1, 2].into_iter());
-        assert_eq!(watched(&explainer), Some(2));
-        explainer.shut_stacks(true);
-        assert_eq!(watched(&explainer), Some(0));
-        explainer.watch([1, 2, 3].into_iter());
-        assert_eq!(watched(&explainer), Some(0));
-        explainer.shut_stacks(false);
-        assert_eq!(watched(&explainer), Some(3));
-        assert_eq!(explainer.warnings, Vec::<String>::new());
+        let watched = |stacks: &StackWatch| stacks.late.as_ref().map(LateStacks::watched);
+        let of = |tids: std::ops::RangeInclusive<u32>| tids.collect::<BTreeSet<u32>>();
+        assert_eq!(stacks.watch(&of(1..=2)), None);
+        assert_eq!(watched(&stacks), Some(2));
+        assert_eq!(stacks.shut(true, &of(1..=2)), None);
+        assert_eq!(watched(&stacks), Some(0));
+        assert_eq!(stacks.watch(&of(1..=3)), None);
+        assert_eq!(watched(&stacks), Some(0));
+        assert_eq!(stacks.shut(false, &of(1..=3)), None);
+        assert_eq!(watched(&stacks), Some(3));
     }
 
     #[test]

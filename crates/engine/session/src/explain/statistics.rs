@@ -29,6 +29,10 @@ pub(super) struct OutlierStatistics {
     /// Time that it recently took to explain one outlier.
     cost: Nanos,
     tally: Tally,
+    threshold: Nanos,
+    /// How much the events raised the probe's median, and how long measuring this took.
+    overhead: Option<Nanos>,
+    overhead_took: Option<Nanos>,
 }
 
 impl OutlierStatistics {
@@ -42,7 +46,19 @@ impl OutlierStatistics {
             within: None,
             cost: USUAL_COST,
             tally: Tally::new().above(threshold),
+            threshold,
+            overhead: None,
+            overhead_took: None,
         }
+    }
+
+    pub(super) const fn threshold(&self) -> Nanos {
+        self.threshold
+    }
+
+    /// Sets how much the events raised the probe's median, and how long measuring this took.
+    pub(super) const fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
+        (self.overhead, self.overhead_took) = (overhead, Some(took));
     }
 
     /// Sets the wake-up interval of the probe.
@@ -86,6 +102,9 @@ impl OutlierStatistics {
     /// Returns the counts as part of an explanation.
     pub(super) fn explanation(&self) -> Explanation {
         Explanation {
+            threshold_ns: self.threshold,
+            rise_ns: self.overhead,
+            rise_took_ns: self.overhead_took,
             seen: self.seen,
             explained: self.explained,
             explained_within_ns: self.within,

@@ -172,27 +172,13 @@ impl TheftWatch {
     }
 }
 
-impl super::Explainer {
-    /// Starts BPF programs that record steal time in ns and the lengths of handlers. They are
-    /// switched with the events, so the measured overhead includes them. They are not used when
-    /// watching an application, because each event would cost it time.
-    pub(crate) fn count_steal(&mut self, host: &Host) {
-        let cpus = host.present().ok().and_then(|cpus| cpus.iter().last());
-        if let (Some(last), true) = (cpus, host.root() == Path::new("/")) {
-            self.steal = StealRecorder::start(last.saturating_add(1)).ok();
-        }
+/// Starts BPF programs that record steal time; `None` if the kernel does not accept them.
+pub(super) fn steal_recorder(host: &Host) -> Option<StealRecorder> {
+    let last = host.present().ok()?.iter().last()?;
+    if host.root() != Path::new("/") {
+        return None;
     }
-
-    pub(super) fn switch_steal(&mut self, on: bool) {
-        if let Some(steal) = &mut self.steal
-            && let Err(error) = steal.switch(on)
-        {
-            self.warn(format!(
-                "{error}: the resolution of steal time is only 10 ms"
-            ));
-            self.steal = None;
-        }
-    }
+    StealRecorder::start(last.saturating_add(1)).ok()
 }
 
 /// Returns the usual durations of the handlers in these events.

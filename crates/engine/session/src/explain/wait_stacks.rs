@@ -159,13 +159,6 @@ fn part_of(stacks: &[WaitRecord], at: Nanos, fits: impl Fn(&&WaitRecord) -> bool
     parts
 }
 
-impl super::Explainer {
-    /// Sets the command that runs [`punctual_host::serve_symbols`].
-    pub(crate) fn read_symbols_with(&mut self, reader: Option<Vec<OsString>>) {
-        self.code.reader = reader;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use punctual_model::{Comm, KernelPriority, Task};

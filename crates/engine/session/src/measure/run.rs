@@ -124,7 +124,7 @@ impl Session {
         explainer.take_stacks(&self.host);
         explainer.count_steal(&self.host);
         for phase in &self.phases {
-            explainer.timerlat_stacks.extend(phase.timerlat_stacks());
+            explainer.add_timerlat_stacks(phase.timerlat_stacks());
         }
         if let Some(interval) = self.request.arguments.interval() {
             explainer.looking_each(interval);

@@ -163,8 +163,14 @@ mod tests {
         schedule.woken(Nanos(1_000), SignedNanos(250));
         schedule.overrun(Nanos(1_100), 2);
         schedule.passed(Nanos(1_100), 2);
-        let late = schedule.lateness(None, Nanos(1_250)).missed_histogram.unwrap();
-        assert_eq!((late.min(), late.max()), (Some(Nanos(50)), Some(Nanos(150))));
+        let late = schedule
+            .lateness(None, Nanos(1_250))
+            .missed_histogram
+            .unwrap();
+        assert_eq!(
+            (late.min(), late.max()),
+            (Some(Nanos(50)), Some(Nanos(150)))
+        );
         assert_eq!(open(&schedule, 1_250), None);
     }
 }
