@@ -8,7 +8,7 @@ use punctual_host::Host;
 use punctual_model::Completion;
 use punctual_report::document::{Block, Document, Field, Section};
 use punctual_report::text::{self, TextStyle};
-use punctual_store::{Filter, Store, StoreError, Summary};
+use punctual_store::{Filter, Store, StoreError};
 
 use crate::output;
 
@@ -134,18 +134,6 @@ impl Context {
         Ok(std::path::absolute(self.store_path()?)?)
     }
 
-    /// Same as [`store`](Self::store), but returns `None` if nothing is stored.
-    ///
-    /// # Errors
-    /// Returns an error if the store cannot be opened.
-    pub fn store_if_wanted(&self) -> Result<Option<Store>, StoreError> {
-        if self.wants_no_store() {
-            Ok(None)
-        } else {
-            self.store().map(Some)
-        }
-    }
-
     /// Returns an error if the store is `none`, because the verb needs a store.
     fn need_store(&self) -> Result<()> {
         anyhow::ensure!(
@@ -170,21 +158,34 @@ impl Context {
         }
     }
 
-    /// Opens the store to change stored data.
+    /// Opens the store to change stored data, and creates it if it is missing. Marks runs whose
+    /// program has ended as interrupted.
     ///
     /// # Errors
     /// Returns an error if the store is `none` or cannot be opened.
     pub fn store_to_change(&self) -> Result<Store> {
         self.need_store()?;
-        Ok(self.store()?)
+        Ok(self.open_to_write()?)
     }
 
-    /// Opens the store for writing, and creates it if it is missing. Marks runs whose program has
-    /// ended as interrupted.
+    /// Opens the store to record a run, like [`store_to_change`](Self::store_to_change). Returns
+    /// `None` if nothing is stored.
     ///
     /// # Errors
     /// Returns an error if the store cannot be opened.
-    pub fn store(&self) -> Result<Store, StoreError> {
+    pub fn store_to_record(&self) -> Result<Option<Store>, StoreError> {
+        if self.wants_no_store() {
+            Ok(None)
+        } else {
+            self.open_to_write().map(Some)
+        }
+    }
+
+    /// Opens the store, which is not `none`, like [`store_to_change`](Self::store_to_change).
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be opened.
+    pub fn open_to_write(&self) -> Result<Store, StoreError> {
         let store = Store::open(&self.store_path()?)?;
         sweep(&store)?;
         Ok(store)
@@ -209,14 +210,6 @@ impl Context {
             sweep(&writable)?;
         }
         Ok(store)
-    }
-
-    /// Returns the recordings of the store, newest first.
-    ///
-    /// # Errors
-    /// Returns an error if the store is missing or cannot be read.
-    pub fn listed(&self) -> Result<Vec<Summary>, StoreError> {
-        Store::open_read_only(&self.store_path()?)?.list()
     }
 
     /// Prints fields, one per line.

@@ -9,7 +9,7 @@ use punctual_postgres::PostgresCollection;
 use punctual_store::{Collection, SqliteCollection, Store, is_database};
 
 /// Opens the collection of the store. Creates the file if it is missing.
-pub(crate) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
+pub(crate) fn open_or_create(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(url) = context.database() {
         return Ok(Arc::new(PostgresCollection::open(url)?));
     }
@@ -20,16 +20,16 @@ pub(crate) fn of_store(context: &Context) -> Result<Arc<dyn Collection>> {
 }
 
 /// Opens the collection of the store, which must exist.
-pub(crate) fn existing(context: &Context) -> Result<Arc<dyn Collection>> {
+pub(crate) fn open_existing(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(file) = file_of_store(context)? {
         Store::open_read_only(&file)?;
     }
-    of_store(context)
+    open_or_create(context)
 }
 
 /// Opens the collection in a file, or in the database with this URL. Creates the file if it is
 /// missing.
-pub(crate) fn named(name: &str) -> Result<Arc<dyn Collection>> {
+pub(crate) fn open_named(name: &str) -> Result<Arc<dyn Collection>> {
     Ok(if is_database(name) {
         Arc::new(PostgresCollection::open(name)?)
     } else {

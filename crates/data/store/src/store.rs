@@ -34,10 +34,10 @@ impl Store {
     /// Returns an error if the folder cannot be created, or if the file cannot be opened or
     /// written, is not a store, or has another schema; see [`StoreError`].
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_waiting(path, BUSY)
+        Self::open_with_timeout(path, BUSY)
     }
 
-    pub(crate) fn open_waiting(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+    pub(crate) fn open_with_timeout(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         Link::open(path, busy).map(Self::new)
     }
 

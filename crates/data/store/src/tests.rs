@@ -109,7 +109,7 @@ fn other_schema_is_refused_and_unchanged() {
 #[test]
 fn store_locked_too_long_is_named() {
     let (_folder, path) = store_path();
-    let store = Store::open_waiting(&path, Duration::from_millis(20)).unwrap();
+    let store = Store::open_with_timeout(&path, Duration::from_millis(20)).unwrap();
     let recording = recording(1);
     let mut writer = store.begin(&recording, &lease()).unwrap();
     let other = Connection::open(&path).unwrap();

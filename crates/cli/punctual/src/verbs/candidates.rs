@@ -5,6 +5,7 @@ use punctual_host::Host;
 use punctual_loads::LOADS;
 use punctual_model::{ParameterKind, Policy};
 use punctual_probes::PROBES;
+use punctual_store::Store;
 use punctual_tune::PROFILES;
 
 use crate::context::Context;
@@ -58,7 +59,10 @@ fn choices(path: &[&str], id: &str) -> Option<Vec<Candidate>> {
 /// Returns the newest recordings of the store, which is opened read-only.
 fn recordings(context: &Context) -> Vec<Candidate> {
     let mut found = vec![Candidate::new("last", "the newest recording")];
-    let list = context.listed().unwrap_or_default();
+    // The completion of a word must not write to the store.
+    let list = (context.store_path())
+        .and_then(|path| Store::open_read_only(&path)?.list())
+        .unwrap_or_default();
     found.extend(list.into_iter().take(RECORDINGS).map(|summary| {
         let label = summary
             .label

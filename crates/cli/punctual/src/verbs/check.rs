@@ -131,7 +131,7 @@ impl Run for CheckUp {
             .into());
         }
         let audit = audit::of_loop(request.cpus.clone())?;
-        let store = context.store_if_wanted()?;
+        let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = live::view(quiet);
         let shown = live::is_shown(quiet);

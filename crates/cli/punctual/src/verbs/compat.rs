@@ -204,7 +204,7 @@ fn store(context: Context) -> Option<Box<dyn RecordingSink>> {
     if context.wants_no_store() {
         return None;
     }
-    Some(Box::new(LaterStore::new(move || context.store())))
+    Some(Box::new(LaterStore::new(move || context.open_to_write())))
 }
 
 /// Installs handlers for the same signals as the originals. A second Ctrl-C has no further effect,

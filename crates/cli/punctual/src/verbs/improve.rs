@@ -161,7 +161,7 @@ fn find(options: &Options, context: &Context) -> Result<Exit> {
         show(&improvement, None, options, context)?;
         return Ok(Exit::Done);
     }
-    let store = context.store_if_wanted()?;
+    let store = context.store_to_record()?;
     let around = (store.as_ref(), guard.as_ref());
     search(improvement, &plan, around, options, context)
 }

@@ -58,12 +58,14 @@ impl Run for List {
             completion: None,
             without_blocks: !self.blocks,
         };
-        let summaries = match context.store_to_read() {
-            Ok(store) => store.list_by(&filter)?,
+        let store = match context.store_to_read() {
+            Ok(store) => Some(store),
             // A missing store is not an error, because it is created by the first measurement.
-            Err(error) if is_not_there(&error) => Vec::new(),
+            Err(error) if is_not_there(&error) => None,
             Err(error) => return Err(error),
         };
+        let listed = |filter: &Filter| store.as_ref().map(|store| store.list_by(filter));
+        let summaries = listed(&filter).transpose()?.unwrap_or_default();
         if self.json {
             output::print_json_list(summaries.into_iter().map(Summary::into_line))?;
         } else if summaries.is_empty() {
@@ -71,8 +73,8 @@ impl Run for List {
                 without_blocks: filter.without_blocks,
                 ..Filter::default()
             };
-            let only_blocks =
-                || !self.blocks && context.listed().is_ok_and(|listed| !listed.is_empty());
+            let has_any = || matches!(listed(&Filter::default()), Some(Ok(all)) if !all.is_empty());
+            let only_blocks = || !self.blocks && has_any();
             output::note(match filter == all {
                 true if only_blocks() => {
                     "the store has only blocks of experiments: show them \

@@ -56,7 +56,7 @@ fn roles() -> impl clap::builder::TypedValueParser<Value = Role> {
 
 impl Run for Enrol {
     fn run(self, context: &Context) -> Result<Exit> {
-        let collection = collection::of_store(context)?;
+        let collection = collection::open_or_create(context)?;
         if let Some(file) = self.file {
             enrol_file(&file, self.role, collection.as_ref())?;
         } else {
@@ -71,7 +71,7 @@ impl Run for Enrol {
 
 impl Run for Revoke {
     fn run(self, context: &Context) -> Result<Exit> {
-        let collection = collection::existing(context)?;
+        let collection = collection::open_existing(context)?;
         if !collection.remove_token(&self.name)? {
             return Err(no_token(&self.name).into());
         }
@@ -82,7 +82,7 @@ impl Run for Revoke {
 
 impl Run for Moved {
     fn run(self, context: &Context) -> Result<Exit> {
-        let collection = collection::existing(context)?;
+        let collection = collection::open_existing(context)?;
         let tokens = collection.tokens()?;
         let known = tokens.into_iter().find(|one| one.name == self.name);
         let token = known.ok_or_else(|| no_token(&self.name))?;
@@ -100,7 +100,7 @@ impl Run for Tokens {
             role,
             created,
             ..
-        } in collection::existing(context)?.tokens()?
+        } in collection::open_existing(context)?.tokens()?
         {
             let created = created.strftime("%Y-%m-%d %H:%M");
             output::print(&format!("{created} UTC  {:<8} {name}\n", role.name()))?;

@@ -48,7 +48,7 @@ fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
         // Without this check, a missing source file would be created.
         Store::open_read_only(Path::new(from))?;
     }
-    let (from, to) = (collection::named(from)?, collection::named(to)?);
+    let (from, to) = (collection::open_named(from)?, collection::open_named(to)?);
     let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
     if json {
         output::print(&output::json(&copied))?;

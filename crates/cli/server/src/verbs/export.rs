@@ -45,7 +45,7 @@ impl Run for Export {
     fn run(self, context: &Context) -> Result<Exit> {
         let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
         let place = punctual_lake::Target::from_url(&self.to, &variable)?;
-        let all = collection::existing(context)?;
+        let all = collection::open_existing(context)?;
         let by = match self.by {
             Partition::Day => punctual_lake::By::Day,
             Partition::Machine => punctual_lake::By::Machine,

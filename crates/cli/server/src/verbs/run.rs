@@ -41,7 +41,7 @@ impl Run for Server {
         let config = config(self.options, file.as_deref())?;
         config.check()?;
         let is_new = file.as_deref().is_some_and(|file| !file.exists());
-        let collection = collection::of_store(context)?;
+        let collection = collection::open_or_create(context)?;
         if let (true, Some(file)) = (is_new, file) {
             output::note(&format!("the new store {} is empty", file.display()));
         }

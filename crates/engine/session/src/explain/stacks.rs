@@ -134,11 +134,14 @@ mod tests {
     /// A thread that begins while no job is watched does not start a BPF program.
     #[test]
     fn closed_stacks_are_never_taken() {
-        let mut stacks = StackWatch::default();
-        stacks.begin(&Host::live(), LEAST);
-        if stacks.late.is_none() {
-            return punctual_testing::skip!(Kernel, "the kernel takes no programs");
-        }
+        let late = match LateStacks::start(Host::live().pid_max(), LEAST) {
+            Ok(late) => Some(late),
+            Err(error) => return punctual_testing::skip_refused("stacks of late timers", &error),
+        };
+        let mut stacks = StackWatch {
+            late,
+            ..StackWatch::default()
+        };
         let watched = |stacks: &StackWatch| stacks.late.as_ref().map(LateStacks::watched);
         let of = |tids: std::ops::RangeInclusive<u32>| tids.collect::<BTreeSet<u32>>();
         assert_eq!(stacks.watch(&of(1..=2)), None);

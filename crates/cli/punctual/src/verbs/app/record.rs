@@ -50,7 +50,7 @@ impl Record {
                 command_line: command_line(),
             },
         };
-        let store = context.store_if_wanted()?;
+        let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;

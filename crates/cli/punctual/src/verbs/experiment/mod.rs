@@ -66,7 +66,7 @@ impl Run for Options {
 
 fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     let plan = new.plan()?;
-    let store = context.store_if_wanted()?;
+    let store = context.store_to_record()?;
     let name = |arm: &Arm| match &arm.action {
         ArmAction::Command { command } => format!("{}: {command}", arm.name),
         _ => arm.name.clone(),

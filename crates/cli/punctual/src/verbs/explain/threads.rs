@@ -198,7 +198,7 @@ impl Application {
                 command_line: command_line(),
             },
         };
-        let store = context.store_if_wanted()?;
+        let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = observe(

@@ -88,7 +88,7 @@ impl Run for ImportFiles {
             store: if self.dry_run {
                 None
             } else {
-                context.store_if_wanted()?
+                context.store_to_record()?
             },
         };
         let mut exit = Exit::Done;

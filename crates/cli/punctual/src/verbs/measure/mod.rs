@@ -65,7 +65,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     // Open the file now, so that an unwritable file is reported before the measurement.
     let json = json.map(|path| Output::open(&path)).transpose()?;
     let session = Session::prepare(request, Host::live())?;
-    let store = context.store_if_wanted()?;
+    let store = context.store_to_record()?;
     for warning in session.warnings() {
         output::note(warning);
     }
