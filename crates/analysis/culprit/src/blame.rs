@@ -34,8 +34,8 @@ pub fn explain(window: &mut Window) -> Blame {
 /// For any events, the shares add up to exactly [`Window::latency`], and none is negative. The
 /// largest share is the culprit ([`Blame::largest`]).
 pub fn find(window: &Window) -> Found {
-    let (stretches, moved) = walk(window);
-    let shares: Vec<Share> = sums(&stretches).iter().map(Sum::share).collect();
+    let (spans, moved) = walk(window);
+    let shares: Vec<Share> = sums(&spans).iter().map(Sum::share).collect();
     let mut blame = Blame {
         victim: window.victim.clone(),
         delay: window.delay,
@@ -48,14 +48,14 @@ pub fn find(window: &Window) -> Found {
         words: None,
     };
     if let Some(source) = blame.largest().map(|largest| largest.cause.source.clone()) {
-        let own = stretches.iter().filter(|one| one.cause.source == source);
+        let own = spans.iter().filter(|one| one.cause.source == source);
         let longest = own.max_by_key(|one| one.length());
-        blame.culprit_end_ns = longest.map(|stretch| stretch.to);
+        blame.culprit_end_ns = longest.map(|span| span.to);
         blame.by_observer = source.is_of(&window.evidence.observer);
     }
     Found {
         blame,
-        segments: stretches.into_iter().map(CauseSpan::segment).collect(),
+        segments: spans.into_iter().map(CauseSpan::segment).collect(),
     }
 }
 
@@ -63,11 +63,11 @@ pub fn find(window: &Window) -> Found {
 const APART: usize = Blame::MOST_SHARES - ShareKind::NAMES.len();
 
 /// Adds up the segments of each source to one share. The shares are in order of first appearance.
-fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
+fn sums(spans: &[CauseSpan]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     let (mut before, mut below): (Option<usize>, Option<usize>) = (None, None);
-    for stretch in stretches {
-        let mut source = Cow::Borrowed(&stretch.cause.source);
+    for span in spans {
+        let mut source = Cow::Borrowed(&span.cause.source);
         let mut found = sums.iter().position(|sum| sum.source == source);
         if found.is_none() && sums.len() >= APART {
             source = Cow::Owned(Source::Others(source.kind()));
@@ -79,9 +79,9 @@ fn sums(stretches: &[CauseSpan]) -> Vec<Sum<'_>> {
         }
         // A segment with the same source as the one before it is not a new occurrence, even if its
         // detail differs. Neither is the rest of a segment that an interrupt divided.
-        let handler = is_handler(&stretch.cause.source);
+        let handler = is_handler(&span.cause.source);
         let last = if handler { before } else { below };
-        sums[at].add(stretch, last != Some(at));
+        sums[at].add(span, last != Some(at));
         before = Some(at);
         if !handler {
             below = before;
@@ -118,17 +118,17 @@ impl<'a> Sum<'a> {
         }
     }
 
-    fn add(&mut self, stretch: &'a CauseSpan, anew: bool) {
-        self.ns += stretch.length();
+    fn add(&mut self, span: &'a CauseSpan, anew: bool) {
+        self.ns += span.length();
         self.count = self.count.saturating_add(anew.into());
-        self.anomaly = self.anomaly.or(stretch.cause.anomaly);
-        self.unseen = self.unseen.or(stretch.cause.unseen);
-        let Some(detail) = &stretch.cause.detail else {
+        self.anomaly = self.anomaly.or(span.cause.anomaly);
+        self.unseen = self.unseen.or(span.cause.unseen);
+        let Some(detail) = &span.cause.detail else {
             return;
         };
         match self.details.iter_mut().find(|(known, _)| *known == detail) {
-            Some((_, ns)) => *ns += stretch.length(),
-            None => self.details.push((detail, stretch.length())),
+            Some((_, ns)) => *ns += span.length(),
+            None => self.details.push((detail, span.length())),
         }
     }
 

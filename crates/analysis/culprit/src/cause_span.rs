@@ -36,14 +36,14 @@ impl CauseSpan {
 }
 
 /// Merges neighbouring segments that have the same cause and CPU.
-pub(crate) fn merged(stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
+pub(crate) fn merged(spans: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let mut merged: Vec<CauseSpan> = Vec::new();
-    for stretch in stretches {
+    for span in spans {
         match merged.last_mut() {
-            Some(last) if last.cause == stretch.cause && last.cpu == stretch.cpu => {
-                last.to = stretch.to;
+            Some(last) if last.cause == span.cause && last.cpu == span.cpu => {
+                last.to = span.to;
             }
-            _ => merged.push(stretch),
+            _ => merged.push(span),
         }
     }
     merged

@@ -29,19 +29,19 @@ const FAR_LONGER: u64 = 3;
 const ENOUGH_RUNS: u64 = 1_000;
 
 /// Splits the segments that are charged to running code. Does not change the total length.
-pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
+pub(crate) fn judge(window: &Window, spans: Vec<CauseSpan>) -> Vec<CauseSpan> {
     let mut events = BTreeMap::<u32, Vec<Nanos>>::new();
     for event in &window.events {
         events.entry(event.cpu).or_default().push(event.time);
     }
     events.values_mut().for_each(|times| times.sort_unstable());
-    let mut judged = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        if host::runs(&stretch.cause) || stretch.cause.source == Source::Gap {
-            let times = events.get(&stretch.cpu).map_or(&[][..], Vec::as_slice);
-            split(window, &stretch, times, &mut judged);
+    let mut judged = Vec::with_capacity(spans.len());
+    for span in spans {
+        if host::runs(&span.cause) || span.cause.source == Source::Gap {
+            let times = events.get(&span.cpu).map_or(&[][..], Vec::as_slice);
+            split(window, &span, times, &mut judged);
         } else {
-            judged.push(stretch)
+            judged.push(span)
         }
     }
     judged
@@ -49,36 +49,36 @@ pub(crate) fn judge(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan
 
 /// Splits a segment at the events of its CPU and judges each piece separately, because stolen time
 /// lies between two events. `times`: times of these events, in ascending order.
-fn split(window: &Window, stretch: &CauseSpan, times: &[Nanos], judged: &mut Vec<CauseSpan>) {
-    let CauseSpan { from, to, .. } = *stretch;
+fn split(window: &Window, span: &CauseSpan, times: &[Nanos], judged: &mut Vec<CauseSpan>) {
+    let CauseSpan { from, to, .. } = *span;
     let first = times.partition_point(|time| *time <= from);
     let inside = times[first..].iter().copied();
     let inside = inside.take_while(|time| *time < to);
-    if host::ran(window, stretch.cpu, (from, to)) {
-        return judged.push(in_guest_mode(stretch));
+    if host::ran(window, span.cpu, (from, to)) {
+        return judged.push(in_guest_mode(span));
     }
-    let anomaly = anomaly(window, stretch);
+    let anomaly = anomaly(window, span);
     let mut at = from;
     for cut in inside.chain([to]) {
         if cut > at {
-            put_piece(window, stretch, (at, cut), anomaly, judged);
+            put_piece(window, span, (at, cut), anomaly, judged);
             at = cut;
         }
     }
 }
 
-/// Returns a stretch without the hypothesis of a hypervisor, because the host's trace rules it out.
-fn in_guest_mode(stretch: &CauseSpan) -> CauseSpan {
-    let mut stretch = stretch.clone();
-    if let Some(Detail::Hypotheses { ran, .. }) = stretch.cause.detail {
-        stretch.cause.detail = Some(Detail::While(ran));
+/// Returns a span without the hypothesis of a hypervisor, because the host's trace rules it out.
+fn in_guest_mode(span: &CauseSpan) -> CauseSpan {
+    let mut span = span.clone();
+    if let Some(Detail::Hypotheses { ran, .. }) = span.cause.detail {
+        span.cause.detail = Some(Detail::While(ran));
     }
-    stretch
+    span
 }
 
 fn put_piece(
     window: &Window,
-    stretch: &CauseSpan,
+    span: &CauseSpan,
     (from, to): (Nanos, Nanos),
     anomaly: Option<Usual>,
     judged: &mut Vec<CauseSpan>,
@@ -89,11 +89,11 @@ fn put_piece(
                 from,
                 to,
                 cause,
-                ..stretch.clone()
+                ..span.clone()
             });
         }
     };
-    let cause = &stretch.cause;
+    let cause = &span.cause;
     if to - from <= QUIET {
         return put(from, to, cause.clone());
     }
@@ -103,7 +103,7 @@ fn put_piece(
         thief,
         unseen,
         counted,
-    } = Theft::from_window(window, stretch.cpu, (from, to));
+    } = Theft::from_window(window, span.cpu, (from, to));
     let stolen = Cause::new(Source::Stolen);
     let proven = to - least;
     // In a gap, no event shows which thread would otherwise have run on the CPU.
@@ -262,8 +262,8 @@ pub(crate) fn counted(window: &Window, cpu: u32, time: (Nanos, Nanos)) -> Counte
 }
 
 /// Returns the usual duration of a handler if it ran for far longer this time.
-fn anomaly(window: &Window, stretch: &CauseSpan) -> Option<Usual> {
-    let is_it = |handler: &HandlerOf| match (&stretch.cause.source, handler) {
+fn anomaly(window: &Window, span: &CauseSpan) -> Option<Usual> {
+    let is_it = |handler: &HandlerOf| match (&span.cause.source, handler) {
         (Source::Irq { irq, .. }, HandlerOf::Irq(of)) => irq == of,
         (Source::Softirq(vec), HandlerOf::Softirq(of)) => vec == of,
         (Source::Vector(vector), HandlerOf::Vector(of)) => vector.name() == of,
@@ -273,5 +273,5 @@ fn anomaly(window: &Window, stretch: &CauseSpan) -> Option<Usual> {
     let usual = usual.filter(|usual| is_it(&usual.handler));
     let length = usual.map(|usual| usual.length).next()?;
     let longest = Nanos(length.p999_ns.0.saturating_mul(FAR_LONGER)).max(QUIET);
-    (length.count >= ENOUGH_RUNS && stretch.length() > longest).then_some(length)
+    (length.count >= ENOUGH_RUNS && span.length() > longest).then_some(length)
 }

@@ -19,26 +19,26 @@ const SLICE: Nanos = Nanos::from_millis(5);
 
 /// Judges the segments after the victim became runnable again, using the counters of its control
 /// groups. Does not change the total length.
-pub(crate) fn judge(window: &Window, mut stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
+pub(crate) fn judge(window: &Window, mut spans: Vec<CauseSpan>) -> Vec<CauseSpan> {
     if !window.evidence.throttles.is_empty() {
-        for wait in waits(&stretches) {
-            judge_wait(window, &mut stretches[wait]);
+        for wait in waits(&spans) {
+            judge_wait(window, &mut spans[wait]);
         }
     }
     if let Some(refilled) = window.evidence.quota_refilled {
-        stretches = split_at(stretches, refilled);
-        let before = stretches.iter_mut().filter(|one| one.to <= refilled);
-        for stretch in before.filter(|one| one.rival.is_some()) {
-            let idle = matches!(stretch.cause.source, Source::NotRun(_));
-            rewrite(stretch, None, idle);
+        spans = split_at(spans, refilled);
+        let before = spans.iter_mut().filter(|one| one.to <= refilled);
+        for span in before.filter(|one| one.rival.is_some()) {
+            let idle = matches!(span.cause.source, Source::NotRun(_));
+            rewrite(span, None, idle);
         }
     }
     if let Some(event) = undecided_by(window) {
-        for wait in waits(&stretches) {
-            suspect(&event, &mut stretches[wait]);
+        for wait in waits(&spans) {
+            suspect(&event, &mut spans[wait]);
         }
     }
-    merged(stretches)
+    merged(spans)
 }
 
 /// Longest time that one thread usually runs while others of equal rank wait: the longest slice of
@@ -77,7 +77,7 @@ fn suspect(event: &Text, wait: &mut [CauseSpan]) {
 }
 
 /// Splits the segment that contains a time at that time.
-fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
+fn split_at(spans: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
     let cut = |one: CauseSpan| {
         if one.from < at && at < one.to {
             let (mut before, mut after) = (one.clone(), one);
@@ -87,21 +87,21 @@ fn split_at(stretches: Vec<CauseSpan>, at: Nanos) -> Vec<CauseSpan> {
             vec![one]
         }
     };
-    stretches.into_iter().flat_map(cut).collect()
+    spans.into_iter().flat_map(cut).collect()
 }
 
 /// Returns the waits for the CPU. Interrupts on top of another thread that runs instead also belong
 /// to the wait.
-fn waits(stretches: &[CauseSpan]) -> Vec<Range<usize>> {
-    let goes_on = |stretch: &CauseSpan| {
+fn waits(spans: &[CauseSpan]) -> Vec<Range<usize>> {
+    let goes_on = |span: &CauseSpan| {
         use ShareKind::{Interrupt, Nmi, Scheduling, Softirq};
-        stretch.rival.is_some()
-            || [Interrupt, Nmi, Scheduling, Softirq].contains(&stretch.cause.source.kind())
+        span.rival.is_some()
+            || [Interrupt, Nmi, Scheduling, Softirq].contains(&span.cause.source.kind())
     };
     let mut waits: Vec<Range<usize>> = Vec::new();
-    for (place, stretch) in stretches.iter().enumerate() {
+    for (place, span) in spans.iter().enumerate() {
         match waits.last_mut() {
-            _ if !goes_on(stretch) => {}
+            _ if !goes_on(span) => {}
             Some(wait) if wait.end == place => wait.end = place + 1,
             _ => waits.push(place..place + 1),
         }
@@ -113,7 +113,7 @@ fn waits(stretches: &[CauseSpan]) -> Vec<Range<usize>> {
 /// thread of the throttled groups.
 fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
     let inside = &window.evidence.in_group;
-    let fits = |stretch: &CauseSpan| stretch.rival.is_some_and(|tid| !inside.contains(&tid));
+    let fits = |span: &CauseSpan| span.rival.is_some_and(|tid| !inside.contains(&tid));
     let (Some(from), Some(to)) = (
         wait.iter().find(|one| fits(one)).map(|one| one.from),
         wait.iter().rfind(|one| fits(one)).map(|one| one.to),
@@ -133,15 +133,15 @@ fn judge_wait(window: &Window, wait: &mut [CauseSpan]) {
         return;
     };
     let decided = waited >= SLICE && throttled.0 >= waited.0 / 2;
-    for stretch in wait.iter_mut().filter(|one| fits(one)) {
-        rewrite(stretch, Some(&longest.group), decided);
+    for span in wait.iter_mut().filter(|one| fits(one)) {
+        rewrite(span, Some(&longest.group), decided);
     }
 }
 
 /// Names the quota of `group` as the cause if `decided`, and otherwise as one of two possible
 /// causes.
-fn rewrite(stretch: &mut CauseSpan, group: Option<&str>, decided: bool) {
-    let cause = &mut stretch.cause;
+fn rewrite(span: &mut CauseSpan, group: Option<&str>, decided: bool) {
+    let cause = &mut span.cause;
     let quota = Source::Throttled(Limit::Quota(group.map(str::to_owned)));
     // The idle CPU was already attributed to throttling; now the control group is known.
     match cause.source {

@@ -69,21 +69,21 @@ fn run(window: &Window, events: &[TraceEvent]) -> (Vec<CauseSpan>, Option<(u32, 
     let (expected, actual) = (window.expected, window.actual);
     let marks = timeline_events(window, events);
     let mut scene = Scene::new(window, events, &marks);
-    let mut stretches = Vec::new();
+    let mut spans = Vec::new();
     let mut at = expected;
     for (time, mark) in &marks {
         let time = (*time).clamp(expected, actual.max(expected));
-        push(&scene, &mut stretches, at..time, Some(mark));
+        push(&scene, &mut spans, at..time, Some(mark));
         at = at.max(time);
         scene.apply(time, mark);
     }
-    push(&scene, &mut stretches, at..actual, None);
-    (judged(window, stretches), scene.moved)
+    push(&scene, &mut spans, at..actual, None);
+    (judged(window, spans), scene.moved)
 }
 
 /// Applies counters to the segments: first those of control groups, then those of stolen time.
-fn judged(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
-    let throttled = throttle::judge(window, stretches);
+fn judged(window: &Window, spans: Vec<CauseSpan>) -> Vec<CauseSpan> {
+    let throttled = throttle::judge(window, spans);
     merged(theft::judge(window, throttled))
 }
 
@@ -91,7 +91,7 @@ fn judged(window: &Window, stretches: Vec<CauseSpan>) -> Vec<CauseSpan> {
 /// sleeping victim is not late until the slack of its timer has passed, so the span is split there.
 fn push(
     scene: &Scene<'_>,
-    stretches: &mut Vec<CauseSpan>,
+    spans: &mut Vec<CauseSpan>,
     time: std::ops::Range<Nanos>,
     next: Option<&TimelineEvent<'_>>,
 ) {
@@ -110,7 +110,7 @@ fn push(
                 {
                     (span.cause, span.rival) = (cause.clone(), None);
                 }
-                stretches.push(span);
+                spans.push(span);
             }
         }
     }

@@ -58,21 +58,21 @@ pub(crate) fn intervals(scale: &Scale, series: &Series, threads: &[u32]) -> Vec<
         .iter()
         .filter(|row| threads.contains(&row.thread))
     {
-        let stretch = by_start.entry(row.start_ns).or_default();
+        let segment = by_start.entry(row.start_ns).or_default();
         let measured = row.count.saturating_sub(row.early);
         let beyond = measured.saturating_sub(row.histogram.total());
-        stretch.add(scale, &row.histogram, beyond);
-        add(&mut stretch.early, row.early);
-        add(&mut stretch.missed, row.missed);
+        segment.add(scale, &row.histogram, beyond);
+        add(&mut segment.early, row.early);
+        add(&mut segment.missed, row.missed);
     }
     by_start
         .into_values()
-        .map(|mut stretch| {
-            stretch.tidy();
-            stretch
+        .map(|mut segment| {
+            segment.tidy();
+            segment
         })
         // An interval without due periods provides no evidence.
-        .filter(|stretch| stretch.total().max(stretch.early).max(stretch.missed) > 0)
+        .filter(|segment| segment.total().max(segment.early).max(segment.missed) > 0)
         .collect()
 }
 
@@ -163,10 +163,10 @@ pub(crate) fn memory_of(values: &[f64]) -> f64 {
     next.max(after).clamp(0.0, 0.99)
 }
 
-fn place_of(stretch: &Segment, quantile: f64) -> usize {
-    let rank = (quantile * stretch.total() as f64).ceil() as u64;
+fn place_of(segment: &Segment, quantile: f64) -> usize {
+    let rank = (quantile * segment.total() as f64).ceil() as u64;
     let mut seen = 0;
-    let place = stretch.filled.iter().find(|(_, count)| {
+    let place = segment.filled.iter().find(|(_, count)| {
         add(&mut seen, *count);
         seen >= rank
     });
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    fn stretches(values: &[i64]) -> Vec<Segment> {
+    fn segments(values: &[i64]) -> Vec<Segment> {
         let histograms: Vec<Histogram> = (values.iter())
             .map(|value| {
                 let mut histogram = Histogram::new();
@@ -203,9 +203,9 @@ mod tests {
         histograms
             .iter()
             .map(|histogram| {
-                let mut stretch = Segment::default();
-                stretch.add(&scale, &histogram.buckets(), 0);
-                stretch
+                let mut segment = Segment::default();
+                segment.add(&scale, &histogram.buckets(), 0);
+                segment
             })
             .collect()
     }
@@ -235,7 +235,7 @@ mod tests {
     fn uncorrelated_intervals_make_short_blocks() {
         // Values alternate, so that neighbours differ.
         let values: Vec<i64> = (0..60).map(|n| 500 + 40 * (n * 7 % 5)).collect();
-        let blocks = join(stretches(&values)).unwrap();
+        let blocks = join(segments(&values)).unwrap();
         assert_eq!((blocks.length, blocks.each.len()), (1, 60));
         let total: u64 = blocks.each.iter().map(Segment::total).sum();
         assert_eq!(total, 60 * 11, "an interval was lost");
@@ -246,17 +246,17 @@ mod tests {
         // Values rise for 100 intervals and fall for 100, many times.
         let wave = |n: i64| 400 + 4 * (n % 200 - 100).abs();
         let values: Vec<i64> = (0..6_000).map(wave).collect();
-        let blocks = join(stretches(&values)).unwrap();
+        let blocks = join(segments(&values)).unwrap();
         assert!(blocks.length >= 100, "{}", blocks.length);
     }
 
     #[test]
     fn few_intervals_are_too_few() {
-        let why = |values: &[i64]| join(stretches(values)).unwrap_err().to_string();
+        let why = |values: &[i64]| join(segments(values)).unwrap_err().to_string();
         assert_eq!(why(&[]), "has no time series");
         let few = "in its time series, but at least 10 are needed";
         assert_eq!(why(&[500]), format!("has 1 row {few}"));
         assert_eq!(why(&[500; 9]), format!("has 9 rows {few}"));
-        assert_eq!(join(stretches(&[500; 10])).unwrap().each.len(), 10);
+        assert_eq!(join(segments(&[500; 10])).unwrap().each.len(), 10);
     }
 }

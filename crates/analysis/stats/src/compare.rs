@@ -54,11 +54,11 @@ pub fn compare_runs(
         .map(|pair| Work::new(sides, pair, options).channel())
         .unzip();
     let unit = match all().count() {
-        2 => Unit::Stretch,
+        2 => Unit::Block,
         _ => Unit::Run,
     };
     let replicates = match unit {
-        Unit::Stretch => {
+        Unit::Block => {
             judge_together(&mut channels);
             options.replicates as u64
         }

@@ -38,7 +38,8 @@ impl Default for Options {
 pub enum Unit {
     /// Blocks of one run per side. The result applies only to these two runs.
     #[default]
-    Stretch,
+    #[serde(rename = "stretch")]
+    Block,
     /// Runs. The result includes differences between runs of the same machine.
     Run,
 }

@@ -188,12 +188,12 @@ impl Counts {
     }
 
     /// Adds a segment.
-    pub(crate) fn add(&mut self, stretch: &Segment) {
-        for &(place, count) in &stretch.filled {
+    pub(crate) fn add(&mut self, segment: &Segment) {
+        for &(place, count) in &segment.filled {
             add(&mut self.each[place as usize], count);
         }
-        add(&mut self.early, stretch.early);
-        add(&mut self.missed, stretch.missed);
+        add(&mut self.early, segment.early);
+        add(&mut self.missed, segment.missed);
     }
 
     /// Returns the number of samples that were not early.
@@ -345,18 +345,18 @@ mod tests {
     }
 
     #[test]
-    fn stretches_add_up() {
+    fn segments_add_up() {
         let histogram = histogram_of(&[10, 20, 20, 3_000]);
         let scale = Scale::from_histograms([&histogram].into_iter());
-        let mut stretch = Segment::default();
-        stretch.add(&scale, &histogram_of(&[20, 10]).buckets(), 1);
-        stretch.add(&scale, &histogram_of(&[20, 3_000]).buckets(), 0);
-        stretch.tidy();
-        assert_eq!(stretch.filled, [(0, 1), (1, 2), (2, 1), (3, 1)]);
-        assert_eq!((stretch.total(), stretch.share_above(1)), (5, Some(0.4)));
+        let mut segment = Segment::default();
+        segment.add(&scale, &histogram_of(&[20, 10]).buckets(), 1);
+        segment.add(&scale, &histogram_of(&[20, 3_000]).buckets(), 0);
+        segment.tidy();
+        assert_eq!(segment.filled, [(0, 1), (1, 2), (2, 1), (3, 1)]);
+        assert_eq!((segment.total(), segment.share_above(1)), (5, Some(0.4)));
         let mut counts = Counts::new(&scale, &histogram_of(&[]), 0);
-        counts.add(&stretch);
-        counts.add(&stretch);
+        counts.add(&segment);
+        counts.add(&segment);
         assert_eq!(counts.each, [2, 4, 2, 2]);
         assert_eq!(counts.from(2), 4);
         assert_eq!((scale.from(Nanos(20)), scale.from(Nanos(21))), (1, 2));

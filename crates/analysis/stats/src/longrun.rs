@@ -333,12 +333,12 @@ mod tests {
         });
         let histograms: Vec<Histogram> = histograms.collect();
         let scale = Scale::from_histograms(histograms.iter());
-        let stretches = histograms.iter().map(|histogram| {
-            let mut stretch = Segment::default();
-            stretch.add(&scale, &histogram.buckets(), 0);
-            stretch
+        let segments = histograms.iter().map(|histogram| {
+            let mut segment = Segment::default();
+            segment.add(&scale, &histogram.buckets(), 0);
+            segment
         });
-        let blocks = join(stretches.collect()).unwrap();
+        let blocks = join(segments.collect()).unwrap();
         (scale, blocks)
     }
 

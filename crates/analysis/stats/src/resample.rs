@@ -275,9 +275,9 @@ mod tests {
         let each = values.iter().map(|value| {
             let mut histogram = Histogram::new();
             (0..100).for_each(|_| histogram.record(SignedNanos(*value)));
-            let mut stretch = Segment::default();
-            stretch.add(scale, &histogram.buckets(), 0);
-            stretch
+            let mut segment = Segment::default();
+            segment.add(scale, &histogram.buckets(), 0);
+            segment
         });
         let each: Vec<Segment> = each.collect();
         Blocks {

@@ -101,7 +101,7 @@ pub(crate) fn method(comparison: &Comparison) -> String {
              of the runs, adjusted for all figures together",
             grouped(comparison.replicates)
         ),
-        (Unit::Stretch, Some([a, b])) => format!(
+        (Unit::Block, Some([a, b])) => format!(
             "{maxima}; intervals were calculated from {a} and {b} blocks of the runs, resampled \
              {} times (seed {}); p is adjusted for all lines together (Holm); with one run per \
              side, a change may be due to chance: repeat both runs before you attribute it to a \
@@ -109,7 +109,7 @@ pub(crate) fn method(comparison: &Comparison) -> String {
             grouped(comparison.replicates),
             comparison.seed
         ),
-        (Unit::Stretch, None) => maxima.to_owned(),
+        (Unit::Block, None) => maxima.to_owned(),
     }
 }
 

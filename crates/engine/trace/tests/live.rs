@@ -129,7 +129,7 @@ fn trace_cmd_reads_what_is_exported() {
     };
     flight.switch(true).unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    let mut stretches = Vec::new();
+    let mut intervals = Vec::new();
     let mut events = 0;
     for _ in 0..3 {
         let from = now();
@@ -139,13 +139,13 @@ fn trace_cmd_reads_what_is_exported() {
         let cut = flight.slice_for(tid, None, from, to);
         assert_eq!(cut.lost, 0);
         events += cut.events.len();
-        stretches.push(unpack_pages(&pack_pages(&cut.pages)).unwrap());
+        intervals.push(unpack_pages(&pack_pages(&cut.pages)).unwrap());
     }
     let json = serde_json::to_string(&flight.describe().unwrap()).unwrap();
     let description: Description = serde_json::from_str(&json).unwrap();
     flight.stop().unwrap();
     let symbols = [(0xffff_ffff_8100_0000, "_stext".to_owned())].into();
-    let bytes = trace_dat(&description, &stretches, &[], &symbols).unwrap();
+    let bytes = trace_dat(&description, &intervals, &[], &symbols).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.dat");
     std::fs::write(&file, &bytes).unwrap();

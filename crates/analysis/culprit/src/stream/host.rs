@@ -382,15 +382,15 @@ impl VirtualCpus {
         if from >= to || !self.is_wanted(from, to) {
             return;
         }
-        let stretches = self.stretches((tid, on), (from, to));
+        let spans = self.spans((tid, on), (from, to));
         let Some(vcpu) = self.vcpus.get_mut(number) else {
             return;
         };
         let on = (!was_off).then_some(on);
-        for stretch in stretches {
+        for span in spans {
             let CauseSpan {
                 from, to, cause, ..
-            } = stretch;
+            } = span;
             let cause = Cause {
                 source: Source::Host(Box::new(cause.source)),
                 ..cause
@@ -400,7 +400,7 @@ impl VirtualCpus {
     }
 
     /// Splits the time of a virtual CPU's thread outside guest mode by its causes.
-    fn stretches(&self, (tid, cpu): (u32, u32), (from, to): (Nanos, Nanos)) -> Vec<CauseSpan> {
+    fn spans(&self, (tid, cpu): (u32, u32), (from, to): (Nanos, Nanos)) -> Vec<CauseSpan> {
         let begin = from.saturating_sub(BEFORE);
         let slice = self.history.slice((tid, cpu), from, begin, to);
         let mut events = slice.events;
@@ -445,7 +445,7 @@ impl VirtualCpus {
             segments: Vec::new(),
             activity: Vec::new(),
         };
-        let (stretches, _) = walk(&window);
+        let (spans, _) = walk(&window);
         let mut gaps = slice.gaps;
         if self.clocks_differ && elsewhere {
             gaps.push(EventGap {
@@ -457,8 +457,8 @@ impl VirtualCpus {
         }
         gaps.sort_by_key(|gap| gap.from);
         let mut cut = Vec::new();
-        for stretch in stretches {
-            without_gaps(stretch, &gaps, &mut cut);
+        for span in spans {
+            without_gaps(span, &gaps, &mut cut);
         }
         cut
     }

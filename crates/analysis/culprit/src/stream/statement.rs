@@ -84,7 +84,7 @@ fn segments(statement: &TracerStatement) -> Vec<Segment> {
 }
 
 /// A time without a call on the CPU.
-struct Stretch<'a> {
+struct CallSpan<'a> {
     from: Nanos,
     to: Nanos,
     /// The call before it. `None` if no call was traced.
@@ -99,9 +99,9 @@ fn by_calls(statement: &TracerStatement) -> Vec<Segment> {
         .collect();
     let chains = Chains::new(&calls, &statement.stacks);
     let (begin, end) = (statement.begin, statement.begin + statement.latency);
-    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    let mut spans: Vec<CallSpan<'_>> = Vec::new();
     if calls.is_empty() {
-        stretches.push(Stretch {
+        spans.push(CallSpan {
             from: begin,
             to: end,
             call: None,
@@ -115,7 +115,7 @@ fn by_calls(statement: &TracerStatement) -> Vec<Segment> {
         let to = next.map_or(end, |next| next.time).clamp(begin, end);
         let from = from.clamp(begin, to);
         if from < to {
-            stretches.push(Stretch {
+            spans.push(CallSpan {
                 from,
                 to,
                 call: Some(place),
@@ -124,40 +124,37 @@ fn by_calls(statement: &TracerStatement) -> Vec<Segment> {
             });
         }
     }
-    let causes = with_stays(statement, &stretches, &chains);
-    let segment = |(stretch, cause): (&Stretch<'_>, Cause)| Segment {
-        from: stretch.from,
-        to: stretch.to,
+    let causes = with_stays(statement, &spans, &chains);
+    let segment = |(span, cause): (&CallSpan<'_>, Cause)| Segment {
+        from: span.from,
+        to: span.to,
         cpu: statement.cpu,
         cause,
         words: None,
     };
-    stretches.iter().zip(causes).map(segment).collect()
+    spans.iter().zip(causes).map(segment).collect()
 }
 
 /// Adds to each source its longest stays in one place.
 fn with_stays(
     statement: &TracerStatement,
-    stretches: &[Stretch<'_>],
+    spans: &[CallSpan<'_>],
     chains: &Chains<'_>,
 ) -> Vec<Cause> {
     let stays = |source: &Source| {
-        let own = stretches.iter().filter(|stretch| stretch.source == *source);
-        let mut own: Vec<&Stretch<'_>> = own.collect();
-        own.sort_by_key(|stretch| std::cmp::Reverse(stretch.to - stretch.from));
-        let sum: u64 = own
-            .iter()
-            .map(|stretch| (stretch.to - stretch.from).0)
-            .sum();
-        own.retain(|stretch| (stretch.to - stretch.from).0 > sum / WORTH_A_WORD);
-        let stays = own.into_iter().take(STAYS).filter_map(|stretch| {
-            let at = match stretch.call {
+        let own = spans.iter().filter(|span| span.source == *source);
+        let mut own: Vec<&CallSpan<'_>> = own.collect();
+        own.sort_by_key(|span| std::cmp::Reverse(span.to - span.from));
+        let sum: u64 = own.iter().map(|span| (span.to - span.from).0).sum();
+        own.retain(|span| (span.to - span.from).0 > sum / WORTH_A_WORD);
+        let stays = own.into_iter().take(STAYS).filter_map(|span| {
+            let at = match span.call {
                 Some(call) => chains.at(call)?,
                 None => statement.ends.as_ref()?.0.clone(),
             };
-            let next = stretch.next.map(|next| next.function.clone());
+            let next = span.next.map(|next| next.function.clone());
             Some(Stay {
-                ns: Some(stretch.to - stretch.from),
+                ns: Some(span.to - span.from),
                 at,
                 until: next.filter(|next| !next.0.is_empty()),
             })
@@ -166,16 +163,14 @@ fn with_stays(
         (!stays.is_empty()).then_some(Detail::Stays(stays))
     };
     let mut known: Vec<(&Source, Option<Detail>)> = Vec::new();
-    let mut causes = Vec::with_capacity(stretches.len());
-    for stretch in stretches {
-        let place = known
-            .iter()
-            .position(|(source, _)| **source == stretch.source);
+    let mut causes = Vec::with_capacity(spans.len());
+    for span in spans {
+        let place = known.iter().position(|(source, _)| **source == span.source);
         let place = place.unwrap_or_else(|| {
-            known.push((&stretch.source, stays(&stretch.source)));
+            known.push((&span.source, stays(&span.source)));
             known.len() - 1
         });
-        causes.push(Cause::new(stretch.source.clone()).with(known[place].1.clone()));
+        causes.push(Cause::new(span.source.clone()).with(known[place].1.clone()));
     }
     causes
 }

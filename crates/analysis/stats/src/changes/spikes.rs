@@ -75,7 +75,7 @@ pub fn spiked_maxima(maxima: &[f64], segments: &[usize]) -> Vec<usize> {
         .map(|max| max.max(f64::MIN_POSITIVE).ln())
         .collect();
     let mut apart = vec![0.0; logs.len()];
-    for (from, to) in stretches(segments, logs.len()) {
+    for (from, to) in ranges(segments, logs.len()) {
         let middle = median(&logs[from..to]);
         for place in from..to {
             apart[place] = logs[place] - middle;
@@ -93,7 +93,7 @@ pub fn spiked_maxima(maxima: &[f64], segments: &[usize]) -> Vec<usize> {
 }
 
 /// Returns the range of each segment.
-fn stretches(starts: &[usize], runs: usize) -> Vec<(usize, usize)> {
+fn ranges(starts: &[usize], runs: usize) -> Vec<(usize, usize)> {
     let mut starts = starts.to_vec();
     starts.push(0);
     starts.sort_unstable();

@@ -10,9 +10,9 @@ const EXPOSURE: u64 = 7_200_000;
 const NONE: [usize; 0] = [];
 
 /// A series with the given mean in each segment.
-fn made_up(kind: Kind, stretches: &[(usize, f64)], seed: u64) -> Vec<(u64, u64)> {
+fn made_up(kind: Kind, segments: &[(usize, f64)], seed: u64) -> Vec<(u64, u64)> {
     let mut random = Rng::with_seed(seed);
-    let each = stretches.iter().flat_map(|(runs, mean)| vec![*mean; *runs]);
+    let each = segments.iter().flat_map(|(runs, mean)| vec![*mean; *runs]);
     each.map(|mean| (count(kind, mean, &mut random), EXPOSURE))
         .collect()
 }
@@ -72,8 +72,8 @@ fn a_step_has_its_size_and_place() {
 
 #[test]
 fn both_ends_of_a_period_are_found() {
-    let stretches = [(80, 6.0), (40, 0.5), (60, 6.0), (30, 0.5), (14, 6.0)];
-    let found = points(&made_up(Kind::Poisson, &stretches, 11), 11);
+    let segments = [(80, 6.0), (40, 0.5), (60, 6.0), (30, 0.5), (14, 6.0)];
+    let found = points(&made_up(Kind::Poisson, &segments, 11), 11);
     let expected = [80usize, 120, 180, 210];
     assert_eq!(found.len(), 4, "{found:?}");
     let near = found

@@ -422,11 +422,11 @@ fn chosen(timeline: &OutlierTimeline, all: bool) -> Vec<Line<'_>> {
             lines.push((event.time, 1, Line::Event(event)));
         }
     }
-    let stretches = timeline
+    let segments = timeline
         .segments
         .iter()
         .filter(|segment| !is_hidden(segment.from));
-    lines.extend(stretches.map(|segment| (segment.from, 2, Line::From(segment))));
+    lines.extend(segments.map(|segment| (segment.from, 2, Line::From(segment))));
     lines.push((window.expected, 0, Line::Due));
     lines.push((window.actual, 3, Line::Came));
     // The sort is stable: simultaneous events keep their order.

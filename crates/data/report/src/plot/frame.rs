@@ -340,9 +340,9 @@ impl Frame {
 
     /// Draws segments from left to right: a line at the start of each, and its name in the middle
     /// at the top.
-    pub(super) fn stretches(&mut self, stretches: &[(f64, f64, &str)], stroke: Stroke) {
+    pub(super) fn segments(&mut self, segments: &[(f64, f64, &str)], stroke: Stroke) {
         let (bottom, top) = (self.y.from, self.y.to);
-        for (from, to, name) in stretches {
+        for (from, to, name) in segments {
             if *from > self.x.from + 1.0 {
                 self.canvas.line((*from, bottom), (*from, top), stroke);
                 self.room.take_line((*from, top), (*from, bottom));

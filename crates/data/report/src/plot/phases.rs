@@ -17,7 +17,7 @@ pub(super) struct PhaseSpan {
 /// Each phase has separate threads, whose labels begin with its name (`cpu+disk: CPU 0`), and
 /// separate rows in the series, which follow one another. If labels merely look like those of
 /// phases, their threads overlap in time.
-pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
+pub(super) fn phase_spans(recording: &Recording) -> Vec<PhaseSpan> {
     let interval = recording.series.interval_ns;
     let mut spans: BTreeMap<u32, (Nanos, Nanos)> = BTreeMap::new();
     for row in &recording.series.rows {
@@ -30,7 +30,7 @@ pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
         label.split_once(": ").map(|(name, _)| name)
     };
     let threads: Vec<usize> = (0..recording.threads.len()).collect();
-    let mut stretches: Vec<PhaseSpan> = Vec::new();
+    let mut phases: Vec<PhaseSpan> = Vec::new();
     for group in threads.chunk_by(|a, b| name(*a) == name(*b)) {
         let Some(name) = group.first().and_then(|first| name(*first)) else {
             return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
         let Some((from, to)) = known.copied().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
             continue;
         };
-        stretches.push(PhaseSpan {
+        phases.push(PhaseSpan {
             name: name.to_owned(),
             from,
             to,
@@ -47,12 +47,12 @@ pub(super) fn phase_stretches(recording: &Recording) -> Vec<PhaseSpan> {
     }
     // A single interval may contain both the end of one phase and the start of the next.
     let overlap = |a: &PhaseSpan, b: &PhaseSpan| a.to > Nanos(b.from.0.saturating_add(interval.0));
-    let follow = stretches.windows(2).all(|two| !overlap(&two[0], &two[1]));
-    if stretches.len() < 2 || !follow {
+    let follow = phases.windows(2).all(|two| !overlap(&two[0], &two[1]));
+    if phases.len() < 2 || !follow {
         return Vec::new();
     }
-    for index in 1..stretches.len() {
-        stretches[index - 1].to = stretches[index].from;
+    for index in 1..phases.len() {
+        phases[index - 1].to = phases[index].from;
     }
-    stretches
+    phases
 }

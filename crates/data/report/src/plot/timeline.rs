@@ -129,8 +129,8 @@ fn marks(frame: &mut Frame, steps: &[Step], largest: &[(Nanos, Nanos)], time: Un
 
 /// Draws lines at the start of each phase of the run, with the name of the phase.
 fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit) {
-    let phases = phases::phase_stretches(recording);
-    let stretches: Vec<(f64, f64, &str)> = phases
+    let phases = phases::phase_spans(recording);
+    let segments: Vec<(f64, f64, &str)> = phases
         .iter()
         .filter(|phase| phase.from < span)
         .map(|phase| {
@@ -138,7 +138,7 @@ fn boundaries(frame: &mut Frame, recording: &Recording, span: Nanos, time: Unit)
             (at(phase.from), at(phase.to), phase.name.as_str())
         })
         .collect();
-    frame.stretches(&stretches, BOUNDARY);
+    frame.segments(&segments, BOUNDARY);
 }
 
 fn legend(recording: &Recording, steps: &[Step], largest: &[(Nanos, Nanos)]) -> Vec<Entry> {

@@ -29,7 +29,7 @@ pub(super) struct Life {
     pub(super) round: u64,
     /// The interval in which the thread should run.
     pub(super) wants: Segment,
-    ran: [Segment; Self::STRETCHES],
+    ran: [Segment; Self::MAX_SEGMENTS],
     used: usize,
     /// Whether the thread ran in more intervals than can be stored.
     pub(super) overflow: bool,
@@ -38,13 +38,13 @@ pub(super) struct Life {
 impl Life {
     /// If there are more preemptions than this within a few milliseconds, they are not waits for a
     /// migration.
-    const STRETCHES: usize = 16;
+    const MAX_SEGMENTS: usize = 16;
 
     pub(super) const fn new(round: u64, wants: Segment) -> Self {
         Self {
             round,
             wants,
-            ran: [Segment { from: 0, to: 0 }; Self::STRETCHES],
+            ran: [Segment { from: 0, to: 0 }; Self::MAX_SEGMENTS],
             used: 0,
             overflow: false,
         }
@@ -61,14 +61,14 @@ impl Life {
         }
     }
 
-    fn stretches(&self) -> &[Segment] {
+    fn segments(&self) -> &[Segment] {
         &self.ran[..self.used]
     }
 
     /// Returns the times at which the thread should have run, but did not.
     fn waited(&self) -> impl Iterator<Item = Segment> + '_ {
-        let ends = std::iter::once(self.wants.from).chain(self.stretches().iter().map(|s| s.to));
-        let begins = (self.stretches().iter().map(|s| s.from)).chain([self.wants.to]);
+        let ends = std::iter::once(self.wants.from).chain(self.segments().iter().map(|s| s.to));
+        let begins = (self.segments().iter().map(|s| s.from)).chain([self.wants.to]);
         ends.zip(begins)
             .map(|(from, to)| Segment { from, to })
             .filter(|wait| wait.from < wait.to)
@@ -97,7 +97,7 @@ pub(super) fn violations(lives: &[Life], tolerance: Nanos) -> Vec<Violation> {
             let mut pieces = Vec::new();
             for (rank, lower) in lives[..waiting].iter().enumerate() {
                 let before = pieces.len();
-                pieces.extend(lower.stretches().iter().filter_map(|s| s.within(wait)));
+                pieces.extend(lower.segments().iter().filter_map(|s| s.within(wait)));
                 if pieces.len() > before {
                     running = running.or(Some(rank));
                 }
@@ -376,14 +376,14 @@ mod tests {
     proptest! {
         #[test]
         fn time_is_covered_once(pieces in prop::collection::vec((0_u64..200, 0_u64..50), 0..12)) {
-            let stretches: Vec<Segment> = pieces
+            let segments: Vec<Segment> = pieces
                 .iter()
                 .map(|&(from, length)| Segment { from, to: from + length })
                 .collect();
             let one_by_one = (0..300)
-                .filter(|ns| stretches.iter().any(|s| (s.from..s.to).contains(ns)))
+                .filter(|ns| segments.iter().any(|s| (s.from..s.to).contains(ns)))
                 .count() as u64;
-            prop_assert_eq!(covered(stretches), one_by_one);
+            prop_assert_eq!(covered(segments), one_by_one);
         }
     }
 }

@@ -57,14 +57,14 @@ pub fn export_trace(
     }
     let description =
         Description::from_json(&description).map_err(|error| unreadable(error.to_string()))?;
-    let mut stretches: Vec<Vec<RawPage>> = Vec::new();
+    let mut intervals: Vec<Vec<RawPage>> = Vec::new();
     let mut requested: Vec<Vec<RawPage>> = Vec::new();
     let mut symbols = BTreeMap::new();
     for number in numbers {
         let cut_off = || unreadable(format!("the pages of outlier {number} are truncated"));
         let pages = store.attachment(id, PAGES, number)?;
         let pages = pages.and_then(|(_, packed)| unpack_pages(&packed));
-        stretches.push(pages.ok_or_else(cut_off)?);
+        intervals.push(pages.ok_or_else(cut_off)?);
         if let Some((_, packed)) = store.attachment(id, REQUESTED, number)? {
             requested.push(unpack_pages(&packed).ok_or_else(cut_off)?);
         }
@@ -77,7 +77,7 @@ pub fn export_trace(
             }
         }
     }
-    Ok(trace_dat(&description, &stretches, &requested, &symbols)?)
+    Ok(trace_dat(&description, &intervals, &requested, &symbols)?)
 }
 
 /// Formats the numbers as `1, 2, 5 and 9 more`.

@@ -36,13 +36,13 @@ pub const LARGEST_TRACE: u64 = 256 << 20;
 /// than their layout allows, or exceed [`LARGEST_TRACE`].
 pub fn trace_dat(
     description: &Description,
-    stretches: &[Vec<RawPage>],
+    intervals: &[Vec<RawPage>],
     requested: &[Vec<RawPage>],
     symbols: &BTreeMap<u64, String>,
 ) -> Result<Vec<u8>, TraceError> {
     let layout = description.layout()?;
-    check(description, layout, &[stretches, requested].concat())?;
-    let mut cpus = by_cpu(layout, stretches);
+    check(description, layout, &[intervals, requested].concat())?;
+    let mut cpus = by_cpu(layout, intervals);
     for (cpu, pages) in by_cpu(layout, requested) {
         let own = cpus.entry(cpu).or_default();
         *own = merge(layout, own, &pages);
@@ -73,10 +73,10 @@ pub fn trace_dat(
 fn check(
     description: &Description,
     layout: Layout,
-    stretches: &[Vec<RawPage>],
+    intervals: &[Vec<RawPage>],
 ) -> Result<(), TraceError> {
     let refuse = |what: String| Err(TraceError::Pages { what });
-    let last = stretches.iter().flatten().map(|page| page.cpu).max();
+    let last = intervals.iter().flatten().map(|page| page.cpu).max();
     let last = last.max(description.cpus.checked_sub(1)).unwrap_or(0);
     if last > CpuSet::MAX_CPU {
         return refuse(format!(
@@ -84,7 +84,7 @@ fn check(
             CpuSet::MAX_CPU
         ));
     }
-    let longest = stretches
+    let longest = intervals
         .iter()
         .flatten()
         .map(|page| page.bytes.len())
@@ -96,7 +96,7 @@ fn check(
             layout.page_bytes
         ));
     }
-    let pages: usize = stretches.iter().map(Vec::len).sum();
+    let pages: usize = intervals.iter().map(Vec::len).sum();
     match (pages as u64).saturating_mul(layout.page_bytes as u64) {
         bytes if bytes > LARGEST_TRACE => refuse(format!(
             "{pages} pages of {} bytes exceed {} MiB: export one outlier at a time",
@@ -109,12 +109,12 @@ fn check(
 
 /// Returns the pages of each CPU in ascending order of time, without duplicates, padded to a whole
 /// page. Pages after a gap are marked.
-fn by_cpu(layout: Layout, stretches: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
+fn by_cpu(layout: Layout, intervals: &[Vec<RawPage>]) -> BTreeMap<u32, Vec<Vec<u8>>> {
     // For each time: the page, and whether the preceding page is also present.
     let mut cpus: BTreeMap<u32, BTreeMap<u64, (&RawPage, bool)>> = BTreeMap::new();
-    for stretch in stretches {
+    for interval in intervals {
         let mut seen = BTreeSet::new();
-        for page in stretch {
+        for page in interval {
             let Ok(parsed) = Page::parse(layout, &page.bytes) else {
                 continue;
             };

@@ -27,7 +27,7 @@ fn firsts(history: &History, from: u64, to: u64) -> Vec<u64> {
 }
 
 #[test]
-fn stretch_selects_its_pages_and_predecessor() {
+fn interval_selects_its_pages_and_predecessor() {
     let history = history(&[
         (&[10, 20], None),
         (&[30, 40], None),

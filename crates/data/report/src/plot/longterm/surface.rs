@@ -198,18 +198,18 @@ fn requirement(canvas: &mut Canvas, scene: &Scene, value: f64, limit: Nanos) {
 fn layer(canvas: &mut Canvas, scene: &Scene, bins: &Bins, counts: &[u64], depth: f64, unit: Unit) {
     let x = |bin: usize| scene.x.at(unit.scale(bins.edges[bin] as f64));
     let filled: Vec<usize> = (0..counts.len()).filter(|bin| counts[*bin] > 0).collect();
-    for stretch in filled.chunk_by(|a, b| a + 1 == *b) {
+    for adjacent in filled.chunk_by(|a, b| a + 1 == *b) {
         let mut outline = Vec::new();
         let mut highest = 0.0f64;
-        for bin in stretch {
+        for bin in adjacent {
             let height = scene.z.at(counts[*bin] as f64);
             highest = highest.max(height);
             outline.push(scene.at(x(*bin), depth, height));
             outline.push(scene.at(x(bin + 1), depth, height));
         }
         let line = outline.clone();
-        outline.push(scene.at(x(stretch[stretch.len() - 1] + 1), depth, 0.0));
-        outline.push(scene.at(x(stretch[0]), depth, 0.0));
+        outline.push(scene.at(x(adjacent[adjacent.len() - 1] + 1), depth, 0.0));
+        outline.push(scene.at(x(adjacent[0]), depth, 0.0));
         canvas.shapes.push(Shape::Area {
             outline,
             fill: fill(highest / scene.z.to),
