@@ -6,7 +6,7 @@ use crate::option_row::OptionRow;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Common {
     /// Latency above which to stop, in the tool's unit; 0 to disable.
-    pub(crate) break_limit: u64,
+    pub(crate) break_value: u64,
     /// Duration in seconds; 0 to run until stopped.
     pub(crate) duration_s: u64,
     /// File for the histogram; `None` for stdout.
@@ -57,7 +57,7 @@ impl<S: AsMut<Common>> OptionRow<S> {
     /// Creates `-b` with the help text of this tool.
     pub(crate) const fn breaktrace(help: &'static str) -> Self {
         Self::new("-b --breaktrace=USEC", help, |settings, given, _| {
-            settings.as_mut().break_limit = given.micros_from(0)?;
+            settings.as_mut().break_value = given.micros_from(0)?;
             Ok(())
         })
     }

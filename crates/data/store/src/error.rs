@@ -390,7 +390,7 @@ impl Context {
             | ErrorCode::ConstraintViolation => self.damaged(said),
             // A page is missing (truncated file).
             _ if error.extended_code == ffi::SQLITE_IOERR_SHORT_READ => self.damaged(said),
-            // The step budget is used up; see `open`.
+            // The limit of steps is reached; see `step_limit`.
             ErrorCode::OperationInterrupted => {
                 self.damaged("reading it takes more SQLite steps than are plausible for its size")
             }

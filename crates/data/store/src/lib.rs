@@ -39,7 +39,6 @@ mod attachment;
 mod attachment_rows;
 pub mod backend;
 mod bits;
-mod budget;
 pub mod bundle;
 mod care;
 mod chunk;
@@ -67,6 +66,7 @@ mod schema;
 mod select;
 mod sidecar;
 mod slots;
+mod step_limit;
 mod store;
 mod tables;
 #[cfg(test)]

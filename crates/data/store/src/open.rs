@@ -11,11 +11,11 @@ use punctual_files::{folder, rights};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::budget::Budget;
 use crate::error::Context;
 use crate::reserve::keep_reserve;
 use crate::schema::{check_objects, is_made, make};
 use crate::sidecar::sidecar;
+use crate::step_limit::StepLimit;
 use crate::{StoreError, lease};
 
 /// How long a process waits for another one's transaction. Transactions take milliseconds, so a
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     pub(crate) context: Context,
     pub(crate) read_only: bool,
     pub(crate) busy: Duration,
-    budget: Arc<Budget>,
+    step_limit: Arc<StepLimit>,
     /// The stamp from before the first read, if the store is read without a lock.
     at_rest: Option<Stamp>,
 }
@@ -175,11 +175,11 @@ impl Link {
             path: path.to_owned(),
             waited_s: busy.as_secs(),
         };
-        let budget = Arc::new(Budget::new(path));
+        let step_limit = Arc::new(StepLimit::new(path));
         let open = || -> rusqlite::Result<Connection> {
             let mut connection =
                 Connection::open_with_flags(name, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-            budget.limit(&mut connection)?;
+            step_limit.apply_to(&mut connection)?;
             connection.busy_timeout(busy)?;
             connection.set_prepared_statement_cache_capacity(32);
             connection.pragma_update(None, "foreign_keys", true)?;
@@ -197,14 +197,14 @@ impl Link {
             context,
             read_only: flags.contains(OpenFlags::SQLITE_OPEN_READ_ONLY),
             busy,
-            budget,
+            step_limit,
             at_rest: None,
         })
     }
 
     /// Starts a unit of work. The number of its steps is limited in proportion to the store's size.
     pub(crate) fn begin_work(&self) {
-        self.budget.begin();
+        self.step_limit.begin();
     }
 
     /// Creates the tables in a new file. Does not write to a file that already has them.

@@ -66,7 +66,7 @@ impl SeriesVerdicts {
     }
 
     /// Judges new series, and series of machines with new recordings. Then judges the others, those
-    /// with the oldest verdicts first, until `budget` is used up.
+    /// with the oldest verdicts first, until `time_limit` is reached.
     ///
     /// # Errors
     /// Returns an error if the series cannot be listed.
@@ -74,7 +74,7 @@ impl SeriesVerdicts {
         &self,
         trends: &dyn Trends,
         machines: &[Machine],
-        budget: Duration,
+        time_limit: Duration,
     ) -> Result<Arc<JudgedSeries>, SourceError> {
         let began = Instant::now();
         let marks: BTreeMap<&str, Version> = machines.iter().map(version).collect();
@@ -96,7 +96,7 @@ impl SeriesVerdicts {
         // New and changed series first, then those with the oldest verdicts.
         series.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
         let judged = series.into_iter().map(|(at, mark, of)| {
-            if let (Some(at), true) = (at, began.elapsed() >= budget)
+            if let (Some(at), true) = (at, began.elapsed() >= time_limit)
                 && let Some((kept, _)) = known.get(&of)
             {
                 return ((*kept).clone(), (at, mark));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn exhausted_budget_rejudges_only_changes() {
+    fn exhausted_time_rejudges_only_changes() {
         let machine = |name: &str, recordings| Machine {
             name: name.to_owned(),
             recordings,
@@ -186,8 +186,8 @@ mod tests {
             latest: None,
         };
         let (worse, trends) = (SeriesVerdicts::default(), Counted::default());
-        let judged = |machines: &[Machine], budget| {
-            let look = worse.judge(&trends, machines, budget).unwrap();
+        let judged = |machines: &[Machine], time_limit| {
+            let look = worse.judge(&trends, machines, time_limit).unwrap();
             assert_eq!(look.all.len(), 3);
             std::mem::take(&mut *trends.0.lock().unwrap())
         };

@@ -126,7 +126,7 @@ fn request(
         ("threads", settings.threads.to_string()),
     ];
     let common = &settings.common;
-    let break_above = Unit::Micros.break_above(common.break_limit);
+    let break_above = Unit::Micros.break_above(common.break_value);
     let marked = break_above.filter(|_| common.tracemark);
     let mut request = shared::request(context, "deadline", &parameters, 0, common.duration_s)?;
     request.threads.cpus.clone_from(&settings.cpus);

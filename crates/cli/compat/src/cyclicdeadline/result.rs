@@ -52,7 +52,7 @@ pub(super) fn write(
     }
     shared::report_break(
         "cyclicdeadline",
-        settings.common.break_limit,
+        settings.common.break_value,
         outcome,
         context,
     );

@@ -36,7 +36,7 @@ pub(super) const OPTIONS: &[OptionRow<Reader>] = &[
         "stop when a latency is above USEC, and print its thread",
         |reader, given, _| {
             let unit = reader.settings.unit;
-            reader.settings.common.break_limit = given.time(unit.into(), 0)?;
+            reader.settings.common.break_value = given.time(unit.into(), 0)?;
             Ok(())
         },
     ),

@@ -18,7 +18,7 @@ pub(super) fn request(
     context: &ToolContext<'_>,
 ) -> Result<Request, CompatError> {
     let (common, unit) = (&settings.common, settings.unit);
-    let break_above = unit.break_above(common.break_limit);
+    let break_above = unit.break_above(common.break_value);
     let marked = break_above.filter(|_| common.tracemark);
     let mut request = shared::request(
         context,

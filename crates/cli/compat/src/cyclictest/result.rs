@@ -57,7 +57,7 @@ pub(super) fn write(
             None => context.out.write_all(&bytes)?,
         }
     }
-    if settings.common.break_limit > 0 {
+    if settings.common.break_value > 0 {
         write_break(settings, outcome, &lines, context)?;
     }
     if dropped > 0 && (settings.spike > 0 || settings.verbose) {
@@ -158,7 +158,7 @@ fn write_break(
     } else {
         "with PUNCTUAL_STRICT=1 the exit status is 3"
     };
-    let limit = settings.common.break_limit;
+    let limit = settings.common.break_value;
     context.note(&format!(
         "stopped at a break: {value} {unit} is above {limit} {unit} ({hint})"
     ));

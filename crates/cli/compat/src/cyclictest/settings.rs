@@ -108,8 +108,8 @@ impl CyclictestSettings {
     }
 
     /// Returns the value above which the run ends.
-    pub(super) fn break_limit(&self) -> Option<i64> {
-        let limit = self.common.break_limit;
+    pub(super) fn break_value(&self) -> Option<i64> {
+        let limit = self.common.break_value;
         (limit > 0).then(|| i64::try_from(limit).unwrap_or(i64::MAX))
     }
 

@@ -59,7 +59,7 @@ pub(super) struct Samples {
     pub(super) spikes: Vec<(u32, i64, u64)>,
     /// Their number.
     pub(super) spike_count: u64,
-    /// Lines of `-v` whose values are above the break limit.
+    /// Lines of `-v` whose values are above the break value.
     pub(super) held: Vec<HeldLine>,
 }
 
@@ -223,7 +223,7 @@ impl<'a> View<'a> {
         };
         let first = self.samples.counts[thread as usize];
         let (smis, held) = (&mut self.smis, &mut self.samples.held);
-        let limit = settings.break_limit().unwrap_or(i64::MAX);
+        let limit = settings.break_value().unwrap_or(i64::MAX);
         self.output.print(|out| {
             for (cycle, sample) in (first..).zip(samples) {
                 let value = settings.unit.convert(sample.latency);

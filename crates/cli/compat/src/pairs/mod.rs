@@ -146,7 +146,7 @@ fn request(
         }
     }
     let (priority, duration_s) = (settings.priority, settings.common.duration_s);
-    let break_above = Unit::Micros.break_above(settings.common.break_limit);
+    let break_above = Unit::Micros.break_above(settings.common.break_value);
     let mut request = shared::request(context, "wakeup", &parameters, priority, duration_s)?;
     request.threads.cpus = match settings.affinity {
         Affinity::One(cpu) => Some([cpu].into_iter().collect()),

@@ -33,7 +33,7 @@ pub(super) fn write(
         let bytes = json::file(context, &recording.host, status, &body)?;
         shared::put_json(file, &bytes, context)?;
     }
-    shared::report_break(kind.name, settings.common.break_limit, outcome, context);
+    shared::report_break(kind.name, settings.common.break_value, outcome, context);
     context.report_outcome(outcome);
     Ok(status)
 }

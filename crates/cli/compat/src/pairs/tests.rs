@@ -191,7 +191,7 @@ fn options_match_the_originals() {
     }
     // Scripts use these options.
     let script = settings("-a -b 20us -i 100us -l 100 -S");
-    assert_eq!((script.common.break_limit, script.interval_us), (20, 100));
+    assert_eq!((script.common.break_value, script.interval_us), (20, 100));
     let short = settings("-S -i 10");
     assert_eq!((short.interval_us, short.notes.len()), (50, 1));
     let forced = settings("-T 1 -f 2");

@@ -101,6 +101,6 @@ fn request(
     let (priority, duration_s) = (settings.priority, settings.common.duration_s);
     let mut request = shared::request(context, "signal", &parameters, priority, duration_s)?;
     request.threads.cpus.clone_from(&settings.cpus);
-    request.limits.break_above = Unit::Micros.break_above(settings.common.break_limit);
+    request.limits.break_above = Unit::Micros.break_above(settings.common.break_value);
     Ok(request)
 }

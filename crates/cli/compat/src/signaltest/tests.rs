@@ -42,7 +42,7 @@ fn options_match_the_original() {
     let settings = read("-p 80 -l 100 -D 5m -b 50 -q").unwrap();
     assert_eq!((settings.threads, settings.cpus), (2, None));
     assert_eq!(
-        (settings.common.duration_s, settings.common.break_limit),
+        (settings.common.duration_s, settings.common.break_value),
         (300, 50)
     );
     assert_eq!(read("-a 0 -t 5").unwrap().cpus, "0".parse().ok());

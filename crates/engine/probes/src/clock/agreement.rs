@@ -55,14 +55,14 @@ impl Agreement {
 }
 
 /// Returns the pairs of CPUs to check, and whether these are all pairs. A check takes at least
-/// `least`. If `budget` is too short for all pairs, only pairs with the first CPU are returned.
-pub(super) fn pairs(cpus: &[u32], budget: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
+/// `least`. If `available` is too short for all pairs, only pairs with the first CPU are returned.
+pub(super) fn pairs(cpus: &[u32], available: Nanos, least: Nanos) -> (Vec<(u32, u32)>, bool) {
     let all: Vec<(u32, u32)> = cpus
         .iter()
         .enumerate()
         .flat_map(|(place, first)| cpus[place + 1..].iter().map(|second| (*first, *second)))
         .collect();
-    if all.len() as u64 * least.0 <= budget.0 {
+    if all.len() as u64 * least.0 <= available.0 {
         return (all, true);
     }
     let complete = cpus.len() <= 2;

@@ -221,7 +221,7 @@ impl Probe for ClockProbe {
             ));
         }
         let warm_up = plan.warm_up_of(part);
-        if part.is_some_and(|part| warm_up + check_budget(Some(part), &terms.cpus) >= part) {
+        if part.is_some_and(|part| warm_up + check_time(Some(part), &terms.cpus) >= part) {
             return Err(ProbeError::Unfit(format!(
                 "each of the {} clock sources has its own warm-up of {warm_up}, which leaves \
                  nothing: measure for longer, or with a shorter --warm-up",
@@ -354,8 +354,8 @@ impl Run<'_> {
             .chain(tsc.map(|(tsc, rate)| Reader::Tsc(tsc, rate)))
             .collect();
         let cpus = &self.ready.terms.cpus;
-        let budget = Nanos(check_budget(part, cpus).0 / readers.len() as u64);
-        let (pairs, complete) = agreement::pairs(cpus, budget, LEAST_CHECK);
+        let available = Nanos(check_time(part, cpus).0 / readers.len() as u64);
+        let (pairs, complete) = agreement::pairs(cpus, available, LEAST_CHECK);
         if !complete {
             self.warnings.push(format!(
                 "there was not enough time to compare the clocks of all pairs of CPUs: each was \
@@ -363,7 +363,7 @@ impl Run<'_> {
                 cpus[0]
             ));
         }
-        let length = Nanos(budget.0 / pairs.len().max(1) as u64);
+        let length = Nanos(available.0 / pairs.len().max(1) as u64);
         for reader in readers {
             let mut push = |found| {
                 self.pairs.push(Pair {
@@ -439,7 +439,7 @@ impl Run<'_> {
 }
 
 /// Returns the time for comparing CPUs in a part of the run: each pair is compared with two clocks.
-fn check_budget(part: Option<Nanos>, cpus: &[u32]) -> Nanos {
+fn check_time(part: Option<Nanos>, cpus: &[u32]) -> Nanos {
     const LONGEST: Nanos = Nanos::from_secs(2);
     let pairs = (cpus.len() * cpus.len().saturating_sub(1) / 2) as u64;
     let wanted = Nanos(CHECK.0.saturating_mul(2 * pairs)).min(LONGEST);

@@ -18,7 +18,7 @@ pub(super) enum Cause {
     Interrupt,
     /// None of the kernel's counters changed.
     Unaccounted,
-    /// The cause is unknown: the time budget for reading the counters was used up in this window,
+    /// The cause is unknown: the time for reading the counters was used up in this window,
     /// or the counters are not available, or they do not distinguish this gap from others.
     Unknown,
     /// The gap is not above the threshold.

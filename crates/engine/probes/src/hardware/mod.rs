@@ -404,8 +404,8 @@ impl<T: Ticks> Worker<T> {
         let clock = self.clock;
         let Limits { threshold, floor } = self.limits;
         let mut now = Nanos(CLOCK.now().as_nanos());
-        let budget = (until.saturating_sub(now).0) / PART_TO_EXAMINE;
-        let mut examiner = Examiner::new(Counts::read(&mut self.watch), budget);
+        let time_limit = (until.saturating_sub(now).0) / PART_TO_EXAMINE;
+        let mut examiner = Examiner::new(Counts::read(&mut self.watch), time_limit);
         let mut largest: Option<(Nanos, u64)> = None;
         loop {
             now = Nanos(CLOCK.now().as_nanos());
@@ -447,29 +447,29 @@ struct Examiner {
     before: Counts,
     others: u64,
     /// Time in nanoseconds that reading the counters may take, and that it has taken so far.
-    budget: u64,
+    time_limit: u64,
     spent: u64,
 }
 
 impl Examiner {
-    fn new(before: Counts, budget: u64) -> Self {
+    fn new(before: Counts, time_limit: u64) -> Self {
         Self {
             before,
             others: 0,
-            budget,
+            time_limit,
             spent: 0,
         }
     }
 
     fn has_time_for_short_ones(&self) -> bool {
-        self.spent < self.budget / 2
+        self.spent < self.time_limit / 2
     }
 
     /// Returns the cause of the gap that ended a spin.
     #[cold]
     fn examine(&mut self, spin: &Spin, watch: &mut CpuWatch) -> Cause {
         self.others += spin.short.count;
-        if self.spent >= self.budget {
+        if self.spent >= self.time_limit {
             self.others += 1;
             return Cause::Unknown;
         }

@@ -53,7 +53,7 @@ impl Session {
         );
         set(
             "break_ns",
-            self.request.limits.break_above.map(|limit| limit.0).into(),
+            self.request.limits.break_above.map(|above| above.0).into(),
         );
         set("dma_latency_us", self.request.machine.dma_latency_us.into());
         if let Some(group) = &self.request.threads.group {

@@ -90,9 +90,9 @@ impl Session {
         control: &Control,
         explainer: Option<&Explainer>,
     ) -> Arc<BreakHandler> {
-        let limit = self.request.limits.break_above;
+        let break_above = self.request.limits.break_above;
         let mark = self.request.limits.tracemark.and_then(|unit| {
-            let opened = TraceStop::open(&self.host, unit, limit);
+            let opened = TraceStop::open(&self.host, unit, break_above);
             opened
                 .map_err(|error| {
                     self.warnings

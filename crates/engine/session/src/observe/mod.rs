@@ -109,7 +109,7 @@ pub fn observe(
 
 impl ObserveRequest {
     /// Returns the duration above which a wait or job is explained.
-    fn limit(&self) -> Nanos {
+    fn threshold(&self) -> Nanos {
         self.jobs
             .as_ref()
             .map_or(self.explain.threshold, |jobs| jobs.budget)
@@ -299,7 +299,7 @@ impl<'a> Observation<'a> {
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.tracks.record(found, since, self.row_length);
-        let late = found.latency() > self.request.limit();
+        let late = found.latency() > self.request.threshold();
         if let Some(watch) = &mut self.counters {
             let counters = watch.job(found);
             if late {

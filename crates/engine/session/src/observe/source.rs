@@ -26,7 +26,7 @@ impl EventSource {
         request: &ObserveRequest,
         host: &Host,
     ) -> Result<(Self, Explainer, Option<String>), SessionError> {
-        let limit = request.limit();
+        let threshold = request.threshold();
         let mut why = None;
         if request.jobs.is_some() && request.explain.level <= Level::Jobs {
             if request.no_bpf {
@@ -37,7 +37,7 @@ impl EventSource {
                 match JobRecorder::start(JobAsk { pid_max, counters }) {
                     Ok(programs) => {
                         let explainer =
-                            Explainer::with_programs(host, programs, limit, Delay::Wakeup)?;
+                            Explainer::with_programs(host, programs, threshold, Delay::Wakeup)?;
                         return Ok((Self::Programs, explainer, None));
                     }
                     Err(error) => why = Some(error.to_string()),
@@ -50,7 +50,7 @@ impl EventSource {
             });
             return Err(SessionError::CostNotLimited(why));
         }
-        let explainer = Explainer::arm(host, request.events(), limit, Delay::Wakeup)?;
+        let explainer = Explainer::arm(host, request.events(), threshold, Delay::Wakeup)?;
         let tracefs = Tracefs::find(host.root())?;
         let (owner, clock) = (host.own_process(), explainer.clock());
         let scout = match request.jobs {

@@ -186,7 +186,7 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
         return Ok(None);
     };
     can_be_explained(probe)?;
-    let threshold = limit(options, "--explain")?;
+    let threshold = threshold_for(options, "--explain")?;
     Ok(Some(ExplainRequest {
         threshold,
         level,
@@ -194,12 +194,13 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
     }))
 }
 
-/// Returns the limit for an option that cannot work without one.
-fn limit(options: &Options, option: &str) -> Result<Nanos> {
-    let limit = (options.threshold)
+/// Returns the threshold for an option that cannot work without one. A break threshold or a limit
+/// of the requirement serves as one.
+fn threshold_for(options: &Options, option: &str) -> Result<Nanos> {
+    let threshold = (options.threshold)
         .or(options.run.break_above)
         .or(options.judging.max_latency);
-    Ok(limit.ok_or_else(|| {
+    Ok(threshold.ok_or_else(|| {
         UsageError(format!(
             "{option} needs a limit: give --threshold 100us, --break or --max-latency"
         ))
@@ -214,7 +215,7 @@ fn on_outlier(options: &Options) -> Result<Option<OnOutlier>> {
         }
         return Ok(None);
     };
-    let threshold = limit(options, "--on-outlier")?;
+    let threshold = threshold_for(options, "--on-outlier")?;
     Ok(Some(OnOutlier { command, threshold }))
 }
 

@@ -21,41 +21,41 @@ const PER_BYTE: u64 = 4;
 
 /// Counts the steps of one unit of work, usually a transaction.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct StepLimit {
     path: PathBuf,
-    spent: AtomicU64,
+    steps: AtomicU64,
 }
 
-impl Budget {
+impl StepLimit {
     pub(crate) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
-            spent: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
         }
     }
 
-    /// Makes `connection` give up ([`rusqlite::ErrorCode::OperationInterrupted`]) when the budget
-    /// is used up.
-    pub(crate) fn limit(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
-        let budget = Arc::clone(self);
-        let handler = move || budget.spend();
+    /// Makes `connection` give up ([`rusqlite::ErrorCode::OperationInterrupted`]) when the limit
+    /// is reached.
+    pub(crate) fn apply_to(self: &Arc<Self>, connection: &mut Connection) -> rusqlite::Result<()> {
+        let counter = Arc::clone(self);
+        let handler = move || counter.count();
         connection.progress_handler(BETWEEN.cast_signed(), Some(handler))
     }
 
     /// Starts a new unit of work.
     pub(crate) fn begin(&self) {
-        self.spent.store(0, Ordering::Relaxed);
+        self.steps.store(0, Ordering::Relaxed);
     }
 
-    /// Counts one check interval; returns whether the budget is used up.
-    fn spend(&self) -> bool {
+    /// Counts one check interval; returns whether the limit is exceeded.
+    fn count(&self) -> bool {
         let between = u64::from(BETWEEN);
-        let spent = self.spent.fetch_add(between, Ordering::Relaxed) + between;
-        if spent <= SMALL {
+        let steps = self.steps.fetch_add(between, Ordering::Relaxed) + between;
+        if steps <= SMALL {
             return false;
         }
         let size = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
         let bytes = size(&self.path).saturating_add(size(&sidecar(&self.path, "-wal")));
-        spent > SMALL.saturating_add(bytes.saturating_mul(PER_BYTE))
+        steps > SMALL.saturating_add(bytes.saturating_mul(PER_BYTE))
     }
 }
