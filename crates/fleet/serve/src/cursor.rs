@@ -1,14 +1,31 @@
-//! The cursor in the list of recordings, a value of the parameter `after`.
+//! Pages of the list of recordings, and their cursor, a value of the parameter `after`.
 
 use jiff::Timestamp;
 use punctual_model::RecordingId;
-use punctual_store::Listed;
+use punctual_store::{Listed, Wanted};
 use uuid::Uuid;
 
 use crate::problem::Problem;
+use crate::state::App;
+
+/// Returns a page of the list with at most `wanted.most` recordings, and the cursor of the next page
+/// if there is one.
+pub(crate) async fn page_of(
+    app: &App,
+    mut wanted: Wanted,
+) -> Result<(Vec<Listed>, Option<String>), Problem> {
+    let most = wanted.most;
+    // Ask for one more recording, to find out whether there is a next page.
+    wanted.most += 1;
+    let mut found = app.stored(move |all| all.list(&wanted)).await?;
+    let more = found.len() > most;
+    found.truncate(most);
+    let next = found.last().filter(|_| more).map(cursor_after);
+    Ok((found, next))
+}
 
 /// Returns the cursor of a recording as text.
-pub(crate) fn cursor_after(listed: &Listed) -> String {
+fn cursor_after(listed: &Listed) -> String {
     let summary = &listed.summary;
     format!("{}.{}", summary.started.as_nanosecond(), summary.id)
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{Completion, Nanos, Origin, Outcome, RecordingId};
+use crate::{Completion, Nanos, Origin, Outcome, Recording, RecordingId, Unknown};
 
 /// One line of a list of recordings, in the terminal, on a page and as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,4 +40,30 @@ pub struct RecordingLine {
     pub samples: bool,
     /// The source of an imported recording; null if punctual measured it.
     pub origin: Option<Origin>,
+}
+
+impl From<&Recording> for RecordingLine {
+    fn from(recording: &Recording) -> Self {
+        let all = recording.all_latencies();
+        let accounting = recording.accounting();
+        let known = |what| recording.knows(what);
+        Self {
+            id: recording.id,
+            label: recording.label.clone(),
+            probe: recording.probe.name.clone(),
+            headline: recording.headline(),
+            started: known(Unknown::Started).then_some(recording.started),
+            duration_ns: known(Unknown::Duration).then_some(recording.duration_ns),
+            completion: recording.completion,
+            outcome: recording.verdict.outcome,
+            recorded: accounting.recorded,
+            missed: known(Unknown::Missed).then_some(accounting.missed),
+            max_ns: all.max(),
+            p99_ns: all.supported_quantile(0.99),
+            host: recording.host.hostname.get().cloned(),
+            fingerprint: recording.host.fingerprint.clone(),
+            samples: recording.samples.is_some(),
+            origin: recording.origin.clone(),
+        }
+    }
 }

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-use punctual_model::{Completion, Nanos, Outcome, Recording, RecordingLine, Unknown, grouped};
+use punctual_model::{Completion, Outcome, Recording, RecordingLine, grouped};
 
 use super::recording::{outcome_badge, outcome_tone};
 use super::table::{Cell, Column, Row, Table};
@@ -11,91 +10,36 @@ use super::{Block, Document, Medium};
 use crate::figures;
 
 /// The row of one recording. The store fills it without reading the histograms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ListRow {
-    /// The short ID ([`RecordingId::short`](punctual_model::RecordingId::short)).
-    pub id: String,
+    /// The content of the row.
+    pub line: RecordingLine,
     /// The anchor of the recording's document, if that is on the same page.
     pub anchor: Option<String>,
-    /// When the measurement began; `None` if an imported file does not contain it.
-    pub started: Option<Timestamp>,
-    /// The measurement on one line ([`Recording::headline`]).
-    pub headline: String,
-    /// The duration; `None` if an imported file does not contain it.
-    pub duration: Option<Nanos>,
-    /// The number of samples of all threads.
-    pub recorded: u64,
-    /// The number of missed periods of all threads; `None` if an imported file does not contain
-    /// them.
-    pub missed: Option<u64>,
-    /// The largest latency of any thread; `None` if there are no latencies.
-    pub max: Option<Nanos>,
-    /// Whether and how the run ended.
-    pub completion: Completion,
-    /// Whether the requirement was met.
-    pub outcome: Outcome,
-    /// The name of the machine, if known.
-    pub host: Option<String>,
-    /// The label that the user gave the recording.
-    pub label: Option<String>,
 }
 
 impl From<&Recording> for ListRow {
     fn from(recording: &Recording) -> Self {
-        let all = recording.accounting();
         Self {
-            id: recording.id.short(),
+            line: recording.into(),
             anchor: Some(format!("r{}", recording.id)),
-            started: recording
-                .knows(Unknown::Started)
-                .then_some(recording.started),
-            headline: recording.headline(),
-            duration: recording
-                .knows(Unknown::Duration)
-                .then_some(recording.duration_ns),
-            recorded: all.recorded,
-            missed: recording.knows(Unknown::Missed).then_some(all.missed),
-            max: recording
-                .threads
-                .iter()
-                .filter_map(|t| t.histogram.max())
-                .max(),
-            completion: recording.completion,
-            outcome: recording.verdict.outcome,
-            host: recording.host.hostname.get().cloned(),
-            label: recording.label.clone(),
         }
     }
 }
 
 impl From<RecordingLine> for ListRow {
     fn from(line: RecordingLine) -> Self {
-        Self {
-            id: line.id.short(),
-            anchor: None,
-            started: line.started,
-            headline: line.headline,
-            duration: line.duration_ns,
-            recorded: line.recorded,
-            missed: line.missed,
-            max: line.max_ns,
-            completion: line.completion,
-            outcome: line.outcome,
-            host: line.host,
-            label: line.label,
-        }
+        Self { line, anchor: None }
     }
 }
 
-impl ListRow {
-    /// Returns a result such as `met`, `exceeded (stopped)`, `interrupted`.
-    fn result(&self) -> String {
-        match (self.outcome, self.completion) {
-            (Outcome::NoRequirement, Completion::Finished) => "measured".to_owned(),
-            (Outcome::NoRequirement, completion) => completion.to_string(),
-            (outcome, Completion::Finished) => figures::outcome_word(outcome).to_owned(),
-            (outcome, completion) => format!("{} ({completion})", figures::outcome_word(outcome)),
-        }
+/// Returns a result such as `met`, `exceeded (stopped)`, `interrupted`.
+fn result(line: &RecordingLine) -> String {
+    match (line.outcome, line.completion) {
+        (Outcome::NoRequirement, Completion::Finished) => "measured".to_owned(),
+        (Outcome::NoRequirement, completion) => completion.to_string(),
+        (outcome, Completion::Finished) => figures::outcome_word(outcome).to_owned(),
+        (outcome, completion) => format!("{} ({completion})", figures::outcome_word(outcome)),
     }
 }
 
@@ -119,7 +63,10 @@ pub fn list(rows: &[ListRow]) -> Document {
 
 /// Returns whether the recordings come from several machines.
 fn several_hosts(rows: &[ListRow]) -> bool {
-    let hosts: BTreeSet<&String> = rows.iter().filter_map(|row| row.host.as_ref()).collect();
+    let hosts: BTreeSet<&String> = rows
+        .iter()
+        .filter_map(|row| row.line.host.as_ref())
+        .collect();
     hosts.len() > 1
 }
 
@@ -149,11 +96,12 @@ pub fn list_page(rows: &[ListRow], with_host: bool) -> Table {
 }
 
 fn cells(row: &ListRow, with_host: bool) -> Row {
+    let line = &row.line;
     let id = Cell {
         link: row.anchor.clone(),
-        ..row.id.as_str().into()
+        ..line.id.short().into()
     };
-    let started = row.started.map_or_else(
+    let started = line.started.map_or_else(
         || "-".into(),
         |time| {
             let minutes: String = figures::wall(time, 0).chars().take(16).collect();
@@ -165,20 +113,20 @@ fn cells(row: &ListRow, with_host: bool) -> Row {
     );
     let verdict = Cell {
         badge: true,
-        ..Cell::from(outcome_badge(row.outcome)).tone(outcome_tone(row.outcome))
+        ..Cell::from(outcome_badge(line.outcome)).tone(outcome_tone(line.outcome))
     };
     let mut cells = vec![
         id,
         started,
-        row.headline.as_str().into(),
-        figures::or_dash(row.duration).into(),
-        grouped(row.recorded).into(),
-        figures::count_or_dash(row.missed).into(),
-        figures::or_dash(row.max).into(),
-        row.result().into(),
+        line.headline.as_str().into(),
+        figures::or_dash(line.duration_ns).into(),
+        grouped(line.recorded).into(),
+        figures::count_or_dash(line.missed).into(),
+        figures::or_dash(line.max_ns).into(),
+        result(line).into(),
         verdict,
     ];
-    cells.extend(with_host.then(|| figures::text_or_dash(row.host.clone()).into()));
-    cells.push(row.label.clone().unwrap_or_default().into());
+    cells.extend(with_host.then(|| figures::text_or_dash(line.host.clone()).into()));
+    cells.push(line.label.clone().unwrap_or_default().into());
     Row::new(cells)
 }

@@ -238,23 +238,25 @@ mod tests {
     use super::*;
     use crate::document::{ListRow, list, list_page};
     use jiff::Timestamp;
-    use punctual_model::{Completion, Nanos, Outcome};
+    use punctual_model::{Completion, Nanos, Outcome, RecordingId, RecordingLine, testing};
+    use uuid::Uuid;
 
     fn row(number: u64) -> ListRow {
-        ListRow {
-            id: format!("{number:08x}"),
-            anchor: None,
+        let line = RecordingLine {
+            id: RecordingId(Uuid::from_u128(number.into())),
             started: (!number.is_multiple_of(7)).then_some(Timestamp::UNIX_EPOCH),
             headline: "timer, ".repeat(1 + (number % 3) as usize),
-            duration: Some(Nanos(10_u64.pow((number % 12) as u32))),
+            duration_ns: Some(Nanos(10_u64.pow((number % 12) as u32))),
             recorded: 3_u64.pow((number % 30) as u32),
             missed: Some(number),
-            max: (number > 1).then_some(Nanos(number * 999)),
+            max_ns: (number > 1).then_some(Nanos(number * 999)),
             completion: Completion::Finished,
             outcome: Outcome::NotDecidable,
             host: Some(format!("host-{}", number / 10)),
             label: (number == 17).then(|| "a label of some length".to_owned()),
-        }
+            ..RecordingLine::from(&testing::recording(1, 1))
+        };
+        line.into()
     }
 
     #[test]

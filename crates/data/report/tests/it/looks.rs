@@ -4,13 +4,14 @@
 use crate::common::{self, list, markdown_of, samples, summary};
 use punctual_model::{
     Blame, CauseSummary, Completion, Explanation, Limit, Metric, Nanos, Outcome, Recording,
-    SamplesKept, Share, Suspension, SuspensionKind, cause, testing,
+    RecordingId, RecordingLine, SamplesKept, Share, Suspension, SuspensionKind, cause, testing,
 };
 use punctual_report::document::{self, ListRow};
 use punctual_report::html::{self, HtmlOptions};
 use punctual_report::junit::{self, CiForm};
 use punctual_report::plot::{self, PlotOptions};
 use punctual_report::text::{self, TextStyle};
+use uuid::Uuid;
 
 fn style(width: usize) -> TextStyle {
     TextStyle {
@@ -140,26 +141,26 @@ fn colour_changes_nothing_but_the_colour() {
 
 #[test]
 fn list_of_recordings() {
-    let first = ListRow::from(&testing::recording(2, 60));
-    let second = ListRow {
-        id: "0badcafe".to_owned(),
+    let first = RecordingLine::from(&testing::recording(2, 60));
+    let second = RecordingLine {
+        id: RecordingId(Uuid::from_u128(0x0bad_cafe)),
         headline: "timer, interval 200 µs, fifo 95, CPUs 2-3,8-15".to_owned(),
-        duration: Some(Nanos::from_secs(19_980)),
+        duration_ns: Some(Nanos::from_secs(19_980)),
         recorded: 1_198_800_000,
         missed: Some(0),
-        max: Some(Nanos(41_200)),
+        max_ns: Some(Nanos(41_200)),
         completion: Completion::Interrupted,
         outcome: Outcome::NoRequirement,
         label: None,
         ..first.clone()
     };
-    let third = ListRow {
+    let third = RecordingLine {
         outcome: Outcome::Exceeded,
         completion: Completion::Break,
-        max: None,
+        max_ns: None,
         ..first.clone()
     };
-    let rows = [first, second, third];
+    let rows = [first, second, third].map(ListRow::from);
     insta::assert_snapshot!("list at 80 columns", list(&rows, &style(80)));
     insta::assert_snapshot!("list at 140 columns", list(&rows, &style(140)));
     for width in [60, 100] {
@@ -169,8 +170,8 @@ fn list_of_recordings() {
         );
     }
     let mut of_two = rows.clone();
-    of_two[1].host = Some("board-with-a-long-name".to_owned());
-    of_two[2].label = Some("a label of several words, longer than most".to_owned());
+    of_two[1].line.host = Some("board-with-a-long-name".to_owned());
+    of_two[2].line.label = Some("a label of several words, longer than most".to_owned());
     insta::assert_snapshot!(
         "list of two machines at 120 columns",
         list(&of_two, &style(120))

@@ -8,7 +8,7 @@ use punctual_model::{Outcome, RecordingLine, ToJson};
 use punctual_store::{Listed, Wanted};
 use serde::{Deserialize, Serialize};
 
-use crate::cursor::{cursor_after, parse_cursor};
+use crate::cursor::{page_of, parse_cursor};
 use crate::problem::Problem;
 use crate::state::App;
 
@@ -69,13 +69,9 @@ pub(super) async fn list(
         probe: asked.probe,
         outcome: asked.outcome,
         after: asked.after.as_deref().map(parse_cursor).transpose()?,
-        // Ask for one more recording, to find out whether there is a next page.
-        most: most + 1,
+        most,
     };
-    let mut found = app.stored(move |all| all.list(&wanted)).await?;
-    let more = found.len() > most;
-    found.truncate(most);
-    let next = found.last().filter(|_| more).map(cursor_after);
+    let (found, next) = page_of(&app, wanted).await?;
     let recordings = found.into_iter().map(RecordingJson::from).collect();
     Ok(Json(Page { recordings, next }))
 }

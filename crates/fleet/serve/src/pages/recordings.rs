@@ -3,13 +3,13 @@
 use axum::extract::{Query, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use punctual_model::{Outcome, sanitize};
+use punctual_model::{Outcome, RecordingLine, sanitize};
 use punctual_report::document::{self, Block, Document, ListRow, Section};
 use punctual_store::{Listed, Wanted};
 use serde::Deserialize;
 
 use super::{frame, shown, unknown};
-use crate::cursor::{cursor_after, parse_cursor};
+use crate::cursor::{page_of, parse_cursor};
 use crate::paths::{encoded, recording_path};
 use crate::problem::Problem;
 use crate::state::App;
@@ -51,15 +51,13 @@ pub(super) async fn get(
         probe: some(&asked.probe),
         outcome: outcome.map(|(outcome, _)| *outcome),
         after,
-        most: PAGE + 1,
+        most: PAGE,
     };
-    let mut found = app.stored(move |all| all.list(&wanted)).await?;
-    let more = found.len() > PAGE;
-    found.truncate(PAGE);
-    let next = found.last().filter(|_| more).map(|last| {
+    let (found, next) = page_of(&app, wanted).await?;
+    let next = next.map(|next| {
         let [machine, probe, outcome] =
             [&asked.machine, &asked.probe, &asked.outcome].map(|text| encoded(text));
-        let after = encoded(&cursor_after(last));
+        let after = encoded(&next);
         format!("/recordings?machine={machine}&probe={probe}&outcome={outcome}&after={after}")
     });
     let body = html! {
@@ -117,8 +115,9 @@ pub(super) fn table(found: &[Listed]) -> Markup {
 }
 
 fn row(listed: &Listed) -> ListRow {
-    ListRow {
+    let line = RecordingLine {
         host: some(&listed.machine),
-        ..listed.summary.clone().into_line().into()
-    }
+        ..listed.summary.clone().into_line()
+    };
+    line.into()
 }
