@@ -11,7 +11,7 @@ use super::blank::{MICROSECOND, blank, finish, thread};
 use super::counted::Counted;
 use super::decimal::Decimal;
 use super::text::{count, field};
-use super::{Import, ImportError, Location, Malformed, SampleSink, Source};
+use super::{Import, ImportError, Malformed, SampleSink, Source};
 use crate::hgrm::VALUES_IN_US;
 
 pub(crate) const IMPORT: Import = Import {
@@ -56,10 +56,7 @@ struct Text {
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut text = Text::default();
-    source.whole_lines(|line| text.line(line))?;
-    let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
+    source.whole_text(Text::line, Text::recording)
 }
 
 impl Text {
@@ -219,7 +216,7 @@ const ONE: Nanos = Nanos(1_000_000_000);
 mod tests {
     use punctual_model::testing;
 
-    use super::super::testing::{read_recognised, read_text, refused};
+    use super::super::testing::{assert_refuses, read_recognised, read_text, refused};
     use super::*;
     use crate::testing::written;
 
@@ -261,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for (from, to, reason) in [
+        let changes = [
             (
                 "1.000000000000        120",
                 "1.000000000000        119",
@@ -272,11 +269,8 @@ mod tests {
             ("0.393 0.0", "-0.393 0.0", "not a time"),
             ("0.100000000000         12", "0.100000000000", "not a count"),
             ("12.620", "99912.620", "mean"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
-            assert!(said.contains(reason), "{from}: {said}");
-        }
+        ];
+        assert_refuses(&IMPORT, TEXT, &changes);
         let twice = format!("{TEXT}{TEXT}");
         assert!(refused(&IMPORT, twice.as_bytes()).contains("second histogram"));
         let ms = read_text(&IMPORT, TEXT).unwrap();

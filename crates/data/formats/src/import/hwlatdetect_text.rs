@@ -10,7 +10,7 @@ use punctual_model::{Nanos, Recording, Unknown};
 use super::blank::{MICROSECOND, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::text::count;
-use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "hwlatdetect-text",
@@ -50,10 +50,7 @@ struct Text {
 const MOST: usize = 4_000_000;
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut text = Text::default();
-    source.whole_lines(|line| text.line(line))?;
-    let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
+    source.whole_text(Text::line, Text::recording)
 }
 
 impl Text {
@@ -152,7 +149,7 @@ fn sample(line: &str) -> Result<u64, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{read_text, refused};
+    use super::super::testing::{assert_refuses, read_text};
     use super::*;
 
     const TEXT: &str = include_str!("../../tests/fixtures/hwlatdetect-2.4.txt");
@@ -187,17 +184,14 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for (from, to, reason) in [
+        let changes = [
             ("recorded: 3", "recorded: 2", "'Samples recorded' is 2"),
             ("recorded: 3", "recorded: x", "'x' is not a count"),
             ("Latency: 31us", "Latency: 30us", "maximum"),
             ("inner:11", "in:11", "no 'inner:'"),
             ("Samples recorded: 3\n", "", "truncated"),
             ("test finished", "Max Latency: 4us", "second line"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
-            assert!(said.contains(reason), "{from}: {said}");
-        }
+        ];
+        assert_refuses(&IMPORT, TEXT, &changes);
     }
 }

@@ -10,7 +10,7 @@ use punctual_model::{Nanos, Recording};
 use super::blank::{MICROSECOND, blank, finish, thread};
 use super::counted::Counted;
 use super::text::{WordsBelow, count};
-use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, SampleSink, Source};
 use crate::MAX_ROWS;
 
 pub(crate) const IMPORT: Import = Import {
@@ -48,10 +48,7 @@ struct Text {
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut text = Text::default();
-    source.whole_lines(|line| text.line(line))?;
-    let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
+    source.whole_text(Text::line, Text::recording)
 }
 
 impl Text {
@@ -180,7 +177,7 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{read_recognised, refused};
+    use super::super::testing::{assert_refuses, read_recognised};
     use super::*;
 
     const TEXT: &str = include_str!("../../tests/fixtures/latency-hist.txt");
@@ -197,15 +194,12 @@ mod tests {
 
     #[test]
     fn contradictions_are_named() {
-        for (from, to, reason) in [
+        let changes = [
             ("samples: 2111", "samples: 2000", "sum"),
             ("Maximum latency: 10451", "Maximum latency: 7", "maximum"),
             ("     4\t", "     2\t", "not greater"),
             ("#Total", "#Sum", "Total samples"),
-        ] {
-            assert!(TEXT.contains(from), "{from}");
-            let said = refused(&IMPORT, TEXT.replacen(from, to, 1).as_bytes());
-            assert!(said.contains(reason), "{from}: {said}");
-        }
+        ];
+        assert_refuses(&IMPORT, TEXT, &changes);
     }
 }

@@ -19,7 +19,7 @@ use super::blank::{THREADS, blank, finish, learn, thread};
 use super::counted::Counted;
 use super::head::shown;
 use super::text::count;
-use super::{Head, Import, ImportError, Location, Malformed, SampleSink, Source};
+use super::{Head, Import, ImportError, Malformed, SampleSink, Source};
 
 pub(crate) const IMPORT: Import = Import {
     name: "oslat-text",
@@ -61,10 +61,7 @@ struct Text {
 }
 
 fn read(source: &mut Source<'_>, _: &mut dyn SampleSink) -> Result<Recording, ImportError> {
-    let mut text = Text::default();
-    source.whole_lines(|line| text.line(line))?;
-    let recording = text.recording(source);
-    recording.map_err(|reason| source.bad_at(Location::Whole, reason))
+    source.whole_text(Text::line, Text::recording)
 }
 
 /// Parses a time in µs, which is a whole number or has three decimals, and returns it in ns.

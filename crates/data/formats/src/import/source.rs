@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{Cursor, ErrorKind, Read};
 
-use punctual_model::Nanos;
+use punctual_model::{Nanos, Recording};
 
 use super::head::{Head, shown};
 use super::pasted::Pasted;
@@ -162,6 +162,21 @@ impl<'a> Source<'a> {
             result.map_err(|reason| self.bad(reason))?;
         }
         Ok(())
+    }
+
+    /// Reads a file of which only the whole is a recording: collects each line with `line`, and
+    /// makes the recording at the end.
+    ///
+    /// # Errors
+    /// Same as [`whole_lines`](Self::whole_lines), and any error of `recording`.
+    pub(crate) fn whole_text<T: Default>(
+        &mut self,
+        line: impl Fn(&mut T, &str) -> Result<(), Malformed>,
+        recording: impl FnOnce(T, &Self) -> Result<Recording, Malformed>,
+    ) -> Result<Recording, ImportError> {
+        let mut text = T::default();
+        self.whole_lines(|one| line(&mut text, one))?;
+        recording(text, self).map_err(|reason| self.bad_at(Location::Whole, reason))
     }
 
     /// Returns the next line without its end (`\n` or `\r\n`), and whether it had one. Returns

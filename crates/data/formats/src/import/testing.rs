@@ -28,3 +28,13 @@ pub(crate) fn read_recognised(bytes: &[u8]) -> Result<Recording, ImportError> {
     let import = super::recognise("file", &source.head()?)?;
     (import.read)(&mut source, &mut CountSamples::default())
 }
+
+/// Asserts that a reader rejects this text after each of these replacements, with a reason that
+/// contains the last of the three texts.
+pub(crate) fn assert_refuses(import: &Import, text: &str, changes: &[(&str, &str, &str)]) {
+    for (from, to, reason) in changes {
+        assert!(text.contains(from), "{from}");
+        let said = refused(import, text.replacen(from, to, 1).as_bytes());
+        assert!(said.contains(reason), "{from}: {said}");
+    }
+}
