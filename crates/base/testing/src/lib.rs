@@ -1,6 +1,6 @@
 //! **For:** helpers for the tests of all crates, not for programs. They print a visible line for a
-//! test that cannot run on this machine, detect a busy machine, start a database server for the
-//! tests, and end child processes.
+//! test that cannot run on this machine, detect a busy machine, run the programs of punctual as a
+//! user would, start a database server for the tests, and end child processes.
 //!
 //! **Knows:** the standard error stream, and the load of the machine.
 //!
@@ -8,15 +8,19 @@
 
 mod lacks;
 pub mod postgres;
+mod process;
 mod program;
 mod running;
+mod server;
 
 use std::fmt;
 use std::io::Write;
 
 pub use lacks::Lacks;
+pub use process::{eventually, isolate, signal, text};
 pub use program::program;
 pub use running::Running;
+pub use server::Server;
 
 /// Reports that a test, or a part of one, is skipped on this machine, with the reason ([`Lacks`])
 /// and details: `skip!(Right, "a full disk: no right to mount a tmpfs")` prints `SKIP

@@ -187,9 +187,13 @@ mod tests {
     use super::super::{PROGRAM, parse};
     use super::*;
 
-    fn refused(words: &[&str]) -> Error {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        parse(&words).unwrap_err()
+    /// Asserts that a command line is refused as a usage error with this text.
+    fn assert_refused(line: &str, expected: &str) {
+        let words = ["punctual"].into_iter().chain(line.split(' '));
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        let error = parse(&words).unwrap_err();
+        assert!(error.to_string().contains(expected), "{line}: {error}");
+        assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
     }
 
     /// Returns the command in these words, up to the first option.
@@ -221,16 +225,10 @@ mod tests {
     #[test]
     fn old_verbs_name_the_new_ones() {
         for (old, new) in VERBS {
-            for words in [
-                &["punctual", old][..],
-                &["punctual", "--store", "x.db", old, "last"],
-                &["punctual", "help", old],
-            ] {
-                let error = refused(words);
-                let expected = format!("unknown command '{old}'; did you mean '{new}'?");
-                assert!(error.to_string().contains(&expected), "{words:?}: {error}");
-                assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
-            }
+            let expected = format!("unknown command '{old}'; did you mean '{new}'?");
+            assert_refused(old, &expected);
+            assert_refused(&format!("--store x.db {old} last"), &expected);
+            assert_refused(&format!("help {old}"), &expected);
             assert!(is_known(new), "{new}");
             assert!(!is_known(old), "{old}");
         }
@@ -239,15 +237,8 @@ mod tests {
     #[test]
     fn moved_options_name_the_command() {
         for (verb, old, new) in MOVED {
-            let words: Vec<&str> = ["punctual"]
-                .into_iter()
-                .chain(verb.split(' '))
-                .chain([*old, "1"])
-                .collect();
-            let error = refused(&words);
             let expected = format!("unknown option '{old}': use 'punctual {new}'");
-            assert!(error.to_string().contains(&expected), "{words:?}: {error}");
-            assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
+            assert_refused(&format!("{verb} {old} 1"), &expected);
             assert!(!is_known(&format!("{verb} {old}")), "{verb} {old}");
             match new.strip_prefix("compat ") {
                 None => assert!(is_command_line(new), "{new}"),
@@ -276,37 +267,23 @@ mod tests {
             ("export --to file:///lake --by day", "export --to"),
             ("lake", "export"),
         ] {
-            let words: Vec<&str> = ["punctual"].into_iter().chain(line.split(' ')).collect();
-            let error = refused(&words);
-            let expected = format!("use 'punctual-server {new}'");
-            assert!(error.to_string().contains(&expected), "{line}: {error}");
-            assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
+            assert_refused(line, &format!("use 'punctual-server {new}'"));
         }
     }
 
     #[test]
     fn names_of_older_tools_lead_to_compat() {
         for tool in ["cyclictest", "rtla"] {
-            let error = refused(&["punctual", tool, "-q"]).to_string();
-            assert!(
-                error.contains(&format!("did you mean 'compat {tool}'?")),
-                "{error}"
-            );
+            let expected = format!("did you mean 'compat {tool}'?");
+            assert_refused(&format!("{tool} -q"), &expected);
         }
     }
 
     #[test]
     fn old_options_name_the_new_ones() {
         for (verb, old, new) in OPTIONS {
-            let words: Vec<&str> = ["punctual"]
-                .into_iter()
-                .chain(verb.split(' '))
-                .chain([*old, "1"])
-                .collect();
-            let error = refused(&words);
             let expected = format!("unknown option '{old}'; did you mean '{new}'?");
-            assert!(error.to_string().contains(&expected), "{words:?}: {error}");
-            assert!(error.use_stderr() && error.exit_code() == 2, "{error}");
+            assert_refused(&format!("{verb} {old} 1"), &expected);
             assert!(is_known(&format!("{verb} {new}")), "{verb} {new}");
             assert!(!is_known(&format!("{verb} {old}")), "{verb} {old}");
         }

@@ -8,13 +8,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::server::Server;
 use crate::common::{Sandbox, text};
 use crate::jobs::explained;
 use crate::stage::Stage;
 use punctual_model::cause::Detail;
 use punctual_model::{Recording, ReleaseWait, Share, ThreadJobs};
 use punctual_testing::Running;
+use punctual_testing::Server;
 
 /// Builds a Go program. Returns `None` and prints the reason if there is no Go.
 pub(crate) fn built_with_go(place: &Sandbox, name: &str) -> Option<PathBuf> {

@@ -1,13 +1,12 @@
-//! A folder with a separate store, both programs, and a running server.
+//! A folder with a separate store and both programs.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 use punctual_model::Recording;
+pub(crate) use punctual_testing::{Server, eventually, signal, text};
 
 /// A folder with a separate store. It is removed when this value is dropped.
 pub(crate) struct Sandbox {
@@ -28,14 +27,7 @@ impl Sandbox {
     /// Returns a command with this store, without the user's settings.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>, line: &str) -> Command {
         let mut command = Command::new(program);
-        command
-            .current_dir(self.folder.path())
-            .env_remove("XDG_DATA_HOME")
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("PUNCTUAL_STORE", self.path("store.db"))
-            .env("PUNCTUAL_LOCKS", self.path("locks"))
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
+        punctual_testing::isolate(&mut command, self.folder.path(), &self.path("locks"))
             .args(line.split_whitespace());
         command
     }
@@ -83,78 +75,6 @@ fn done(command: &mut Command) -> String {
     } = command.output().unwrap();
     assert_eq!(status.code(), Some(0), "{command:?}: {}", text(&stderr));
     text(&stdout)
-}
-
-pub(crate) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Waits until `done` returns true, for at most 2 min. The limit is only meant for hangs.
-pub(crate) fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while Instant::now() < deadline {
-        if done() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    false
-}
-
-pub(crate) fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    let status = Command::new("kill")
-        .args([&format!("-{name}"), &pid])
-        .status()
-        .unwrap();
-    assert!(status.success());
-}
-
-/// A running server.
-pub(crate) struct Server {
-    child: Child,
-    /// The URL of its pages: `http://ADDRESS`.
-    pub(crate) url: String,
-    /// Thread that reads the rest of stderr, because a full pipe would stop the server.
-    rest: JoinHandle<String>,
-}
-
-impl Server {
-    /// Starts the server and waits until it listens.
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command
-            .stderr(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains(": serving ") {
-            line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "the server ended");
-        }
-        let url = line.rsplit(' ').next().unwrap().trim().to_owned();
-        assert!(url.starts_with("http://"), "{line}");
-        let rest = std::thread::spawn(move || {
-            let mut rest = String::new();
-            said.read_to_string(&mut rest).unwrap();
-            rest
-        });
-        Self { child, url, rest }
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        self.url.trim_start_matches("http://")
-    }
-
-    /// Ends the server, asserts that it has succeeded, and returns its stderr.
-    pub(crate) fn end(mut self) -> String {
-        signal(&self.child, "TERM");
-        let status = self.child.wait().unwrap();
-        let rest = self.rest.join().unwrap();
-        assert_eq!(status.code(), Some(0), "{rest}");
-        rest
-    }
 }
 
 /// Returns the complete answer of a server to this head of a request.

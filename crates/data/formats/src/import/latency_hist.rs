@@ -62,29 +62,23 @@ impl Text {
                 .unwrap_or_default()
                 .to_owned()
         };
+        // A negative extreme is that of a sample that was early.
+        let extreme = |text: &str| match figure(text) {
+            early if early.starts_with('-') => Ok(0),
+            figure => count(&figure),
+        };
         if let Some(rest) = line.strip_prefix(MINIMUM) {
             // A file may not hold the histograms of two CPUs.
             if self.min.is_some() {
                 return Err(Malformed::SecondHistogram);
             }
-            // A negative minimum is that of a sample that was early.
-            let min = figure(rest);
-            self.min = Some(if min.starts_with('-') {
-                0
-            } else {
-                count(&min)?
-            });
+            self.min = Some(extreme(rest)?);
         } else if let Some(rest) = comment.strip_prefix("Average latency:") {
             let mean = figure(rest);
             let number = mean.parse().ok().filter(|mean: &f64| mean.is_finite());
             self.mean = Some(number.ok_or(Malformed::NotATime(mean))?);
         } else if let Some(rest) = comment.strip_prefix("Maximum latency:") {
-            let max = figure(rest);
-            self.max = Some(if max.starts_with('-') {
-                0
-            } else {
-                count(&max)?
-            });
+            self.max = Some(extreme(rest)?);
         } else if let Some(rest) = comment.strip_prefix("Total samples:") {
             self.total = Some(count(&figure(rest))?);
         } else if let Some(rest) = comment.strip_prefix("There are ") {

@@ -4,13 +4,12 @@
 
 pub mod group;
 pub mod other_user;
-pub mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use punctual_model::Recording;
+pub use punctual_testing::{eventually, signal, text};
 
 /// A folder with a separate store. It is removed when this value is dropped.
 pub struct Sandbox {
@@ -54,14 +53,7 @@ impl Sandbox {
 
     fn program(&self, path: &Path, line: &str) -> Command {
         let mut command = Command::new(path);
-        command
-            .current_dir(self.folder.path())
-            .env_remove("XDG_DATA_HOME")
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("PUNCTUAL_STORE", self.path("store.db"))
-            .env("PUNCTUAL_LOCKS", self.locks.path())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null())
+        punctual_testing::isolate(&mut command, self.folder.path(), self.locks.path())
             .args(line.split_whitespace());
         command
     }
@@ -119,32 +111,6 @@ impl Sandbox {
         });
         assert!(found, "no row reached the store");
     }
-}
-
-pub fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Waits until `done` returns true, for at most 2 min. The limit is only meant for hangs: in an
-/// emulated machine on a busy host, a measurement needs half a minute to start.
-pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while Instant::now() < deadline {
-        if done() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    false
-}
-
-pub fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    let status = Command::new("kill")
-        .args([&format!("-{name}"), &pid])
-        .status()
-        .unwrap();
-    assert!(status.success());
 }
 
 /// Stops the process and waits until none of its threads is running.
