@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Gives a command of punctual a folder with a store of its own, without the user's settings.
+/// Gives a command of punctual a folder with a separate store, without the user's settings.
 /// `locks`: the folder for the locks of CPUs.
 pub fn isolate<'a>(command: &'a mut Command, folder: &Path, locks: &Path) -> &'a mut Command {
     command

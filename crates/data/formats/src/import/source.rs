@@ -164,8 +164,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Reads a file of which only the whole is a recording: collects each line with `line`, and
-    /// makes the recording at the end.
+    /// Reads a file as one recording. Collects each line with `line`, and makes the recording at
+    /// the end.
     ///
     /// # Errors
     /// Same as [`whole_lines`](Self::whole_lines), and any error of `recording`.

@@ -5,7 +5,7 @@ use punctual_model::{Accounting, Histogram, IntervalRow, Nanos, SignedNanos};
 /// Rows of a worker, in the order of time.
 pub(super) struct Rows {
     thread: u32,
-    /// First expected wake-up of the worker, from which its rows are counted.
+    /// First expected wake-up of the worker. Its rows are counted from this time.
     started: Nanos,
     /// Offset of `started` from the start of the recording: the duration of the previous phases.
     after: Nanos,

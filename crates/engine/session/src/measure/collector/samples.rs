@@ -4,7 +4,7 @@ use punctual_model::{Nanos, Sample, SignedNanos};
 
 /// Keeps samples until they are taken, if they were requested.
 pub(super) struct Samples {
-    /// Resolution to which stored samples are rounded down; `None` if samples are not stored.
+    /// Stored samples are rounded down to this resolution; `None` if samples are not stored.
     resolution: Option<Nanos>,
     stored: Vec<Sample>,
     /// Exact samples; `None` if no watcher requested them.

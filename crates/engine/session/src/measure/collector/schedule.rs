@@ -16,7 +16,7 @@ pub(super) struct Schedule {
     next: Nanos,
     /// Time of the latest sample.
     woke: Nanos,
-    /// Number of samples, as of the last drain, for which there was no space in the ring.
+    /// Number of samples that did not fit into the ring, as of the last drain.
     dropped: u64,
     /// Whether samples were lost recently, so that the last periods are unknown.
     unsure: bool,
@@ -44,7 +44,7 @@ impl Schedule {
         self.times = Some((period, end));
     }
 
-    /// Begins a drain. `dropped`: number of samples so far for which there was no space.
+    /// Begins a drain. `dropped`: number of samples so far that did not fit into the ring.
     pub(super) const fn begin_drain(&mut self, dropped: u64) {
         self.unsure = std::mem::replace(&mut self.dropped, dropped) != dropped;
         self.longest = [None, self.longest[0]];
