@@ -28,12 +28,14 @@ use std::path::PathBuf;
 
 pub use output::Output;
 pub use refusal::Refusal;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// Reason why a file was not written, opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// A system call failed while writing.
-    #[error("cannot write {}: {source}", path.display())]
+    #[error("cannot write {}: {}", path.display(), reason(source))]
     Write {
         /// The path that the caller passed, never the path of a temporary file.
         path: PathBuf,
@@ -41,7 +43,7 @@ pub enum FileError {
         source: io::Error,
     },
     /// A system call failed while reading.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {}", path.display(), reason(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -78,10 +80,18 @@ impl FileError {
     /// Returns the reason without the path, for a message that already names the path.
     pub fn reason(&self) -> String {
         match self {
-            Self::Write { source, .. } | Self::Read { source, .. } => source.to_string(),
+            Self::Write { source, .. } | Self::Read { source, .. } => reason(source),
             Self::Refused { why, .. } => why.to_string(),
             Self::TooLarge { limit, .. } => format!("more than {limit} bytes"),
             Self::NotText { at, .. } => format!("byte {at} is not UTF-8"),
+        }
+    }
+
+    /// Returns whether the file was not opened because of a limit of open files.
+    pub fn is_out_of_files(&self) -> bool {
+        match self {
+            Self::Write { source, .. } | Self::Read { source, .. } => is_out_of_files(source),
+            _ => false,
         }
     }
 
@@ -96,8 +106,55 @@ impl FileError {
     }
 }
 
+/// Returns the error if this process cannot open another file because of a limit of open files.
+/// Libraries that open files themselves, such as SQLite, do not report this reason.
+pub fn out_of_files() -> Option<io::Error> {
+    let error = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).err()?;
+    Some(io::Error::from(error)).filter(is_out_of_files)
+}
+
+/// Returns the text of a system error, with a remedy if a limit of open files was reached.
+pub fn reason(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => {
+            format!("{error}: raise the limit of this process with ulimit -n or LimitNOFILE=")
+        }
+        Some(Errno::NFILE) => {
+            format!("{error}: raise the limit of the machine with sysctl fs.file-max")
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn is_out_of_files(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+}
+
 impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {
         Self::new(error.kind(), error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_open_files_have_a_remedy() {
+        let failed = |errno: Errno| FileError::Write {
+            path: "/a".into(),
+            source: errno.into(),
+        };
+        assert!(failed(Errno::MFILE).is_out_of_files());
+        assert!(failed(Errno::MFILE).to_string().contains("ulimit -n"));
+        assert!(failed(Errno::NFILE).reason().contains("fs.file-max"));
+        assert!(!failed(Errno::ACCESS).is_out_of_files());
+        assert_eq!(
+            failed(Errno::ACCESS).to_string(),
+            "cannot write /a: Permission denied (os error 13)"
+        );
+        assert!(out_of_files().is_none());
     }
 }

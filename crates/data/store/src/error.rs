@@ -394,7 +394,13 @@ impl Context {
             ErrorCode::OperationInterrupted => {
                 self.damaged("reading it takes more SQLite steps than are plausible for its size")
             }
-            ErrorCode::SystemIoFailure => StoreError::Io { path, reason: said },
+            ErrorCode::SystemIoFailure => match punctual_files::out_of_files() {
+                Some(error) => StoreError::CannotOpen {
+                    reason: punctual_files::reason(&error),
+                    path,
+                },
+                None => StoreError::Io { path, reason: said },
+            },
             _ => StoreError::Sqlite { path, source },
         }
     }
@@ -437,6 +443,9 @@ fn is_full(path: &Path) -> bool {
 /// Returns why an existing file cannot be opened, because SQLite does not report the reason. Does
 /// not open the file, for the reason given at `look`.
 fn why_not(path: &Path) -> String {
+    if let Some(error) = punctual_files::out_of_files() {
+        return punctual_files::reason(&error);
+    }
     match rustix::fs::access(path, rustix::fs::Access::READ_OK) {
         Err(error) => error.to_string(),
         Ok(_) => "its folder is not writable, but SQLite needs to create -wal and -shm files there"

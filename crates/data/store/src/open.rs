@@ -84,9 +84,17 @@ impl Link {
     pub(crate) fn open(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let path = absolute(path)?;
         if let Some(folder) = path.parent() {
-            folder::make(folder, 0o700).map_err(|error| StoreError::Folder {
-                path: path.clone(),
-                source: error.into(),
+            folder::make(folder, 0o700).map_err(|error| {
+                let path = path.clone();
+                if error.is_out_of_files() {
+                    // Another store would not help.
+                    let reason = error.reason();
+                    return StoreError::CannotOpen { path, reason };
+                }
+                StoreError::Folder {
+                    path,
+                    source: error.into(),
+                }
             })?;
         }
         if !look(&path)? {
@@ -307,7 +315,7 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
 fn look(path: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen {
         path: path.to_owned(),
-        reason: error.to_string(),
+        reason: punctual_files::reason(&error),
     };
     let not_a_store = |what: &str| StoreError::NotAStore {
         path: path.to_owned(),

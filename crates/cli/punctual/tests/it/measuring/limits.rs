@@ -352,3 +352,46 @@ fn loads_run_outside_the_control_group() {
         assert!(load.cpu_time_ns > Some(Nanos::ZERO), "{load:?}");
     }
 }
+
+/// Runs commands with a limit of open files that allows them to start but not to finish.
+#[test]
+fn a_limit_of_open_files_is_named() {
+    if std::process::Command::new("prlimit")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        punctual_testing::skip!(Program, "a limit of open files: no prlimit(1)");
+        return;
+    }
+    let place = Sandbox::new();
+    place.done(&format!("{PLAIN} -D 100ms"));
+    let mut refused = 0;
+    for limit in 4..12 {
+        for line in ["list", &format!("{PLAIN} -D 100ms")] {
+            let command = place.command(line);
+            let output = std::process::Command::new("prlimit")
+                .arg(format!("--nofile={limit}"))
+                .arg(command.get_program())
+                .args(command.get_args())
+                .envs(
+                    command
+                        .get_envs()
+                        .filter_map(|(name, value)| Some((name, value?))),
+                )
+                .output()
+                .unwrap();
+            let stderr = text(&output.stderr);
+            assert!(!stderr.contains("panicked"), "{limit} {line}: {stderr}");
+            if stderr.contains("store.db") {
+                refused += 1;
+                assert!(stderr.contains("ulimit -n"), "{limit} {line}: {stderr}");
+                assert!(
+                    !stderr.contains("another --store"),
+                    "{limit} {line}: {stderr}"
+                );
+            }
+        }
+    }
+    assert!(refused > 1, "no store was refused");
+}
