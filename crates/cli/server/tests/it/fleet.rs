@@ -16,7 +16,7 @@ fn fleet_database_is_served_and_copied() {
     };
     let (_, database) = cluster.database().unwrap();
     let place = Sandbox::new();
-    place.measured("measure timer -q --policy other --dma-latency off -D 200ms");
+    place.measured("measure timer -q --policy other --dma-latency off -D 200ms --max-latency 100s");
     let mut serve = place.server("run --listen 127.0.0.1:0 --store");
     serve.arg(&database);
     let server = Server::start(serve);
@@ -37,6 +37,17 @@ fn fleet_database_is_served_and_copied() {
         (&back["recordings"], &back["known"]),
         (&0.into(), &1.into())
     );
+    // A statement about the recording is the same after the delivery, in the database and in the copy.
+    let digest = |options: &str| {
+        place.measured(&format!("sign last -o statement.json {options}"));
+        let key = place.measured("sign --public-key");
+        let verified = place.measured(&format!("verify statement.json --json --key {key}"));
+        let verified: Value = serde_json::from_str(&verified).unwrap();
+        let integrity = verified["integrity"].as_array().unwrap();
+        let digest = integrity.iter().find(|check| check["what"] == "digest");
+        digest.unwrap()["found"].to_string()
+    };
+    assert_eq!(digest(""), digest(&format!("--store {file}")));
 }
 
 /// Returns the finished recordings of a series, by their IDs.
