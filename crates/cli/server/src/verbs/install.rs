@@ -20,6 +20,10 @@ const UNIT_PATH: &str = "/etc/systemd/system/punctual-server.service";
 /// contain a password.
 const VARIABLES: &str = "/etc/punctual/server.env";
 
+/// Folder of the service's data. A store in it belongs to the service's own user: StateDirectory= in
+/// systemd.exec(5).
+const DATA: &str = "punctual-server";
+
 /// Print the systemd unit of a server with these options
 #[derive(Parser)]
 struct Install {
@@ -50,8 +54,19 @@ fn install(options: Options, store: Option<&Path>, write: bool) -> Result<Exit> 
         words.extend(["--store".to_owned(), unit::path_text(store)?.to_owned()]);
     }
     words.push("run".to_owned());
+    let user = User::of(store);
+    let (options, credentials) = match user {
+        User::Own => with_credentials(options),
+        User::Root => (options, Vec::new()),
+    };
     words.extend(arguments(&options)?);
-    let text = unit_file(&words, store)?;
+    let text = unit_file(&words, store, user, &credentials)?;
+    if user == User::Root {
+        output::note(&format!(
+            "the service runs as root, because its store is outside of /var/lib/{DATA}: with \
+             --store /var/lib/{DATA}/store.db, it has a user of its own"
+        ));
+    }
     if !write {
         output::print(&text)?;
         return Ok(Exit::Done);
@@ -134,16 +149,72 @@ fn arguments(options: &Options) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn unit_file(words: &[String], store: Option<&Path>) -> Result<String> {
-    let words = words.iter().map(|word| unit::quoted(word));
-    let command = words.collect::<Result<Vec<String>>>()?;
-    let data = match store {
-        Some(store) => {
-            let folder = store.parent().unwrap_or(Path::new("/"));
-            format!("ReadWritePaths={}", unit::quoted(unit::path_text(folder)?)?)
-        }
-        None => format!("# PUNCTUAL_STORE=postgres://USER@HOST/NAME\nEnvironmentFile={VARIABLES}"),
+/// The user of the service.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum User {
+    /// A user of its own, which systemd creates when the service starts.
+    Own,
+    /// Root, to whom an existing store may belong.
+    Root,
+}
+
+impl User {
+    /// Returns the user for a store in this file, or for a database.
+    fn of(store: Option<&Path>) -> Self {
+        let is_own = store.is_none_or(|store| store.starts_with(Path::new("/var/lib").join(DATA)));
+        if is_own { Self::Own } else { Self::Root }
+    }
+}
+
+/// Replaces the files of these options by credentials, because the service's own user cannot read
+/// files of root. Returns their names and files as well: LoadCredential= in systemd.exec(5).
+fn with_credentials(mut options: Options) -> (Options, Vec<(&'static str, PathBuf)>) {
+    let mut credentials = Vec::new();
+    let tls = options.tls.iter_mut().flatten();
+    let files = ["certificate", "key"].into_iter().zip(tls);
+    let secret = options.proxy_secret.iter_mut().map(|file| ("secret", file));
+    let config = options.config.iter_mut().map(|file| ("config", file));
+    for (name, file) in files.chain(secret).chain(config) {
+        let credential = Path::new(CREDENTIALS).join(name);
+        credentials.push((name, std::mem::replace(file, credential)));
+    }
+    (options, credentials)
+}
+
+/// The folder of the credentials. systemd replaces this variable in the command line.
+const CREDENTIALS: &str = "${CREDENTIALS_DIRECTORY}";
+
+fn unit_file(
+    words: &[String],
+    store: Option<&Path>,
+    user: User,
+    credentials: &[(&str, PathBuf)],
+) -> Result<String> {
+    let quoted = |word: &String| match word.strip_prefix(CREDENTIALS) {
+        Some(file) if user == User::Own => Ok(format!("{CREDENTIALS}{file}")),
+        _ => unit::quoted(word),
     };
+    let command = words.iter().map(quoted).collect::<Result<Vec<String>>>()?;
+    let mut data = match (store, user) {
+        (Some(_), User::Own) => {
+            format!("DynamicUser=yes\nStateDirectory={DATA}\nStateDirectoryMode=0700\n")
+        }
+        (Some(store), User::Root) => {
+            let folder = unit::path_text(store.parent().unwrap_or(Path::new("/")))?;
+            format!("ReadWritePaths={}\n", unit::quoted(folder)?)
+        }
+        (None, _) => format!(
+            "DynamicUser=yes\n# PUNCTUAL_STORE=postgres://USER@HOST/NAME\n\
+             EnvironmentFile={VARIABLES}\n"
+        ),
+    };
+    for (name, file) in credentials {
+        let file = unit::path_text(file)?;
+        // systemd takes the rest of this line as the path, with quotes. Other rules are the same.
+        unit::quoted(file)?;
+        let file = file.replace('%', "%%");
+        data.push_str(&format!("LoadCredential={name}:{file}\n"));
+    }
     Ok(format!(
         "\
 [Unit]
@@ -161,7 +232,7 @@ RestartSec=10
 KillSignal=SIGTERM
 TimeoutStopSec=60
 
-{data}
+{data}AmbientCapabilities=CAP_NET_BIND_SERVICE
 CapabilityBoundingSet=CAP_NET_BIND_SERVICE
 NoNewPrivileges=yes
 UMask=0077
@@ -215,5 +286,38 @@ mod tests {
             let options = parsed(&words);
             assert_eq!(parsed(&arguments(&options).unwrap()), options, "{line}");
         }
+    }
+
+    #[test]
+    fn service_has_its_own_user_where_its_data_allow_it() {
+        let line = "run --listen 0.0.0.0:80 --tls /c%.pem /k.pem --config /etc/a.toml";
+        let options = Line::parse_from(line.split(' ')).options;
+        let unit = |store: Option<&str>| {
+            let store = store.map(Path::new);
+            let user = User::of(store);
+            let (options, credentials) = match user {
+                User::Own => with_credentials(options.clone()),
+                User::Root => (options.clone(), Vec::new()),
+            };
+            let words = arguments(&options).unwrap();
+            unit_file(&words, store, user, &credentials).unwrap()
+        };
+        let own = unit(Some("/var/lib/punctual-server/store.db"));
+        let database = unit(None);
+        for text in [&own, &database] {
+            assert!(text.contains("DynamicUser=yes\n"), "{text}");
+            assert!(text.contains("LoadCredential=key:/k.pem\n"), "{text}");
+            assert!(
+                text.contains("LoadCredential=certificate:/c%%.pem\n"),
+                "{text}"
+            );
+            let key = "${CREDENTIALS_DIRECTORY}/certificate ${CREDENTIALS_DIRECTORY}/key";
+            assert!(text.contains(key), "{text}");
+        }
+        assert!(own.contains("StateDirectory=punctual-server\n"));
+        assert!(database.contains("EnvironmentFile="));
+        let root = unit(Some("/var/lib/punctual-servers/store.db"));
+        assert!(!root.contains("DynamicUser"), "{root}");
+        assert!(root.contains("--tls\" \"/c%%.pem\""), "{root}");
     }
 }

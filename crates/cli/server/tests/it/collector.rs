@@ -1,6 +1,7 @@
 //! A collector from its first start: an empty page, tokens for many machines, a check of the
 //! connection, and its service.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::place::{Sandbox, Server, answered, text};
@@ -121,6 +122,17 @@ fn service_of_the_collector_is_valid() {
     place.refused("install --listen 0.0.0.0:8090", 1);
     let missing = place.refused("install --listen 0.0.0.0:8090 --tls no.pem no.key", 1);
     assert!(missing.contains("no.pem"), "{missing}");
+    std::fs::write(place.path("c.pem"), "").unwrap();
+    let own = place.done("install --store /var/lib/punctual-server/store.db --tls c.pem c.pem");
+    assert!(own.contains("DynamicUser=yes") && !unit.contains("DynamicUser"));
+    assert!(!Path::new("/var/lib/punctual-server").exists());
+    for unit in [unit, own] {
+        assert_valid(&place, &unit);
+    }
+}
+
+/// Checks a unit file with systemd, if it is installed.
+fn assert_valid(place: &Sandbox, unit: &str) {
     let file = place.path("punctual-server.service");
     std::fs::write(&file, unit).unwrap();
     let verified = Command::new("systemd-analyze")
