@@ -98,3 +98,48 @@ impl EvidenceSources {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Policy, Scheduling};
+
+    use super::*;
+
+    #[test]
+    fn evidence_before_the_run_names_the_observer() {
+        let host = Host::new("/nonexistent");
+        let mut sources = EvidenceSources::new(&host);
+        sources.observed_by(&[OwnThread {
+            tid: 42,
+            name: "observer".to_owned(),
+            cpu: 0,
+        }]);
+        sources.look_at_quotas();
+        sources.look();
+        sources.look_after(Nanos(300));
+        let outlier = RawOutlier {
+            thread: 0,
+            tid: 7,
+            cpu: Some(1),
+            scheduling: Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            },
+            expected: Nanos(100),
+            latency: Nanos(200),
+            story_from: Nanos(100),
+            delay: None,
+        };
+        let evidence = sources.of(&outlier, 1, Nanos(300), &[]);
+        assert_eq!(evidence.observer, [42]);
+        assert!(evidence.quotas_known && evidence.throttles.is_empty());
+        assert!(evidence.stolen.is_empty() && evidence.smi.is_none());
+    }
+
+    #[test]
+    fn missing_recorder_of_steal_is_no_warning() {
+        let mut sources = EvidenceSources::new(&Host::new("/nonexistent"));
+        sources.count_steal(None);
+        assert_eq!(sources.switch_steal(true), None);
+    }
+}

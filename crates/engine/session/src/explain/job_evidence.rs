@@ -56,3 +56,42 @@ impl JobEvidence {
         window.evidence.counters = self.counters.remove(&(tid, window.expected));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::FromJson;
+
+    use super::*;
+
+    /// The window of a job of thread 7.
+    fn window(release: u64) -> Window {
+        let json = format!(
+            r#"{{
+                "victim": {{"tid": 7, "comm": "job", "scheduling": null, "cpu": 0}},
+                "delay": "job", "expected_ns": {release}, "actual_ns": 900, "events": [],
+                "lost": 0, "missing_events": [], "clock_error_ns": 0
+            }}"#
+        );
+        Window::from_json(json.as_bytes()).unwrap()
+    }
+
+    fn unknown(why: &str) -> HardwareCounters {
+        HardwareCounters::Unknown(why.to_owned())
+    }
+
+    #[test]
+    fn counters_belong_to_one_job() {
+        let mut evidence = JobEvidence::new(&Host::new("/nonexistent"));
+        evidence.counted((7, Nanos(100)), unknown("first"));
+        evidence.counted((7, Nanos(200)), unknown("second"));
+        evidence.counted((8, Nanos(100)), unknown("of another thread"));
+        let mut first = window(100);
+        evidence.add_to(&mut first, &[]);
+        assert_eq!(first.evidence.counters, Some(unknown("first")));
+        assert!(first.evidence.waits.is_empty() && first.evidence.stops.is_empty());
+        evidence.clear_counters();
+        let mut second = window(200);
+        evidence.add_to(&mut second, &[]);
+        assert_eq!(second.evidence.counters, None);
+    }
+}
