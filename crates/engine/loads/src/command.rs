@@ -42,7 +42,8 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
 mod tests {
     use crate::{LoadRequest, Running};
     use punctual_model::LoadRecord;
-    use std::time::{Duration, Instant};
+    use punctual_testing::eventually;
+    use std::time::Duration;
 
     fn start(command: &str) -> Running {
         format!("command:{command}")
@@ -50,19 +51,6 @@ mod tests {
             .unwrap()
             .start()
             .unwrap()
-    }
-
-    /// Waits until `done` returns `true`, for at most 10 s. The limit only catches hangs; it is not
-    /// an expected duration.
-    fn eventually(mut done: impl FnMut() -> bool) -> bool {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline {
-            if done() {
-                return true;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        false
     }
 
     fn runs(marker: &str) -> bool {

@@ -9,10 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use punctual_loads::{LOADS, LoadError, LoadKind, LoadRequest, Running};
 use punctual_model::{CpuSet, LoadRecord};
+use punctual_testing::eventually;
 
 /// The tests inspect the process that they share, so only one runs at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -61,19 +62,6 @@ fn tree() -> tempfile::TempDir {
     let rules = "all: a b\na b:\n\tcp Makefile $@\nclean:\n\trm -f a b\n";
     fs::write(folder.path().join("Makefile"), rules).unwrap();
     folder
-}
-
-/// Waits until `done` returns `true`, for at most 60 s. The limit only catches hangs; it is not an
-/// expected duration.
-fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < deadline {
-        if done() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    done()
 }
 
 /// Returns the load threads in this process.
