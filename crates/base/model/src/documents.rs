@@ -4,8 +4,8 @@ use crate::cause::Cause;
 use crate::{
     Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
     HostFacts, Improvement, LintReport, LoadRecord, Note, Origin, Outlier, Placement, Recording,
-    RecordingLine, Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology, WakeWindow,
-    Wakeups, Window, from_json, to_json,
+    RecordingLine, SeriesProof, Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology,
+    WakeWindow, Wakeups, Window, from_json, to_json,
 };
 
 to_json!(
@@ -28,6 +28,7 @@ to_json!(
     Placement,
     Recording,
     RecordingLine,
+    SeriesProof,
     Slot,
     StoredAudit,
     Suspension,

@@ -52,8 +52,8 @@ pub use event::{
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,
     Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HardwareGaps,
-    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Pilot, Proof, RemediedCause,
-    Stage, TriedSetting, Windows,
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, LateRun, NotTried, Pilot, Proof,
+    RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting, Windows,
 };
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,
@@ -113,7 +113,7 @@ pub use trace_threads::{Delays, ThreadTimes, TraceThreads};
 pub use verdict::{
     Bound, Claim, ClaimUnit, Decision, Doubt, ERROR, JudgedBy, Judgement, LateSeconds, Limit,
     LimitResult, Looks, LoopRequirement, Metric, MetricError, Outcome, Question, Rate, Requirement,
-    TIMES_AS_LONG, Verdict, percent,
+    SampledRuns, Sampling, SamplingError, TIMES_AS_LONG, Verdict, percent,
 };
 pub use wakeups::{
     Activities, ActivityAxis, ActivityGroup, ActivityKind, ActivityRow, ActivitySource, GroupSeen,

@@ -1,7 +1,8 @@
 //! The runs of a series over time, from any store.
 //!
 //! **For:** everything that looks back: trends, change points, plots and reports of a series, on a
-//! machine and in a collector; and the decisions about change points.
+//! machine and in a collector; the decisions about change points; and the verdict over the runs of a
+//! sampled series.
 //!
 //! **Knows:** the store, statistics.
 //!
@@ -10,6 +11,9 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod decision;
+mod proof;
+#[cfg(test)]
+mod proof_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +30,7 @@ use serde_json::Value;
 
 use decision::acknowledged;
 pub use decision::decide;
+pub use proof::{ProofQuery, prove};
 
 /// Errors from reading a series or deciding about it.
 #[derive(Debug, thiserror::Error)]

@@ -255,7 +255,7 @@ impl Store {
             let found: Option<i64> = connection
                 .prepare_cached(
                     "SELECT due_ns FROM slot JOIN plan_series ON plan_series.key = slot.series
-                     WHERE name = ?1 AND machine = ?2 AND epoch = ?3 AND cause IN ('at', 'every')
+                     WHERE name = ?1 AND machine = ?2 AND epoch = ?3 AND cause IN ('at', 'every', 'sample')
                      ORDER BY due_ns DESC LIMIT 1",
                 )
                 .and_then(|mut statement| {

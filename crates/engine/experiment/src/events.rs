@@ -278,6 +278,7 @@ mod tests {
             max_late_seconds_per_day: Some(10.0),
             misses: misses.map(|text| text.parse().unwrap()),
             max_misses_per_day: None,
+            sample: None,
         }
     }
 

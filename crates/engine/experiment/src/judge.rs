@@ -189,6 +189,7 @@ mod tests {
             max_late_seconds_per_day: Some(per_day),
             misses: None,
             max_misses_per_day: None,
+            sample: None,
         }
     }
 

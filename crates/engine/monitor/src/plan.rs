@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use jiff::civil::Time;
 use punctual_model::{
-    Arguments, CpuSet, Limit, Metric, MissLimit, Nanos, Requirement, Role, WakeupAxis,
+    Arguments, CpuSet, Limit, LoopRequirement, Metric, MissLimit, Nanos, Requirement, Role,
+    Sampling, WakeupAxis,
 };
 use punctual_probes::ProbeEntry;
 use punctual_session::{
@@ -123,6 +124,9 @@ pub struct SeriesPlan {
     /// Maximum number of late periods in a window of consecutive periods, and the budget above which
     /// a period is late.
     pub windows: Option<(MissLimit, Nanos)>,
+    /// Requirement that all runs are judged by together, with their random times; `None` if the
+    /// series is not sampled.
+    pub periodic: Option<LoopRequirement>,
     /// Whether individual samples are kept.
     pub samples: bool,
     /// Maximum time that a slot waits for another run of the plan.
@@ -150,6 +154,9 @@ impl SeriesPlan {
         if let (Some((misses, budget)), Some(keys)) = (self.windows, definition.as_object_mut()) {
             keys.insert("misses".to_owned(), json!(misses));
             keys.insert("budget_ns".to_owned(), json!(budget));
+        }
+        if let (Some(periodic), Some(keys)) = (&self.periodic, definition.as_object_mut()) {
+            keys.insert("periodic".to_owned(), json!(periodic));
         }
         definition.to_string()
     }
@@ -197,6 +204,7 @@ impl SeriesPlan {
             limits: LimitRequest {
                 requirement: Requirement {
                     limits: max.into_iter().chain(windows).collect(),
+                    periodic: self.periodic.clone(),
                     ..Requirement::default()
                 },
                 ..LimitRequest::default()
@@ -219,6 +227,11 @@ impl SeriesPlan {
         })
     }
 
+    /// Returns the random times of the runs; `None` if the series is not sampled.
+    pub fn sample(&self) -> Option<Sampling> {
+        self.periodic.as_ref()?.sample
+    }
+
     /// Describes the schedule for a user.
     pub fn times(&self) -> String {
         let mut parts = Vec::new();
@@ -230,6 +243,7 @@ impl SeriesPlan {
             parts.push(format!("at {}", times.collect::<Vec<_>>().join(", ")));
         }
         parts.extend(self.every.map(|every| format!("every {every}")));
+        parts.extend(self.sample().map(|sample| sample.to_string()));
         if self.after_boot {
             parts.push("after boot".to_owned());
         }

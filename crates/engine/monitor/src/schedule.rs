@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use punctual_model::SlotCause;
+use punctual_model::{SeriesEpoch, SlotCause};
 
 use crate::plan::SeriesPlan;
 
@@ -15,9 +15,9 @@ pub(crate) const MOST: usize = 10_000;
 /// duplicates. If there are more than ten thousand, returns the latest of them, and `true`.
 ///
 /// A time of day that daylight saving time skips is due right after the change. A time of day that
-/// occurs twice is due the first time.
+/// occurs twice is due the first time. The random times of a sampled series are those of `epoch`.
 pub fn due_between(
-    series: &SeriesPlan,
+    (series, epoch): (&SeriesPlan, &SeriesEpoch),
     from: Timestamp,
     to: Timestamp,
     zone: &TimeZone,
@@ -28,6 +28,7 @@ pub fn due_between(
     let mut all = Vec::new();
     let mut cut = at_times(series, from, to, zone, &mut all);
     cut |= at_intervals(series, from, to, &mut all);
+    cut |= at_random(series, epoch, from, to, &mut all);
     all.sort_by_key(|(due, _)| *due);
     all.dedup_by_key(|(due, _)| *due);
     let surplus = all.len().saturating_sub(MOST);
@@ -93,9 +94,36 @@ fn at_intervals(
     kept > first
 }
 
+fn at_random(
+    series: &SeriesPlan,
+    epoch: &SeriesEpoch,
+    from: Timestamp,
+    to: Timestamp,
+    all: &mut Vec<(Timestamp, SlotCause)>,
+) -> bool {
+    let last = series
+        .sample()
+        .and_then(|sample| Some((sample, sample.number_at(epoch.begun, to)?)));
+    let Some((sample, last)) = last else {
+        return false;
+    };
+    let first = sample.number_at(epoch.begun, from).unwrap_or_default();
+    let kept = first.max(last.saturating_sub(MOST as u64));
+    let due = (kept..=last).filter_map(|number| sample.due(epoch.seed(), epoch.begun, number));
+    let due = due.filter(|due| *due > from && *due <= to);
+    all.extend(due.map(|due| (due, SlotCause::Sample)));
+    kept > first
+}
+
 /// Returns the next due time after `from`; `None` if the series has no schedule, or if the time is
-/// out of the range of [`Timestamp`].
-pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+/// out of the range of [`Timestamp`]. The random times of a sampled series are unknown before its
+/// first epoch begins.
+pub fn next_due(
+    series: &SeriesPlan,
+    epoch: Option<&SeriesEpoch>,
+    from: Timestamp,
+    zone: &TimeZone,
+) -> Option<Timestamp> {
     let every = series.every.map(|every| {
         let every = i128::from(every.0.max(1));
         (from.as_nanosecond().div_euclid(every) + 1) * every
@@ -106,5 +134,13 @@ pub fn next_due(series: &SeriesPlan, from: Timestamp, zone: &TimeZone) -> Option
     let mut times = Vec::new();
     at_times(series, from, ahead, zone, &mut times);
     let at = times.into_iter().map(|(due, _)| due).min();
-    every.into_iter().chain(at).min()
+    let random = series.sample().zip(epoch).and_then(|(sample, epoch)| {
+        let number = sample.number_at(epoch.begun, from).unwrap_or_default();
+        let due = |number| sample.due(epoch.seed(), epoch.begun, number);
+        // The run of this part can be over.
+        due(number)
+            .filter(|due| *due > from)
+            .or_else(|| due(number + 1))
+    });
+    every.into_iter().chain(at).chain(random).min()
 }

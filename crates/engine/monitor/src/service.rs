@@ -341,7 +341,7 @@ impl<'a> Service<'a> {
         for place in 0..self.plan.series.len() {
             let series = &self.plan.series[place];
             let from = self.looked[place];
-            let (due, cut) = due_between(series, from, now.wall, &zone);
+            let (due, cut) = due_between((series, &self.epochs[place]), from, now.wall, &zone);
             if cut && let Some((first, _)) = due.first() {
                 self.leave_out(place, *first)?;
             }
@@ -429,8 +429,8 @@ impl<'a> Service<'a> {
             .plan
             .series
             .iter()
-            .zip(&self.looked)
-            .filter_map(|(series, looked)| next_due(series, *looked, &zone));
+            .zip(self.epochs.iter().zip(&self.looked))
+            .filter_map(|(series, (epoch, looked))| next_due(series, Some(epoch), *looked, &zone));
         let wait = next.min().map(|next| Duration::from(late(now, next)));
         // Wait for at least 1 ms, because the last due time is not later than now.
         wait.unwrap_or(IDLE).clamp(Duration::from_millis(1), IDLE)

@@ -13,6 +13,7 @@ mod rates;
 mod trends;
 mod wander;
 mod wandering;
+mod weeks;
 
 /// Number of simulated machines for each simulated series of runs.
 const MACHINES_A_SERIES: u64 = 7;
@@ -41,6 +42,9 @@ fn main() {
     }
     if is_wanted("rates") {
         rates::print(machines);
+    }
+    if is_wanted("weeks") {
+        weeks::print(machines);
     }
     if is_wanted("experiments") {
         experiments::print(machines);

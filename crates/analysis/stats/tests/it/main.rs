@@ -7,6 +7,7 @@ mod alarms;
 mod bounds;
 mod trends;
 mod truth;
+mod weeks_hold;
 
 // The simulations of `cargo xtask simulate`, without the tables that it prints.
 #[path = "../../examples/simulate/counts.rs"]
@@ -27,3 +28,6 @@ mod wander;
 #[path = "../../examples/simulate/wandering.rs"]
 #[allow(dead_code, clippy::print_stdout)]
 mod wandering;
+#[path = "../../examples/simulate/weeks.rs"]
+#[allow(dead_code, clippy::print_stdout)]
+mod weeks;

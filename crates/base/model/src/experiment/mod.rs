@@ -4,12 +4,16 @@ mod checkup;
 mod condition_claim;
 mod experiment_plan;
 mod improvement;
+mod sampled_run;
+mod series_proof;
 
 pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause, Windows};
 pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };
+pub use sampled_run::LateRun;
+pub use series_proof::{SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof};
 
 use std::fmt;
 

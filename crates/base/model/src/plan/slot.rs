@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{LateWakeup, Nanos, RecordingId, WaitHistogram};
+use crate::{FromJson, LateWakeup, LoopRequirement, Nanos, RecordingId, WaitHistogram, from_json};
 
 /// One version of an entry of a plan. A changed entry starts a new epoch of its series, and
 /// comparisons between epochs are marked.
@@ -25,6 +25,40 @@ pub struct SeriesEpoch {
     pub begun: Timestamp,
 }
 
+/// The part of a definition that the runs of a series are judged by.
+#[derive(Deserialize)]
+struct Definition {
+    #[serde(default)]
+    periodic: Option<LoopRequirement>,
+}
+
+from_json!(Definition);
+
+impl SeriesEpoch {
+    /// Returns the requirement of a sampled series. `None` for any other series.
+    pub fn periodic(&self) -> Option<LoopRequirement> {
+        let definition = Definition::from_json(self.definition.as_bytes()).ok()?;
+        definition.periodic.filter(|asked| asked.sample.is_some())
+    }
+
+    /// Returns the seed of the random times of the runs (64-bit FNV-1a). It depends only on stored
+    /// fields, so the times of a series can be computed again.
+    pub fn seed(&self) -> u64 {
+        let begun = self.begun.as_nanosecond().to_le_bytes();
+        let epoch = self.epoch.to_le_bytes();
+        let parts = [
+            self.machine.as_bytes(),
+            self.name.as_bytes(),
+            &epoch,
+            &begun,
+        ];
+        let bytes = parts.into_iter().flatten();
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}
+
 /// Reason why a slot is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +67,8 @@ pub enum SlotCause {
     At,
     /// An interval of the plan has passed.
     Every,
+    /// A random time in a part of the sampled period.
+    Sample,
     /// The machine booted.
     Boot,
     /// The kernel differs from that of the last run.
@@ -87,7 +123,7 @@ macro_rules! words {
 }
 
 words!(SlotCause,
-    At => "at", Every => "every", Boot => "boot", KernelChange => "kernel_change",
+    At => "at", Every => "every", Sample => "sample", Boot => "boot", KernelChange => "kernel_change",
     Once => "once", Import => "import", Watch => "watch",
 );
 words!(SlotState,

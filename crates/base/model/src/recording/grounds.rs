@@ -7,6 +7,10 @@ use crate::{Accounting, Claim, Judgement, LoopRequirement, Nanos, Outcome, Unkno
 /// Name of the probe that takes a sample in each interval.
 const TIMER: &str = "timer";
 
+/// Sentence of a run that proves nothing alone.
+const ONE_OF_MANY: &str =
+    "one run of a sampled series: punctual check --series judges its runs together";
+
 impl Recording {
     /// Judges the measurement by its requirement and break threshold. A recording that is part of a
     /// check-up, an experiment or a search gets the verdict of the whole.
@@ -19,6 +23,14 @@ impl Recording {
                 sentence: judgement.sentence.clone(),
                 claims: judgement.claims.iter().cloned().chain(own.claims).collect(),
                 ..own
+            },
+            // The runs of a sampled series are judged together.
+            (None, Some(asked)) if asked.sample.is_some() => match own.outcome {
+                Outcome::NoRequirement => Verdict {
+                    sentence: ONE_OF_MANY.to_owned(),
+                    ..own
+                },
+                _ => own,
             },
             // A received recording keeps the verdict of its check-up as a statement of its sender.
             (None, Some(_)) if self.sender_judgement.is_none() => Verdict {
@@ -38,7 +50,8 @@ impl Recording {
         self.verdict.claims.clone()
     }
 
-    /// Returns the requirement of the periodic loop that a check-up judged.
+    /// Returns the requirement of the periodic loop that a check-up judged, or that is judged over
+    /// the runs of a series.
     pub fn periodic(&self) -> Option<&LoopRequirement> {
         let asked = (self.judgement.as_ref()).and_then(|judgement| judgement.asked.as_ref());
         self.requirement.periodic.as_ref().or(asked)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Sampling;
 use crate::{MissLimit, Nanos};
 
 /// The requirements of a periodic loop.
@@ -24,6 +25,10 @@ pub struct LoopRequirement {
     /// versions. An episode was a series of late periods without a pause longer than 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_misses_per_day: Option<f64>,
+    /// Random times of the runs over which the requirement is judged together. Absent if a check-up
+    /// judges it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sampling>,
 }
 
 impl LoopRequirement {

@@ -15,12 +15,16 @@ mod loop_requirement;
 mod machine;
 mod rate;
 mod requirement;
+mod sampling;
 
 pub use claim::{Claim, ClaimUnit, Question};
 pub use judgement::{JudgedBy, Judgement};
 pub use loop_requirement::LoopRequirement;
-pub use rate::{Decision, Doubt, ERROR, LateSeconds, Looks, Rate, TIMES_AS_LONG, percent};
+pub use rate::{
+    Decision, Doubt, ERROR, LateSeconds, Looks, Rate, SampledRuns, TIMES_AS_LONG, percent,
+};
 pub use requirement::{Limit, Metric, MetricError, Requirement};
+pub use sampling::{Sampling, SamplingError};
 
 use serde::{Deserialize, Serialize};
 

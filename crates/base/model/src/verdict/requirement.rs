@@ -18,7 +18,8 @@ pub struct Requirement {
     /// is judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Requirement of a periodic loop, which a check-up judges. Absent in other recordings.
+    /// Requirement of a periodic loop, which a check-up judges, or all runs of a sampled series
+    /// together. Absent in other recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periodic: Option<LoopRequirement>,
 }

@@ -6,7 +6,7 @@ use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
     Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement,
-    Recording, RecordingLine, Slot, ToJson, Topology, Wakeups,
+    Recording, RecordingLine, SeriesProof, Slot, ToJson, Topology, Wakeups,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -76,6 +76,7 @@ const FORMS: &[Form] = &[
     form!("audit", Audit, "doctor --json, machine kernel check --json"),
     form!("lint", LintReport, "app lint --json"),
     form!("checkup", Checkup, "check --json"),
+    form!("series-proof", SeriesProof, "check --series NAME --json"),
     form!(
         "experiment",
         Experiment,

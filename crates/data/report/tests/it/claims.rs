@@ -1,8 +1,8 @@
 //! One contract of all output formats: none of them drops a part of a claim.
 
 use punctual_model::{
-    Claim, Condition, JudgedBy, Judgement, Limit, LoopRequirement, Metric, Nanos, Outcome,
-    Recording, ToJson, percent, testing,
+    Claim, Condition, JudgedBy, Judgement, LateRun, Limit, LoopRequirement, Metric, Nanos, Outcome,
+    Recording, SERIES_PROOF_SCHEMA, SampledSlot, Sampling, SeriesProof, ToJson, percent, testing,
 };
 use punctual_report::certificate::{self, Digest};
 use punctual_report::html::HtmlOptions;
@@ -34,6 +34,7 @@ fn asked() -> LoopRequirement {
         max_late_seconds_per_day: Some(5_000.0),
         misses: Some("2/100".parse().unwrap()),
         max_misses_per_day: None,
+        sample: None,
     }
 }
 
@@ -232,6 +233,91 @@ fn information_does_not_fail_a_check_up() {
     assert!(
         broken.contains("failures=\"1\"") && broken.contains("skipped=\"1\""),
         "{broken}"
+    );
+}
+
+/// A week of 60 runs, each with this number of late seconds.
+fn week(late: u64) -> SeriesProof {
+    let from = "2026-11-02T09:30:00Z".parse().unwrap();
+    let sample: Sampling = "60 x 1min in 7d".parse().unwrap();
+    let run = |number: u64| {
+        let mut slot = SampledSlot::new(number + 1, sample.due(7, from, number).unwrap());
+        slot.fill(match number {
+            4 => Err("missed: the machine was suspended".to_owned()),
+            _ => Ok(LateRun {
+                at_least: late,
+                at_most: late,
+                late,
+                periods: 60_000,
+                measured_ns: Nanos::from_secs(60),
+            }),
+        });
+        slot
+    };
+    let mut proof = SeriesProof {
+        schema: SERIES_PROOF_SCHEMA,
+        series: "week".to_owned(),
+        host: Some("lab".to_owned()),
+        outcome: Outcome::NotProven,
+        sentence: String::new(),
+        claims: Vec::new(),
+        asked: LoopRequirement {
+            max_late_seconds_per_day: Some(20_000.0),
+            misses: None,
+            sample: Some(sample),
+            ..asked()
+        },
+        epoch: 1,
+        seed: "7".to_owned(),
+        from,
+        until: sample.period(from, 0).unwrap().1,
+        measured_on: None,
+        loads: vec!["farm".to_owned()],
+        refused: Vec::new(),
+        runs: (0..60).map(run).collect(),
+    };
+    proof.judge();
+    proof
+}
+
+/// A claim over the runs of a series keeps its parts too. Its condition is not about the rest of
+/// the day.
+#[test]
+fn claim_over_a_series_keeps_its_parts() {
+    let mut outcomes = Vec::new();
+    for (late, changed) in [(0, false), (30, false), (0, true)] {
+        let mut proof = week(late);
+        if changed {
+            proof.refused = vec!["the kernel changed from 6.1 to 6.12 by run 9".to_owned()];
+            proof.judge();
+        }
+        outcomes.push(proof.outcome);
+        let document = document::series_proof(&proof, &jiff::tz::TimeZone::UTC);
+        let style = TextStyle {
+            colour: false,
+            width: 5_000,
+        };
+        let forms = [
+            ("text", text::render(&document, &style)),
+            ("Markdown", markdown::render(&document)),
+            ("JSON", proof.to_json()),
+        ];
+        let claim = &proof.claims[0];
+        assert!(!claim.sentence().contains("rest of the day"));
+        for (form, text) in &forms {
+            for part in parts(claim) {
+                assert!(
+                    plain(text).contains(&plain(&part)),
+                    "{form} lacks '{part}':\n{text}"
+                );
+            }
+            let missing = "the machine was suspended";
+            assert!(text.contains(missing), "{form}: {text}");
+        }
+    }
+    assert_eq!(
+        outcomes,
+        [Outcome::Held, Outcome::Broken, Outcome::NotProven]
     );
 }
 

@@ -157,7 +157,8 @@ impl Reader<'_> {
             after_kernel_change: false,
             explain: None,
             max_latency: None,
-            windows: self.windows(table)?,
+            windows: None,
+            periodic: None,
             samples: false,
             wait: SeriesPlan::WAIT,
         };
@@ -168,12 +169,15 @@ impl Reader<'_> {
             let message = "phases already specify a duration: remove duration or phases";
             return Err(self.error(value.span(), message));
         }
+        self.sample(&mut series, table)?;
+        series.windows = self.windows(table, series.periodic.is_some())?;
         let events = series.after_boot || series.after_kernel_change;
-        if series.at.is_empty() && series.every.is_none() && !events {
+        let is_due = !series.at.is_empty() || series.every.is_some() || series.periodic.is_some();
+        if !is_due && !events {
             Err(self.error(
                 span,
                 format!(
-                    "series '{}' is never due: add at, every or after",
+                    "series '{}' is never due: add at, every, sample or after",
                     series.name
                 ),
             ))
@@ -191,7 +195,13 @@ impl Reader<'_> {
     ) -> Result<(), PlanError> {
         let wrong = |message: String| self.error(value.span(), message);
         match key {
-            "name" | "probe" | "parameters" | "misses" | "budget" => {}
+            "name"
+            | "probe"
+            | "parameters"
+            | "misses"
+            | "budget"
+            | "sample"
+            | "max_late_seconds_per_day" => {}
             "phases" => {
                 let text = self.word(value)?;
                 PhaseRequest::read_all(text).map_err(|error| wrong(error.to_string()))?;
@@ -218,7 +228,7 @@ impl Reader<'_> {
             }
             "wait" => series.wait = self.duration(value)?,
             other => {
-                const KNOWN: [&str; 15] = [
+                const KNOWN: [&str; 17] = [
                     "name",
                     "probe",
                     "parameters",
@@ -227,11 +237,13 @@ impl Reader<'_> {
                     "cpus",
                     "at",
                     "every",
+                    "sample",
                     "after",
                     "explain",
                     "max_latency",
                     "misses",
                     "budget",
+                    "max_late_seconds_per_day",
                     "samples",
                     "wait",
                 ];

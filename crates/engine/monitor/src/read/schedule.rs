@@ -1,20 +1,106 @@
 //! Reads when a series runs, and which late periods it tolerates.
 
 use jiff::civil::Time;
-use punctual_model::{MissLimit, MissLimitError, Nanos};
-use toml::de::DeTable;
+use punctual_model::{LoopRequirement, MissLimit, MissLimitError, Nanos, Sampling, SamplingError};
+use toml::de::{DeTable, DeValue};
 
 use super::{PlanError, Reader, Value};
 use crate::plan::SeriesPlan;
 
 impl Reader<'_> {
-    /// Reads the limit of late periods in windows, which needs a budget.
+    /// Reads the random times of a sampled series, and the requirement that its runs are judged by.
+    pub(super) fn sample(
+        &self,
+        series: &mut SeriesPlan,
+        table: &DeTable<'_>,
+    ) -> Result<(), PlanError> {
+        let allowed = table.get("max_late_seconds_per_day");
+        let Some(value) = table.get("sample") else {
+            return match allowed {
+                None => Ok(()),
+                Some(allowed) => {
+                    let message = "max_late_seconds_per_day is judged over many runs: add sample, \
+                                   such as sample = \"60 x 1min in 7d\"";
+                    Err(self.error(allowed.span(), message))
+                }
+            };
+        };
+        let wrong = |message: &str| Err(self.error(value.span(), message));
+        let sample: Sampling = self
+            .word(value)?
+            .parse()
+            .map_err(|error: SamplingError| self.error(value.span(), error.to_string()))?;
+        if !series.at.is_empty() || series.every.is_some() {
+            return wrong("sample chooses the times: remove at and every");
+        }
+        let Some(period) = series.arguments.duration("interval") else {
+            return wrong("sample needs a probe with an interval, such as timer");
+        };
+        if period > Nanos::from_secs(1) {
+            return wrong("sample counts late seconds: use an interval of at most 1 s");
+        }
+        let Some(budget) = table.get("budget") else {
+            return wrong("sample needs the latest start of a period: budget = \"100us\"");
+        };
+        let budget_ns = self.at_least(budget, Nanos(1))?;
+        if budget_ns > period {
+            let message = format!("the budget is longer than the interval of {period}");
+            return Err(self.error(budget.span(), message));
+        }
+        match (&series.phases, table.get("duration")) {
+            (_, Some(_)) => return wrong("sample contains the length of a run: remove duration"),
+            (None, None) => series.duration = Some(sample.length_ns),
+            (Some(_), None) => {
+                let one = series
+                    .phase_requests()
+                    .is_ok_and(|phases| phases.len() == 1);
+                if !one || series.length() != sample.length_ns {
+                    return wrong("phases must be one phase of the length of a run");
+                }
+            }
+        }
+        if table.get("wait").is_none() {
+            // A run that waits longer would leave its part of the period.
+            series.wait = SeriesPlan::WAIT.min(Nanos(sample.part().0 / 2));
+        }
+        series.periodic = Some(LoopRequirement {
+            period_ns: period,
+            budget_ns,
+            max_late_seconds_per_day: allowed
+                .map(|allowed| self.late_seconds(allowed))
+                .transpose()?,
+            misses: None,
+            max_misses_per_day: None,
+            sample: Some(sample),
+        });
+        Ok(())
+    }
+
+    fn late_seconds(&self, value: &Value<'_>) -> Result<f64, PlanError> {
+        let text = match value.get_ref() {
+            DeValue::Integer(number) => number.as_str(),
+            DeValue::Float(number) => number.as_str(),
+            _ => "",
+        };
+        let number = text.parse().ok();
+        number
+            .filter(|number| (0.0..86_400.0).contains(number))
+            .ok_or_else(|| {
+                let message = "this must be a number from 0 to below 86400, the seconds of a day";
+                self.error(value.span(), message)
+            })
+    }
+
+    /// Reads the limit of late periods in windows, which needs a budget. A sampled series may have
+    /// a budget alone.
     pub(super) fn windows(
         &self,
         table: &DeTable<'_>,
+        is_sampled: bool,
     ) -> Result<Option<(MissLimit, Nanos)>, PlanError> {
         match (table.get("misses"), table.get("budget")) {
             (None, None) => Ok(None),
+            (None, Some(_)) if is_sampled => Ok(None),
             (Some(misses), Some(budget)) => {
                 let limit = self.word(misses)?.parse();
                 let limit = limit.map_err(|error: MissLimitError| {

@@ -111,6 +111,62 @@ fn definition_ignores_the_schedule() {
     assert_ne!(definition(&WHOLE.replace("cpu:3h", "cpu:2h")), first);
 }
 
+const SAMPLED: &str = r#"
+[[series]]
+name = "week"
+probe = "timer"
+parameters = { interval = "1ms" }
+sample = "60 x 1min in 7d"
+budget = "100us"
+max_late_seconds_per_day = 72
+"#;
+
+#[test]
+fn sampled_series_has_its_requirement_in_each_run() {
+    let read = |text: &str| read_plan("plan", text).map(|plan| plan.series[0].clone());
+    let week = read(SAMPLED).unwrap();
+    assert_eq!(
+        week.times(),
+        "60 runs of 60 s at random times in each 7 days"
+    );
+    assert_eq!(
+        (week.length(), week.wait),
+        (Nanos::from_secs(60), Nanos::from_secs(600))
+    );
+    let asked = week.request().unwrap().limits.requirement.periodic;
+    let asked = asked.unwrap();
+    assert_eq!(asked.budget_ns, Nanos::from_micros(100));
+    assert_eq!(asked.max_late_seconds_per_day, Some(72.0));
+    assert_eq!(asked.sample, week.sample());
+    // The requirement is part of the definition, so a change starts a new epoch.
+    let changed = read(&SAMPLED.replace("72", "72.5")).unwrap();
+    assert_ne!(changed.definition(), week.definition());
+    let loaded = SAMPLED.replace("budget", "phases = \"cpu:1min\"\nbudget");
+    assert_eq!(read(&loaded).unwrap().length(), Nanos::from_secs(60));
+    for (old, new, what) in [
+        ("60 x 1min in 7d", "60 x 1min", "60 x 1min in 7d"),
+        ("sample", "every = \"1h\"\nsample", "remove at and every"),
+        ("budget = \"100us\"", "", "budget = \"100us\""),
+        ("100us", "2ms", "longer than the interval"),
+        ("1ms", "2s", "interval of at most 1 s"),
+        ("budget", "duration = \"1min\"\nbudget", "remove duration"),
+        (
+            "budget",
+            "phases = \"idle:1min,cpu:1min\"\nbudget",
+            "one phase",
+        ),
+        ("= 72", "= -1", "from 0 to below 86400"),
+        (
+            "sample = \"60 x 1min in 7d\"",
+            "every = \"1h\"",
+            "add sample",
+        ),
+    ] {
+        let error = read(&SAMPLED.replace(old, new)).unwrap_err();
+        assert!(error.message.contains(what), "{new}: {error}");
+    }
+}
+
 #[test]
 fn an_error_has_line_and_column() {
     let series = "[[series]]\nname = \"a\"\nprobe = \"timer\"\n";

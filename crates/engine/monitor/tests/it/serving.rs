@@ -527,3 +527,34 @@ fn clock_jump_removes_no_rows() {
     assert_eq!(hours(&mut service, 20), (true, vec![]));
     assert_eq!(hours(&mut service, 30), (false, vec![]));
 }
+
+/// Each part of the period has one run, also after restarts, at the times that the stored epoch
+/// gives. A part in which the service did not run has a missed slot.
+#[test]
+fn sampled_series_runs_once_in_each_part() {
+    let rest = "sample = \"6 x 1min in 6h\"\nbudget = \"100us\"\n\
+                parameters = { interval = \"1ms\" }";
+    let bench = Bench::new(&series("a", rest), "2026-05-01T09:20", "UTC");
+    let mut ran = bench.serve(&mut bench.service(), 2 * HOUR);
+    bench.clock.pass(2 * HOUR);
+    ran.extend(bench.serve(&mut bench.service(), 8 * HOUR));
+    assert_eq!(ran.len(), 10, "{ran:?}");
+    let epoch = bench.store.series().unwrap().remove(0);
+    let sample = epoch.periodic().and_then(|asked| asked.sample).unwrap();
+    let mut slots = bench.store.slots(&SlotFilter::default()).unwrap();
+    slots.reverse();
+    let due: Vec<_> = slots.iter().map(|slot| Some(slot.due)).collect();
+    let expected: Vec<_> = (0..12)
+        .map(|number| sample.due(epoch.seed(), epoch.begun, number))
+        .collect();
+    assert_eq!(due, expected);
+    let states: Vec<_> = slots.iter().map(|slot| slot.state).collect();
+    for (place, state) in states.iter().enumerate() {
+        let expected = match place {
+            2 | 3 => SlotState::Missed,
+            _ => SlotState::Recorded,
+        };
+        assert_eq!(*state, expected, "{place}: {states:?}");
+    }
+    assert!(slots.iter().all(|slot| slot.cause == SlotCause::Sample));
+}

@@ -52,10 +52,7 @@ impl Dispersion {
         }
         let long = scales.partition_point(|(_, blocks)| *blocks >= LEAST_BLOCKS);
         let (scales, beyond) = scales.split_at(long);
-        let limit = |(found, blocks): &Scale| {
-            let freedom = (*blocks - 1) as f64;
-            found * freedom / chi_squared(CHANCE, freedom)
-        };
+        let limit = |(found, blocks): &Scale| chance_limit(*found, *blocks);
         Self {
             factor: scales.iter().map(limit).fold(1.0, f64::max),
             rises: still_rises(scales, beyond),
@@ -67,8 +64,15 @@ impl Dispersion {
     }
 }
 
+/// Returns the upper 90% limit of a ratio of variance to mean that was found in this number of
+/// counts, at least 2.
+pub(super) fn chance_limit(found: f64, counts: usize) -> f64 {
+    let freedom = (counts - 1) as f64;
+    found * freedom / chi_squared(CHANCE, freedom)
+}
+
 /// Returns the ratio of variance to mean, which is 1 for independent events.
-fn variance_by_mean(counts: &[u64]) -> f64 {
+pub(super) fn variance_by_mean(counts: &[u64]) -> f64 {
     let number = counts.len() as f64;
     // Joining pairs drops an odd last block. If it contained the only events, the mean is zero.
     let mean = counts.iter().map(|count| *count as f64).sum::<f64>() / number;

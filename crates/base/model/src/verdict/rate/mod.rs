@@ -10,6 +10,7 @@ mod dispersion;
 mod late_seconds;
 mod looks;
 mod quantile;
+mod sampled;
 
 use statrs::function::beta::checked_beta_reg;
 
@@ -17,6 +18,7 @@ use crate::{Nanos, grouped};
 use dispersion::Dispersion;
 pub use late_seconds::LateSeconds;
 pub use looks::Looks;
+pub use sampled::SampledRuns;
 
 /// Maximum probability that a one-sided bound is wrong.
 pub const ERROR: f64 = 0.05;

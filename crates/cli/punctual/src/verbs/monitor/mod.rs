@@ -116,13 +116,16 @@ fn rows(plan: &Plan, store: Option<&Store>, zone: &TimeZone) -> Result<Vec<Serie
         let last = store.map(|store| store.slots(&filter)).transpose()?;
         let own = epochs
             .iter()
-            .filter(|epoch| epoch.machine == id && epoch.name == series.name);
+            .filter(|epoch| epoch.machine == id && epoch.name == series.name)
+            .max_by_key(|epoch| epoch.epoch);
+        // A changed definition starts a new epoch when the service starts.
+        let current = own.filter(|epoch| epoch.definition == series.definition());
         Ok(SeriesRow {
             name: series.name.clone(),
             measured: measured(series),
             times: series.times(),
-            next: next_due(series, now, zone),
-            epoch: own.map(|epoch| epoch.epoch).max(),
+            next: next_due(series, current, now, zone),
+            epoch: own.map(|epoch| epoch.epoch),
             last: last.and_then(|slots| slots.into_iter().next()),
         })
     };

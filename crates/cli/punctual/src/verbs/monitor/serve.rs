@@ -65,7 +65,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
             .and_then(|recorder| recorder.as_ref().ok()),
     };
     let mut service = Service::begin(&plan, &store, &clock, machine.clone())?;
-    let next = next_slot(&plan);
+    let next = next_slot(&plan, &store, &machine)?;
     runner.notify.ready(&next);
     runner.say(&next);
     let watch_plan = plan.watch.as_ref();
@@ -135,17 +135,22 @@ fn arm(host: &Host, plan: FlightPlan) -> Result<FlightRecorder, String> {
     })
 }
 
-fn next_slot(plan: &Plan) -> String {
+fn next_slot(plan: &Plan, store: &Store, machine: &Machine) -> Result<String> {
     let (now, zone) = (SystemClock.now(), SystemClock.zone());
+    let epochs = store.series()?;
     let next = plan.series.iter().filter_map(|series| {
-        let next = next_due(series, now, &zone)?;
+        let own = epochs
+            .iter()
+            .filter(|epoch| epoch.machine == machine.id && epoch.name == series.name);
+        let newest = own.max_by_key(|epoch| epoch.epoch);
+        let next = next_due(series, newest, now, &zone)?;
         Some((next, &series.name))
     });
-    match next.min() {
+    Ok(match next.min() {
         Some((next, name)) => {
             let time = next.to_zoned(zone.clone()).strftime("%F %H:%M:%S");
             format!("next: {name} at {time}")
         }
         None => "waiting for events".to_owned(),
-    }
+    })
 }

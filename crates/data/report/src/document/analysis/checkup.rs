@@ -351,6 +351,7 @@ mod tests {
                 max_late_seconds_per_day: Some(10.0),
                 misses: None,
                 max_misses_per_day: None,
+                sample: None,
             },
             started: jiff::Timestamp::UNIX_EPOCH,
             host: AuditedHost::default(),

@@ -7,6 +7,7 @@ mod fleet;
 mod improvement;
 mod lint;
 mod monthly;
+mod series_proof;
 mod trend;
 
 pub use checkup::checkup;
@@ -16,4 +17,5 @@ pub use fleet::{MachineRow, MachineState, machine, machines};
 pub use improvement::improvement;
 pub use lint::lint;
 pub use monthly::{Causes, monthly, pictured};
+pub use series_proof::series_proof;
 pub use trend::{acknowledge, changes, notes, trend};

@@ -1,5 +1,7 @@
 //! `check`: tests whether this machine is fit for a periodic loop.
 
+mod series;
+
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -47,13 +49,13 @@ struct CheckUp {
     /// Latest start of a period; a period that begins later is a miss
     #[arg(long, value_name = "TIME", value_parser = length, default_value = "100us")]
     budget: Nanos,
-    /// Number of late seconds per day that the application tolerates
+    /// Number of late seconds per day that the application tolerates [default: 10]
     ///
     /// A late second contains at least one miss. With --misses, it contains at least one violated
-    /// window.
-    #[arg(long, value_name = "N", value_parser = late_seconds, default_value = "10")]
+    /// window. With --series, the plan can give another default.
+    #[arg(long, value_name = "N", value_parser = late_seconds)]
     #[arg(allow_negative_numbers = true)]
-    max_late_seconds_per_day: f64,
+    max_late_seconds_per_day: Option<f64>,
     /// Tolerate at most M misses in any K consecutive periods: 2/100
     #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
     misses: Option<MissLimit>,
@@ -83,6 +85,8 @@ struct CheckUp {
     #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
+    #[command(flatten)]
+    series: series::OfSeries,
     /// Name of the recordings [default: check]
     #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
@@ -100,6 +104,9 @@ struct CheckUp {
     verbose: bool,
 }
 
+/// Default number of late seconds per day that the application tolerates.
+const USUAL: f64 = 10.0;
+
 fn length(text: &str) -> Result<Nanos, Invalid> {
     match text.parse()? {
         Nanos::ZERO => Err("must be longer than 0".into()),
@@ -116,6 +123,11 @@ fn late_seconds(text: &str) -> Result<f64, Invalid> {
 
 impl Run for CheckUp {
     fn run(self, context: &Context) -> Result<Exit> {
+        let allowed = self.max_late_seconds_per_day;
+        let forms = (self.json, self.output.as_deref());
+        if let Some(exit) = self.series.run(allowed, USUAL, forms, context)? {
+            return Ok(exit);
+        }
         let request = self.request()?;
         let (json, quiet) = (self.json, self.quiet);
         if let Some(path) = &self.output {
@@ -125,10 +137,7 @@ impl Run for CheckUp {
         let page = self.output.as_deref().map(Output::open).transpose()?;
         let page_on_stdout = page.as_ref().is_some_and(Output::is_stdout);
         if json && page_on_stdout {
-            return Err(UsageError(
-                "only one format can go to stdout: pass a file for the page".to_owned(),
-            )
-            .into());
+            return Err(one_format().into());
         }
         let audit = audit::of_loop(request.cpus.clone())?;
         let store = context.store_to_record()?;
@@ -187,6 +196,10 @@ impl Run for CheckUp {
     }
 }
 
+fn one_format() -> UsageError {
+    UsageError("only one format can go to stdout: pass a file for the page".to_owned())
+}
+
 /// Stores the verdict in each completely stored recording.
 fn keep_verdict(store: &Store, checked: &Checked) -> Result<()> {
     for recording in &checked.recordings {
@@ -226,9 +239,10 @@ impl CheckUp {
         let requirement = LoopRequirement {
             period_ns: self.period,
             budget_ns: self.budget,
-            max_late_seconds_per_day: Some(self.max_late_seconds_per_day),
+            max_late_seconds_per_day: Some(self.max_late_seconds_per_day.unwrap_or(USUAL)),
             misses: self.misses,
             max_misses_per_day: None,
+            sample: None,
         };
         if requirement.budget_ns > requirement.period_ns {
             return Err(UsageError(format!(
@@ -237,7 +251,7 @@ impl CheckUp {
             ))
             .into());
         }
-        if self.until_proven.is_some() && self.max_late_seconds_per_day == 0.0 {
+        if self.until_proven.is_some() && self.max_late_seconds_per_day == Some(0.0) {
             let text = "--until-proven needs --max-late-seconds-per-day above 0: no run is long \
                         enough to prove that no second is ever late";
             return Err(UsageError(text.to_owned()).into());

@@ -1,0 +1,280 @@
+//! The verdict on a machine over the runs of a sampled series.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use punctual_model::{
+    LateRun, LoopRequirement, MeasuredOn, Outcome, Recording, SERIES_PROOF_SCHEMA, SampledSlot,
+    Sampling, SeriesEpoch, SeriesProof, Slot, SlotCause, SlotState,
+};
+use punctual_store::{SeriesStore, SlotFilter, StoreError};
+
+use crate::HistoryError;
+
+/// What a proof is about.
+#[derive(Clone, Debug)]
+pub struct ProofQuery {
+    /// The machine, by its host name or ID. It is needed if the series has runs of several.
+    pub host: Option<String>,
+    /// A time in the period to judge; `None` for the newest period that has ended.
+    pub at: Option<Timestamp>,
+    /// The current time.
+    pub now: Timestamp,
+    /// The number of late seconds per day that is tolerated; `None` for that of the plan.
+    pub max_late_seconds_per_day: Option<f64>,
+    /// The number that is tolerated if the plan has none.
+    pub usual: f64,
+}
+
+/// Judges the runs of one period of a sampled series.
+///
+/// # Errors
+/// Returns an error if there is no such series, if it is not sampled, or if it is that of several
+/// machines; and the errors of the store.
+pub fn prove(
+    store: &dyn SeriesStore,
+    name: &str,
+    query: &ProofQuery,
+) -> Result<SeriesProof, HistoryError> {
+    let (epoch, asked, sample) = sampled(store, name, query)?;
+    let filter = SlotFilter {
+        series: Some(name.to_owned()),
+        since: Some(epoch.begun),
+        ..SlotFilter::default()
+    };
+    let own = |slot: &Slot| {
+        slot.machine == epoch.machine
+            && slot.epoch == epoch.epoch
+            && slot.cause == SlotCause::Sample
+    };
+    let slots = store.slots(&filter)?.into_iter().filter(own);
+    let slots: BTreeMap<Timestamp, Slot> = slots.map(|slot| (slot.due, slot)).collect();
+    let number = period(&epoch, &sample, slots.keys(), query);
+    let out_of_range = || HistoryError::Choice(format!("the period of {name} is out of range"));
+    let (from, until) = sample
+        .period(epoch.begun, number)
+        .ok_or_else(out_of_range)?;
+    let mut proof = SeriesProof {
+        schema: SERIES_PROOF_SCHEMA,
+        series: name.to_owned(),
+        host: epoch.host.clone(),
+        outcome: Outcome::NotProven,
+        sentence: String::new(),
+        claims: Vec::new(),
+        asked,
+        epoch: epoch.epoch,
+        seed: format!("{:016x}", epoch.seed()),
+        from,
+        until,
+        measured_on: None,
+        loads: Vec::new(),
+        refused: Vec::new(),
+        runs: Vec::new(),
+    };
+    let mut runs = Runs {
+        store,
+        epoch: &epoch,
+        sample,
+        first: None,
+        last_end: None,
+    };
+    for place in 0..u64::from(sample.runs) {
+        let run = number * u64::from(sample.runs) + place;
+        let due = sample
+            .due(epoch.seed(), epoch.begun, run)
+            .ok_or_else(out_of_range)?;
+        let mut slot = SampledSlot::new(place + 1, due);
+        match slots.get(&due) {
+            None if due > query.now => slot.pending = true,
+            None => slot.lacking = Some("the service was not running".to_owned()),
+            Some(found) => runs.fill(run, found, &mut slot, &mut proof)?,
+        }
+        proof.runs.push(slot);
+    }
+    proof.judge();
+    Ok(proof)
+}
+
+/// Returns the epoch to judge, with its requirement.
+fn sampled(
+    store: &dyn SeriesStore,
+    name: &str,
+    query: &ProofQuery,
+) -> Result<(SeriesEpoch, LoopRequirement, Sampling), HistoryError> {
+    let epochs = store.series_named(name, query.host.as_deref())?;
+    let machines: BTreeSet<&str> = epochs.iter().map(|epoch| epoch.machine.as_str()).collect();
+    if machines.len() > 1 {
+        let names: BTreeSet<&str> = (epochs.iter())
+            .map(|epoch| epoch.host.as_deref().unwrap_or(&epoch.machine))
+            .collect();
+        return Err(HistoryError::Choice(format!(
+            "{name} has runs of {} machines, and a proof is about one: pass --host with one of {}",
+            machines.len(),
+            Vec::from_iter(names).join(", ")
+        )));
+    }
+    let begun = |epoch: &&SeriesEpoch| query.at.is_none_or(|at| epoch.begun <= at);
+    let newest = epochs.iter().filter(begun).max_by_key(|epoch| epoch.epoch);
+    let Some(epoch) = newest else {
+        return Err(HistoryError::Choice(match query.at {
+            Some(at) if !epochs.is_empty() => format!("{name} had not begun at {at}"),
+            _ => format!("the store has no series '{name}' of punctual monitor"),
+        }));
+    };
+    let asked = epoch.periodic();
+    let Some((asked, sample)) = asked.and_then(|asked| Some((asked.clone(), asked.sample?))) else {
+        return Err(HistoryError::Choice(format!(
+            "the runs of {name} are not at random times: add sample = \"60 x 1min in 7d\" and a \
+             budget to its plan, or use punctual trend {name}"
+        )));
+    };
+    let allowed = query.max_late_seconds_per_day;
+    let allowed = allowed.or(asked.max_late_seconds_per_day);
+    let asked = LoopRequirement {
+        max_late_seconds_per_day: Some(allowed.unwrap_or(query.usual)),
+        ..asked
+    };
+    Ok((epoch.clone(), asked, sample))
+}
+
+/// Returns the number of the period to judge: that of the requested time, or the newest one that
+/// has ended and has slots, or else the current one.
+fn period<'a>(
+    epoch: &SeriesEpoch,
+    sample: &Sampling,
+    due: impl DoubleEndedIterator<Item = &'a Timestamp>,
+    query: &ProofQuery,
+) -> u64 {
+    let of = |time: Timestamp| {
+        let number = sample.number_at(epoch.begun, time);
+        number.map(|number| number / u64::from(sample.runs))
+    };
+    let current = of(query.now).unwrap_or_default();
+    match query.at {
+        Some(at) => of(at).unwrap_or_default(),
+        None => due
+            .rev()
+            .filter_map(|due| of(*due))
+            .find(|number| *number < current)
+            .unwrap_or(current),
+    }
+}
+
+/// The measured runs of a period.
+struct Runs<'a> {
+    store: &'a dyn SeriesStore,
+    epoch: &'a SeriesEpoch,
+    sample: Sampling,
+    /// The facts of the first run that later ones must have too.
+    first: Option<Vec<(&'static str, String)>>,
+    /// End of the latest run so far.
+    last_end: Option<Timestamp>,
+}
+
+impl Runs<'_> {
+    /// Fills in the result of a slot.
+    fn fill(
+        &mut self,
+        run: u64,
+        slot: &Slot,
+        shown: &mut SampledSlot,
+        proof: &mut SeriesProof,
+    ) -> Result<(), HistoryError> {
+        shown.state = Some(slot.state);
+        shown.recording = slot.recording;
+        let id = match (slot.state, slot.recording) {
+            (SlotState::Recorded, Some(id)) => id,
+            (state, _) => {
+                let reason = slot.reason.as_ref().map(|reason| format!(": {reason}"));
+                shown.lacking = Some(format!("{state}{}", reason.unwrap_or_default()));
+                return Ok(());
+            }
+        };
+        let recording = match self.store.recording(id) {
+            Ok(recording) => recording,
+            Err(StoreError::NoSuch { .. }) => {
+                shown.lacking = Some("its recording was deleted".to_owned());
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        shown.fill(
+            self.in_time(run, &recording)
+                .and_then(|()| LateRun::of(&recording, &proof.asked)),
+        );
+        self.compare(shown.number, &recording, proof);
+        Ok(())
+    }
+
+    /// Returns an error if the run was not at its random time.
+    fn in_time(&mut self, run: u64, recording: &Recording) -> Result<(), String> {
+        let started = recording.started;
+        if self.sample.number_at(self.epoch.begun, started) != Some(run) {
+            return Err(format!(
+                "it began at {started}, outside its part of the period: the clock was set, or the \
+                 run waited for another one"
+            ));
+        }
+        let before = self.last_end;
+        let length = i64::try_from(recording.duration_ns.0).unwrap_or(i64::MAX);
+        let end = started.checked_add(SignedDuration::from_nanos(length));
+        self.last_end = before.max(end.ok());
+        if before.is_some_and(|end| started < end) {
+            return Err("it overlaps with the run before it: the clock was set back".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Compares the machine and the measurement with those of the first run.
+    fn compare(&mut self, number: u64, recording: &Recording, proof: &mut SeriesProof) {
+        let own = facts(recording);
+        let Some(first) = &self.first else {
+            proof.measured_on = Some(MeasuredOn::from_recording(recording));
+            proof.loads = recording
+                .load
+                .iter()
+                .map(|load| load.name.clone())
+                .collect();
+            self.first = Some(own);
+            return;
+        };
+        for ((what, was), (_, is)) in first.iter().zip(&own) {
+            let is_said = |why: &String| why.starts_with(&format!("{what} changed"));
+            if was != is && !proof.refused.iter().any(is_said) {
+                proof.refused.push(format!(
+                    "{what} changed from {was} to {is} by run {number}, so the runs are not about \
+                     one machine"
+                ));
+            }
+        }
+    }
+}
+
+/// Returns what must be the same in all runs.
+fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
+    let on = MeasuredOn::from_recording(recording);
+    let text = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let version = recording.host.kernel.version.get().cloned();
+    let load = recording.load.iter().map(|load| load.name.as_str());
+    let load: Vec<&str> = load.collect();
+    let parameter = |name: &str| match recording.probe.parameters.get(name) {
+        Some(value) => value.to_string(),
+        None => "unknown".to_owned(),
+    };
+    let asked = recording.requirement.periodic.as_ref();
+    let asked = asked.map(|asked| format!("{} of {}", asked.budget_ns, asked.period_ns));
+    vec![
+        ("the host name", text(on.hostname)),
+        ("the kernel", text(on.kernel)),
+        ("the version of the kernel", text(version)),
+        ("the processor", text(on.processor)),
+        ("the list of measured CPUs", on.cpus.to_string()),
+        ("the budget", text(asked)),
+        ("the interval", format!("{} ns", parameter("interval_ns"))),
+        (
+            "the scheduling",
+            format!("{} {}", parameter("policy"), parameter("priority")),
+        ),
+        ("the load", load.join(", ")),
+    ]
+}
