@@ -184,7 +184,15 @@ impl Rate {
     /// Converts a number of events in the measured time to a number per day. `None` if the time is
     /// zero.
     pub fn per_day(&self, events: f64) -> Option<f64> {
-        (self.measured > Nanos::ZERO).then(|| events * DAY / self.measured.as_secs_f64())
+        // The run may end within a second, which counts as a whole one, but a day has no more
+        // seconds than it has.
+        let most = if self.most.is_finite() {
+            DAY
+        } else {
+            f64::INFINITY
+        };
+        let rate = || (events * DAY / self.measured.as_secs_f64()).min(most);
+        (self.measured > Nanos::ZERO).then(rate)
     }
 
     /// Decides whether the rate is above a limit of `per_day` events per day. `error` is the
@@ -357,6 +365,12 @@ mod tests {
         let nothing = rate([], Nanos::ZERO);
         assert_eq!(nothing.decide(1e9, ERROR), Decision::Open);
         assert_eq!(nothing.per_day(3.0), None);
+    }
+
+    #[test]
+    fn no_day_has_more_late_seconds_than_seconds() {
+        let always = rate(0..5, Nanos::from_millis(4_500));
+        assert_eq!(always.per_day(always.at_most(ERROR)), Some(86_400.0));
     }
 
     #[test]
