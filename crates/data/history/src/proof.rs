@@ -11,7 +11,7 @@ use punctual_store::{SeriesStore, SlotFilter, StoreError};
 
 use crate::HistoryError;
 
-/// What a proof is about.
+/// Selects the runs of a proof, and its limit.
 #[derive(Clone, Debug)]
 pub struct ProofQuery {
     /// The machine, by its host name or ID. It is needed if the series has runs of several.

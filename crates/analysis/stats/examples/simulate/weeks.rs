@@ -120,7 +120,7 @@ impl Machine {
 
     /// Returns the number of late seconds per day in this week.
     fn truth(&self) -> f64 {
-        // The step is no divisor of any cycle.
+        // The step divides no cycle.
         let step = 37.0;
         let steps = (WEEK / step) as u32;
         let sum: f64 = (0..steps).map(|n| self.chance(f64::from(n) * step)).sum();

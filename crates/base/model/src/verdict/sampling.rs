@@ -52,7 +52,7 @@ impl Sampling {
     }
 
     /// Returns the due time of a run. Runs are numbered from 0 across all periods since `begun`.
-    /// The same seed always gives the same times. `None` if the time is out of range.
+    /// A seed always gives the same times. `None` if the time is out of range.
     pub fn due(&self, seed: u64, begun: Timestamp, number: u64) -> Option<Timestamp> {
         let spare = self.part().0.checked_sub(self.length_ns.0)?;
         let offset = (u128::from(mix(seed, number)) * u128::from(spare)) >> 64;
@@ -113,7 +113,7 @@ impl fmt::Display for Sampling {
     }
 }
 
-/// A text that is no sampling.
+/// A text that cannot be read as a sampling.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is not RUNS x LENGTH in PERIOD: use the form '60 x 1min in 7d', with 1 to {MOST_RUNS} runs \

@@ -111,6 +111,7 @@ impl Reader<'_> {
                 }
             }
         }
+        self.rows_last(&plan, table.get_ref())?;
         if plan.series.is_empty() && plan.watch.is_none() && plan.flight.is_none() {
             Err(self.error(
                 0..0,

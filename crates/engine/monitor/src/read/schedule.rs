@@ -5,7 +5,7 @@ use punctual_model::{LoopRequirement, MissLimit, MissLimitError, Nanos, Sampling
 use toml::de::{DeTable, DeValue};
 
 use super::{PlanError, Reader, Value};
-use crate::plan::SeriesPlan;
+use crate::plan::{Plan, SeriesPlan};
 
 impl Reader<'_> {
     /// Reads the random times of a sampled series, and the requirement that its runs are judged by.
@@ -73,6 +73,25 @@ impl Reader<'_> {
             max_misses_per_day: None,
             sample: Some(sample),
         });
+        Ok(())
+    }
+
+    /// Returns an error if rows are removed before the period of a sampled series has ended, because
+    /// the rows show which seconds were late.
+    pub(super) fn rows_last(&self, plan: &Plan, table: &DeTable<'_>) -> Result<(), PlanError> {
+        let (Some(kept), Some(keep)) = (plan.keep.rows, table.get("keep")) else {
+            return Ok(());
+        };
+        for series in &plan.series {
+            if let Some(sample) = series.sample().filter(|sample| kept < sample.period_ns) {
+                let (name, period) = (&series.name, sample.period_ns);
+                let message = format!(
+                    "the rows of series '{name}' are judged after its period of {period}: keep rows \
+                     for at least twice as long"
+                );
+                return Err(self.error(keep.span(), message));
+            }
+        }
         Ok(())
     }
 

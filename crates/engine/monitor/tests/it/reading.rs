@@ -155,6 +155,11 @@ fn sampled_series_has_its_requirement_in_each_run() {
             "phases = \"idle:1min,cpu:1min\"\nbudget",
             "one phase",
         ),
+        (
+            "= 72",
+            "= 72\n[keep]\nrows = \"6d\"",
+            "keep rows for at least twice",
+        ),
         ("= 72", "= -1", "from 0 to below 86400"),
         (
             "sample = \"60 x 1min in 7d\"",

@@ -529,7 +529,7 @@ fn clock_jump_removes_no_rows() {
 }
 
 /// Each part of the period has one run, also after restarts, at the times that the stored epoch
-/// gives. A part in which the service did not run has a missed slot.
+/// gives. If the service does not run during a part, its slot is missed.
 #[test]
 fn sampled_series_runs_once_in_each_part() {
     let rest = "sample = \"6 x 1min in 6h\"\nbudget = \"100us\"\n\
