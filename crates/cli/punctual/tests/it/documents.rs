@@ -111,8 +111,19 @@ fn ended(mut child: Child, runs_on: bool) -> Output {
 /// The profiles that TuneD installs.
 const TUNED: &str = "/usr/lib/tuned";
 
-/// Creates a store with a series of eight runs, and the files that the pages name.
+/// A sampled series, as on the pages, but with shorter runs.
+const WEEK: &str = r#"
+[[series]]
+name = "week"
+probe = "timer"
+sample = "60 x 1s in 7d"
+budget = "100us"
+"#;
+
+/// Creates a store with a sampled series, a series of eight runs, and the files that the pages name.
 fn prepared(place: &Sandbox) {
+    fs::write(place.path("week.toml"), WEEK).unwrap();
+    place.done("monitor once week --plan week.toml");
     // On a busy machine, a short run may get no CPU time, and commands that compare refuse it.
     let mut with_samples = 0;
     while with_samples < 8 {
