@@ -40,6 +40,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod alike;
 mod blame;
 mod cause_span;
 mod context;
@@ -67,6 +68,7 @@ mod victim;
 mod walk;
 mod without;
 
+pub use alike::{Alike, alike};
 pub use blame::{Found, explain, find};
 pub use counters::JobCounters;
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};

@@ -7,12 +7,13 @@ use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 use super::judge::Judge;
 use super::learning::{Kept, Learning};
 use super::pools::{Pools, Waited};
-use super::release::{FoundRelease, KindOf, Waits};
+use super::release::{FoundRelease, KindOf, Releases, Waits};
 use super::seen::{Job, JobSeen};
 use super::siblings::{Process, Siblings};
 use super::thread_state::{
     CallNumbers, EndedWait, FutexCall, OpenJob, Outcome, Point, Stages, Step, ThreadState,
 };
+use super::wakers::{Wakers, thread_that_wakes};
 
 /// Follows threads through a stream of scheduler and system call events, and finds their release
 /// waits. The events must be in ascending order of time.
@@ -25,6 +26,7 @@ pub struct JobFinder {
     threads: BTreeMap<u32, Thread>,
     pools: Pools,
     siblings: Siblings,
+    wakers: Wakers,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -42,6 +44,8 @@ struct Thread {
     seen_in_full: bool,
     /// End of the last sleep in the release wait.
     busy_since: Option<Nanos>,
+    /// End of the last wait, and the CPU time of the thread until it.
+    last_wait: Option<(Nanos, Nanos)>,
     /// The last wait, until it has been added to those of the process.
     waited: Option<Waited>,
 }
@@ -61,6 +65,9 @@ const UNTIL_ACCEPTED: u64 = 5;
 /// whose siblings end its wait.
 const JUDGED: u64 = 8;
 
+/// Number of waits after which all idle waits are judged only if the number has doubled.
+const OFTEN: u64 = 256;
+
 /// Maximum number of earlier release waits that are kept.
 const EARLIER: usize = 4;
 
@@ -77,6 +84,7 @@ impl JobFinder {
             threads: BTreeMap::new(),
             pools: Pools::new(),
             siblings: Siblings::new(),
+            wakers: Wakers::new(),
         }
     }
 
@@ -99,6 +107,7 @@ impl JobFinder {
         watched: &dyn Fn(u32) -> bool,
         kind: KindOf<'_>,
     ) -> Vec<Job> {
+        self.wakers.take(event);
         let (one, other) = match &event.kind {
             EventKind::Switch { prev, next, .. } => (prev.pid, Some(next.pid)),
             EventKind::Waking { task, .. } | EventKind::ProcessExit { task } => (task.pid, None),
@@ -130,15 +139,16 @@ impl JobFinder {
     }
 
     fn take_of(&mut self, tid: u32, event: &TraceEvent, kind: KindOf<'_>) -> Vec<Job> {
-        let (numbers, stages) = (&self.numbers, self.stages);
+        let stages = self.stages;
         let waker_is_watched = self.threads.contains_key(&event.pid);
         let thread = self
             .threads
             .entry(tid)
             .or_insert_with(|| Thread::new(event.time, stages));
         let waits = thread.seen.waits.count;
+        let since = thread.released();
         let mut jobs: Vec<Job> = thread
-            .step(tid, event, numbers, stages)
+            .step(tid, event, &self.numbers, stages)
             .into_iter()
             .collect();
         if let Some(learning) = &mut thread.learning {
@@ -149,6 +159,7 @@ impl JobFinder {
         }
         if let Some(waited) = thread.waited.take() {
             self.pools.add(tid, waited, kind);
+            self.note_end(tid, event, waited, since);
             if let EventKind::Waking { .. } = event.kind {
                 let is_sibling = match thread_that_wakes(event) {
                     Some(by) => self.pools.are_siblings(tid, by),
@@ -158,6 +169,9 @@ impl JobFinder {
                 self.siblings.add(tid, waited.0, by);
             }
         }
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return jobs;
+        };
         let ends = thread.search_ends(event.time, stages);
         if !ends && !thread.is_to_be_judged() {
             return jobs;
@@ -166,7 +180,7 @@ impl JobFinder {
             tid,
             event_wait: self.pools.event_wait(tid),
             siblings: &self.siblings,
-            numbers,
+            numbers: &self.numbers,
             kind,
         };
         if ends {
@@ -175,6 +189,21 @@ impl JobFinder {
             thread.judge_again(judge);
         }
         jobs
+    }
+
+    /// Notes what ended a wait. `since`: release of the job in which the thread waited, or end of its
+    /// wait before.
+    fn note_end(&mut self, tid: u32, event: &TraceEvent, waited: Waited, since: Option<Nanos>) {
+        let (call, from, _) = waited;
+        let waker = self.threads.get(&event.pid);
+        let is_futex = self.numbers.futex.contains(&call.id);
+        let waker = waker.map(|one| (is_futex && one.seen.waits.has(call), one.released()));
+        let since = since.unwrap_or(from);
+        if let Some(end) = self.wakers.end(event, (from, since), waker)
+            && let Some(thread) = self.threads.get_mut(&tid)
+        {
+            thread.waits().for_each(|waits| waits.ended(call, end));
+        }
     }
 
     /// Changes the stage at this time. In the light stage, the sleeps show the system calls.
@@ -213,7 +242,7 @@ impl JobFinder {
     fn interrupt(&mut self) {
         for thread in self.threads.values_mut() {
             thread.seen.incomplete += u64::from(thread.state.interrupt());
-            thread.busy_since = None;
+            (thread.busy_since, thread.last_wait) = (None, None);
             thread.seen.waits.interrupt();
             (thread.last_release, thread.elsewhere) = (None, 0);
             // The kept events would be replayed later, and the interruption would look like a job.
@@ -269,8 +298,8 @@ impl JobFinder {
     /// known.
     pub fn calls(&self) -> Vec<i64> {
         let found = self.threads.values().map(|one| one.seen.releases());
-        let found = found.flat_map(|found| [found.first, found.second]);
-        let mut calls: BTreeSet<i64> = found.flatten().map(|call| call.id).collect();
+        let found = found.flat_map(Releases::all);
+        let mut calls: BTreeSet<i64> = found.map(|call| call.id).collect();
         if !calls.is_empty() {
             calls.extend(&self.numbers.restart);
         }
@@ -298,6 +327,14 @@ impl Thread {
             learning: Some(Learning::new(since, stages)),
             ..Self::default()
         }
+    }
+
+    /// Returns the end of the last release wait, or of the last wait if the release wait is unknown.
+    fn released(&self) -> Option<Nanos> {
+        let last_wait = self.last_wait.map(|(to, _)| to);
+        self.busy_since
+            .filter(|_| self.seen.release.is_some())
+            .or(last_wait)
     }
 
     /// Begins a search for another release wait if the thread seems to have stopped using its
@@ -351,6 +388,7 @@ impl Thread {
         self.seen.candidates = learning.waits.candidates(&|call| kind(tid, call));
         self.replaces(found);
         judge.find_second(&mut self.seen);
+        judge.find_idle(&mut self.seen);
         if let (Some(since), Some(first)) = (learning.dropped_since, learning.kept.front()) {
             self.seen.not_counted += first.time().saturating_sub(since);
         }
@@ -404,7 +442,11 @@ impl Thread {
         {
             self.replaces(found);
         }
-        if judge.find_second(&mut self.seen) {
+        let count = self.seen.waits.count;
+        let is_turn = count.is_multiple_of(JUDGED) && (count < OFTEN || count.is_power_of_two());
+        let has_second = judge.find_second(&mut self.seen);
+        let has_idle = (has_second || is_turn) && judge.find_idle(&mut self.seen);
+        if has_second || has_idle {
             self.seen.incomplete += u64::from(self.state.abandon());
         }
     }
@@ -488,7 +530,16 @@ impl Thread {
     }
 
     fn note_wait(&mut self, wait: EndedWait, is_release: bool, stages: Stages) {
-        let EndedWait { call, from, to } = wait;
+        let EndedWait {
+            call,
+            from,
+            to,
+            ran,
+        } = wait;
+        if let Some((_, before)) = self.last_wait.replace((to, ran)) {
+            let (run, asleep) = (ran.saturating_sub(before), to.saturating_sub(from));
+            self.waits().for_each(|waits| waits.bursts.add(run, asleep));
+        }
         self.elsewhere += u64::from(!is_release);
         if is_release {
             (self.busy_since, self.seen_in_full) = (Some(to), false);
@@ -537,12 +588,6 @@ impl Thread {
     }
 }
 
-/// Returns the thread whose own code caused a wake-up; `None` if an interrupt did, or may have.
-fn thread_that_wakes(event: &TraceEvent) -> Option<u32> {
-    let in_handler = event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ);
-    (event.pid != 0 && !in_handler).then_some(event.pid)
-}
-
 #[cfg(test)]
 #[path = "finder_tests.rs"]
 mod tests;
@@ -558,3 +603,7 @@ mod pool_tests;
 #[cfg(test)]
 #[path = "sibling_tests.rs"]
 mod sibling_tests;
+
+#[cfg(test)]
+#[path = "idle_tests.rs"]
+mod idle_tests;

@@ -1,6 +1,6 @@
 //! Judges which waits of a thread are its release waits.
 
-use super::release::{Call, KindOf, Waits};
+use super::release::{Call, CallKind, KindOf, Waits};
 use super::seen::JobSeen;
 use super::siblings::Siblings;
 use super::thread_state::CallNumbers;
@@ -20,6 +20,24 @@ impl Judge<'_> {
     /// Marks the places where siblings end each other's waits.
     pub(super) fn mark_mutual(&self, waits: &mut Waits) {
         waits.mark_mutual(&|call| self.siblings.are_mutual(self.tid, call));
+    }
+
+    /// Finds the other waits in which the thread is idle, if it does not belong to a pool. Returns
+    /// whether they have changed.
+    pub(super) fn find_idle(&self, seen: &mut JobSeen) -> bool {
+        let may_be = |call: Call| match (self.kind)(self.tid, call) {
+            Some(CallKind::Timer) => true,
+            Some(_) => self.numbers.futex.contains(&call.id),
+            None => false,
+        };
+        let known: Vec<Call> = seen.also_idle.iter().map(|found| found.call).collect();
+        let release = seen.release.filter(|_| seen.second_release.is_none());
+        let calls = release.map_or_else(Vec::new, |first| {
+            (seen.waits).also_idle((first.call, &known), &may_be)
+        });
+        let has_changed = calls != known;
+        seen.also_idle = calls.iter().map(|call| seen.waits.found(*call)).collect();
+        has_changed
     }
 
     /// Finds the second release wait of a thread of a pool: the wait for events, or the longest wait

@@ -78,7 +78,7 @@ impl Learning {
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         let (elapsed, count) = (now.saturating_sub(self.since), self.waits.count);
         (elapsed >= Nanos::from_millis(300) && count >= 30)
-            || (elapsed >= Nanos::from_secs(2) && count >= 5)
+            || (elapsed >= Nanos::from_secs(2) && count >= 5 && !self.waits.may_be_idle_elsewhere())
             || (elapsed >= Nanos::from_secs(10) && count >= 2)
     }
 }

@@ -10,6 +10,7 @@ mod cpu_span;
 mod faults;
 mod finder;
 mod go_stops;
+mod idle;
 mod judge;
 mod jvm;
 mod learning;
@@ -24,6 +25,7 @@ mod thread_activity;
 mod thread_state;
 mod tracks;
 mod waker;
+mod wakers;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -11,7 +11,8 @@ pub(super) const EPOLL: i64 = 232;
 pub(super) const FUTEX: i64 = 202;
 const READ: i64 = 0;
 pub(super) const SYNC: i64 = 75;
-const WAIT: u64 = 0x80;
+pub(super) const NANOSLEEP: i64 = 230;
+pub(super) const WAIT: u64 = 0x80;
 const WAKE: u64 = 0x81;
 pub(super) const WORKERS: [u32; 3] = [11, 12, 13];
 pub(super) const EVENTS: (i64, [u64; 2]) = (EPOLL, [4, 0]);
@@ -140,6 +141,7 @@ impl Lives {
 
 fn kind_of(_: u32, call: Call) -> Option<CallKind> {
     Some(match call.id {
+        NANOSLEEP => CallKind::Timer,
         EPOLL => CallKind::Any,
         SYNC => CallKind::Storage,
         _ => CallKind::Other,
@@ -258,7 +260,7 @@ impl Pool {
     }
 }
 
-fn one_process(_: u32) -> Option<Process> {
+pub(super) fn one_process(_: u32) -> Option<Process> {
     Some(Process {
         id: 10,
         family: None,

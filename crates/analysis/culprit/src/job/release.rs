@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_model::Nanos;
 
+use super::idle::{self, Bursts, End, Ends, FURTHER, Place};
+
 /// A place where a thread waits: a system call and its first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call {
@@ -41,20 +43,24 @@ pub struct FoundRelease {
     pub period: Option<Nanos>,
 }
 
-/// The release waits of a thread: one, or two for a thread of a pool.
+/// The release waits of a thread: one, or several for a thread that is idle in several waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Releases {
     pub(super) first: Option<Call>,
-    pub(super) second: Option<Call>,
+    pub(super) others: [Option<Call>; FURTHER],
 }
 
 impl Releases {
     pub(super) fn has(self, call: Option<Call>) -> bool {
-        call.is_some() && (call == self.first || call == self.second)
+        call.is_some() && (call == self.first || self.others.contains(&call))
     }
 
-    pub(super) const fn are_two(self) -> bool {
-        self.second.is_some()
+    pub(super) const fn are_several(self) -> bool {
+        self.others[0].is_some()
+    }
+
+    pub(super) fn all(self) -> impl Iterator<Item = Call> {
+        [self.first].into_iter().chain(self.others).flatten()
     }
 }
 
@@ -105,6 +111,9 @@ const HANDED_ON: u64 = 3;
 pub(super) struct Waits {
     by_call: BTreeMap<Call, WaitStatistics>,
     pub(super) count: u64,
+    pub(super) bursts: Bursts,
+    /// Place of the last wait.
+    last: Option<Call>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -113,6 +122,10 @@ struct WaitStatistics {
     total: Nanos,
     last: Option<Nanos>,
     intervals: Vec<u64>,
+    lengths: Vec<u64>,
+    ends: Ends,
+    /// Number of waits after which the next wait was at the same place.
+    repeated: u64,
     /// Whether the thread has waited, and has not woken other waiters at this place since then.
     /// Known only if system calls are recorded.
     owes_wake: bool,
@@ -129,6 +142,7 @@ impl Waits {
     /// Adds a wait. `calls`: whether the system calls of the thread are recorded.
     pub(super) fn add(&mut self, call: Option<Call>, (from, to): (Nanos, Nanos), calls: bool) {
         self.count += 1;
+        let before = std::mem::replace(&mut self.last, call);
         let Some(call) = call else {
             return;
         };
@@ -137,7 +151,12 @@ impl Waits {
         }
         let place = self.by_call.entry(call).or_default();
         place.count += 1;
-        place.total += to.saturating_sub(from);
+        let length = to.saturating_sub(from);
+        place.total += length;
+        place.repeated += u64::from(before == Some(call));
+        if place.lengths.len() < INTERVALS {
+            place.lengths.push(length.0);
+        }
         place.kept += u64::from(std::mem::replace(&mut place.owes_wake, calls));
         if let Some(last) = place.last.replace(to)
             && place.intervals.len() < INTERVALS
@@ -148,9 +167,22 @@ impl Waits {
 
     /// Breaks the sequence, so that no interval spans the interruption.
     pub(super) fn interrupt(&mut self) {
+        self.last = None;
         for place in self.by_call.values_mut() {
             (place.last, place.owes_wake) = (None, false);
         }
+    }
+
+    /// Notes what ended the last wait, which was at this place.
+    pub(super) fn ended(&mut self, call: Call, end: End) {
+        if let Some(place) = self.by_call.get_mut(&call) {
+            place.ends.add(end);
+        }
+    }
+
+    /// Returns whether the thread has waited at a place.
+    pub(super) fn has(&self, call: Call) -> bool {
+        self.by_call.contains_key(&call)
     }
 
     /// Notes that the thread itself wakes the waiters at a futex, as the owner of a lock does when
@@ -290,6 +322,35 @@ impl Waits {
             .map(|(call, _)| *call)
     }
 
+    /// Returns whether the thread does almost nothing between its waits at several places. More
+    /// waits then show in which of them it is idle.
+    pub(super) fn may_be_idle_elsewhere(&self) -> bool {
+        self.by_call.len() > 1 && self.bursts.are_tiny()
+    }
+
+    /// Returns the waits in which the thread is idle besides the one at `first`, and which of
+    /// them are known already. `may_be`: whether a
+    /// wait is in a futex or until a time.
+    pub(super) fn also_idle(
+        &self,
+        (first, known): (Call, &[Call]),
+        may_be: &dyn Fn(Call) -> bool,
+    ) -> Vec<Call> {
+        let places = self.by_call.iter();
+        let fitting =
+            places.filter(|(call, place)| !place.is_lock() && !place.is_mutual && may_be(**call));
+        let place = |(call, place): (&Call, &WaitStatistics)| Place {
+            call: *call,
+            count: place.count,
+            length: Nanos(median(place.lengths.clone())),
+            period: place.period(),
+            ends: place.ends,
+            repeated: place.repeated,
+        };
+        let places: Vec<Place> = fitting.map(place).collect();
+        idle::further((first, known), &places, &self.bursts)
+    }
+
     /// Returns the place as a release wait.
     pub(super) fn found(&self, call: Call) -> FoundRelease {
         let place = self.by_call.get(&call);
@@ -335,7 +396,9 @@ impl Waits {
 
 impl WaitStatistics {
     const fn is_lock(&self) -> bool {
-        self.is_pi_lock || (self.handed_on >= HANDED_ON && self.handed_on > self.kept)
+        self.is_pi_lock
+            || self.ends.are_of_lock()
+            || (self.handed_on >= HANDED_ON && self.handed_on > self.kept)
     }
 
     /// Returns the median interval, if the median deviation is at most a quarter of it.

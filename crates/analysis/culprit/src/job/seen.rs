@@ -40,6 +40,8 @@ pub struct JobSeen {
     pub release: Option<FoundRelease>,
     /// The second idle wait of the thread, if the threads of its process wait for events in turn.
     pub second_release: Option<FoundRelease>,
+    /// Other waits in which the thread is idle, if it does not belong to a pool: at most three.
+    pub also_idle: Vec<FoundRelease>,
     /// Places with comparable waits when the release wait was chosen, in descending order of
     /// waiting time. The release wait is one of them.
     pub candidates: Vec<SeenWaits>,
@@ -73,9 +75,11 @@ impl JobSeen {
     }
 
     pub(super) fn releases(&self) -> Releases {
+        let others = self.second_release.iter().chain(&self.also_idle);
+        let mut others = others.map(|found| found.call);
         Releases {
             first: self.release.map(|found| found.call),
-            second: self.second_release.map(|found| found.call),
+            others: std::array::from_fn(|_| others.next()),
         }
     }
 

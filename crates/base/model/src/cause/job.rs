@@ -55,6 +55,10 @@ pub struct ThreadJobs {
     /// the thread has only been idle in `release`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_release: Option<ReleaseWait>,
+    /// Other waits that end jobs, at most three, if the thread is idle in several waits, with tiny
+    /// bursts of work between them. Empty for threads of a pool.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also_idle_in: Vec<ReleaseWait>,
     /// Waits whose length was comparable when the release wait was chosen, at most eight, in
     /// descending order of time. `release` is one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::hold::held_by;
 use crate::cause::{
     Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
-    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
+    Name, Ran, Rank, Role, Source, Stay, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
 
@@ -26,7 +26,21 @@ impl Cause {
 
     /// Describes how the time was spent; `None` if nothing more is known.
     pub fn detail(&self) -> Option<String> {
-        self.detail.as_ref().map(detail)
+        match (&self.source, self.detail.as_ref()?) {
+            // Only the request to preempt the thread shows that its priority is lower.
+            (
+                Source::Thread {
+                    role: Role::Blocking,
+                    ..
+                },
+                Detail::Rank(rank),
+            ) if rank.prio == KernelPriority::UNKNOWN => {
+                let text = of_rank(rank);
+                let rest = text.strip_prefix(UNRANKED).unwrap_or(&text);
+                Some(format!("due for preemption, priority not recorded{rest}"))
+            }
+            (_, known) => Some(detail(known)),
+        }
     }
 
     /// Returns the cause without its duration, such as `interrupt: eth0 (24), mostly in tick`.
@@ -434,10 +448,13 @@ fn rank(task: &Task) -> String {
     }
 }
 
+/// Describes a thread whose priority is unknown.
+const UNRANKED: &str = "of unknown priority";
+
 /// Formats as `nice 0, in write; below io-7, nice -5, which it waited for`.
 fn of_rank(own: &Rank) -> String {
     let mut text = match own.prio {
-        KernelPriority::UNKNOWN => "of unknown priority".to_owned(),
+        KernelPriority::UNKNOWN => UNRANKED.to_owned(),
         _ => own.prio.to_string(),
     };
     if let Some(what) = &own.activity {
@@ -512,4 +529,26 @@ fn risen(counted: &Counted) -> impl Iterator<Item = String> {
     });
     let smis = smis.map(|smis| format!("SMIs within {}: {}", smis.within_ns, smis.count));
     steal.into_iter().chain(smis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_priority_is_never_unknown_priority() {
+        let task = Task {
+            pid: 7,
+            prio: KernelPriority::UNKNOWN,
+            ..Task::default()
+        };
+        let words = |role| {
+            Cause::thread(role, &task)
+                .with(Detail::Rank(Rank::from(&task)))
+                .detail()
+        };
+        let blocking = words(Role::Blocking).unwrap();
+        assert_eq!(blocking, "due for preemption, priority not recorded");
+        assert_eq!(words(Role::Unranked).unwrap(), UNRANKED);
+    }
 }

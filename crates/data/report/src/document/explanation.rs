@@ -1,5 +1,6 @@
 //! The outliers of a recording, one line each. This is the first part of the output of `explain`.
 
+use punctual_culprit::Alike;
 use punctual_model::{Explanation, Outlier, Recording, ShareKind};
 
 use super::table::{Column, Row, Table};
@@ -45,6 +46,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
         Column::right(recording.probe.quantity()),
         Column::left("main cause").cut_to(20),
     ];
+    let alike = punctual_culprit::alike(&explanation.outliers);
     let rows = largest.into_iter().map(|outlier| {
         Row::new([
             outlier.number.to_string(),
@@ -55,10 +57,12 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             },
             figures::thread_label(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
-            if outlier.light_stage {
-                format!("{} (light stage)", outlier.blame.culprit())
-            } else {
-                outlier.blame.culprit()
+            match alike.get(&outlier.number) {
+                Some(one) => format!("as outlier {} ({})", one.outlier, as_well(one)),
+                None if outlier.light_stage => {
+                    format!("{} (light stage)", outlier.blame.culprit())
+                }
+                None => outlier.blame.culprit(),
             },
         ])
     });
@@ -66,6 +70,43 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     let table = table.further("further outlier", "further outliers");
     document.push(Section::new(vec![Block::Table(table)]));
     document
+}
+
+/// Returns what an outlier of the light stage has in common with explained ones, such as `same futex,
+/// same waker; 2 explained`.
+fn as_well(alike: &Alike) -> String {
+    let waker = match &alike.waker {
+        Some(_) => "same waker",
+        None => "both woken by an interrupt",
+    };
+    let explained = match (alike.with_cause, alike.explained) {
+        (some, all) if some == all => format!("{all} explained"),
+        (some, all) => format!("{some} of {all} explained"),
+    };
+    format!("same {}, {waker}; {explained}", alike.call.0)
+}
+
+/// Returns which explained outliers an outlier of the light stage resembles.
+pub fn resemblance(explanation: &Explanation, number: u64) -> Option<Section> {
+    let alike = punctual_culprit::alike(&explanation.outliers).remove(&number)?;
+    let explained = explanation.outliers.iter();
+    let cause = (explained.filter(|one| one.number == alike.outlier))
+        .map(|one| one.blame.culprit())
+        .next()?;
+    let waker = match &alike.waker {
+        Some(waker) => format!("the waker {waker} are"),
+        None => "the wake-up by an interrupt are".to_owned(),
+    };
+    Some(Section::new(vec![Block::text(format!(
+        "As outlier {}: the thread, {} {:#x} and {waker} the same. {} of {} with these \
+         in common {} {cause} as their main cause",
+        alike.outlier,
+        alike.call.0,
+        alike.argument,
+        alike.with_cause,
+        punctual_model::counted(alike.explained, "explained outlier", "explained outliers"),
+        if alike.with_cause == 1 { "has" } else { "have" },
+    ))]))
 }
 
 /// Explains blocking threads if the preemption model of the kernel allows them.

@@ -34,7 +34,7 @@ mod without;
 pub use activities::activities;
 pub use analysis::*;
 pub use audit::{AuditDetail, audit};
-pub use explanation::outliers;
+pub use explanation::{outliers, resemblance};
 pub(crate) use facts::chosen as chosen_facts;
 pub use facts_differ::facts_differ;
 pub use jobs::jobs_answer;

@@ -321,6 +321,10 @@ impl JobWatch {
             let second = seen.second_release.filter(|found| found.seen > 0);
             jobs.second_release = second.map(|found| self.waits.release(tid, &found));
         }
+        if jobs.also_idle_in.is_empty() {
+            let others = seen.also_idle.iter();
+            jobs.also_idle_in = others.map(|found| self.waits.release(tid, found)).collect();
+        }
         if jobs.candidates.is_empty() {
             let places = seen.candidates.iter().take(PLACES);
             jobs.candidates = places

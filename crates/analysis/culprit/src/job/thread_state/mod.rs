@@ -34,6 +34,8 @@ pub(super) struct EndedWait {
     pub(super) call: Option<Call>,
     pub(super) from: Nanos,
     pub(super) to: Nanos,
+    /// CPU time of the thread until the wait.
+    pub(super) ran: Nanos,
 }
 
 /// What an event shows.
@@ -165,7 +167,7 @@ impl ThreadState {
         }
         self.job(JobEvent::EntersWait {
             at: self.point(now),
-            is_pool: release.are_two(),
+            is_pool: release.are_several(),
         })
     }
 
@@ -209,7 +211,7 @@ impl ThreadState {
             wait,
             due: self.until,
             is_unseen: self.sleep.returns(),
-            is_pool: release.are_two(),
+            is_pool: release.are_several(),
         };
         self.job(JobEvent::Returns(returned))
     }
@@ -252,7 +254,12 @@ impl ThreadState {
             }));
         }
         let call = self.calls.current.call();
-        Step::Waited(EndedWait { call, from, to })
+        Step::Waited(EndedWait {
+            call,
+            from,
+            to,
+            ran: self.ran,
+        })
     }
 
     fn job(&mut self, event: JobEvent) -> Option<Step> {

@@ -235,7 +235,7 @@ fn releases(is_pool: bool) -> Releases {
     let call = |id| Call { id, argument: 1 };
     Releases {
         first: Some(call(RELEASE)),
-        second: is_pool.then_some(call(SECOND)),
+        others: [is_pool.then_some(call(SECOND)), None, None],
     }
 }
 

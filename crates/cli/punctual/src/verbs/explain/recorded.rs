@@ -28,7 +28,12 @@ pub(super) fn print(explained: &Explained, options: &Explain, context: &Context)
             if json {
                 output::json(&OutlierJson::from(timeline))
             } else {
-                text::render(&document::outlier(&timeline, all), &style)
+                let mut one = document::outlier(&timeline, all);
+                let resemblance = document::resemblance(&explained.explanation, number);
+                if let Some(section) = resemblance {
+                    one.sections.insert(one.sections.len().min(2), section);
+                }
+                text::render(&one, &style)
             }
         }
         None if json => output::json(&whole(explained)?),

@@ -160,7 +160,7 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
         let quantile = |quantile| one.execution.supported_quantile(quantile);
         Row::new([
             title(recording, one),
-            released_by_both(one),
+            released_by_any(one),
             or_dash(release.and_then(|release| release.period_ns)),
             grouped(one.jobs),
             grouped(one.over_budget),
@@ -193,11 +193,11 @@ fn title(recording: &Recording, jobs: &ThreadJobs) -> String {
     )
 }
 
-/// Returns both release waits of a thread of a pool, otherwise its release wait.
-fn released_by_both(one: &ThreadJobs) -> String {
-    let both = [one.release.as_ref(), one.second_release.as_ref()];
-    let both: Vec<String> = both.into_iter().flatten().map(released_by).collect();
-    both.join(" or ")
+/// Returns the release wait of a thread, or all its idle waits.
+fn released_by_any(one: &ThreadJobs) -> String {
+    let first = one.release.iter().chain(&one.second_release);
+    let all: Vec<String> = first.chain(&one.also_idle_in).map(released_by).collect();
+    all.join(" or ")
 }
 
 /// Returns a release wait such as `clock_nanosleep, CLOCK_MONOTONIC (as requested)`.
@@ -265,7 +265,7 @@ mod tests {
             candidates: vec![wait("epoll_pwait"), wait("futex")],
             ..ThreadJobs::default()
         };
-        assert_eq!(released_by_both(&thread), "epoll_pwait or futex");
+        assert_eq!(released_by_any(&thread), "epoll_pwait or futex");
         let jobs = Jobs {
             threads: vec![thread; 5],
             ..Jobs::default()

@@ -43,6 +43,7 @@ pub(super) fn notes(recording: &Recording, jobs: &Jobs) -> Vec<String> {
         ));
     }
     notes.extend(pools(recording, jobs));
+    notes.extend(idle_threads(recording, jobs));
     for note in OF_THREADS {
         let noted = jobs.threads.iter().filter_map(|one| note(recording, one));
         notes.extend(noted.take(NOTED));
@@ -61,9 +62,9 @@ fn other_candidates(recording: &Recording, one: &ThreadJobs) -> Option<String> {
     let release = one.release.as_ref()?;
     let is = |wait: &&WaitCall, of: &ReleaseWait| wait.call == of.call && wait.object == of.object;
     let chosen = one.candidates.iter().find(|wait| is(wait, release))?;
-    let second = one.second_release.as_ref();
+    let more = one.second_release.iter().chain(&one.also_idle_in);
     let others: Vec<&WaitCall> = (one.candidates.iter())
-        .filter(|wait| !is(wait, release) && second.is_none_or(|second| !is(wait, second)))
+        .filter(|wait| !is(wait, release) && !more.clone().any(|idle| is(wait, idle)))
         .collect();
     if release.choice == ReleaseChoice::Requested {
         return None;
@@ -105,27 +106,34 @@ fn release_option(wait: &WaitCall) -> String {
     }
 }
 
+/// Returns the names of the threads that fit; `None` if there are none.
+fn named(recording: &Recording, jobs: &Jobs, fits: impl Fn(&ThreadJobs) -> bool) -> Option<String> {
+    let fitting: Vec<&ThreadJobs> = jobs.threads.iter().filter(|one| fits(one)).collect();
+    let names = fitting.iter().take(NOTED).map(|one| title(recording, one));
+    let names = names.collect::<Vec<_>>().join(", ");
+    match fitting.len().saturating_sub(NOTED) {
+        0 => (!names.is_empty()).then_some(names),
+        more => Some(format!("{names} and {more} more")),
+    }
+}
+
+/// Returns which threads are idle in several waits, without being threads of a pool.
+fn idle_threads(recording: &Recording, jobs: &Jobs) -> Option<String> {
+    let names = named(recording, jobs, |one| !one.also_idle_in.is_empty())?;
+    Some(format!(
+        "{names}: idle in several waits, with tiny bursts of work between them. A job ends at the \
+         next of these waits. Use --release to select one of them"
+    ))
+}
+
 /// Returns which threads belong to a pool.
 fn pools(recording: &Recording, jobs: &Jobs) -> Option<String> {
-    let in_pool = jobs
-        .threads
-        .iter()
-        .filter(|one| one.second_release.is_some());
-    let named: Vec<String> = (in_pool.clone().take(NOTED))
-        .map(|one| title(recording, one))
-        .collect();
-    let more = match in_pool.count().saturating_sub(named.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    (!named.is_empty()).then(|| {
-        format!(
-            "{}{more}: threads of a pool. One idle thread at a time waits for events of the process, \
-             and the others are parked in a futex. A job ends when the thread sleeps in one of these \
-             waits, so a job is not a request or a task. Use --release to select one of the waits",
-            named.join(", ")
-        )
-    })
+    let names = named(recording, jobs, |one| one.second_release.is_some())?;
+    Some(format!(
+        "{names}: threads of a pool. One idle thread at a time waits for events of the process, \
+         and the others are parked in a futex. A job ends when the thread sleeps in one of these \
+         waits, so a job is not a request or a task. Use --release to select one of the waits"
+    ))
 }
 
 /// Returns how many jobs of a thread began late because it was stopped.
