@@ -4,7 +4,7 @@
 
 use punctual_model::Nanos;
 
-use super::release::Call;
+use super::call::Call;
 
 /// Maximum number of idle waits of a thread, besides its release wait.
 pub(super) const FURTHER: usize = 3;

@@ -5,6 +5,7 @@
 //! the thread that ended it. If that thread was asleep too, the thread that woke it is followed in
 //! turn.
 
+mod call;
 mod chain;
 mod cpu_span;
 mod faults;
@@ -21,6 +22,7 @@ mod release;
 mod seen;
 mod siblings;
 mod split;
+mod thread;
 mod thread_activity;
 mod thread_state;
 mod tracks;

@@ -4,17 +4,8 @@ use std::collections::BTreeMap;
 
 use punctual_model::Nanos;
 
+pub use super::call::Call;
 use super::idle::{self, Bursts, End, Ends, FURTHER, Place};
-
-/// A place where a thread waits: a system call and its first argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Call {
-    /// The number of the call.
-    pub id: i64,
-    /// A file descriptor, the address of a futex, or a clock. Futex addresses are rounded to eight
-    /// bytes, because a condition variable of glibc waits on two neighbouring futexes in turn.
-    pub argument: u64,
-}
 
 /// Kind of system call, as needed for the choice of the release wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

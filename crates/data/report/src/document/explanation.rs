@@ -127,3 +127,64 @@ fn not_preempted(recording: &Recording, explanation: &Explanation) -> Option<Str
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::cause::{Awaited, Cause, Detail, Leaf, Name, Source, Wait};
+    use punctual_model::{Comm, Nanos, Share, testing};
+
+    use super::*;
+    use crate::text::{self, TextStyle};
+
+    fn outlier(number: u64, light_stage: bool, leaf: Leaf) -> Outlier {
+        let source = Source::Awaited(Awaited {
+            wait: Wait::Lock,
+            chain: vec![Name {
+                pid: Some(20),
+                comm: Comm::new(b"db"),
+            }],
+            leaf,
+        });
+        let place = Detail::WaitsIn {
+            call: Some("futex".into()),
+            argument: 0x5000,
+            at: None,
+        };
+        let share = Share::new(Cause::new(source).with(place), Nanos(900), 1);
+        Outlier {
+            light_stage,
+            number,
+            time: jiff::Timestamp::UNIX_EPOCH,
+            monotonic_ns: Nanos(1),
+            cpu: None,
+            thread: 0,
+            latency_ns: Nanos(900),
+            blame: testing::blame(vec![share]),
+        }
+    }
+
+    #[test]
+    fn outlier_of_light_stage_names_explained_one() {
+        let explanation = Explanation {
+            outliers: vec![
+                outlier(3, true, Leaf::Unknown),
+                outlier(12, false, Leaf::Ran),
+            ],
+            ..Explanation::default()
+        };
+        let list = outliers(&testing::recording(1, 1), &explanation);
+        let list = text::render(&list, &TextStyle::default());
+        assert!(list.contains("as outlier 12"), "{list}");
+        assert!(resemblance(&explanation, 12).is_none());
+        let one = Document {
+            sections: resemblance(&explanation, 3).into_iter().collect(),
+            ..Document::default()
+        };
+        let one = text::render(&one, &TextStyle::default());
+        let one = one.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            one.contains("futex 0x5000 and the waker db-20 are the same. 1 of 1 explained outlier"),
+            "{one}"
+        );
+    }
+}
