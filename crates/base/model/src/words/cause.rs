@@ -530,25 +530,3 @@ fn risen(counted: &Counted) -> impl Iterator<Item = String> {
     let smis = smis.map(|smis| format!("SMIs within {}: {}", smis.within_ns, smis.count));
     steal.into_iter().chain(smis)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lower_priority_is_never_unknown_priority() {
-        let task = Task {
-            pid: 7,
-            prio: KernelPriority::UNKNOWN,
-            ..Task::default()
-        };
-        let words = |role| {
-            Cause::thread(role, &task)
-                .with(Detail::Rank(Rank::from(&task)))
-                .detail()
-        };
-        let blocking = words(Role::Blocking).unwrap();
-        assert_eq!(blocking, "due for preemption, priority not recorded");
-        assert_eq!(words(Role::Unranked).unwrap(), UNRANKED);
-    }
-}

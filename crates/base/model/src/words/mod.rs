@@ -40,3 +40,26 @@ impl Recording {
         shown
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::cause::{Cause, Detail, Rank, Role};
+    use crate::{KernelPriority, Task};
+
+    #[test]
+    fn lower_priority_is_never_unknown_priority() {
+        let task = Task {
+            pid: 7,
+            prio: KernelPriority::UNKNOWN,
+            ..Task::default()
+        };
+        let words = |role| {
+            Cause::thread(role, &task)
+                .with(Detail::Rank(Rank::from(&task)))
+                .detail()
+        };
+        let blocking = words(Role::Blocking).unwrap();
+        assert_eq!(blocking, "due for preemption, priority not recorded");
+        assert_eq!(words(Role::Unranked).unwrap(), "of unknown priority");
+    }
+}
