@@ -27,7 +27,7 @@ const SHORT: u64 = 8;
 /// Minimum length of the sleeps of a thread that sleeps again and again at one place.
 const LOOPED: Nanos = Nanos::from_millis(1);
 
-/// What ended a wait.
+/// Cause of the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// An interrupt. For a futex or a sleep, this is a timeout.

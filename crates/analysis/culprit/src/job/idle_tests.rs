@@ -7,7 +7,7 @@ use super::*;
 
 const RECORDERS: [Recorder; 3] = [Recorder::Light, Recorder::Full, Recorder::Tracer];
 const TID: u32 = WORKERS[0];
-/// A thread that is watched, too.
+/// Another watched thread.
 const OTHER: u32 = WORKERS[1];
 /// A timer.
 const TIMER: u32 = 0;

@@ -22,7 +22,7 @@ impl Judge<'_> {
         waits.mark_mutual(&|call| self.siblings.are_mutual(self.tid, call));
     }
 
-    /// Finds the other waits in which the thread is idle, if it does not belong to a pool. Returns
+    /// Finds the other idle waits of the thread, if it does not belong to a pool. Returns
     /// whether they have changed.
     pub(super) fn find_idle(&self, seen: &mut JobSeen) -> bool {
         let may_be = |call: Call| match (self.kind)(self.tid, call) {

@@ -40,7 +40,7 @@ pub struct JobSeen {
     pub release: Option<FoundRelease>,
     /// The second idle wait of the thread, if the threads of its process wait for events in turn.
     pub second_release: Option<FoundRelease>,
-    /// Other waits in which the thread is idle, if it does not belong to a pool: at most three.
+    /// Other idle waits of the thread, at most three, if it does not belong to a pool.
     pub also_idle: Vec<FoundRelease>,
     /// Places with comparable waits when the release wait was chosen, in descending order of
     /// waiting time. The release wait is one of them.

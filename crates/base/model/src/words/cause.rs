@@ -5,9 +5,9 @@ use std::fmt;
 use super::hold::held_by;
 use crate::cause::{
     Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
-    Name, Ran, Rank, Role, Source, Stay, Thief, Unknown, Wait,
+    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
 };
-use crate::{GapReason, KernelPriority, Nanos, Task, Text, disk_name, softirq_name};
+use crate::{GapReason, KernelPriority, Nanos, ShareKind, Task, Text, disk_name, softirq_name};
 
 impl Cause {
     /// Returns the cause in words.
@@ -26,21 +26,13 @@ impl Cause {
 
     /// Describes how the time was spent; `None` if nothing more is known.
     pub fn detail(&self) -> Option<String> {
-        match (&self.source, self.detail.as_ref()?) {
-            // Only the request to preempt the thread shows that its priority is lower.
-            (
-                Source::Thread {
-                    role: Role::Blocking,
-                    ..
-                },
-                Detail::Rank(rank),
-            ) if rank.prio == KernelPriority::UNKNOWN => {
-                let text = of_rank(rank);
-                let rest = text.strip_prefix(UNRANKED).unwrap_or(&text);
-                Some(format!("due for preemption, priority not recorded{rest}"))
-            }
-            (_, known) => Some(detail(known)),
-        }
+        let text = detail(self.detail.as_ref()?);
+        // Only the request to preempt the thread shows that its priority is lower.
+        let rest = text.strip_prefix(UNRANKED);
+        Some(match rest.filter(|_| self.kind() == ShareKind::Blocking) {
+            Some(rest) => format!("due for preemption, priority not recorded{rest}"),
+            None => text,
+        })
     }
 
     /// Returns the cause without its duration, such as `interrupt: eth0 (24), mostly in tick`.
