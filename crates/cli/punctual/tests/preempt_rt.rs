@@ -54,8 +54,10 @@ fn version_2_control_group_is_judged() {
         let above = Group(format!("{ROOT}/punctual-test-{}", std::process::id()).into());
         std::fs::create_dir(&above.0).unwrap();
         let set = |file: &str, text: &str| std::fs::write(above.0.join(file), text).unwrap();
-        // The quota is set in the parent, so the inner group has no file that contains it.
-        set("cpu.max", "50000 100000");
+        // The quota is set in the parent, so the inner group has no file that contains it. Its period
+        // is the longest one: before Linux 6.18, a thread of this kernel that uses up its quota while
+        // it holds a lock can stop the whole machine.
+        set("cpu.max", "500000 1000000");
         set("cpuset.cpus", "1");
         let inner = Group(above.0.join("inner"));
         std::fs::create_dir(&inner.0).unwrap();
@@ -90,7 +92,7 @@ fn assert_judged(group: &std::path::Path) {
     let quota = finding("rights-group-quota");
     assert_eq!(quota.state, FindingState::Fail, "{quota:?}");
     let above = group.parent().unwrap().file_name().unwrap();
-    let above = format!("is 50000 100000 of /{}", above.to_str().unwrap());
+    let above = format!("is 500000 1000000 of /{}", above.to_str().unwrap());
     assert!(quota.line().contains(&above), "{}", quota.line());
     let cpus = finding("rights-group-cpus");
     assert!(cpus.line().contains("CPU 1"), "{}", cpus.line());

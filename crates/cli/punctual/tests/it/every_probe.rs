@@ -25,7 +25,8 @@ fn each_measures_accounts_and_is_drawn() {
         ));
         let stderr = text(&output.stderr);
         if output.status.code() != Some(0) {
-            punctual_testing::skip_refused(format!("measure {name}"), &stderr);
+            let what = format!("measure {name}: {}", output.status);
+            punctual_testing::skip_refused(what, &stderr);
             continue;
         }
         let recording = Recording::from_json(&text(&output.stdout)).unwrap();

@@ -113,15 +113,19 @@ fn real_time_thread_leaves_half_the_cpu() {
         return;
     };
     let plan = plan(Some(Nanos::from_millis(300)), fifo);
-    // Each round takes longer than the run: 100 samples of 256 reads.
-    let probe = clocks(&[("reads", "100"), ("batch", "256")]);
-    let begun = std::time::Instant::now();
-    let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
-    let took = Nanos::from(begun.elapsed());
-    let used = measured.workers[0].usage.cpu_time_ns;
-    // The thread pauses for as long as it reads, but a turn may start just before the end.
-    assert!(used < Nanos(took.0 / 4 * 3), "{used} of {took}");
-    assert!(used > Nanos::ZERO);
+    // On a busy machine, the thread may get no CPU time in a run.
+    let ran = (0..10).any(|_| {
+        // Each round takes longer than the run: 100 samples of 256 reads.
+        let probe = clocks(&[("reads", "100"), ("batch", "256")]);
+        let begun = std::time::Instant::now();
+        let (_, measured) = measure(probe, &plan, &Arc::new(Control::new()));
+        let took = Nanos::from(begun.elapsed());
+        let used = measured.workers[0].usage.cpu_time_ns;
+        // The thread pauses for as long as it reads, but a turn may start just before the end.
+        assert!(used < Nanos(took.0 / 4 * 3), "{used} of {took}");
+        used > Nanos::ZERO
+    });
+    assert!(ran);
 }
 
 #[test]

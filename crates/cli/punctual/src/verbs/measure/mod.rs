@@ -82,6 +82,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
              of recording the events"
         ));
     }
+    let told: Vec<String> = session.warnings().to_vec();
     let mut view = live::view(quiet);
     let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
@@ -90,6 +91,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
         json.put(output::json(&recording.in_words()).as_bytes())?;
+    }
+    if to_stdout && recording.completion == Completion::Interrupted {
+        // Without the report, nothing else says why the command fails.
+        let new = |warning: &&String| !told.contains(warning);
+        (recording.warnings.iter().filter(new)).for_each(|warning| output::note(warning));
     }
     if !to_stdout {
         let shown = if verbose {
