@@ -11,6 +11,8 @@ pub(crate) const BEGIN: &str = "@@ begin";
 pub(crate) const END: &str = "@@ end";
 /// Suffix that marks the failure of a whole program.
 const EXIT: &str = " (exit status)";
+/// End of the line [`END`] of a program with a failed test.
+const FAILED: &str = " 101";
 /// Line that is printed after all tests.
 pub(crate) const FINISHED: &str = "@@ finished";
 /// Line with which a test requests that the whole machine is stopped for some milliseconds.
@@ -60,7 +62,16 @@ impl Tally {
     /// Returns the tally of the same machine, run once more after this one. A test must pass in
     /// one of the two runs.
     pub(crate) fn then(self, mut next: Self, machine: &str) -> Self {
-        let disturbed = |name: &String| self.finished && !self.failed.contains(name);
+        let disturbed = |name: &String| {
+            let suite = suite_of(name);
+            let mut before = self.failed.iter().filter(|name| suite_of(name) == suite);
+            // A program that is stopped does not run the tests that follow. So a test has passed
+            // before only if its program was not stopped, and all tests of a program have passed
+            // only if none had failed.
+            let is_worse =
+                |other: &String| other == name || other.ends_with(EXIT) || name.ends_with(EXIT);
+            self.finished && !before.any(is_worse)
+        };
         let passed_before = next.failed.extract_if(.., |name| disturbed(name));
         next.rerun = passed_before.collect();
         let failed_now = |name: &&String| next.failed.contains(name);
@@ -78,6 +89,11 @@ impl Tally {
     fn passed(&self) -> usize {
         self.programs.iter().map(|ran| ran.passed).sum()
     }
+}
+
+/// Returns the program of a failed test.
+fn suite_of(name: &str) -> &str {
+    name.split(' ').next().unwrap_or(name)
 }
 
 impl fmt::Display for Tally {
@@ -154,15 +170,11 @@ impl Console {
             return Request::Nothing;
         }
         if let Some(rest) = line.strip_prefix(END) {
-            let of_suite = format!("{} ", self.suite);
             if !rest.ends_with(" 0") {
-                // Usually a test has failed, and has its own line.
-                if !self
-                    .tally
-                    .failed
-                    .iter()
-                    .any(|name| name.starts_with(&of_suite))
-                {
+                // If a test has failed, it has its own line. Any other status is a signal.
+                let has_failed = |name: &String| suite_of(name) == self.suite;
+                let is_said = rest.ends_with(FAILED) && self.tally.failed.iter().any(has_failed);
+                if !is_said {
                     self.tally.failed.push(format!("{}{EXIT}", rest.trim()));
                 }
             } else if self
@@ -268,6 +280,16 @@ mod tests {
         // A test that the first run did not reach has to pass in the second one.
         let tally = follow("@@ begin a\ntest one ... ok\n").then(run("ok", "FAILED"), "m");
         assert_eq!(tally.failed, ["a two"]);
+        // The first run was stopped before the second test.
+        let stopped = follow("@@ begin a\ntest one ... ok\n@@ end a 143\n@@ finished\n");
+        let tally = stopped.then(run("ok", "FAILED"), "m");
+        assert_eq!(tally.failed, ["a two"]);
+        let text = "@@ begin a\ntest one ... FAILED\n@@ end a 143\n@@ finished\n";
+        assert_eq!(follow(text).failed, ["a one", "a 143 (exit status)"]);
+        // The second run was stopped before the test that failed in the first one.
+        let stopped = follow("@@ begin a\ntest two ... ok\n@@ end a 143\n@@ finished\n");
+        let tally = run("FAILED", "ok").then(stopped, "m");
+        assert_eq!(tally.failed, ["a 143 (exit status)"]);
         let crash = || follow("@@ begin a\ntest one ... ok\n@@ end a 101\n@@ finished\n");
         assert_eq!(crash().then(crash(), "m").failed, ["a 101 (exit status)"]);
     }

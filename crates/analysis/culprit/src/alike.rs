@@ -101,7 +101,7 @@ fn signature(outlier: &Outlier, unknown: bool) -> Option<Signature> {
     (longest.1 >= other).then_some(longest.0)
 }
 
-/// Returns the place of a wait, and the thread that ended it. `None` if the share is no wait, or if
+/// Returns the place of a wait, and the thread that ended it. Returns `None` for other shares, and if
 /// the thread or the place is unknown.
 fn wait_of<'a>(
     source: &'a Source,

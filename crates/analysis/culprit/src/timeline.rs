@@ -230,8 +230,9 @@ impl LaterEvents {
     /// the switches of the idle thread; the next switch then shows that another thread had run.
     /// Returns `None` without a later switch.
     pub(crate) fn is_idle_until_switch(&self, cpu: u32, time: Nanos) -> Option<bool> {
-        let mut switches = self.switches.get(&cpu)?.iter();
-        switches.find(|(at, _)| *at > time).map(|(_, idle)| *idle)
+        let switches = self.switches.get(&cpu)?;
+        let next = switches.partition_point(|(at, _)| *at <= time);
+        switches.get(next).map(|(_, idle)| *idle)
     }
 
     /// Returns the holder of the lock that the victim is waiting for from `time` on. Among the

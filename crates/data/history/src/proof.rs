@@ -49,7 +49,7 @@ pub fn prove(
     };
     let slots = store.slots(&filter)?.into_iter().filter(own);
     let slots: BTreeMap<Timestamp, Slot> = slots.map(|slot| (slot.due, slot)).collect();
-    let number = period(&epoch, &sample, slots.keys(), query);
+    let number = period(&epoch, &sample, query);
     let out_of_range = || HistoryError::Choice(format!("the period of {name} is out of range"));
     let (from, until) = sample
         .period(epoch.begun, number)
@@ -138,25 +138,16 @@ fn sampled(
 }
 
 /// Returns the number of the period to judge: that of the requested time, or the newest one that
-/// has ended and has slots, or else the current one.
-fn period<'a>(
-    epoch: &SeriesEpoch,
-    sample: &Sampling,
-    due: impl DoubleEndedIterator<Item = &'a Timestamp>,
-    query: &ProofQuery,
-) -> u64 {
+/// has ended, or else the first one. A period without a run is not skipped, because an older period
+/// says nothing about it.
+fn period(epoch: &SeriesEpoch, sample: &Sampling, query: &ProofQuery) -> u64 {
     let of = |time: Timestamp| {
         let number = sample.number_at(epoch.begun, time);
-        number.map(|number| number / u64::from(sample.runs))
+        number.unwrap_or_default() / u64::from(sample.runs)
     };
-    let current = of(query.now).unwrap_or_default();
     match query.at {
-        Some(at) => of(at).unwrap_or_default(),
-        None => due
-            .rev()
-            .filter_map(|due| of(*due))
-            .find(|number| *number < current)
-            .unwrap_or(current),
+        Some(at) => of(at),
+        None => of(query.now).saturating_sub(1),
     }
 }
 

@@ -127,14 +127,13 @@ fn whole_period_is_judged() {
     // The next period has begun and has a run, but only the first one is complete.
     bench.run(24, |_| ());
     assert_eq!(bench.proof(70), held);
-    // Later, the second period is the newest complete one, with 23 missing runs.
-    let second = bench.proof(200);
-    assert_eq!(second.outcome, Outcome::NotProven);
-    assert!(
-        second.sentence.contains("23 missing runs"),
-        "{}",
-        second.sentence
-    );
+    // Later, the second period is the newest complete one. The third has no run at all, and an older
+    // period says nothing about it.
+    for (minutes, missing) in [(130, "23 missing runs"), (200, "24 missing runs")] {
+        let later = bench.proof(minutes);
+        assert_eq!(later.outcome, Outcome::NotProven);
+        assert!(later.sentence.contains(missing), "{}", later.sentence);
+    }
 }
 
 #[test]

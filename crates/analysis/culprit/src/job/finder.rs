@@ -148,8 +148,8 @@ impl JobFinder {
         jobs
     }
 
-    /// Notes what ended a wait. `since`: release of the job in which the thread waited, or end of its
-    /// wait before.
+    /// Notes what ended a wait. `since` is the release of the thread's job, or the end of its previous
+    /// wait.
     fn note_end(&mut self, tid: u32, event: &TraceEvent, waited: Waited, since: Option<Nanos>) {
         let (call, from, _) = waited;
         let waker = self.threads.get(&event.pid);

@@ -145,9 +145,9 @@ impl Place {
     }
 }
 
-/// Returns the waits in which a thread is idle besides the one at `first`. There are none if it does
-/// more than tiny bursts of work, or if there would be more than four idle waits in total. Those in
-/// `known` stay idle waits, so that the choice does not alternate.
+/// Returns the idle waits other than `first`. There are none if the thread does more than tiny bursts
+/// of work, or if there would be more than four idle waits in total. Those in `known` stay idle waits,
+/// so that the choice does not alternate.
 pub(super) fn further(
     (first, known): (Call, &[Call]),
     places: &[Place],

@@ -313,15 +313,14 @@ impl Waits {
             .map(|(call, _)| *call)
     }
 
-    /// Returns whether the thread does almost nothing between its waits at several places. More
-    /// waits then show in which of them it is idle.
+    /// Returns whether the thread waits at several places and does almost nothing in between. It may
+    /// then be idle at some of them, which more waits show.
     pub(super) fn may_be_idle_elsewhere(&self) -> bool {
         self.by_call.len() > 1 && self.bursts.are_tiny()
     }
 
-    /// Returns the waits in which the thread is idle besides the one at `first`, and which of
-    /// them are known already. `may_be`: whether a
-    /// wait is in a futex or until a time.
+    /// Returns the idle waits other than `first`. `known` are those found before. `may_be` tells
+    /// whether a wait is in a futex or until a time.
     pub(super) fn also_idle(
         &self,
         (first, known): (Call, &[Call]),

@@ -131,7 +131,7 @@ impl Machine {
     fn runs(&self, sampling: &Sampling, random: &mut Rng) -> SampledRuns {
         let seed = random.u64(..);
         let begun = Timestamp::UNIX_EPOCH;
-        let mut runs = SampledRuns::new(sampling.length_ns);
+        let mut runs = SampledRuns::new(sampling.length_ns, sampling.length_ns);
         for number in 0..u64::from(sampling.runs) {
             let due = sampling.due(seed, begun, number);
             let due = due.map_or(0.0, |due| due.as_nanosecond() as f64 / 1e9);

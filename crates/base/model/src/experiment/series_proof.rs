@@ -132,9 +132,11 @@ impl SeriesProof {
 
     /// Returns the late seconds of all runs.
     fn sampled(&self) -> SampledRuns {
-        let measured = self.runs.iter().filter_map(|run| run.measured_ns);
         let planned = self.sample().length_ns;
-        let mut sampled = SampledRuns::new(measured.min().unwrap_or(planned).min(planned));
+        let measured = self.runs.iter().filter_map(|run| run.measured_ns);
+        let measured = measured.map(|length| length.min(planned));
+        let shortest = measured.clone().min().unwrap_or(planned);
+        let mut sampled = SampledRuns::new(shortest, measured.max().unwrap_or(planned));
         for run in &self.runs {
             match (run.late_seconds, run.late_seconds_at_most) {
                 (Some(least), Some(most)) => sampled.add(least, most),

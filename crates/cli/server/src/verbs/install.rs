@@ -1,7 +1,7 @@
 //! `install`: prints or writes the unit file of the collector.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
@@ -49,18 +49,8 @@ fn install(options: Options, store: Option<&Path>, write: bool) -> Result<Exit> 
         File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
     }
     let program = std::env::current_exe().context("the path of this program is unknown")?;
-    let mut words = vec![unit::path_text(&program)?.to_owned()];
-    if let Some(store) = store {
-        words.extend(["--store".to_owned(), unit::path_text(store)?.to_owned()]);
-    }
-    words.push("run".to_owned());
     let user = User::of(store);
-    let (options, credentials) = match user {
-        User::Own => with_credentials(options),
-        User::Root => (options, Vec::new()),
-    };
-    words.extend(arguments(&options)?);
-    let text = unit_file(&words, store, user, &credentials)?;
+    let text = unit_file(&program, options, store, user)?;
     if user == User::Root {
         output::note(&format!(
             "the service runs as root, because its store is outside of /var/lib/{DATA}: with \
@@ -152,16 +142,21 @@ fn arguments(options: &Options) -> Result<Vec<String>> {
 /// The user of the service.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum User {
-    /// A user of its own, which systemd creates when the service starts.
+    /// A user that systemd creates for this service when it starts.
     Own,
-    /// Root, to whom an existing store may belong.
+    /// Root, because an existing store may belong to root.
     Root,
 }
 
 impl User {
     /// Returns the user for a store in this file, or for a database.
     fn of(store: Option<&Path>) -> Self {
-        let is_own = store.is_none_or(|store| store.starts_with(Path::new("/var/lib").join(DATA)));
+        let data = Path::new("/var/lib").join(DATA);
+        let is_inside = |store: &Path| {
+            let leaves = store.components().any(|part| part == Component::ParentDir);
+            store.starts_with(&data) && !leaves
+        };
+        let is_own = store.is_none_or(is_inside);
         if is_own { Self::Own } else { Self::Root }
     }
 }
@@ -184,12 +179,17 @@ fn with_credentials(mut options: Options) -> (Options, Vec<(&'static str, PathBu
 /// The folder of the credentials. systemd replaces this variable in the command line.
 const CREDENTIALS: &str = "${CREDENTIALS_DIRECTORY}";
 
-fn unit_file(
-    words: &[String],
-    store: Option<&Path>,
-    user: User,
-    credentials: &[(&str, PathBuf)],
-) -> Result<String> {
+fn unit_file(program: &Path, options: Options, store: Option<&Path>, user: User) -> Result<String> {
+    let (options, credentials) = match user {
+        User::Own => with_credentials(options),
+        User::Root => (options, Vec::new()),
+    };
+    let mut words = vec![unit::path_text(program)?.to_owned()];
+    if let Some(store) = store {
+        words.extend(["--store".to_owned(), unit::path_text(store)?.to_owned()]);
+    }
+    words.push("run".to_owned());
+    words.extend(arguments(&options)?);
     let quoted = |word: &String| match word.strip_prefix(CREDENTIALS) {
         Some(file) if user == User::Own => Ok(format!("{CREDENTIALS}{file}")),
         _ => unit::quoted(word),
@@ -208,7 +208,7 @@ fn unit_file(
              EnvironmentFile={VARIABLES}\n"
         ),
     };
-    for (name, file) in credentials {
+    for (name, file) in &credentials {
         let file = unit::path_text(file)?;
         // systemd takes the rest of this line as the path, with quotes. Other rules are the same.
         unit::quoted(file)?;
@@ -292,15 +292,10 @@ mod tests {
     fn service_has_its_own_user_where_its_data_allow_it() {
         let line = "run --listen 0.0.0.0:80 --tls /c%.pem /k.pem --config /etc/a.toml";
         let options = Line::parse_from(line.split(' ')).options;
+        let program = Path::new("/usr/bin/punctual-server");
         let unit = |store: Option<&str>| {
             let store = store.map(Path::new);
-            let user = User::of(store);
-            let (options, credentials) = match user {
-                User::Own => with_credentials(options.clone()),
-                User::Root => (options.clone(), Vec::new()),
-            };
-            let words = arguments(&options).unwrap();
-            unit_file(&words, store, user, &credentials).unwrap()
+            unit_file(program, options.clone(), store, User::of(store)).unwrap()
         };
         let own = unit(Some("/var/lib/punctual-server/store.db"));
         let database = unit(None);
@@ -316,8 +311,13 @@ mod tests {
         }
         assert!(own.contains("StateDirectory=punctual-server\n"));
         assert!(database.contains("EnvironmentFile="));
-        let root = unit(Some("/var/lib/punctual-servers/store.db"));
-        assert!(!root.contains("DynamicUser"), "{root}");
-        assert!(root.contains("--tls\" \"/c%%.pem\""), "{root}");
+        for elsewhere in [
+            "/var/lib/punctual-servers/a.db",
+            "/var/lib/punctual-server/../a.db",
+        ] {
+            let root = unit(Some(elsewhere));
+            assert!(!root.contains("DynamicUser"), "{root}");
+            assert!(root.contains("--tls\" \"/c%%.pem\""), "{root}");
+        }
     }
 }

@@ -14,8 +14,10 @@ use crate::Nanos;
 /// not get a bound of its cool hours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SampledRuns {
-    /// Number of seconds of a run.
+    /// Number of seconds of the shortest run, which makes an upper bound larger.
     seconds: u64,
+    /// Number of seconds of the longest run, which makes a lower bound smaller.
+    longest: u64,
     /// Number of seconds of each run that were late for certain, and of those that may have been
     /// late.
     late: Vec<[u64; 2]>,
@@ -28,10 +30,12 @@ impl SampledRuns {
     /// parts of the period between them (docs/simulation.md).
     pub const LEAST: usize = 20;
 
-    /// Creates an empty sample of runs of this length.
-    pub fn new(length: Nanos) -> Self {
+    /// Creates an empty sample of runs with lengths between these two.
+    pub fn new(shortest: Nanos, longest: Nanos) -> Self {
+        let seconds = |length: Nanos| length.0.div_ceil(Nanos::from_secs(1).0).max(1);
         Self {
-            seconds: length.0.div_ceil(Nanos::from_secs(1).0).max(1),
+            seconds: seconds(shortest),
+            longest: seconds(longest.max(shortest)),
             ..Self::default()
         }
     }
@@ -40,8 +44,9 @@ impl SampledRuns {
     /// have been late.
     pub fn add(&mut self, at_least: u64, at_most: u64) {
         // A run of 60 s touches 61 seconds of a clock.
-        let [least, most] = [at_least, at_most].map(|late| late.min(self.seconds));
-        self.late.push([least, most.max(least)]);
+        let least = at_least.min(self.longest);
+        self.late
+            .push([least, at_most.min(self.seconds).max(least)]);
     }
 
     /// Adds a run that is missing.
@@ -65,11 +70,6 @@ impl SampledRuns {
         [0, 1].map(|which| self.late.iter().map(|late| late[which]).sum())
     }
 
-    /// Returns the total number of seconds of all runs, including the missing ones.
-    fn all_seconds(&self) -> u64 {
-        self.seconds * (self.late.len() as u64 + self.missing)
-    }
-
     /// Returns the counts of all runs. `at_most` selects those for an upper bound.
     fn counts(&self, at_most: bool) -> Vec<u64> {
         let missing = if at_most { self.seconds } else { 0 };
@@ -82,7 +82,7 @@ impl SampledRuns {
     pub fn per_day_at_most(&self, error: f64) -> Option<f64> {
         let counts = self.counts(true);
         let bound = |count| quantile::upper(count, dispersion(&counts), error);
-        self.bound(&counts, bound)
+        self.bound(&counts, self.seconds, bound)
     }
 
     /// Returns the lower bound of the late seconds per day, like
@@ -90,11 +90,12 @@ impl SampledRuns {
     pub fn per_day_at_least(&self, error: f64) -> Option<f64> {
         let counts = self.counts(false);
         let bound = |count| quantile::lower(count, dispersion(&counts), error);
-        self.bound(&counts, bound)
+        self.bound(&counts, self.longest, bound)
     }
 
-    fn bound(&self, counts: &[u64], bound: impl Fn(u64) -> f64) -> Option<f64> {
-        let all = self.all_seconds() as f64;
+    /// `seconds`: length of each run, including the missing ones.
+    fn bound(&self, counts: &[u64], seconds: u64, bound: impl Fn(u64) -> f64) -> Option<f64> {
+        let all = seconds.saturating_mul(counts.len() as u64) as f64;
         (self.late.len() >= Self::LEAST).then(|| bound(counts.iter().sum()).min(all) * DAY / all)
     }
 
@@ -149,7 +150,7 @@ mod tests {
     const WEEK: Nanos = Nanos::from_secs(604_800);
 
     fn runs(late: &[u64], missing: u64) -> SampledRuns {
-        let mut runs = SampledRuns::new(MINUTE);
+        let mut runs = SampledRuns::new(MINUTE, MINUTE);
         late.iter().for_each(|late| runs.add(*late, *late));
         (0..missing).for_each(|_| runs.miss());
         runs
@@ -190,6 +191,20 @@ mod tests {
         let late = runs(&[1; 59], 0).per_day_at_least(ERROR).unwrap();
         let fewer = runs(&[1; 59], 59).per_day_at_least(ERROR).unwrap();
         assert!(fewer < late * 0.6, "{fewer} {late}");
+    }
+
+    /// Late seconds of long runs are not divided by the length of a shorter one, nor the other way
+    /// round.
+    #[test]
+    fn lengths_of_runs_widen_the_bounds() {
+        let bounds = |shortest: u64| {
+            let mut runs = SampledRuns::new(Nanos::from_secs(shortest), MINUTE);
+            (0..60).for_each(|_| runs.add(20, 20));
+            [runs.per_day_at_least(ERROR), runs.per_day_at_most(ERROR)].map(Option::unwrap)
+        };
+        let [low, high] = bounds(60);
+        assert_eq!(bounds(57)[0], low);
+        assert!(bounds(57)[1] > high);
     }
 
     #[test]
@@ -233,7 +248,8 @@ mod tests {
             let late: Vec<u64> = (0..number).map(|_| random.u64(0..=most)).collect();
             let runs = runs(&late, random.u64(0..4));
             let [low, high] = [runs.per_day_at_least(ERROR), runs.per_day_at_most(ERROR)];
-            let own = late.iter().sum::<u64>() as f64 / runs.all_seconds() as f64 * DAY;
+            let seconds = 60 * (runs.measured() as u64 + runs.missing());
+            let own = late.iter().sum::<u64>() as f64 / seconds as f64 * DAY;
             let (low, high) = (low.unwrap(), high.unwrap());
             assert!((0.0..=own).contains(&low), "{runs:?}: {low} {own}");
             assert!(high >= own && high <= DAY, "{runs:?}: {high} {own}");
