@@ -163,15 +163,7 @@ impl Grounds<'_> {
         if let Some(suspension) = self.recording.suspensions.first() {
             said.push(suspension.lacking());
         }
-        said.extend(self.loads().iter().filter_map(|load| match load {
-            load if load.failed => Some(format!("the load {} failed", load.name)),
-            load if load.did_nothing() => Some(format!("the load {} did nothing", load.name)),
-            load if load.ended_early.is_some() => Some(format!(
-                "the load {} ended before the measurement",
-                load.name
-            )),
-            _ => None,
-        }));
+        said.extend(self.loads().iter().filter_map(|load| load.lacking()));
         said
     }
 }

@@ -496,12 +496,10 @@ fn power(recording: &Recording) -> Option<&punctual_model::Power> {
 }
 
 fn is_flawed(recording: &Recording) -> bool {
-    let load = |load: &punctual_model::LoadRecord| {
-        load.failed || load.did_nothing() || load.ended_early.is_some()
-    };
+    let mut loads = recording.load.iter();
     recording.series.dropped > 0
         || !recording.suspensions.is_empty()
-        || recording.load.iter().any(load)
+        || loads.any(|load| load.lacking().is_some())
 }
 
 /// Formats the progress, such as `round 7 of 30, 9.3 min left; thp=never: not proven: ...`.

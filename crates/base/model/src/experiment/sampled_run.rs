@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::Condition;
-use crate::{Completion, IntervalRow, LoopRequirement, Nanos, Recording, Unknown, counted};
+use crate::{
+    Completion, IntervalRow, LoadRecord, LoopRequirement, Nanos, Recording, Unknown, counted,
+};
 
 /// The late seconds of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,15 +82,7 @@ impl LateRun {
 
 /// Returns an error if the run proves nothing about the machine.
 fn sound(recording: &Recording) -> Result<(), String> {
-    let failed = recording.load.iter().find_map(|load| match load {
-        load if load.failed => Some(format!("the load {} failed", load.name)),
-        load if load.did_nothing() => Some(format!("the load {} did nothing", load.name)),
-        load if load.ended_early.is_some() => Some(format!(
-            "the load {} ended before the measurement",
-            load.name
-        )),
-        _ => None,
-    });
+    let failed = recording.load.iter().find_map(LoadRecord::lacking);
     let dropped = recording.series.dropped;
     let mut threads = recording.threads.iter();
     match () {

@@ -43,6 +43,18 @@ impl LoadRecord {
     pub fn did_nothing(&self) -> bool {
         !self.achieved.is_empty() && self.achieved.iter().all(|done| done.count == 0)
     }
+
+    /// Returns why a run under this load does not show how the machine behaves under it. `None` if
+    /// the load ran during the whole measurement.
+    pub fn lacking(&self) -> Option<String> {
+        let what = match self {
+            load if load.failed => "failed",
+            load if load.did_nothing() => "did nothing",
+            load if load.ended_early.is_some() => "ended before the measurement",
+            _ => return None,
+        };
+        Some(format!("the load {} {what}", self.name))
+    }
 }
 
 /// Amount of one kind of work.
