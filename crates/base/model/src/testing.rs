@@ -312,6 +312,56 @@ pub fn interrupt(name: &str) -> cause::Cause {
     })
 }
 
+/// Returns the verdict over a week of 60 runs of a minute on the machine `lab`. Each run has this
+/// number of late seconds, or is missing. `allowed` late seconds a day are tolerated.
+pub fn week(allowed: f64, late: impl Fn(u64) -> Option<u64>) -> SeriesProof {
+    let minute = Nanos::from_secs(60);
+    let from: Timestamp = "2026-11-02T09:30:00Z"
+        .parse()
+        .unwrap_or(Timestamp::UNIX_EPOCH);
+    let sample = Sampling::new(60, minute, Nanos::from_secs(604_800));
+    let due = |number| sample.and_then(|sample| sample.due(7, from, number));
+    let run = |number: u64| {
+        let mut slot = SampledSlot::new(number + 1, due(number).unwrap_or(from));
+        let measured = late(number).map(|late| LateRun {
+            at_least: late,
+            at_most: late,
+            late,
+            periods: 60_000,
+            measured_ns: minute,
+        });
+        slot.fill(measured.ok_or("missed: the machine was suspended".to_owned()));
+        slot
+    };
+    let period = sample.and_then(|sample| sample.period(from, 0));
+    let mut proof = SeriesProof {
+        schema: SERIES_PROOF_SCHEMA,
+        series: "week".to_owned(),
+        host: Some("lab".to_owned()),
+        outcome: Outcome::NotProven,
+        sentence: String::new(),
+        claims: Vec::new(),
+        asked: LoopRequirement {
+            period_ns: Nanos::from_millis(1),
+            budget_ns: Nanos(100_000),
+            max_late_seconds_per_day: Some(allowed),
+            misses: None,
+            max_misses_per_day: None,
+            sample,
+        },
+        epoch: 1,
+        seed: "7".to_owned(),
+        from,
+        until: period.map_or(from, |(_, until)| until),
+        measured_on: None,
+        loads: Vec::new(),
+        refused: Vec::new(),
+        runs: (0..60).map(run).collect(),
+    };
+    proof.judge();
+    proof
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use punctual_history::{HistoryError, Series, decide};
-use punctual_model::{Nanos, Note, RecordingId};
+use punctual_history::{HistoryError, ProofQuery, Series, decide, prove_newest};
+use punctual_model::{Nanos, Note, RecordingId, SeriesProof};
 use punctual_serve::SourceError;
 use punctual_serve::trends::{Decided, Noted, SeriesOf, Trends};
 use punctual_stats::trend::{Run as TrendRun, Trend, TrendQuery};
@@ -57,6 +57,16 @@ impl Trends for StoredTrends {
         let store = self.collection.as_ref();
         let series = Series::load(store, Some(&of.series), &query_of(of));
         Ok(series.map_err(SourceError::new)?.runs)
+    }
+
+    fn proof(&self, of: &SeriesOf) -> Result<Option<SeriesProof>, SourceError> {
+        let query = ProofQuery {
+            host: of.machine.clone(),
+            at: None,
+            now: jiff::Timestamp::now(),
+            max_late_seconds_per_day: None,
+        };
+        prove_newest(self.collection.as_ref(), &of.series, &query).map_err(SourceError::new)
     }
 
     fn decide(&self, of: &SeriesOf, decided: &Decided) -> Result<(), SourceError> {

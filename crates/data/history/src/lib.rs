@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use decision::acknowledged;
 pub use decision::decide;
-pub use proof::{ProofQuery, prove};
+pub use proof::{ProofQuery, prove, prove_newest};
 
 /// Errors from reading a series or deciding about it.
 #[derive(Debug, thiserror::Error)]

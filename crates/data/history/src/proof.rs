@@ -20,10 +20,9 @@ pub struct ProofQuery {
     pub at: Option<Timestamp>,
     /// The current time.
     pub now: Timestamp,
-    /// The number of late seconds per day that is tolerated; `None` for that of the plan.
+    /// The number of late seconds per day that is tolerated; `None` for that of the plan, or
+    /// the usual one.
     pub max_late_seconds_per_day: Option<f64>,
-    /// The number that is tolerated if the plan has none.
-    pub usual: f64,
 }
 
 /// Judges the runs of one period of a sampled series.
@@ -95,6 +94,36 @@ pub fn prove(
     Ok(proof)
 }
 
+/// Judges the newest period of a sampled series for a collection: the one that has ended, or the one
+/// that is not over yet if it is already broken. Returns `None` if the runs of the series are not at
+/// random times.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_newest(
+    store: &dyn SeriesStore,
+    name: &str,
+    query: &ProofQuery,
+) -> Result<Option<SeriesProof>, HistoryError> {
+    let epochs = store.series_named(name, query.host.as_deref())?;
+    let newest = epochs.iter().max_by_key(|epoch| epoch.epoch);
+    let asked = newest.and_then(SeriesEpoch::periodic);
+    if asked.and_then(|asked| asked.sample).is_none() {
+        return Ok(None);
+    }
+    let ended = prove(store, name, query)?;
+    let at = Some(query.now);
+    let now = prove(
+        store,
+        name,
+        &ProofQuery {
+            at,
+            ..query.clone()
+        },
+    )?;
+    Ok(Some(if now.outcome.is_bad() { now } else { ended }))
+}
+
 /// Returns the epoch to judge, with its requirement.
 fn sampled(
     store: &dyn SeriesStore,
@@ -131,7 +160,7 @@ fn sampled(
     let allowed = query.max_late_seconds_per_day;
     let allowed = allowed.or(asked.max_late_seconds_per_day);
     let asked = LoopRequirement {
-        max_late_seconds_per_day: Some(allowed.unwrap_or(query.usual)),
+        max_late_seconds_per_day: Some(allowed.unwrap_or(LoopRequirement::USUAL_LATE_SECONDS)),
         ..asked
     };
     Ok((epoch.clone(), asked, sample))

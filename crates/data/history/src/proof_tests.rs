@@ -7,7 +7,7 @@ use punctual_model::{
 };
 use punctual_store::{Lease, Store};
 
-use crate::{HistoryError, ProofQuery, prove};
+use crate::{HistoryError, ProofQuery, prove, prove_newest};
 
 struct Bench {
     _folder: tempfile::TempDir,
@@ -93,7 +93,6 @@ impl Bench {
             at: None,
             now: begun() + SignedDuration::from_mins(minutes),
             max_late_seconds_per_day: None,
-            usual: 10.0,
         };
         prove(&self.store, "week", &query)
     }
@@ -211,7 +210,6 @@ fn epochs_and_machines_are_not_mixed() {
         at: None,
         now: begun(),
         max_late_seconds_per_day: None,
-        usual: 10.0,
     };
     for (name, what) in [
         ("plain", "not at random times"),
@@ -220,4 +218,33 @@ fn epochs_and_machines_are_not_mixed() {
         let refused = prove(&bench.store, name, &query).unwrap_err().to_string();
         assert!(refused.contains(what), "{refused}");
     }
+}
+
+/// A collection shows the period that has ended, unless the running one is already broken.
+#[test]
+fn running_period_counts_once_broken() {
+    let bench = Bench::new();
+    (0..24).for_each(|number| bench.run(number, |_| ()));
+    let newest = |name: &str| {
+        let query = ProofQuery {
+            host: None,
+            at: None,
+            now: begun() + SignedDuration::from_mins(118),
+            max_late_seconds_per_day: None,
+        };
+        prove_newest(&bench.store, name, &query).unwrap()
+    };
+    let held = newest("week").unwrap();
+    assert_eq!((held.outcome, held.from), (Outcome::Held, begun()));
+    for number in 24..46 {
+        bench.run(number, |recording| {
+            recording.series.rows[3].max_ns = Some(Nanos(900_000));
+        });
+    }
+    let broken = newest("week").unwrap();
+    assert_eq!(broken.outcome, Outcome::Broken, "{}", broken.sentence);
+    assert!(broken.from > held.from);
+    let plain = bench.store.put_series("m", None, "plain", "{}", begun());
+    plain.unwrap();
+    assert_eq!(newest("plain"), None);
 }

@@ -1,6 +1,6 @@
 //! Machines and their states.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -16,6 +16,8 @@ pub(crate) struct Judge {
     silent_after: Duration,
     /// Machines with an open regression.
     worse: BTreeSet<String>,
+    /// The worst outcome of each machine over the runs of its sampled series.
+    proven: BTreeMap<String, Outcome>,
 }
 
 impl Judge {
@@ -24,6 +26,7 @@ impl Judge {
             now: Timestamp::now(),
             silent_after,
             worse: worse.machines(),
+            proven: worse.proven(),
         }
     }
 
@@ -37,7 +40,9 @@ impl Judge {
         if is_longer(self.now, seen, self.silent_after) {
             return MachineState::Silent;
         }
+        let proven = self.proven.get(&machine.name).copied();
         match latest.outcome {
+            _ if proven.is_some_and(Outcome::is_bad) => return MachineState::Broken,
             Outcome::Broken => return MachineState::Broken,
             Outcome::Exceeded => return MachineState::Exceeded,
             _ => {}
@@ -46,7 +51,12 @@ impl Judge {
             return MachineState::Worse;
         }
         match (latest.outcome, latest.completion) {
-            (Outcome::NoRequirement, _) => MachineState::NotJudged,
+            // One run of a sampled series proves nothing, but all its runs together do.
+            (Outcome::NoRequirement, _) => match proven {
+                Some(Outcome::Held) => MachineState::Held,
+                Some(_) => MachineState::NotProven,
+                None => MachineState::NotJudged,
+            },
             (Outcome::Met, Completion::Finished) => MachineState::Met,
             (Outcome::Held, Completion::Finished) => MachineState::Held,
             _ => MachineState::NotProven,
@@ -107,6 +117,7 @@ mod tests {
             now: Timestamp::from_second(1_000_000).unwrap(),
             silent_after: Duration::from_secs(100),
             worse: worse.iter().map(|name| (*name).to_owned()).collect(),
+            proven: BTreeMap::new(),
         }
     }
 
@@ -136,6 +147,16 @@ mod tests {
         // Worse eight months ago is silent today.
         let gone = machine(Held, Finished, 101);
         assert_eq!(judge(&["a"]).state_of(&gone), MachineState::Silent);
+        // The runs of a week are judged together, and a broken week is never shown as good.
+        let proven = |outcome, latest| {
+            let mut judge = judge(&[]);
+            judge.proven.insert("a".to_owned(), outcome);
+            judge.state_of(&machine(latest, Finished, 0))
+        };
+        assert_eq!(proven(Held, NoRequirement), MachineState::Held);
+        assert_eq!(proven(NotProven, NoRequirement), MachineState::NotProven);
+        assert_eq!(proven(Broken, NoRequirement), MachineState::Broken);
+        assert_eq!(proven(Broken, Met), MachineState::Broken);
         let never = Machine {
             latest: None,
             last_seen: None,

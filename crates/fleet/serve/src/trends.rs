@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_model::{ChangeDecision, Nanos};
+use punctual_model::{ChangeDecision, Nanos, SeriesProof};
 use punctual_stats::trend::{Run, Trend};
 
 use crate::SourceError;
@@ -63,6 +63,15 @@ pub trait Trends: Send + Sync {
     /// Returns an error if there is no such series, or if reading fails.
     fn runs(&self, of: &SeriesOf) -> Result<Vec<Run>, SourceError> {
         self.trend(of).map(|(_, runs)| runs)
+    }
+
+    /// Returns the verdict over the runs of a sampled series, or `None` if its runs are not at
+    /// random times.
+    ///
+    /// # Errors
+    /// Returns an error if reading fails.
+    fn proof(&self, _of: &SeriesOf) -> Result<Option<SeriesProof>, SourceError> {
+        Ok(None)
     }
 
     /// Stores a decision.

@@ -6,15 +6,38 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use punctual_model::RecordingId;
+use punctual_model::{Claim, Outcome, RecordingId, SeriesProof};
 use punctual_stats::trend::{ChangePoint, Trend};
 use punctual_store::Machine;
 
 use crate::SourceError;
 use crate::trends::{SeriesOf, Trends};
 
-/// A series with its trend, or why it cannot be judged.
-pub(crate) type Judged = (SeriesOf, Result<Trend, SourceError>);
+/// A judged series.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) of: SeriesOf,
+    /// Its trend, or why it cannot be judged.
+    pub(crate) trend: Result<Trend, SourceError>,
+    /// The verdict over its runs; `None` if they were not at random times.
+    pub(crate) proof: Result<Option<SeriesProof>, SourceError>,
+}
+
+impl Judged {
+    /// Judges a series.
+    pub(crate) fn new(trends: &dyn Trends, of: SeriesOf) -> Self {
+        Self {
+            trend: trends.trend(&of).map(|(trend, _)| trend),
+            proof: trends.proof(&of),
+            of,
+        }
+    }
+
+    /// Returns the verdict over the runs, if there is one.
+    pub(crate) fn proven(&self) -> Option<&SeriesProof> {
+        self.proof.as_ref().ok()?.as_ref()
+    }
+}
 
 /// All series, each with its latest verdict.
 #[derive(Debug)]
@@ -46,12 +69,45 @@ impl SeriesVerdicts {
         known.clone()
     }
 
+    /// Returns the latest verdict of a series.
+    pub(crate) fn of(&self, of: &SeriesOf) -> Option<Judged> {
+        let last = self.last()?;
+        last.all.iter().find(|known| known.of == *of).cloned()
+    }
+
     /// Returns the machines with an open regression.
     pub(crate) fn machines(&self) -> BTreeSet<String> {
         let last = self.last();
         let all = last.iter().flat_map(|look| &look.all);
-        let worse = all.filter(|(_, judged)| judged.as_ref().is_ok_and(is_worse));
-        worse.filter_map(|(of, _)| of.machine.clone()).collect()
+        let worse = all.filter(|one| one.trend.as_ref().is_ok_and(is_worse));
+        worse.filter_map(|one| one.of.machine.clone()).collect()
+    }
+
+    /// Returns the worst outcome over the runs of a sampled series, for each machine that has one.
+    pub(crate) fn proven(&self) -> BTreeMap<String, Outcome> {
+        let rank = |outcome: Outcome| (outcome.is_good(), !outcome.is_bad());
+        let mut worst: BTreeMap<String, Outcome> = BTreeMap::new();
+        for (machine, proof) in self.proofs() {
+            let known = worst.entry(machine).or_insert(proof.outcome);
+            if rank(proof.outcome) < rank(*known) {
+                *known = proof.outcome;
+            }
+        }
+        worst
+    }
+
+    /// Returns the claims over the runs of sampled series, with their machines.
+    pub(crate) fn claims(&self) -> Vec<(String, Arc<Vec<Claim>>)> {
+        let all = self.proofs().into_iter();
+        all.map(|(machine, proof)| (machine, Arc::new(proof.claims)))
+            .collect()
+    }
+
+    fn proofs(&self) -> Vec<(String, SeriesProof)> {
+        let last = self.last();
+        let all = last.iter().flat_map(|look| &look.all);
+        let named = all.filter_map(|one| Some((one.of.machine.clone()?, one.proven()?.clone())));
+        named.collect()
     }
 
     /// Returns the number of open regressions, or `None` until all series have been judged once.
@@ -60,7 +116,7 @@ impl SeriesVerdicts {
         let trends = look
             .all
             .iter()
-            .filter_map(|(_, judged)| judged.as_ref().ok());
+            .filter_map(|judged| judged.trend.as_ref().ok());
         let changes = trends.flat_map(|trend| trend.groups.iter().flat_map(|one| &one.changes));
         Some(changes.filter(|one| one.is_open_worsening()).count())
     }
@@ -82,7 +138,7 @@ impl SeriesVerdicts {
         let mut known: BTreeMap<&SeriesOf, (&Judged, (Timestamp, Version))> = BTreeMap::new();
         if let Some(last) = &last {
             let each = last.all.iter().zip(&last.judged);
-            known.extend(each.map(|(one, judged)| (&one.0, (one, *judged))));
+            known.extend(each.map(|(one, judged)| (&one.of, (one, *judged))));
         }
         let mut series: Vec<(Option<Timestamp>, Version, SeriesOf)> =
             (trends.series()?.into_iter())
@@ -101,11 +157,10 @@ impl SeriesVerdicts {
             {
                 return ((*kept).clone(), (at, mark));
             }
-            let trend = trends.trend(&of).map(|(trend, _)| trend);
-            ((of, trend), (Timestamp::now(), mark))
+            (Judged::new(trends, of), (Timestamp::now(), mark))
         });
         let mut judged: Vec<(Judged, (Timestamp, Version))> = judged.collect();
-        judged.sort_by(|((a, _), _), ((b, _), _)| a.cmp(b));
+        judged.sort_by(|(a, _), (b, _)| a.of.cmp(&b.of));
         let (all, judged) = judged.into_iter().unzip();
         let look = Arc::new(JudgedSeries { all, judged });
         self.set(&look);
@@ -115,10 +170,9 @@ impl SeriesVerdicts {
     /// Judges one series again, such as after a decision.
     pub(crate) fn rejudge(&self, trends: &dyn Trends, of: &SeriesOf) {
         let Some(last) = self.last() else { return };
-        let trend = trends.trend(of).map(|(trend, _)| trend);
         let (mut all, mut judged) = (last.all.clone(), last.judged.clone());
-        if let Some(place) = all.iter().position(|(known, _)| known == of) {
-            all[place].1 = trend;
+        if let Some(place) = all.iter().position(|known| known.of == *of) {
+            all[place] = Judged::new(trends, of.clone());
             judged[place].0 = Timestamp::now();
         }
         self.set(&Arc::new(JudgedSeries { all, judged }));

@@ -303,53 +303,10 @@ impl SeriesProof {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LateRun;
+    use crate::testing::week;
 
     const MINUTE: Nanos = Nanos::from_secs(60);
-
-    /// Returns a week of 60 runs of a minute, each with this number of late seconds, or missing.
-    fn week(allowed: f64, late: impl Fn(u64) -> Option<u64>) -> SeriesProof {
-        let from: Timestamp = "2026-11-02T09:30:00Z".parse().unwrap();
-        let sample: Sampling = "60 x 1min in 7d".parse().unwrap();
-        let (_, until) = sample.period(from, 0).unwrap();
-        let run = |number: u64| {
-            let mut slot = SampledSlot::new(number + 1, sample.due(7, from, number).unwrap());
-            let measured = late(number).map(|late| LateRun {
-                at_least: late,
-                at_most: late,
-                late,
-                periods: 60_000,
-                measured_ns: MINUTE,
-            });
-            slot.fill(measured.ok_or("missed: the machine was suspended".to_owned()));
-            slot
-        };
-        let mut proof = SeriesProof {
-            schema: SERIES_PROOF_SCHEMA,
-            series: "week".to_owned(),
-            host: None,
-            outcome: Outcome::NotProven,
-            sentence: String::new(),
-            claims: Vec::new(),
-            asked: LoopRequirement {
-                period_ns: Nanos::from_millis(1),
-                budget_ns: Nanos(100_000),
-                max_late_seconds_per_day: Some(allowed),
-                misses: None,
-                max_misses_per_day: None,
-                sample: Some(sample),
-            },
-            epoch: 1,
-            seed: "7".to_owned(),
-            from,
-            until,
-            measured_on: None,
-            loads: Vec::new(),
-            refused: Vec::new(),
-            runs: (0..60).map(run).collect(),
-        };
-        proof.judge();
-        proof
-    }
 
     #[test]
     fn clean_week_is_held_with_its_condition() {

@@ -32,6 +32,9 @@ pub struct LoopRequirement {
 }
 
 impl LoopRequirement {
+    /// Number of late seconds per day that an application tolerates, unless told otherwise.
+    pub const USUAL_LATE_SECONDS: f64 = 10.0;
+
     /// Returns the name of the seconds that are limited: late or violated ones.
     pub const fn unit(&self) -> &'static str {
         match self.misses {

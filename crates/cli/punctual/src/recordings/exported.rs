@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use punctual_formats::{Export, ExportOptions, FORMATS, SampleSource};
 use punctual_model::{Recording, RecordingId, Sample};
 use punctual_store::{Store, StoreError};
+use sha2::{Digest as _, Sha256};
 
 /// The format that contains a whole recording.
 const JSON: &str = "json";
@@ -26,6 +27,12 @@ pub(crate) fn json(store: &Store, recording: &Recording) -> Result<(Vec<u8>, Str
     (format.write)(&export, &mut bytes)?;
     let command = format!("punctual export {} --format {JSON}", recording.id);
     Ok((bytes, command))
+}
+
+/// Returns the SHA-256 of these bytes in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The samples in the store, for formats that include samples.

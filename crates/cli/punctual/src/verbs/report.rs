@@ -13,7 +13,6 @@ use punctual_report::html::HtmlOptions;
 use punctual_report::junit::CiForm;
 use punctual_report::{document, html, junit, markdown, text};
 use punctual_store::Store;
-use sha2::{Digest as _, Sha256};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -200,10 +199,7 @@ impl Report {
         }
         let (bytes, command) = exported::json(store, recording)?;
         let digest = Digest {
-            sha256: Sha256::digest(&bytes)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            sha256: exported::sha256(&bytes),
             command,
             file: format!("recording-{}.json", recording.id.short()),
         };
@@ -225,8 +221,9 @@ impl Report {
     fn of_series(&self, name: &str, form: &Form, store: &Store, context: &Context) -> Result<Exit> {
         let Some(page) = form.page else {
             let text = format!(
-                "a series has no {} report: use html, markdown or text",
-                form.name
+                "a series has no {} report: use html, markdown or text; the verdict of a sampled \
+                 series is written by punctual check --series {name} -o FILE.{}",
+                form.name, form.ending
             );
             return Err(UsageError(text).into());
         };

@@ -564,6 +564,19 @@ max_late_seconds_per_day = 80000
     let shown = text(&place.run(&format!("{line} -o week.html")).stdout);
     let page = std::fs::read_to_string(place.path("week.html")).unwrap();
     assert!(page.contains("at least 20 needed"), "{page}");
+    // Each format has the whole claim, with the exit code of the verdict.
+    for file in ["w.md", "w.xml", "w.tap", "w.lava", "w.kcidb.json", "w.json"] {
+        let output = place.run(&format!("{line} -o {file}"));
+        assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
+        let written = std::fs::read_to_string(place.path(file)).unwrap();
+        let claim = "3 runs are planned, at least 20 needed";
+        assert!(written.contains(claim), "{file}: {written}");
+    }
+    place.run(&format!("{line} -o week.pdf"));
+    let pdf = std::fs::read(place.path("week.pdf")).unwrap();
+    assert!(pdf.starts_with(b"%PDF"));
+    let refused = place.refused(&format!("{line} -o week.doc"), 2);
+    assert!(refused.contains("use one of .html, .pdf"), "{refused}");
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         words.contains("3 runs are planned, at least 20 needed"),

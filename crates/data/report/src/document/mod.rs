@@ -43,7 +43,7 @@ pub use machine::{InterruptRow, ThreadRow, interrupts, threads};
 pub use outlier::outlier;
 pub(crate) use outlier::stacks_of;
 pub use plan::{SeriesRow, plan, slots, wake_windows};
-pub(crate) use recording::{Figures, answer, claims, with_figures};
+pub(crate) use recording::{Figures, answer, claims, outcome_tone, with_figures};
 pub use recording::{recording, verdict};
 pub use stored_audit::stored_audit;
 pub use summary::summary;

@@ -107,7 +107,7 @@ fn head(recording: &Recording) -> Vec<Field> {
     fields
 }
 
-pub(super) const fn outcome_tone(outcome: Outcome) -> Tone {
+pub(crate) const fn outcome_tone(outcome: Outcome) -> Tone {
     if outcome.is_good() {
         Tone::Good
     } else if outcome.is_bad() {

@@ -3,6 +3,7 @@
 
 mod kcidb;
 mod lava;
+mod series;
 pub(crate) mod tap;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use punctual_model::{Claim, ClaimUnit, Judgement, Nanos, Outcome, Question, Recording, Unknown};
 
+pub use self::series::series;
 use self::xml::{Case, Measured, State, Suite};
 use crate::ReportError;
 use crate::document;
@@ -167,31 +169,37 @@ fn state_of(outcome: Outcome, message: String) -> State {
     }
 }
 
-/// Returns the test case of a claim. Its message or its output has all parts of the claim.
+/// Returns the test case of a claim about a recording.
 fn claimed(recording: &Recording, claim: &Claim) -> Case {
-    let message = claim.sentence();
-    let is_warn_level = claim.question == Question::Run && !claim.decides;
-    let status = match claim.outcome {
-        outcome if outcome.is_good() => State::Success,
-        _ if is_warn_level => State::Warning(message.clone()),
-        _ if !claim.decides => State::Skipped(format!("for information: {message}")),
-        outcome => state_of(outcome, message.clone()),
-    };
-    let measured = claim.value.map(|value| match claim.unit {
-        ClaimUnit::Nanoseconds => Measured::Time(Nanos(value as u64)),
-        ClaimUnit::Periods => Measured::Count(value as u64),
-        ClaimUnit::SecondsPerDay => Measured::PerDay(value),
-    });
     let name = match &recording.judgement {
         Some(judgement) if claim.unit == ClaimUnit::SecondsPerDay => {
             format!("{}: {}", judgement.by.name(), claim.name)
         }
         _ => claim.name.clone(),
     };
+    answered(claim, case(recording, &name, State::Success))
+}
+
+/// Returns the test case with the state of a claim. Its message or its output has all parts of the
+/// claim.
+fn answered(claim: &Claim, case: Case) -> Case {
+    let message = claim.sentence();
+    let is_warn_level = claim.question == Question::Run && !claim.decides;
+    let state = match claim.outcome {
+        outcome if outcome.is_good() => State::Success,
+        _ if is_warn_level => State::Warning(message.clone()),
+        _ if !claim.decides => State::Skipped(format!("for information: {message}")),
+        outcome => state_of(outcome, message.clone()),
+    };
     Case {
-        measured,
+        measured: claim.value.map(|value| match claim.unit {
+            ClaimUnit::Nanoseconds => Measured::Time(Nanos(value as u64)),
+            ClaimUnit::Periods => Measured::Count(value as u64),
+            ClaimUnit::SecondsPerDay => Measured::PerDay(value),
+        }),
         is_warn_level,
-        output: matches!(status, State::Success).then_some(message),
-        ..case(recording, &name, status)
+        output: matches!(state, State::Success).then_some(message),
+        state,
+        ..case
     }
 }

@@ -1,8 +1,8 @@
 //! One contract of all output formats: none of them drops a part of a claim.
 
 use punctual_model::{
-    Claim, Condition, JudgedBy, Judgement, LateRun, Limit, LoopRequirement, Metric, Nanos, Outcome,
-    Recording, SERIES_PROOF_SCHEMA, SampledSlot, Sampling, SeriesProof, ToJson, percent, testing,
+    Claim, Condition, JudgedBy, Judgement, Limit, LoopRequirement, Metric, Nanos, Outcome,
+    Recording, SeriesProof, ToJson, percent, testing,
 };
 use punctual_report::certificate::{self, Digest};
 use punctual_report::html::HtmlOptions;
@@ -102,6 +102,14 @@ fn all() -> Vec<Recording> {
     ];
     all.extend([Outcome::Held, Outcome::Broken, Outcome::NotProven].map(of_checkup));
     all
+}
+
+fn no_digest() -> Digest {
+    Digest {
+        sha256: String::new(),
+        command: String::new(),
+        file: String::new(),
+    }
 }
 
 /// The parts of a claim, each as the text that a format must contain.
@@ -236,48 +244,12 @@ fn information_does_not_fail_a_check_up() {
     );
 }
 
-/// A week of 60 runs, each with this number of late seconds.
+/// A week of 60 runs, each with this number of late seconds. One run is missing.
 fn week(late: u64) -> SeriesProof {
-    let from = "2026-11-02T09:30:00Z".parse().unwrap();
-    let sample: Sampling = "60 x 1min in 7d".parse().unwrap();
-    let run = |number: u64| {
-        let mut slot = SampledSlot::new(number + 1, sample.due(7, from, number).unwrap());
-        slot.fill(match number {
-            4 => Err("missed: the machine was suspended".to_owned()),
-            _ => Ok(LateRun {
-                at_least: late,
-                at_most: late,
-                late,
-                periods: 60_000,
-                measured_ns: Nanos::from_secs(60),
-            }),
-        });
-        slot
-    };
-    let mut proof = SeriesProof {
-        schema: SERIES_PROOF_SCHEMA,
-        series: "week".to_owned(),
-        host: Some("lab".to_owned()),
-        outcome: Outcome::NotProven,
-        sentence: String::new(),
-        claims: Vec::new(),
-        asked: LoopRequirement {
-            max_late_seconds_per_day: Some(20_000.0),
-            misses: None,
-            sample: Some(sample),
-            ..asked()
-        },
-        epoch: 1,
-        seed: "7".to_owned(),
-        from,
-        until: sample.period(from, 0).unwrap().1,
-        measured_on: None,
-        loads: vec!["farm".to_owned()],
-        refused: Vec::new(),
-        runs: (0..60).map(run).collect(),
-    };
-    proof.judge();
-    proof
+    let mut week = testing::week(20_000.0, |number| (number != 4).then_some(late));
+    week.loads = vec!["farm".to_owned()];
+    week.judge();
+    week
 }
 
 /// A claim over the runs of a series keeps its parts too. Its condition is not about the rest of
@@ -297,11 +269,23 @@ fn claim_over_a_series_keeps_its_parts() {
             colour: false,
             width: 5_000,
         };
+        let ci = |form| junit::series(&proof, form);
+        let first = of_run(&[], None);
         let forms = [
             ("text", text::render(&document, &style)),
             ("Markdown", markdown::render(&document)),
             ("JSON", proof.to_json()),
+            ("JUnit", ci(CiForm::Junit)),
+            ("TAP", ci(CiForm::Tap)),
+            ("LAVA", ci(CiForm::Lava)),
+            ("KCIDB", ci(CiForm::Kcidb)),
+            (
+                "certificate",
+                certificate::series_html(&proof, Some(&first), &no_digest()),
+            ),
         ];
+        let pdf = certificate::series_pdf(&proof, Some(&first), &no_digest()).unwrap();
+        assert!(pdf.starts_with(b"%PDF"));
         let claim = &proof.claims[0];
         assert!(!claim.sentence().contains("rest of the day"));
         for (form, text) in &forms {
@@ -311,13 +295,37 @@ fn claim_over_a_series_keeps_its_parts() {
                     "{form} lacks '{part}':\n{text}"
                 );
             }
-            let missing = "the machine was suspended";
+            // One line of a test has no room for each run.
+            let missing = match *form {
+                "TAP" | "LAVA" | "KCIDB" => "1 missing run counted as late",
+                _ => "the machine was suspended",
+            };
             assert!(text.contains(missing), "{form}: {text}");
         }
     }
     assert_eq!(
         outcomes,
         [Outcome::Held, Outcome::Broken, Outcome::NotProven]
+    );
+}
+
+/// The state of the test is the outcome over the runs, and its value is the bound.
+#[test]
+fn series_is_one_test_case() {
+    let ci = |late, form| junit::series(&week(late), form);
+    assert!(ci(0, CiForm::Junit).contains("tests=\"1\" skipped=\"0\" errors=\"0\" failures=\"0\""));
+    assert!(ci(30, CiForm::Junit).contains("failures=\"1\""));
+    assert!(ci(0, CiForm::Tap).contains("ok 1"));
+    assert!(ci(30, CiForm::Tap).contains("not ok 1"));
+    let lava = ci(0, CiForm::Lava);
+    assert!(
+        lava.contains("TEST_CASE_ID=series_week RESULT=pass MEASUREMENT="),
+        "{lava}"
+    );
+    let kcidb = ci(30, CiForm::Kcidb);
+    assert!(
+        kcidb.contains("\"FAIL\"") && kcidb.contains("7:2026-11-02"),
+        "{kcidb}"
     );
 }
 
@@ -343,12 +351,7 @@ fn without_requirement_nothing_passes() {
 /// A certificate of a check-up states its requirement, and never that nothing was judged.
 #[test]
 fn certificate_of_a_check_up_has_its_requirement() {
-    let digest = Digest {
-        sha256: String::new(),
-        command: String::new(),
-        file: String::new(),
-    };
-    let page = certificate::html(&of_checkup(Outcome::Held), &digest).unwrap();
+    let page = certificate::html(&of_checkup(Outcome::Held), &no_digest()).unwrap();
     for part in [
         "period 1.00 ms, wake-ups at most 100 µs late, at most 2 late in any 100 consecutive",
         "at most 5,000 violated seconds a day",

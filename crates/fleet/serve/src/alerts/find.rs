@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use punctual_model::RecordingId;
+use punctual_model::{RecordingId, SeriesProof};
 use punctual_stats::trend::{Group, Trend};
 use punctual_store::{Collection, Listed, Machine, StoreError, Wanted};
 
@@ -135,33 +135,59 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
     (gaps.len() >= LEAST_GAPS).then(|| gaps[gaps.len() / 2])
 }
 
-/// Adds the open regressions. A change point can move by a few runs as more runs arrive. It counts
+/// Adds the open regressions, and the verdicts over the runs of sampled series. A change point can move by a few runs as more runs arrive. It counts
 /// as the same one within its interval.
 fn worsenings(worse: &SeriesVerdicts, state: &State, found: &mut BTreeMap<String, Alert>) {
     let Some(look) = worse.last() else { return };
-    for (of, judged) in &look.all {
-        match judged {
+    for judged in &look.all {
+        let of = &judged.of;
+        match &judged.trend {
             Ok(trend) => {
                 for group in &trend.groups {
                     of_group(of, trend, group, found);
                 }
             }
-            // If a series cannot be read at the moment, its alerts stay as they were.
-            Err(_) => {
-                let prefix = prefix(of);
-                let kept = state
-                    .alerts
-                    .iter()
-                    .filter(|(key, one)| key.starts_with(&prefix) && one.ended.is_none());
-                found.extend(kept.map(|(key, one)| (key.clone(), one.alert.clone())));
+            Err(_) => keep(&prefix("worse", of), state, found),
+        }
+        match &judged.proof {
+            Ok(proof) => {
+                let alert = proof.as_ref().and_then(|proof| unproven(of, proof));
+                found.extend(alert.map(|alert| (prefix("proof", of), alert)));
             }
+            Err(_) => keep(&prefix("proof", of), state, found),
         }
     }
 }
 
-fn prefix(of: &SeriesOf) -> String {
+/// Keeps the active alerts of a series that cannot be read at the moment.
+fn keep(prefix: &str, state: &State, found: &mut BTreeMap<String, Alert>) {
+    let alerts = state.alerts.iter();
+    let kept = alerts.filter(|(key, one)| key.starts_with(prefix) && one.ended.is_none());
+    found.extend(kept.map(|(key, one)| (key.clone(), one.alert.clone())));
+}
+
+fn prefix(kind: &str, of: &SeriesOf) -> String {
     let machine = of.machine.as_deref().unwrap_or_default();
-    format!("worse/{machine}/{}/", of.series)
+    format!("{kind}/{machine}/{}/", of.series)
+}
+
+/// Returns the alert about a requirement that is broken over the runs of a period, or that is not
+/// proven because runs are missing.
+fn unproven(of: &SeriesOf, proof: &SeriesProof) -> Option<Alert> {
+    let is_missing = proof.runs.iter().any(|run| run.lacking.is_some());
+    let kind = match proof.outcome {
+        outcome if outcome.is_bad() => Kind::Broken,
+        outcome if outcome.is_open() && is_missing => Kind::NotProven,
+        _ => return None,
+    };
+    Some(Alert {
+        kind,
+        machine: of.machine.clone().unwrap_or_default(),
+        series: of.series.clone(),
+        summary: proof.sentence.clone(),
+        path: trend_path(of),
+        since: proof.from,
+    })
 }
 
 fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<String, Alert>) {
@@ -175,7 +201,11 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
         if !change.is_open_worsening() {
             continue;
         }
-        let key = format!("{}{}/{followed}/{number}", prefix(of), group.name());
+        let key = format!(
+            "{}{}/{followed}/{number}",
+            prefix("worse", of),
+            group.name()
+        );
         let alert = Alert {
             kind: Kind::Worse,
             machine: of.machine.clone().unwrap_or_default(),

@@ -44,8 +44,10 @@ pub struct Alerts {
 pub(crate) enum Kind {
     /// An open regression.
     Worse,
-    /// The requirement is broken in several recordings.
+    /// The requirement is broken in several recordings, or over the runs of a sampled series.
     Broken,
+    /// Runs of a sampled series are missing, so its requirement is not proven.
+    NotProven,
     /// No data was received for two slots.
     Silent,
     /// The disk of the collector is nearly full.
@@ -58,6 +60,7 @@ impl Kind {
         match self {
             Self::Worse => "PunctualWorse",
             Self::Broken => "PunctualRequirementBroken",
+            Self::NotProven => "PunctualNotProven",
             Self::Silent => "PunctualSilent",
             Self::Disk => "PunctualDiskNearlyFull",
         }
@@ -66,7 +69,7 @@ impl Kind {
     const fn severity(self) -> &'static str {
         match self {
             Self::Broken | Self::Disk => "critical",
-            Self::Worse | Self::Silent => "warning",
+            Self::Worse | Self::Silent | Self::NotProven => "warning",
         }
     }
 }

@@ -3,6 +3,8 @@
 mod claims;
 pub(crate) mod push;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -32,7 +34,12 @@ pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
     let mut all = families(&machines, &totals, &bounds, &|machine| {
         judge.state_of(machine).name()
     });
-    let claims = app.claims.of(app.collection.as_ref(), &machines)?;
+    let mut claims = app.claims.of(app.collection.as_ref(), &machines)?;
+    let proven = app.worse.claims();
+    let proven = proven
+        .iter()
+        .map(|(name, claims)| (name.as_str(), Arc::clone(claims)));
+    claims.extend(proven);
     all.extend(claims::families(&claims));
     Ok(all)
 }

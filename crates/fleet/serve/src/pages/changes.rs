@@ -64,12 +64,12 @@ impl PageQuery {
             && has(&of.series, &self.series)
     }
 
-    fn fits(&self, (of, judged): &Judged) -> bool {
+    fn fits(&self, judged: &Judged) -> bool {
         let changes = || {
-            let groups = judged.iter().flat_map(|trend| &trend.groups);
+            let groups = judged.trend.iter().flat_map(|trend| &trend.groups);
             groups.flat_map(|group| &group.changes)
         };
-        self.is_of(of)
+        self.is_of(&judged.of)
             && match self.show.as_str() {
                 "open" => changes().any(ChangePoint::is_open_worsening),
                 "acknowledged" => changes().any(|change| change.acknowledged.is_some()),
@@ -122,9 +122,10 @@ fn judged_above(
         );
         return Err(Problem::bad_request(message));
     }
-    let judged = all.into_iter().map(|of| {
-        let trend = look::above(trends, &of, above);
-        (of, trend)
+    let judged = all.into_iter().map(|of| Judged {
+        trend: look::above(trends, &of, above),
+        proof: Ok(None),
+        of,
     });
     Ok(judged.collect())
 }
@@ -150,7 +151,7 @@ pub(super) async fn get(
     let known = look.iter().flat_map(Shown::all);
     let mut all: Vec<&Judged> = known.filter(|one| asked.fits(one)).collect();
     // The sort is stable, so equal entries stay sorted by name.
-    all.sort_by_key(|(_, judged)| match judged {
+    all.sort_by_key(|one| match &one.trend {
         Ok(trend) if is_worse(trend) => 0,
         Err(_) => 1,
         Ok(trend) => match trend.verdict {
@@ -173,7 +174,7 @@ pub(super) async fn get(
                 } }
             }
         }
-        @for (of, judged) in all.iter().skip(page * PAGE).take(PAGE) { (series(of, judged, &asked.threshold)) }
+        @for one in all.iter().skip(page * PAGE).take(PAGE) { (series(&one.of, &one.trend, &asked.threshold)) }
         (turn(&asked, page, pages))
         (decisions(&decided))
     };

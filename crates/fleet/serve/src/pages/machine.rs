@@ -6,19 +6,19 @@ use maud::{Markup, PreEscaped, html};
 use punctual_model::{Note, Recording, RecordingId, sanitize};
 use punctual_report::document::{self, Document};
 use punctual_report::plot::{self, PlotOptions};
-use punctual_stats::trend::{FactChange, Facts, Trend, difference, facts_of};
+use punctual_stats::trend::{FactChange, Facts, difference, facts_of};
 use punctual_store::{Listed, Machine, Summary, Wanted};
 use serde::Deserialize;
 
 use super::recordings::table;
-use super::{frame, shown, views};
-use crate::SourceError;
+use super::{frame, proven, shown, views};
 use crate::fleet::Judge;
 use crate::look::ViewParams;
 use crate::paths::{encoded, recording_path, trend_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
+use crate::worse::Judged;
 
 /// The machine to show.
 #[derive(Deserialize)]
@@ -32,9 +32,6 @@ const RECORDINGS: usize = 30;
 const CHANGES: usize = 30;
 /// For recordings without a series, the number of changes between them to examine, newest first.
 const LOADED: usize = 5;
-
-/// A series of the machine, or why it cannot be judged.
-type Followed = (SeriesOf, Result<Trend, SourceError>);
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -120,7 +117,7 @@ fn audit(recording: &Recording) -> Markup {
 }
 
 /// Returns the series of the machine with their verdicts.
-fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
+fn followed(app: &Inner, machine: &str) -> Result<Vec<Judged>, Problem> {
     let Some(trends) = &app.config.trends.0 else {
         return Ok(Vec::new());
     };
@@ -131,16 +128,14 @@ fn followed(app: &Inner, machine: &str) -> Result<Vec<Followed>, Problem> {
     let last = app.worse.last();
     let judge = |of: SeriesOf| {
         let mut known = last.iter().flat_map(|look| &look.all);
-        if let Some(known) = known.find(|(known, _)| *known == of) {
-            return known.clone();
-        }
-        let judged = trends.trend(&of).map(|(trend, _)| trend);
-        (of, judged)
+        let known = known.find(|known| known.of == of);
+        known.map_or_else(|| Judged::new(trends.as_ref(), of), Judged::clone)
     };
     Ok(own.map(judge).collect())
 }
 
-fn series((of, judged): &Followed) -> Markup {
+fn series(judged: &Judged) -> Markup {
+    let of = &judged.of;
     let look = ViewParams {
         series: of.series.clone(),
         machine: of.machine.clone().unwrap_or_default(),
@@ -148,7 +143,8 @@ fn series((of, judged): &Followed) -> Markup {
     };
     html! {
         h2 { "Series " a href=(trend_path(of)) { (sanitize(&of.series)) } }
-        @match judged {
+        (proven(judged))
+        @match &judged.trend {
             Err(why) => p .warn { (sanitize(&why.to_string())) },
             Ok(trend) => {
                 p { (sanitize(&trend.sentence)) }
@@ -224,10 +220,8 @@ fn between(app: &Inner, found: &[Listed]) -> Result<Vec<FactChange>, Problem> {
     changed.take(LOADED).map(change).collect()
 }
 
-fn facts_over_time(followed: &[Followed], between: &[FactChange]) -> Markup {
-    let trends = followed
-        .iter()
-        .filter_map(|(_, judged)| judged.as_ref().ok());
+fn facts_over_time(followed: &[Judged], between: &[FactChange]) -> Markup {
+    let trends = followed.iter().filter_map(|one| one.trend.as_ref().ok());
     let mut changes: Vec<&FactChange> = (trends.flat_map(|trend| &trend.facts))
         .chain(between)
         .collect();

@@ -20,9 +20,10 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use punctual_model::sanitize;
-use punctual_report::document::Document;
+use punctual_report::document::{self, Document};
 use punctual_report::html::fragment;
 
 use crate::access::Need;
@@ -31,6 +32,7 @@ use crate::paths::encoded;
 use crate::problem::Problem;
 use crate::route::Route;
 use crate::state::App;
+use crate::worse::Judged;
 
 /// All pages. Add new ones here.
 pub(crate) const ROUTES: &[Route] = &[
@@ -146,6 +148,17 @@ pub(super) fn frame(app: &App, title: &str, place: &str, body: &Markup) -> Html<
 pub(super) fn shown(documents: &[Document]) -> Markup {
     // The renderer escapes all texts in this document.
     PreEscaped(fragment(documents))
+}
+
+/// Returns the verdict over the runs of a sampled series, with each run; empty for other series.
+fn proven(judged: &Judged) -> Markup {
+    let why = judged.proof.as_ref().err().map(ToString::to_string);
+    html! {
+        @if let Some(why) = why { p .warn { (sanitize(&why)) } }
+        @if let Some(proof) = judged.proven() {
+            (shown(&[document::series_proof(proof, &TimeZone::UTC)]))
+        }
+    }
 }
 
 /// Returns a plot to embed in a page. Its inline style is removed, because browsers ignore it under

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use punctual_model::sanitize;
 use punctual_report::document;
 
-use super::{frame, shown, views};
+use super::{frame, proven, shown, views};
 use crate::look::ViewParams;
 use crate::paths::{encoded, machine_path};
 use crate::problem::Problem;
@@ -20,10 +20,12 @@ pub(super) async fn get(
         return Err(Problem::bad_request("name a series: /trend?series=NAME"));
     }
     let wanted = look.clone();
-    let (document, pictures) = app
+    let (document, pictures, judged) = app
         .work(move |app| {
             let (trend, _) = wanted.judged(app)?;
-            Ok((document::trend(&trend, None), views::all(&wanted, &trend)))
+            let pictures = views::all(&wanted, &trend);
+            let judged = app.worse.of(&wanted.series());
+            Ok((document::trend(&trend, None), pictures, judged))
         })
         .await?;
     let body = html! {
@@ -33,6 +35,7 @@ pub(super) async fn get(
                 " / " a href=(machine_path(&look.machine)) { (sanitize(&look.machine)) }
             }
         }
+        @if let Some(judged) = &judged { (proven(judged)) }
         (shown(&[document]))
         (filter(&look))
         (pictures)

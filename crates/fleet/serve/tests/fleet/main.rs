@@ -26,6 +26,7 @@ mod place;
 mod profile;
 mod program;
 mod prometheus;
+mod proofs;
 mod push;
 mod receiver;
 mod refusals;

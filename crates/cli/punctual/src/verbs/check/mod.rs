@@ -94,6 +94,9 @@ struct CheckUp {
     #[arg(long)]
     json: bool,
     /// Write an HTML page (.html) with the verdict, causes and plots
+    ///
+    /// With --series: a page with each run (.html), a certificate (.pdf), Markdown (.md), JUnit
+    /// (.xml), TAP (.tap), LAVA (.lava), KCIDB (.kcidb.json) or JSON (.json).
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show no progress, only the result
@@ -103,9 +106,6 @@ struct CheckUp {
     #[arg(short, long)]
     verbose: bool,
 }
-
-/// Default number of late seconds per day that the application tolerates.
-const USUAL: f64 = 10.0;
 
 fn length(text: &str) -> Result<Nanos, Invalid> {
     match text.parse()? {
@@ -125,7 +125,7 @@ impl Run for CheckUp {
     fn run(self, context: &Context) -> Result<Exit> {
         let allowed = self.max_late_seconds_per_day;
         let forms = (self.json, self.output.as_deref());
-        if let Some(exit) = self.series.run(allowed, USUAL, forms, context)? {
+        if let Some(exit) = self.series.run(allowed, forms, context)? {
             return Ok(exit);
         }
         let request = self.request()?;
@@ -236,10 +236,12 @@ fn exit(checked: &Checked) -> Exit {
 impl CheckUp {
     fn request(&self) -> Result<CheckRequest> {
         let loads = measuring::loads(&self.load)?;
+        let allowed = self.max_late_seconds_per_day;
+        let allowed = allowed.unwrap_or(LoopRequirement::USUAL_LATE_SECONDS);
         let requirement = LoopRequirement {
             period_ns: self.period,
             budget_ns: self.budget,
-            max_late_seconds_per_day: Some(self.max_late_seconds_per_day.unwrap_or(USUAL)),
+            max_late_seconds_per_day: Some(allowed),
             misses: self.misses,
             max_misses_per_day: None,
             sample: None,

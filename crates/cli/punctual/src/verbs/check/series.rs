@@ -7,12 +7,17 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use punctual_history::{ProofQuery, prove};
-use punctual_report::{document, html, text};
+use punctual_model::{Recording, SeriesProof};
+use punctual_report::certificate::{self, Digest};
+use punctual_report::junit::{self, CiForm};
+use punctual_report::{document, markdown, text};
+use punctual_store::Store;
 
 use crate::context::Context;
-use crate::exit::Exit;
-use crate::options::{extension, since};
+use crate::exit::{Exit, UsageError};
+use crate::options::since;
 use crate::output::{self, Output};
+use crate::recordings::{exported, file_name};
 
 // Which runs are judged instead of a new measurement.
 #[derive(Args)]
@@ -47,23 +52,112 @@ const MEASURING: [&str; 12] = [
     "verbose",
 ];
 
+type Write = fn(&Proven<'_>) -> Result<Vec<u8>>;
+
+/// The formats of the verdict, by file extension.
+const FORMS: [(&str, Write); 8] = [
+    ("html", |proven| {
+        let (proof, first) = (proven.proof, proven.first()?);
+        Ok(certificate::series_html(proof, first.as_ref(), &proven.digest()).into_bytes())
+    }),
+    ("pdf", |proven| {
+        let (proof, first) = (proven.proof, proven.first()?);
+        Ok(certificate::series_pdf(
+            proof,
+            first.as_ref(),
+            &proven.digest(),
+        )?)
+    }),
+    ("md", |proven| {
+        let page = document::series_proof(proven.proof, &TimeZone::UTC);
+        Ok(markdown::render(&page).into_bytes())
+    }),
+    ("xml", |proven| Ok(proven.ci(CiForm::Junit))),
+    ("tap", |proven| Ok(proven.ci(CiForm::Tap))),
+    ("lava", |proven| Ok(proven.ci(CiForm::Lava))),
+    ("kcidb.json", |proven| Ok(proven.ci(CiForm::Kcidb))),
+    ("json", |proven| Ok(output::json(proven.proof).into_bytes())),
+];
+
+/// Returns the format for a file, HTML for stdout and devices.
+fn form_of(path: &Path) -> Result<Write, UsageError> {
+    if path.extension().is_none() {
+        return Ok(FORMS[0].1);
+    }
+    let name = path.to_string_lossy().to_ascii_lowercase();
+    let mut forms = FORMS.iter();
+    let found = forms.find(|(ending, _)| name.ends_with(&format!(".{ending}")));
+    found.map(|(_, write)| *write).ok_or_else(|| {
+        let known = FORMS.map(|(ending, _)| format!(".{ending}"));
+        UsageError(format!(
+            "{}: unknown file extension: with --series, use one of {}",
+            path.display(),
+            known.join(", ")
+        ))
+    })
+}
+
+/// A judged series, and what its reports contain besides the verdict.
+struct Proven<'a> {
+    proof: &'a SeriesProof,
+    store: &'a Store,
+    /// The options that make the same verdict again.
+    host: Option<&'a str>,
+    allowed: Option<f64>,
+}
+
+impl Proven<'_> {
+    /// Returns the recording of the first run that was measured.
+    fn first(&self) -> Result<Option<Recording>> {
+        let mut runs = self.proof.runs.iter().filter(|run| run.lacking.is_none());
+        let id = runs.find_map(|run| run.recording);
+        Ok(id.map(|id| self.store.load(id)).transpose()?)
+    }
+
+    fn ci(&self, form: CiForm) -> Vec<u8> {
+        junit::series(self.proof, form).into_bytes()
+    }
+
+    /// Returns the digest of the JSON of the verdict, and the command that prints it.
+    fn digest(&self) -> Digest {
+        let (name, from) = (&self.proof.series, self.proof.from);
+        let mut command = format!("punctual check --series {} --at {from}", quoted(name));
+        if let Some(host) = self.host {
+            command.push_str(&format!(" --host {}", quoted(host)));
+        }
+        if let Some(allowed) = self.allowed {
+            command.push_str(&format!(" --max-late-seconds-per-day {allowed}"));
+        }
+        Digest {
+            sha256: exported::sha256(output::json(self.proof).as_bytes()),
+            command: format!("{command} --json"),
+            file: format!("{}-{}.json", file_name(name), from.strftime("%F")),
+        }
+    }
+}
+
+/// Quotes a word for a shell if necessary.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:@".contains(c);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 impl OfSeries {
     /// Judges the series, if one was given. `allowed` is the tolerated number of late seconds per
-    /// day; `usual` applies if neither the command line nor the plan has one. `page` is the HTML page
-    /// to write.
+    /// day, if the command line has one. `page` is the file to write.
     pub(super) fn run(
         &self,
         allowed: Option<f64>,
-        usual: f64,
         (json, page): (bool, Option<&Path>),
         context: &Context,
     ) -> Result<Option<Exit>> {
         let Some(name) = &self.series else {
             return Ok(None);
         };
-        if let Some(page) = page {
-            extension::check(page, &["html"])?;
-        }
+        let write = page.map(form_of).transpose()?;
         let page = page.map(Output::open).transpose()?;
         let page_on_stdout = page.as_ref().is_some_and(Output::is_stdout);
         if json && page_on_stdout {
@@ -75,17 +169,21 @@ impl OfSeries {
             at: self.at,
             now: Timestamp::now(),
             max_late_seconds_per_day: allowed,
-            usual,
         };
         let proof = prove(&store, name, &query)?;
-        let shown = document::series_proof(&proof, &TimeZone::system());
         if json {
             output::print(&output::json(&proof))?;
         } else if !page_on_stdout {
+            let shown = document::series_proof(&proof, &TimeZone::system());
             output::print(&text::render(&shown, &context.style()))?;
         }
-        if let Some(page) = page {
-            page.put(html::page(&shown.title, std::slice::from_ref(&shown)).as_bytes())?;
+        if let (Some(page), Some(write)) = (page, write) {
+            page.put(&write(&Proven {
+                proof: &proof,
+                store: &store,
+                host: self.host.as_deref(),
+                allowed,
+            })?)?;
         }
         Ok(Some(match proof.outcome {
             outcome if outcome.is_bad() => Exit::Broken,

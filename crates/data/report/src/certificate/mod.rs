@@ -5,6 +5,11 @@
 //! It contains no claim that the recording's verdict does not make, and unknown facts are named. The
 //! HTML page has all warnings and limits. The PDF has one page: it shows the first few, with limits
 //! that are not kept first, and states how many others there are.
+//!
+//! A certificate of a sampled series is about a whole period, such as a week ([`series_html`],
+//! [`series_pdf`]).
+
+mod series;
 
 use punctual_model::Recording;
 
@@ -12,6 +17,8 @@ use crate::document::{self, Answer, Block, Document, Field, Figure, Section, Ton
 use crate::figures;
 use crate::plot::{self, Ink, Plot, PlotOptions, TextRow, Texts};
 use crate::{ReportError, html};
+
+pub use series::{series_html, series_pdf};
 
 /// Maximum number of limits, of warnings, and of problems of an audit in a PDF.
 const MOST_IN_PDF: usize = 6;
@@ -275,21 +282,23 @@ fn settings(recording: &Recording, most: usize) -> Vec<Field> {
 }
 
 fn identity(recording: &Recording, digest: &Digest) -> Vec<Field> {
-    let command = |name: &str, text: String| Field {
-        is_command: true,
-        ..Field::new(name, text)
-    };
     let of_sender = figures::sender_verdict_text(recording);
-    let of_sender = of_sender.map(|text| Field::new("received verdict", text));
-    let mut fields = vec![
-        Field::new("id", recording.id.to_string()),
-        command(
-            "exported by",
-            format!("{} > {}", digest.command, digest.file),
-        ),
-        Field::new("SHA-256", &digest.sha256),
-        command("checked by", format!("sha256sum {}", digest.file)),
-    ];
-    fields.extend(of_sender);
+    let mut fields = vec![Field::new("id", recording.id.to_string())];
+    fields.extend(digest.fields());
+    fields.extend(of_sender.map(|text| Field::new("received verdict", text)));
     fields
+}
+
+impl Digest {
+    fn fields(&self) -> Vec<Field> {
+        let command = |name: &str, text: String| Field {
+            is_command: true,
+            ..Field::new(name, text)
+        };
+        vec![
+            command("exported by", format!("{} > {}", self.command, self.file)),
+            Field::new("SHA-256", &self.sha256),
+            command("checked by", format!("sha256sum {}", self.file)),
+        ]
+    }
 }
