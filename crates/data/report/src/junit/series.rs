@@ -53,9 +53,5 @@ fn properties(proof: &SeriesProof) -> Vec<(&'static str, String)> {
     list.extend(proof.host.clone().map(|host| ("host", host)));
     let on = proof.measured_on.as_ref();
     list.extend(on.and_then(|on| Some(("kernel", on.kernel.clone()?))));
-    let missing = (proof.runs.iter()).filter_map(|run| Some((run.number, run.lacking.as_ref()?)));
-    list.extend(
-        missing.map(|(number, why)| ("warning", format!("run {number} is missing: {why}"))),
-    );
     list
 }
