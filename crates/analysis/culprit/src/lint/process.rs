@@ -23,6 +23,10 @@ const UNLOCKED: u64 = 256 << 10;
 /// the time.
 const BUSY_PERCENT: u64 = 50;
 
+/// Up to this percentage, a thread without a wait may have slept in one wait all the time. Above it,
+/// other threads may have taken the CPU of a thread that never waits.
+const SLEPT_PERCENT: u64 = 10;
+
 fn violation(tid: u32, comm: &str, what: String) -> Violation {
     Violation {
         tid,
@@ -144,11 +148,23 @@ pub(crate) fn never_waits(facts: &LintFacts) -> Found {
                 tid: thread.tid,
             });
         };
-        let busy = used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(BUSY_PERCENT);
+        let ran_for =
+            |percent: u64| used.0.saturating_mul(100) >= facts.duration.0.saturating_mul(percent);
         // A SCHED_DEADLINE thread stops when its budget is used up, even without a wait.
         let runs_on = thread.policy != Policy::Deadline && waits == 0;
         let enough = facts.duration >= Nanos::from_millis(100);
+        if !runs_on || !enough || !ran_for(SLEPT_PERCENT) {
+            return Ok(None);
+        }
+        if !ran_for(BUSY_PERCENT) {
+            return Err(Unseen::ShortOfCpu {
+                comm: thread.comm.clone(),
+                tid: thread.tid,
+                used,
+                duration: facts.duration,
+            });
+        }
         let what = format!("ran for {used} of {} without waiting", facts.duration);
-        Ok((busy && runs_on && enough).then(|| violation(thread.tid, &thread.comm, what)))
+        Ok(Some(violation(thread.tid, &thread.comm, what)))
     })
 }

@@ -1,6 +1,8 @@
 //! Reasons why the result of a rule without observed violations is unknown: in these cases, the
 //! absence of violations proves nothing.
 
+use punctual_model::Nanos;
+
 /// Reason why the result of a rule without observed violations is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unseen {
@@ -24,6 +26,16 @@ pub(crate) enum Unseen {
     },
     #[error("{comm} ({tid}) did not exist during the whole run")]
     NotThereThroughout { comm: String, tid: u32 },
+    #[error(
+        "{comm} ({tid}) ran for {used} of {duration} without waiting, which is too little to tell \
+         whether it never waits: observe it for longer, or with less load beside it"
+    )]
+    ShortOfCpu {
+        comm: String,
+        tid: u32,
+        used: Nanos,
+        duration: Nanos,
+    },
 
     // Reasons about acts.
     #[error(
@@ -44,6 +56,8 @@ const NOT_SEEN_WAITING: &str =
 
 #[cfg(test)]
 mod tests {
+    use punctual_model::Nanos;
+
     use super::Unseen::*;
 
     #[test]
@@ -71,6 +85,16 @@ mod tests {
                     tid: 7,
                 },
                 "motion (7) did not exist during the whole run",
+            ),
+            (
+                ShortOfCpu {
+                    comm: "motion".to_owned(),
+                    tid: 7,
+                    used: Nanos::from_millis(430),
+                    duration: Nanos::from_secs(1),
+                },
+                "motion (7) ran for 430 ms of 1.00 s without waiting, which is too little to tell \
+                 whether it never waits: observe it for longer, or with less load beside it",
             ),
             (
                 NoEvent,

@@ -190,8 +190,16 @@ fn no_measuring_thread_exits_as_real_time() {
         "check -q -D 1s --load none",
         "exec --policy fifo --priority 2 /does/not/exist",
         "doctor",
+        "experiment --b true --block 250ms --pairs 6 --wash-out 50ms -q --parameter interval=500us \
+         --threshold 1ns",
     ];
-    for line in each.chain(ways.map(str::to_owned)) {
+    let own = std::process::id();
+    let watching = [
+        format!("app lint --pid {own} -D 300ms"),
+        format!("explain --pid {own} -D 300ms --budget 1s"),
+        format!("watch --pid {own} -D 300ms"),
+    ];
+    for line in each.chain(ways.map(str::to_owned)).chain(watching) {
         let (found, said) = exits.of(&place.command(&line));
         assert_fair(&line, &found, &said);
     }

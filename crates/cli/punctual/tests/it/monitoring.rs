@@ -221,7 +221,9 @@ fn full_disk_ends_slots_not_the_service() {
     fill(&disk.join("filler"));
     assert!(eventually(|| said().contains("o space left")), "{}", said());
     // Existing recordings can be read. They can also be deleted, for which reserved space is used.
-    let listed = json("list --json");
+    let listed = run("list --json");
+    assert_eq!(listed.status.code(), Some(0), "{}", text(&listed.stderr));
+    let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();
     let oldest = listed.last().unwrap()["id"].as_str().unwrap();
     let deleted = run(&format!("store delete {oldest}"));
     assert_eq!(deleted.status.code(), Some(0), "{}", text(&deleted.stderr));

@@ -234,10 +234,15 @@ fn states_are_judged() {
     let Some(program) = Program::start(&place, &["states"], FRAMES) else {
         return;
     };
-    let (report, code) = report(
-        &place,
-        &format!("app lint --pid {} -D 1s --json", program.pid()),
-    );
+    let line = format!("app lint --pid {} -D 1s --json", program.pid());
+    let (mut report, mut code) = report(&place, &line);
+    // On a busy machine, the thread that never waits gets too little CPU time to be judged.
+    for _ in 0..5 {
+        if rule(&report, "no-period").state != RuleState::Unknown {
+            break;
+        }
+        (report, code) = self::report(&place, &line);
+    }
     assert_eq!(code, Some(3));
     assert_eq!(
         rule(&report, "memory-not-locked").state,

@@ -40,7 +40,13 @@ fn each_output_is_imported_by_its_reader() {
         let (out, said) = done(&place, &format!("{line} -c 0 -d 1 -P o:0"));
         assert!(out.trim_start().starts_with(title), "{line}: {out}");
         assert!(said.contains("# punctual: measured with "), "{said}");
-        if !out.ends_with("max: 0\n") {
+        // On a busy machine, the thread may get no CPU time, and the original then prints no row.
+        let has_figures = if format.ends_with("-hist") {
+            !out.ends_with("max: 0\n")
+        } else {
+            out.contains("\n  0 #")
+        };
+        if has_figures {
             let recording = imported(&place, &out);
             assert_eq!(recording["origin"]["format"], format, "{out}");
         }
