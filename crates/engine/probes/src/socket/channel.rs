@@ -1,6 +1,7 @@
 //! The mechanisms for sending a message, and how each performs one exchange.
 
 use std::array;
+use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -8,13 +9,14 @@ use std::time::Duration;
 
 use punctual_model::Nanos;
 use punctual_rt::Error;
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_cork};
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, connect, ipproto, send, socket_with,
 };
 
-use super::message::{MESSAGE_BYTES, Message, PIECE_BYTES, number_of_reply};
+use super::message::{BODY, MESSAGE_BYTES, Message, PIECE_BYTES, number_of_reply};
 use super::server::Server;
 use crate::Control;
 use crate::monotonic::now;
@@ -39,6 +41,14 @@ pub(super) const WAYS: &[(&str, &str)] = &[
     ),
     ("writev", "TCP, one writev of 15 pieces"),
     ("more", "TCP, 15 sends, all except the last with MSG_MORE"),
+    (
+        "sendfile",
+        "TCP, a write of 18 bytes, then sendfile of 12 bytes of a file in memory",
+    ),
+    (
+        "sendfile-cork",
+        "the same, with TCP_CORK set before and cleared afterwards",
+    ),
     ("udp", "one datagram of 30 bytes"),
     ("unix", "one write of 30 bytes to a Unix stream socket"),
 ];
@@ -51,17 +61,21 @@ pub(super) enum Way {
     Cork,
     Writev,
     More,
+    Sendfile,
+    SendfileCork,
     Udp,
     Unix,
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Default,
         Self::NoDelay,
         Self::Cork,
         Self::Writev,
         Self::More,
+        Self::Sendfile,
+        Self::SendfileCork,
         Self::Udp,
         Self::Unix,
     ];
@@ -74,6 +88,8 @@ impl Way {
             Self::Cork => "cork",
             Self::Writev => "writev",
             Self::More => "more",
+            Self::Sendfile => "sendfile",
+            Self::SendfileCork => "sendfile-cork",
             Self::Udp => "udp",
             Self::Unix => "unix",
         }
@@ -99,7 +115,13 @@ impl Way {
                 stream
                     .set_nodelay(self == Self::NoDelay)
                     .map_err(failed("setsockopt"))?;
-                Channel::Tcp(stream, self)
+                match self {
+                    Self::Sendfile | Self::SendfileCork => {
+                        let file = file_of_body().map_err(failed("memfd_create"))?;
+                        Channel::File(stream, file, self)
+                    }
+                    _ => Channel::Tcp(stream, self),
+                }
             }
         };
         channel.recheck().map_err(failed("setsockopt"))?;
@@ -177,10 +199,35 @@ fn tcp(to: SocketAddr, control: &Control) -> io::Result<TcpStream> {
     }
 }
 
+/// Returns a file in memory that holds the body of a message.
+fn file_of_body() -> io::Result<File> {
+    let file = memfd_create("punctual-message", MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    file.write_all(&BODY)?;
+    Ok(file)
+}
+
+/// Sends the head of the message by a write, and its body from the file.
+fn send_file(
+    mut stream: &TcpStream,
+    file: &File,
+    message: &Message,
+    end: &mut End<'_>,
+) -> Result<(), Exchange> {
+    let head = &message[..MESSAGE_BYTES - BODY.len()];
+    end.all(head.len(), || stream.write(head))?;
+    end.all(BODY.len(), || {
+        let mut offset = 0;
+        Ok(sendfile(stream, file, Some(&mut offset), BODY.len())?)
+    })
+}
+
 /// An open connection.
 #[derive(Debug)]
 pub(super) enum Channel {
     Tcp(TcpStream, Way),
+    /// A part of each message comes from the file.
+    File(TcpStream, File, Way),
     Udp(UdpSocket),
     Unix(UnixStream),
 }
@@ -202,7 +249,7 @@ impl Channel {
     fn recheck(&self) -> io::Result<()> {
         let timeout = Some(LOOK_AGAIN);
         match self {
-            Self::Tcp(stream, _) => {
+            Self::Tcp(stream, _) | Self::File(stream, ..) => {
                 stream.set_read_timeout(timeout)?;
                 stream.set_write_timeout(timeout)
             }
@@ -292,6 +339,12 @@ impl Channel {
                 }
                 Ok(())
             }
+            Self::File(stream, file, Way::SendfileCork) => {
+                set_tcp_cork(stream, true).map_err(lost)?;
+                send_file(stream, file, message, end)?;
+                set_tcp_cork(stream, false).map_err(lost)
+            }
+            Self::File(stream, file, _) => send_file(stream, file, message, end),
             Self::Udp(socket) => end.all(message.len(), || socket.send(message)),
             Self::Unix(stream) => end.all(message.len(), || (&*stream).write(message)),
         }
@@ -299,7 +352,7 @@ impl Channel {
 
     fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream, _) => (&*stream).read(into),
+            Self::Tcp(stream, _) | Self::File(stream, ..) => (&*stream).read(into),
             Self::Udp(socket) => socket.recv(into),
             Self::Unix(stream) => (&*stream).read(into),
         }

@@ -18,6 +18,9 @@ const REPLY: u8 = b'!';
 /// The position of the number of the message, which is little-endian.
 const NUMBER: std::ops::Range<usize> = KIND + 1..KIND + 9;
 
+/// The end of each message, which is the same in all of them. A file can therefore hold it.
+pub(super) const BODY: [u8; 12] = [b'.'; 12];
+
 /// Returns the message with this number.
 pub(super) fn request(number: u64) -> Message {
     let mut message = [b'.'; MESSAGE_BYTES];
@@ -62,5 +65,6 @@ mod tests {
         }
         assert!(!answer(&mut [b'x'; MESSAGE_BYTES]));
         assert_eq!(MESSAGE_BYTES % PIECE_BYTES, 0);
+        assert!(request(u64::MAX).ends_with(&BODY));
     }
 }
