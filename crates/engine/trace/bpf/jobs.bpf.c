@@ -13,6 +13,9 @@
  * In the light stage, only the programs for the scheduler's events are attached. They record the
  * switches and wake-ups of watched threads, with the system call in which a thread sleeps, and all
  * switches of a CPU for which a watched thread waits.
+ *
+ * User space sleeps until the ring `news` has an entry: a job took longer than the budget, a
+ * watched thread forked, executed a program or ended, or a quarter of a ring was written.
  */
 #include "jobs.h"
 
@@ -171,6 +174,30 @@ struct {
 	MAP_TYPE(value, u32);
 } release_calls SEC(".maps");
 
+/* Wakes the reader. The entries have no content. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, 65536);
+} news SEC(".maps");
+
+/* The release waits of a watched thread, and its job in progress. */
+enum { WAITS = 4 };
+struct job {
+	u64 arguments[WAITS];
+	u64 ignored[WAITS];	/* bits of the argument */
+	u32 calls[WAITS];	/* ~0 for none */
+	u64 released;		/* 0 if there is no job */
+	u64 waits;		/* in a release wait */
+};
+
+/* Set by user space once the release waits of a thread are known. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct job);
+} jobs SEC(".maps");
+
 /* Bits for threads that woke a watched one, and for threads that woke these. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
@@ -208,6 +235,9 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u64);
 } asleep SEC(".maps");
+
+/* Set by the loader: user space is told of longer jobs. */
+const volatile u64 budget_ns = ~0ULL;
 
 /* Set by the loader if there are performance counters. */
 const volatile u32 counting = 0;
@@ -339,6 +369,14 @@ INLINE int matters(void)
 	return place && place->until > bpf_ktime_get_ns();
 }
 
+/* If the ring is full, the reader is late and wakes up anyway. */
+static __attribute__((noinline)) int tell(void)
+{
+	u64 nothing = 0;
+
+	return bpf_ringbuf_output(&news, &nothing, sizeof(nothing), 0);
+}
+
 /* Begins a record. Interrupts may write others meanwhile. */
 INLINE struct record *reserve(u32 kind, u32 *sequence)
 {
@@ -351,6 +389,8 @@ INLINE struct record *reserve(u32 kind, u32 *sequence)
 	if (!head)
 		return 0;
 	number = __sync_fetch_and_add(&head->begun, 1);
+	if (UNLIKELY(!(((u32)number + 1) & (ring_mask >> 2))))
+		tell();
 	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
 	record = bpf_map_lookup_elem(&records, &place);
 	if (!record)
@@ -762,6 +802,45 @@ INLINE int ends_work(struct task_struct *prev, u32 state)
 	return state & 3 || (!state && prev->prio < 0 && call_of(prev) == yield);
 }
 
+INLINE int is_release_of(const struct job *job, u32 call, u64 argument)
+{
+	for (u32 i = 0; i < WAITS; i++)
+		if (job->calls[i] == call &&
+		    (job->arguments[i] & ~job->ignored[i]) == (argument & ~job->ignored[i]))
+			return 1;
+	return 0;
+}
+
+/* Ends the job of a thread that begins to wait. */
+static __attribute__((noinline)) int note_wait(struct task_struct *prev, u64 now)
+{
+	u32 pid = prev->pid;
+	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
+	u64 one, two;
+
+	if (!job)
+		return 0;
+	read_arguments((void *)bpf_task_pt_regs(prev), &one, &two);
+	job->waits = is_release_of(job, call_of(prev), one);
+	if (!job->waits)
+		return 0;
+	if (job->released && now - job->released > budget_ns)
+		tell();
+	job->released = 0;
+	return 0;
+}
+
+/* Begins the job of a thread whose wait ends. */
+INLINE void note_release(u32 pid, u64 now)
+{
+	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
+
+	if (!job || !job->waits)
+		return;
+	job->waits = 0;
+	job->released = now;
+}
+
 INLINE int switching_light(u64 *arguments)
 {
 	struct task_struct *prev = (struct task_struct *)arguments[1];
@@ -790,8 +869,13 @@ INLINE int switching_light(u64 *arguments)
 		return 0;
 	}
 	state = state_of(prev, arguments[0]);
-	if (left && ends_work(prev, state))
+	if (left && ends_work(prev, state)) {
 		put_sleeping(prev, now);
+		note_wait(prev, now);
+	}
+	/* No event shows the end of a wait for the next period of SCHED_DEADLINE. */
+	if (came && next->prio < 0)
+		note_release(next->pid, now);
 	switch_counters(prev->pid, left, next->pid, came);
 	record = reserve(SWITCH, &sequence);
 	if (!record)
@@ -838,8 +922,12 @@ int switching(u64 *arguments)
 		return 0;
 	if (!place->full)
 		place->full = 1;
-	if (is_watched(prev_pid) && ends_work(prev, state))
+	if (is_watched(prev_pid) && ends_work(prev, state)) {
 		put_sleeping(prev, now);
+		note_wait(prev, now);
+	}
+	if (next->prio < 0)
+		note_release(next_pid, now);
 	switch_counters(prev_pid, is_watched(prev_pid), next_pid, is_watched(next_pid));
 	if (place->until > now) {
 		record = begin(SWITCH, &sequence);
@@ -936,12 +1024,16 @@ int waking(u64 *arguments)
 	if (is_light()) {
 		if (!watched_one)
 			return 0;
-		touch(on, bpf_ktime_get_ns());
+		now = bpf_ktime_get_ns();
+		touch(on, now);
+		note_release(pid, now);
 		list(put_light_waking(task, on, is_on_task_stack(arguments)));
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	note_waker(pid, by);
+	if (watched_one)
+		note_release(pid, now);
 	if (is_concerned(pid)) {
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);
@@ -963,8 +1055,10 @@ int forking(u64 *arguments)
 	struct task_struct *parent = (struct task_struct *)arguments[0];
 	struct task_struct *child = (struct task_struct *)arguments[1];
 
-	if (is_watched(parent->pid))
-		list(put_task(FORK, child, child->tgid == parent->tgid, 0));
+	if (!is_watched(parent->pid))
+		return 0;
+	list(put_task(FORK, child, child->tgid == parent->tgid, 0));
+	tell();
 	return 0;
 }
 
@@ -973,8 +1067,10 @@ int executing(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 
-	if (is_watched(task->pid))
-		list(put_task(EXEC, task, 0, 0));
+	if (!is_watched(task->pid))
+		return 0;
+	list(put_task(EXEC, task, 0, 0));
+	tell();
 	return 0;
 }
 
@@ -986,10 +1082,13 @@ int exiting(u64 *arguments)
 
 	/* A thread that was killed in its sleep in the light stage has an entry. */
 	bpf_map_delete_elem(&asleep, &pid);
-	if (is_watched(task->pid))
+	if (is_watched(pid)) {
+		bpf_map_delete_elem(&jobs, &pid);
 		list(put_task(PROCESS_EXIT, task, 0, 0));
-	else if (!is_light() && (matters() || is_concerned(task->pid)))
+		tell();
+	} else if (!is_light() && (matters() || is_concerned(pid))) {
 		put_task(PROCESS_EXIT, task, 0, 0);
+	}
 	return 0;
 }
 

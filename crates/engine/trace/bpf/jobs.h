@@ -78,13 +78,14 @@ struct bpf_perf_event_value {
 	u64 running;
 };
 
-enum { BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4 };
+enum { BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4, BPF_MAP_TYPE_RINGBUF = 27 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 
 static long (*const bpf_perf_event_read_value)(void *map, u64 flags,
 					       struct bpf_perf_event_value *value,
 					       u32 size) = (void *)55;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_ringbuf_output)(void *map, void *data, u64 size, u64 flags) = (void *)130;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 
 #endif

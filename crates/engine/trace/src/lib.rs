@@ -57,8 +57,8 @@ pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, 
 pub use files::{Files, RealFiles};
 pub use flight::{
     Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, NotAChoice,
-    NotRecorded, Owner, Plan, RawPage, Scout, ScoutEvent, StackPart, StopHandle, TraceSlice,
-    WaitRecord,
+    NotRecorded, Owner, Plan, RawPage, ReleaseCall, Scout, ScoutEvent, StackPart, StopHandle,
+    TraceSlice, WaitRecord,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};

@@ -9,3 +9,8 @@ pub struct Call {
     /// bytes, because a condition variable of glibc waits on two neighbouring futexes in turn.
     pub argument: u64,
 }
+
+impl Call {
+    /// The bits of a futex address that are ignored.
+    pub const IGNORED_OF_FUTEX: u64 = 7;
+}

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{EventKind, Nanos, TraceEvent};
 
+use super::call::Call;
 use super::judge::Judge;
 use super::learning::Kept;
 use super::pools::{Pools, Waited};
@@ -261,6 +262,13 @@ impl JobFinder {
             calls.extend(&self.numbers.restart);
         }
         calls.into_iter().collect()
+    }
+
+    /// Returns the release waits of a thread, at most four.
+    pub fn releases(&self, tid: u32) -> impl Iterator<Item = Call> {
+        let thread = self.threads.get(&tid);
+        let releases = thread.map(|thread| thread.seen.releases());
+        releases.into_iter().flat_map(Releases::all)
     }
 
     /// Returns whether the search for a thread's release wait is still in progress. The search

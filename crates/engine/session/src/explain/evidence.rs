@@ -58,6 +58,12 @@ impl EvidenceSources {
         ))
     }
 
+    /// Returns whether the counters must be read often to tell when they increased.
+    pub(super) fn needs_turns(&self) -> bool {
+        let steal = self.theft.as_ref().is_some_and(TheftWatch::counts_steal);
+        self.quotas.has_groups() || (steal && self.steal.is_none())
+    }
+
     /// Reads the counters of control groups.
     pub(super) fn look_at_quotas(&mut self) {
         self.quotas.look();

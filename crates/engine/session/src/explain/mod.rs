@@ -273,6 +273,11 @@ impl Explainer {
         }
     }
 
+    /// Returns whether [`explain`](Self::explain) must be called often even if there are no outliers.
+    pub(crate) fn needs_turns(&self) -> bool {
+        self.evidence.needs_turns()
+    }
+
     /// Explains the outliers, and stores the largest immediately, so that a killed program loses no
     /// explanation.
     ///

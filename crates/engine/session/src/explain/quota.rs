@@ -30,6 +30,11 @@ impl QuotaHistory {
         }
     }
 
+    /// Returns whether there are groups with a quota.
+    pub(super) fn has_groups(&self) -> bool {
+        !self.quotas.is_empty()
+    }
+
     /// Reads the counters now. More frequent readings give more precise times.
     pub(super) fn look(&mut self) {
         if self.quotas.is_empty() {

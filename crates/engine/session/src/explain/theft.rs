@@ -69,6 +69,11 @@ impl TheftWatch {
         begun
     }
 
+    /// Returns whether the machine counts stolen time.
+    pub(super) const fn counts_steal(&self) -> bool {
+        self.steal.is_some()
+    }
+
     /// Reads the counters if they are due.
     pub(super) fn look(&mut self) {
         if monotonic() >= self.read_at + EACH {

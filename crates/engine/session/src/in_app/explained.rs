@@ -99,7 +99,7 @@ impl Annotations {
         explainer.switch(true)?;
         explainer.watch(tids.iter().copied());
         explainer.late_are(host, &tids);
-        let background = Background::begin(turn);
+        let background = Background::begin(turn, None);
         explainer.observed_by(&host.own_threads());
         Ok(Self {
             explainer,

@@ -33,7 +33,7 @@ pub(crate) use view::{largest_of_all, top_samples_of};
 pub use watcher::Watcher;
 
 /// Default time between two commits to the store, and between two reports to the watcher.
-const REFRESH: Nanos = Nanos::from_millis(500);
+pub(crate) const REFRESH: Nanos = Nanos::from_millis(500);
 
 /// The state of a run at a poll.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,16 @@
 //! Keeps the observing thread in the background: it preempts no other thread, and every other
 //! thread preempts it.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use punctual_rt::{JoinHandle, Policy, ThreadBuilder, Tid, current_tid, policy_of, set_policy};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::pace::LONGEST;
 
 /// With this policy, threads that wake up preempt the observing thread immediately, but it still
 /// gets CPU time.
@@ -24,8 +28,9 @@ pub(crate) struct Background {
 impl Background {
     /// `turn`: the time from the end of one poll to the end of the next, which is also the interval
     /// at which the second thread checks. The rings hold the events of a busy CPU for four polls.
-    /// Changes nothing if the thread has a policy other than the normal one.
-    pub(crate) fn begin(turn: Duration) -> Self {
+    /// `news`: is readable while a thread that [rests](Self::rest) should poll. Changes nothing if
+    /// the thread has a policy other than the normal one.
+    pub(crate) fn begin(turn: Duration, news: Option<OwnedFd>) -> Self {
         let own = current_tid();
         let Some(before @ Policy::Other { nice }) = policy_of(own).ok() else {
             return Self {
@@ -34,13 +39,23 @@ impl Background {
             };
         };
         let batch = Policy::Batch { nice };
-        let promoter = Promoter::begin(own, batch, turn);
+        let promoter = Promoter::begin(own, batch, turn, news);
         let promoter = promoter.filter(|_| set_policy(own, &Policy::Idle).is_ok());
         let changed = promoter.is_some() || set_policy(own, &batch).is_ok();
         Self {
             before: changed.then_some(before),
             promoter,
         }
+    }
+
+    /// Performs a longer wait. Only news make the second thread check during this time.
+    pub(crate) fn rest(&self, wait: impl FnOnce()) {
+        let Some(promoter) = &self.promoter else {
+            return wait();
+        };
+        promoter.shared.rests(true);
+        wait();
+        promoter.shared.rests(false);
     }
 
     /// Marks the end of a poll. Must be called by the thread that created this.
@@ -63,26 +78,35 @@ impl Drop for Background {
     }
 }
 
-#[derive(Default)]
 struct Shared {
+    /// Changes when the observing thread runs.
     turns: AtomicU64,
+    /// Whether the observing thread is in a longer wait.
+    rests: AtomicBool,
     /// Whether the observing thread is at SCHED_BATCH.
     promoted: AtomicBool,
+    /// Is written at the end.
+    end: OwnedFd,
+    news: Option<OwnedFd>,
 }
 
 /// Thread that checks whether the observing thread runs, until dropped.
 struct Promoter {
     shared: Arc<Shared>,
-    /// The thread that checks. It ends when the sender is dropped.
-    thread: Option<(Sender<()>, JoinHandle<()>)>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Promoter {
     /// Returns `None` without the right to leave SCHED_IDLE, or if no thread can be created.
-    fn begin(of: Tid, to: Policy, patience: Duration) -> Option<Self> {
-        let shared = Arc::new(Shared::default());
+    fn begin(of: Tid, to: Policy, patience: Duration, news: Option<OwnedFd>) -> Option<Self> {
+        let shared = Arc::new(Shared {
+            turns: AtomicU64::new(0),
+            rests: AtomicBool::new(false),
+            promoted: AtomicBool::new(false),
+            end: eventfd(0, EventfdFlags::CLOEXEC).ok()?,
+            news,
+        });
         let (tell, told) = channel();
-        let (lives, ends) = channel();
         let theirs = Arc::clone(&shared);
         let thread = ThreadBuilder::new("promoter").spawn(move || {
             // Tested on this thread, where remaining at SCHED_IDLE does no harm.
@@ -90,18 +114,18 @@ impl Promoter {
                 && set_policy(current_tid(), &to).is_ok();
             let _ = tell.send(may);
             if may {
-                theirs.look_after(of, to, patience, &ends);
+                theirs.look_after(of, to, patience);
             }
         });
         let promoter = Self {
             shared,
-            thread: Some((lives, thread.ok()?)),
+            thread: Some(thread.ok()?),
         };
         told.recv().unwrap_or(false).then_some(promoter)
     }
 
     fn turn(&self) {
-        self.shared.turns.fetch_add(1, Ordering::Relaxed);
+        self.shared.runs();
         if self.shared.promoted.swap(false, Ordering::Relaxed) {
             // If the change is refused, the thread uses more CPU time than intended, but still
             // runs.
@@ -112,29 +136,65 @@ impl Promoter {
 
 impl Drop for Promoter {
     fn drop(&mut self) {
-        if let Some((lives, thread)) = self.thread.take() {
-            drop(lives);
+        let ended = rustix::io::write(&self.shared.end, &1_u64.to_ne_bytes());
+        if let (Some(thread), Ok(_)) = (self.thread.take(), ended) {
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    fn look_after(&self, thread: Tid, to: Policy, patience: Duration, ends: &Receiver<()>) {
-        let mut before = self.turns.load(Ordering::Relaxed);
+    fn runs(&self) {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn rests(&self, rests: bool) {
+        self.rests.store(rests, Ordering::Relaxed);
+        self.runs();
+    }
+
+    fn look_after(&self, thread: Tid, to: Policy, patience: Duration) {
         let mut steps = [LEAST, to].into_iter();
-        while ends.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
-            let turns = self.turns.load(Ordering::Relaxed);
-            if turns != before {
+        loop {
+            let before = self.turns.load(Ordering::Relaxed);
+            if self.rests.load(Ordering::Relaxed) {
+                match self.wait(self.news.as_ref(), 2 * Duration::from(LONGEST)) {
+                    Woken::End => return,
+                    // After its longest wait, the thread should have run without news.
+                    Woken::News | Woken::Timeout => {}
+                }
+            }
+            if self.wait(None, patience) == Woken::End {
+                return;
+            }
+            if self.turns.load(Ordering::Relaxed) != before {
                 steps = [LEAST, to].into_iter();
             } else if let Some(policy) = steps.next()
                 && set_policy(thread, &policy).is_ok()
             {
                 self.promoted.store(true, Ordering::Relaxed);
             }
-            before = turns;
         }
     }
+
+    fn wait(&self, news: Option<&OwnedFd>, timeout: Duration) -> Woken {
+        let files = [Some(&self.end), news].into_iter().flatten();
+        let mut files: Vec<PollFd<'_>> =
+            files.map(|file| PollFd::new(file, PollFlags::IN)).collect();
+        let timeout = timeout.try_into().ok();
+        match poll(&mut files, timeout.as_ref()) {
+            Ok(0) | Err(_) => Woken::Timeout,
+            Ok(_) if files[0].revents().is_empty() => Woken::News,
+            Ok(_) => Woken::End,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    End,
+    News,
+    Timeout,
 }
 
 #[cfg(test)]
@@ -149,7 +209,7 @@ mod tests {
     fn policy_is_restored_at_end() {
         let before = policy_of(current_tid()).unwrap();
         // The thread is not promoted, however busy the machine is.
-        let background = Background::begin(1_000 * TURN);
+        let background = Background::begin(1_000 * TURN, None);
         let meanwhile = policy_of(current_tid()).unwrap();
         match before {
             Policy::Other { .. } if background.promoter.is_some() => {
@@ -165,7 +225,7 @@ mod tests {
     #[test]
     fn starved_thread_is_promoted_until_running() {
         let begun = Instant::now();
-        let background = Background::begin(TURN);
+        let background = Background::begin(TURN, None);
         if background.promoter.is_none() {
             punctual_testing::skip!(Right, "not permitted to leave SCHED_IDLE");
             return;
@@ -180,5 +240,26 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(20), "not put back");
             background.turn();
         }
+    }
+
+    #[test]
+    fn resting_thread_is_promoted_by_news_only() {
+        let news = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let background = Background::begin(TURN, news.try_clone().ok());
+        if background.promoter.is_none() {
+            punctual_testing::skip!(Right, "not permitted to leave SCHED_IDLE");
+            return;
+        }
+        background.rest(|| {
+            // A check may have begun before the rest, and sees that the thread has run.
+            std::thread::sleep(20 * TURN);
+            assert_eq!(policy_of(current_tid()).unwrap(), Policy::Idle);
+            rustix::io::write(&news, &1_u64.to_ne_bytes()).unwrap();
+            let begun = Instant::now();
+            while policy_of(current_tid()).unwrap() == Policy::Idle {
+                assert!(begun.elapsed() < Duration::from_secs(20), "not promoted");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
     }
 }

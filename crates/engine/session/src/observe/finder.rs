@@ -57,13 +57,13 @@ impl Finder {
     }
 
     /// Returns the threads and waits to follow from now on.
-    pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
+    pub(super) fn followed(&self, tids: Vec<u32>, has_ended: &dyn Fn(u32) -> bool) -> Followed {
         match self {
             Self::Waits(_) => Followed {
                 tids,
                 ..Followed::default()
             },
-            Self::Jobs(jobs) => jobs.followed(tids),
+            Self::Jobs(jobs) => jobs.followed(tids, has_ended),
         }
     }
 

@@ -10,7 +10,7 @@ use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
     Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitCall,
 };
-use punctual_trace::{Followed, Stage};
+use punctual_trace::{Followed, ReleaseCall, Stage};
 
 use super::release::{DESCRIPTORS, Release, ReleaseKind};
 use super::reservations::{Reservations, reserved_by};
@@ -260,11 +260,24 @@ impl JobWatch {
         self.finder.enter(stage == Stage::Light, at);
     }
 
-    /// Returns the state of the jobs.
-    pub(super) fn progress(&self, now: Nanos) -> Progress {
+    /// Returns the time at which the oldest job in progress becomes a long one.
+    pub(super) fn next_long_job(&self) -> Option<Nanos> {
+        let oldest = self.finder.oldest_open();
+        oldest.map(|release| release + self.budget.max(LONG))
+    }
+
+    /// Returns whether no release wait is known yet.
+    pub(super) fn is_learning(&self) -> bool {
+        self.finder.calls().is_empty()
+    }
+
+    /// Returns the state of the jobs. `active`: whether a watched thread has done anything since the
+    /// last window began.
+    pub(super) fn progress(&self, now: Nanos, active: bool) -> Progress {
         let long = self.budget.max(LONG);
         Progress {
-            learning: self.finder.calls().is_empty(),
+            active,
+            learning: self.is_learning(),
             oldest_open: self.finder.oldest_open(),
             long_job: self.finder.needs_full_stage(now.saturating_sub(long)),
         }
@@ -272,15 +285,31 @@ impl JobWatch {
 
     /// Returns the threads and waits to follow from now on. If the release wait of a thread is
     /// known, only this wait is followed, so that its other system calls cause no loss of events.
-    pub(super) fn followed(&self, tids: Vec<u32>) -> Followed {
+    pub(super) fn followed(&self, tids: Vec<u32>, has_ended: &dyn Fn(u32) -> bool) -> Followed {
         let learning = tids.iter().copied();
+        let known = tids.iter().copied().filter(|tid| !has_ended(*tid));
+        let releases = known.map(|tid| (tid, self.releases(tid)));
         Followed {
+            releases: releases.filter(|(_, waits)| !waits.is_empty()).collect(),
             learning: learning
                 .filter(|tid| self.finder.is_learning(*tid))
                 .collect(),
             calls: self.finder.calls(),
             tids,
         }
+    }
+
+    fn releases(&self, tid: u32) -> Vec<ReleaseCall> {
+        let waits = self.finder.releases(tid);
+        let wait = |call: Call| ReleaseCall {
+            id: call.id,
+            argument: call.argument,
+            ignored: match system_call_name(call.id) {
+                Some("futex") => Call::IGNORED_OF_FUTEX,
+                _ => 0,
+            },
+        };
+        waits.map(wait).collect()
     }
 
     pub(super) fn forget(&mut self, tid: u32) {

@@ -7,10 +7,13 @@
 mod background;
 mod counters;
 mod finder;
+mod head;
 mod jobs;
+mod pace;
 mod release;
 mod reservations;
 mod source;
+mod turns;
 mod warnings;
 mod watched;
 mod watched_tracks;
@@ -24,8 +27,7 @@ use std::time::Duration;
 use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
-    Chart, Completion, EventKind, Explanation, HostFacts, Jobs, Nanos, ProbeRun, Recording,
-    Requirement, ThreadJobs,
+    Completion, EventKind, Explanation, Jobs, Nanos, ProbeRun, Recording, ThreadJobs,
 };
 use punctual_probes::Broke;
 use punctual_store::{Batch, Store};
@@ -35,24 +37,25 @@ use punctual_trace::{
 
 use crate::explain::{Explainer, RawOutlier};
 use crate::lifecycle::{
-    Begun, Context, Moment, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
+    Begun, Context, Moment, REFRESH, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
 };
-use crate::request::usual_series_interval;
 use crate::targets::same_pids_as_events;
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use counters::CounterWatch;
 use finder::Finder;
+use head::head;
 pub use jobs::{JobDetail, JobRequest};
+use pace::Pace;
 pub use release::{Release, ReleaseError, ReleaseKind};
 use source::EventSource;
-use warnings::{by_tracer, lost_warnings};
+use warnings::{by_tracer, lost_warnings, untimed};
 use watched::Watched;
 use watched_tracks::WatchedTracks;
 use windows::{Taken, Windows};
 
-/// Interval at which the scout is read. It is so short that the events of an outlier still exist
-/// when the outlier is explained.
+/// Interval at which events are read, unless BPF programs wake this thread. It is so short that the
+/// events of an outlier still exist when the outlier is explained.
 const TURN: Duration = Duration::from_millis(20);
 
 /// Describes the time span of each latency. The last scheduler event in it shows that the thread
@@ -170,6 +173,7 @@ struct Observation<'a> {
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
+    pace: Pace,
     /// Number of waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
@@ -195,7 +199,7 @@ impl<'a> Observation<'a> {
         let windows = windows_of(request, &mut explainer)?;
         let tids = watched.tids();
         let finder = Finder::new(request, host);
-        let followed = finder.followed(tids.clone());
+        let followed = finder.followed(tids.clone(), &|_| false);
         source.follow(&mut explainer, &followed)?;
         explainer.watch(tids.iter().copied());
         if request.records_stops() {
@@ -219,6 +223,7 @@ impl<'a> Observation<'a> {
             start,
             row_length: recording.series.interval_ns,
             background: None,
+            pace: Pace::new(monotonic()),
             without_end: 0,
             warnings: no_programs.map(by_tracer).into_iter().collect(),
         })
@@ -226,7 +231,9 @@ impl<'a> Observation<'a> {
 
     /// Gives this thread a background policy during the observation.
     fn in_background(mut self) -> Self {
-        self.background = Some(Background::begin(TURN));
+        let programs = self.explainer.programs();
+        let news = programs.and_then(|programs| programs.news().ok());
+        self.background = Some(Background::begin(TURN, news));
         self.explainer.observed_by(&self.host.own_threads());
         self
     }
@@ -234,7 +241,9 @@ impl<'a> Observation<'a> {
     /// Reads the events, and explains the waits and jobs that took too long.
     fn read(&mut self, store: &mut StoreWriter<'_>) -> Result<(), TraceError> {
         let mut late = Vec::new();
-        for event in self.source.read(&mut self.explainer)? {
+        let events = self.source.read(&mut self.explainer)?;
+        self.note_activity(!events.is_empty());
+        for event in events {
             let event = match event {
                 ScoutEvent::Event(event) => event,
                 ScoutEvent::Counter(reading) => {
@@ -287,8 +296,10 @@ impl<'a> Observation<'a> {
             return Ok(());
         };
         let (now, cost) = (monotonic(), windows.cost());
-        let step = windows.step(now, jobs.progress(now), || taken(programs, cost));
+        let progress = jobs.progress(now, self.pace.active);
+        let step = windows.step(now, progress, || taken(programs, cost));
         if let Some(stage) = step {
+            self.pace.active &= stage == Stage::Light;
             programs.enter(stage)?;
             explainer.shut_stacks(stage == Stage::Light);
         }
@@ -299,6 +310,7 @@ impl<'a> Observation<'a> {
     fn record(&mut self, found: &Late) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.tracks.record(found, since, self.row_length);
+        self.pace.measured = true;
         let late = found.latency() > self.request.threshold();
         if let Some(watch) = &mut self.counters {
             let counters = watch.job(found);
@@ -381,7 +393,11 @@ impl Source for Observation<'_> {
     }
 
     fn wait(&mut self, _: &dyn Watcher) {
-        thread::sleep(TURN);
+        self.wait_for_turn();
+    }
+
+    fn commit_interval(&self) -> Nanos {
+        self.pace.commit_interval(REFRESH)
     }
 
     fn poll(
@@ -403,8 +419,11 @@ impl Source for Observation<'_> {
                 "all watched threads had ended after {}",
                 moment.elapsed
             ));
+            self.pace.changed = true;
             return Ok(Some(Completion::Finished));
         }
+        // The last names of the threads.
+        self.pace.changed |= ended.is_some();
         Ok(ended)
     }
 
@@ -422,15 +441,22 @@ impl Source for Observation<'_> {
             counters.iter_mut().for_each(|watch| watch.forget(tid));
         };
         let targets = &self.request.targets;
-        let new = self.watched.refresh(targets, &self.host, anew);
-        self.tracks.rename(&self.watched);
-        let followed = self.finder.followed(self.watched.tids());
+        // Programs show changes of watched processes, but not other processes that join.
+        let is_open = !matches!(targets, Targets::Pids(_));
+        let mut new = false;
+        if std::mem::take(&mut self.pace.changed) || is_open {
+            new = self.watched.refresh(targets, &self.host, anew);
+            self.tracks.rename(&self.watched);
+        }
+        let has_ended = |tid| !self.watched.has(tid);
+        let followed = self.finder.followed(self.watched.tids(), &has_ended);
         if new || followed != self.followed {
             self.source.follow(&mut self.explainer, &followed)?;
             self.explainer.watch(followed.tids.iter().copied());
             if self.request.records_stops() {
                 self.explainer.watch_runtimes(&followed.tids);
             }
+            self.pace.attend(monotonic());
             self.followed = followed;
         }
         Ok(())
@@ -449,6 +475,7 @@ impl Source for Observation<'_> {
 
     fn committed(&mut self) {
         self.tracks.rows.committed();
+        self.pace.measured = false;
     }
 
     fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
@@ -481,6 +508,7 @@ impl Source for Observation<'_> {
         self.warnings.extend(self.source.reset_by_others());
         self.warnings.extend_from_slice(self.watched.notes());
         if let Some(programs) = self.explainer.programs() {
+            self.warnings.extend(untimed(programs.untimed()));
             let notes = source::descents(programs.descents(), |tid| self.watched.has(tid));
             self.warnings.extend(notes);
         }
@@ -501,45 +529,4 @@ impl Source for Observation<'_> {
         recording.warnings = self.warnings;
         None
     }
-}
-
-/// Returns the recording as known before the start.
-fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
-    let mut parameters = std::collections::BTreeMap::new();
-    let duration = request.length.duration();
-    parameters.insert("targets".to_owned(), request.targets.to_string().into());
-    let names = request.targets.named(&watched.first);
-    parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
-    match &request.jobs {
-        Some(jobs) => {
-            parameters.insert("budget_ns".to_owned(), jobs.budget.0.into());
-            parameters.insert("release".to_owned(), jobs.release.to_string().into());
-        }
-        None => {
-            parameters.insert(
-                "threshold_ns".to_owned(),
-                request.explain.threshold.0.into(),
-            );
-        }
-    }
-    parameters.insert("duration_ns".to_owned(), duration.map(|d| d.0).into());
-    if let Some(group) = &watched.group {
-        parameters.insert(ProbeRun::GROUP.to_owned(), group.to_parameter());
-    }
-    let probe = ProbeRun {
-        name: match request.jobs {
-            Some(_) => ProbeRun::JOBS.to_owned(),
-            None => ProbeRun::OBSERVED.to_owned(),
-        },
-        chart: Chart::Bars,
-        alike: false,
-        parameters,
-        program: concat!("punctual ", env!("CARGO_PKG_VERSION")).to_owned(),
-        command_line: request.recording.command_line.clone(),
-    };
-    let threads = watched_tracks::threads(watched);
-    let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
-    recording.label.clone_from(&request.recording.label);
-    recording.series.interval_ns = usual_series_interval(duration);
-    recording
 }

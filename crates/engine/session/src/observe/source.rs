@@ -11,6 +11,9 @@ use super::{JobDetail, ObserveRequest};
 use crate::SessionError;
 use crate::explain::Explainer;
 
+/// Maximum number of threads whose jobs are timed in the kernel.
+const TIMED: u32 = 16_384;
+
 /// Source of the events of the watched threads.
 pub(super) enum EventSource {
     /// A separate trace instance.
@@ -34,7 +37,13 @@ impl EventSource {
             } else {
                 let pid_max = host.pid_max();
                 let counters = (!request.no_counters).then_some(CounterEvents::HARDWARE);
-                match JobRecorder::start(JobAsk { pid_max, counters }) {
+                let ask = JobAsk {
+                    pid_max,
+                    budget: threshold,
+                    timed: TIMED,
+                    counters,
+                };
+                match JobRecorder::start(ask) {
                     Ok(programs) => {
                         let explainer =
                             Explainer::with_programs(host, programs, threshold, Delay::Wakeup)?;

@@ -1,6 +1,6 @@
 //! Warnings about an incomplete observation.
 
-use punctual_model::grouped;
+use punctual_model::{counted, grouped};
 
 /// Returns the warning that BPF programs do not record.
 pub(super) fn by_tracer(why: String) -> String {
@@ -8,6 +8,17 @@ pub(super) fn by_tracer(why: String) -> String {
         "jobs are recorded by the kernel's tracer, which has more overhead than BPF programs and is \
          not limited by --cost: {why}"
     )
+}
+
+/// Returns the warning that the kernel does not time the jobs of some threads.
+pub(super) fn untimed(threads: usize) -> Option<String> {
+    (threads > 0).then(|| {
+        format!(
+            "the jobs of {} are not timed in the kernel, because there are too many: the events are \
+             read 50 times per second, which takes more CPU time",
+            counted(threads as u64, "thread", "threads")
+        )
+    })
 }
 
 /// Returns warnings about missing waits of the watched threads.
@@ -37,6 +48,8 @@ mod tests {
     #[test]
     fn what_was_lost_is_told_as_lost() {
         assert!(lost_warnings(0, 0).is_empty());
+        assert_eq!(untimed(0), None);
+        assert!(untimed(1).is_some_and(|text| text.starts_with("the jobs of 1 thread are not")));
         let told = lost_warnings(1_200, 27);
         assert!(told[0].starts_with("1,200 trace events of the watched threads were lost"));
         assert!(told[1].starts_with("27 waits have no end event"));

@@ -52,6 +52,8 @@ pub(super) struct Progress {
     pub(super) oldest_open: Option<Nanos>,
     /// Whether a job has not ended for a long time.
     pub(super) long_job: bool,
+    /// Whether a watched thread has done anything since the last window began.
+    pub(super) active: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +111,15 @@ impl Windows {
         self.cost
     }
 
+    /// Returns the time at which the next random window may open, or `None` if steps are needed all
+    /// the time, because a window is open.
+    pub(super) const fn next(&self) -> Option<Nanos> {
+        match self.state {
+            State::Light => Some(self.next),
+            State::Open { .. } | State::Closing { .. } => None,
+        }
+    }
+
     /// Counts an outlier.
     pub(super) const fn saw(&mut self, stage: Stage) {
         match stage {
@@ -139,7 +150,7 @@ impl Windows {
                     Nanos::ZERO
                 };
                 if self.is_in_debt(now + credit)
-                    || (!special && (progress.learning || now < self.next))
+                    || (!special && (progress.learning || !progress.active || now < self.next))
                 {
                     return None;
                 }
@@ -250,10 +261,11 @@ mod tests {
     use super::*;
 
     const TURN: Nanos = Nanos::from_millis(20);
-    const IDLE: Progress = Progress {
+    const QUIET: Progress = Progress {
         learning: false,
         oldest_open: None,
         long_job: false,
+        active: true,
     };
 
     fn ms(count: u64) -> Nanos {
@@ -309,7 +321,7 @@ mod tests {
     fn random_windows_use_half_of_the_share() {
         let mut machine = Machine::new(0.02, 20);
         for _ in 0..50_000 {
-            machine.turn(IDLE);
+            machine.turn(QUIET);
         }
         let found = machine.finish();
         assert!((0.006..0.014).contains(&found.taken), "{found:?}");
@@ -321,11 +333,25 @@ mod tests {
         let mut machine = Machine::new(0.02, 20);
         let learning = Progress {
             learning: true,
-            ..IDLE
+            ..QUIET
         };
         for _ in 0..500 {
             assert_eq!(machine.turn(learning), None);
         }
+    }
+
+    #[test]
+    fn no_random_window_for_idle_threads() {
+        let mut machine = Machine::new(0.02, 20);
+        let idle = Progress {
+            active: false,
+            ..QUIET
+        };
+        for _ in 0..500 {
+            assert_eq!(machine.turn(idle), None);
+        }
+        machine.windows.saw(Stage::Light);
+        assert_eq!(machine.turn(idle), Some(Stage::Full));
     }
 
     /// The cause of an outlier repeats each second: the third is in the full stage, and the share of
@@ -341,7 +367,7 @@ mod tests {
                 stages.push(stage);
                 machine.windows.saw(stage);
             }
-            machine.turn(IDLE);
+            machine.turn(QUIET);
         }
         assert_eq!(stages[..3], [Stage::Light, Stage::Full, Stage::Full]);
         assert!(stages.iter().filter(|one| **one == Stage::Full).count() > 150);
@@ -355,8 +381,8 @@ mod tests {
         let mut machine = Machine::new(0.02, 100);
         machine.windows.next = Nanos(u64::MAX);
         machine.windows.saw(Stage::Light);
-        assert_eq!(machine.turn(IDLE), Some(Stage::Full));
-        while machine.turn(IDLE).is_none() {}
+        assert_eq!(machine.turn(QUIET), Some(Stage::Full));
+        while machine.turn(QUIET).is_none() {}
         let found = machine.finish();
         let most = Nanos::from_secs(30).0 as f64 * 0.02;
         assert!((found.watched_ns.0 as f64) < most * 1.1, "{found:?}");
@@ -366,11 +392,11 @@ mod tests {
     fn long_job_opens_a_window() {
         let mut machine = Machine::new(0.02, 20);
         machine.windows.next = Nanos(u64::MAX);
-        assert_eq!(machine.turn(IDLE), None);
+        assert_eq!(machine.turn(QUIET), None);
         let long = Progress {
             long_job: true,
             oldest_open: Some(ms(1)),
-            ..IDLE
+            ..QUIET
         };
         assert_eq!(machine.turn(long), Some(Stage::Full));
         let opened = machine.now;
@@ -385,11 +411,11 @@ mod tests {
     #[test]
     fn window_closes_after_its_last_job() {
         let mut machine = Machine::new(0.02, 20);
-        assert_eq!(machine.turn(IDLE), Some(Stage::Full));
+        assert_eq!(machine.turn(QUIET), Some(Stage::Full));
         let opened = machine.now;
         let long = Progress {
             oldest_open: Some(opened + ms(50)),
-            ..IDLE
+            ..QUIET
         };
         while machine.now < opened + ms(600) {
             assert_eq!(machine.turn(long), None);
@@ -397,7 +423,7 @@ mod tests {
         // The oldest unfinished job began after the planned end of the window.
         let later = Progress {
             oldest_open: Some(opened + ms(500)),
-            ..IDLE
+            ..QUIET
         };
         assert_eq!(machine.turn(later), Some(Stage::Light));
     }

@@ -97,9 +97,7 @@ pub(crate) fn same_pids_as_events(host: &Host) -> Result<(), TargetError> {
 /// threads of its process.
 pub(crate) fn threads_of_number(host: &Host, pid: u32) -> Vec<(u32, String)> {
     let threads = host.threads_of(pid);
-    let leads = threads
-        .first()
-        .is_none_or(|_| host.processes().contains(&pid));
+    let leads = host.process_of(pid).is_none_or(|process| process == pid);
     if leads {
         threads
     } else {

@@ -263,6 +263,15 @@ impl Programs {
         map.ok_or_else(|| missing("map", name))
     }
 
+    /// Returns a map, which then belongs to the caller.
+    ///
+    /// # Errors
+    /// Returns an error if the object has no map of this name.
+    pub(crate) fn take_map(&mut self, name: &str) -> Result<Map, WatchError> {
+        let map = self.programs.take_map(name);
+        map.ok_or_else(|| missing("map", name))
+    }
+
     /// Returns a map for writing.
     ///
     /// # Errors

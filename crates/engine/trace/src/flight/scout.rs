@@ -1,6 +1,8 @@
 //! The scout, a stream of the wake-ups and context switches of a few threads. The kernel discards
 //! the events of all other threads.
 
+use std::collections::BTreeMap;
+
 use punctual_model::{CounterReading, Nanos, TraceEvent};
 
 use super::name::Owner;
@@ -54,6 +56,20 @@ pub struct Followed {
     /// Threads for which it is not known yet which call waits for the release. All their system
     /// calls are recorded.
     pub learning: Vec<u32>,
+    /// The release waits of the other threads that have not ended. A job recorder needs them to find
+    /// out in the kernel that a job took too long.
+    pub releases: BTreeMap<u32, Vec<ReleaseCall>>,
+}
+
+/// A release wait of a thread: a system call and its first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReleaseCall {
+    /// The number of the call.
+    pub id: i64,
+    /// The first argument.
+    pub argument: u64,
+    /// Bits of the argument that may differ.
+    pub ignored: u64,
 }
 
 /// An item in the stream of a scout.
@@ -202,6 +218,7 @@ fn filter_of_calls(fields: &[&str], followed: &Followed) -> String {
         tids,
         calls,
         learning,
+        ..
     } = followed;
     let all = tids.iter().all(|tid| learning.contains(tid));
     let ids: Vec<String> = calls.iter().map(|id| format!("id == {id}")).collect();
@@ -243,6 +260,7 @@ mod tests {
                 tids: vec![3, 4],
                 calls: calls.to_vec(),
                 learning: learning.to_vec(),
+                ..Followed::default()
             };
             filter_of_calls(&["common_pid"], &followed)
         };

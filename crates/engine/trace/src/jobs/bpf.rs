@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 
 use aya::include_bytes_aligned;
-use aya::maps::{Array, Map, MapData};
+use aya::maps::{Array, Map, MapData, RingBuf};
 use aya::programs::perf_event::SoftwareEvent;
 use punctual_model::Counter;
 
 use super::counters::{self, Counters};
+use super::news::News;
 use super::rings::Rings;
+use super::timed;
 use super::{Followed, JobAsk};
 use crate::WatchError;
 use crate::bpf;
@@ -123,6 +125,8 @@ pub(super) struct Programs {
     /// Programs that could not be attached.
     absent: BTreeSet<&'static str>,
     pid_limit: u32,
+    /// Number of threads whose jobs the programs could not time, because there were too many.
+    untimed: usize,
 }
 
 /// Returns the number of records in the ring of one CPU, which is a power of two.
@@ -133,11 +137,12 @@ fn ring_length(cpus: usize) -> u32 {
 }
 
 impl Programs {
-    /// Loads and starts the programs. Also returns their rings and the number of CPUs.
+    /// Loads and starts the programs. Also returns their rings, the ring that wakes the reader, and
+    /// the number of CPUs.
     pub(super) fn start(
         ask: JobAsk,
         counters: Option<&Counters>,
-    ) -> Result<(Self, Rings, u32), WatchError> {
+    ) -> Result<(Self, Rings, News, u32), WatchError> {
         let counting = u32::from(counters.is_some());
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let length = ring_length(cpus);
@@ -152,9 +157,11 @@ impl Programs {
                 .override_global("pid_limit", &pid_limit, true)
                 .override_global("stack_bytes", &stack_bytes, true)
                 .override_global("counting", &counting, true)
+                .override_global("budget_ns", &ask.budget.0, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
                 .map_max_entries("listed", count * length)
+                .map_max_entries("jobs", ask.timed.max(1))
                 .map_max_entries("watched", bits)
                 .map_max_entries("learning", bits)
                 .map_max_entries("wakers", bits)
@@ -170,6 +177,7 @@ impl Programs {
             unseen: BTreeMap::new(),
             absent: BTreeSet::new(),
             pid_limit,
+            untimed: 0,
         };
         if let Some(counters) = counters {
             all.count(counters)?;
@@ -177,6 +185,7 @@ impl Programs {
         let array = |name| all.programs.array(name);
         let maps = (array("heads")?, array("records")?, array("listed")?);
         let rings = Rings::map(maps, cpus, length).map_err(|error| WatchError::refused(&error))?;
+        let news = RingBuf::try_from(all.programs.take_map("news")?)?;
         for (name, tracepoint, event) in PROGRAMS {
             match all.programs.attach(name, tracepoint) {
                 Ok(()) => {
@@ -196,13 +205,17 @@ impl Programs {
         let _ = all.programs.run_at(FAULT_ENDS, &COUNTED);
         all.programs.forget_types();
         all.attached.insert(STACKS);
-        Ok((all, rings, count))
+        Ok((all, rings, News::new(news), count))
     }
 
     /// Returns whether the event with this name in the model is recorded in a stage.
     pub(super) fn records(&self, event: &str, stage: Stage) -> bool {
         let is_light = |(name, _, of): &Program| *of == event && OF_LIGHT_STAGE.contains(name);
         self.attached.contains(event) && (stage == Stage::Full || PROGRAMS.iter().any(is_light))
+    }
+
+    pub(super) const fn untimed(&self) -> usize {
+        self.untimed
     }
 
     pub(super) const fn unseen(&self) -> &BTreeMap<String, String> {
@@ -224,6 +237,7 @@ impl Programs {
             let (before, now) = (threads(before), threads(now));
             self.programs.replace_threads(set, &before, &now)?;
         }
+        self.untimed += timed::replace(&mut self.programs, &before.releases, &now.releases)?;
         Ok(())
     }
 

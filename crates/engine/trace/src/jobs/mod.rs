@@ -8,12 +8,17 @@
 mod bpf;
 mod cost;
 mod counters;
+mod news;
 mod record;
 mod rings;
 mod stacks;
 mod tail;
+mod timed;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use punctual_model::{Nanos, Task, event_names};
 
@@ -27,7 +32,8 @@ use bpf::Programs;
 pub use cost::CallCost;
 pub use counters::CounterEvents;
 use counters::Counters;
-use record::{EXEC, FORK, JobRecord, Translator};
+use news::News;
+use record::{EXEC, FORK, JobRecord, PROCESS_EXIT, Translator};
 use rings::Rings;
 use stacks::StackReader;
 use tail::Tail;
@@ -37,6 +43,11 @@ use tail::Tail;
 pub struct JobAsk {
     /// The largest thread ID (kernel.pid_max).
     pub pid_max: u32,
+    /// Jobs that take longer wake [`JobRecorder::wait`], if the release waits of their threads are
+    /// known.
+    pub budget: Nanos,
+    /// Maximum number of threads whose jobs are timed for this.
+    pub timed: u32,
     /// Counters that are read whenever a watched thread begins to sleep or enters a release wait. If
     /// the machine has none of them, the recorder works without ([`JobRecorder::no_counters`]).
     pub counters: Option<CounterEvents>,
@@ -64,6 +75,7 @@ const FULL_STAGES: usize = 64;
 pub struct JobRecorder {
     programs: Programs,
     rings: Rings,
+    news: News,
     cpus: Vec<Tail>,
     translator: Translator,
     followed: Followed,
@@ -74,6 +86,8 @@ pub struct JobRecorder {
     changes: Vec<ScoutEvent>,
     lost: u64,
     descents: Vec<Descent>,
+    /// Whether a watched thread has forked, executed a program or ended.
+    changed: bool,
     _counters: Option<Counters>,
     no_counters: Option<String>,
 }
@@ -95,11 +109,12 @@ impl JobRecorder {
                 Err(why) => no_counters = Some(why),
             }
         }
-        let (programs, rings, cpus) = Programs::start(ask, counters.as_ref())?;
+        let (programs, rings, news, cpus) = Programs::start(ask, counters.as_ref())?;
         Ok(Self {
             programs,
             cpus: (0..cpus).map(Tail::new).collect(),
             rings,
+            news,
             translator: Translator::default(),
             followed: Followed::default(),
             ordered: Ordered::default(),
@@ -107,6 +122,7 @@ impl JobRecorder {
             changes: Vec::new(),
             lost: 0,
             descents: Vec::new(),
+            changed: false,
             _counters: counters,
             no_counters,
         })
@@ -188,6 +204,32 @@ impl JobRecorder {
         }
     }
 
+    /// Waits until a job of a followed thread has taken longer than the budget, until a watched
+    /// thread forks, executes a program or ends, or until a part of a ring has been written. Jobs of
+    /// threads that are still learnt wake nobody. After [`HELD_BACK`](crate::HELD_BACK),
+    /// [`read`](Self::read) returns the events. A signal also ends the wait.
+    pub fn wait(&self, timeout: Duration) {
+        self.news.wait(timeout);
+    }
+
+    /// Returns a descriptor that is readable while [`wait`](Self::wait) would not wait.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many open files.
+    pub fn news(&self) -> io::Result<OwnedFd> {
+        self.news.descriptor()
+    }
+
+    /// Returns whether a watched thread has forked, executed a program or ended since the last call.
+    pub const fn take_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.changed, false)
+    }
+
+    /// Returns the number of threads whose jobs wake nobody, because there were too many.
+    pub const fn untimed(&self) -> usize {
+        self.programs.untimed()
+    }
+
     /// Returns the watched threads.
     pub fn watched(&self) -> &[u32] {
         &self.followed.tids
@@ -226,13 +268,17 @@ impl JobRecorder {
     /// Returns the scheduler events and system calls of the watched threads, in ascending order of
     /// time. Only a later call returns events that are newer than [`HELD_BACK`](crate::HELD_BACK).
     pub fn read(&mut self) -> Vec<ScoutEvent> {
+        // Whatever is written from now on wakes again.
+        self.news.clear();
         let now = monotonic();
         let mut all = std::mem::take(&mut self.changes);
         for tail in &mut self.cpus {
             let cpu = tail.cpu;
             let (translator, descents) = (&mut self.translator, &mut self.descents);
+            let changed = &mut self.changed;
             let gap = tail.follow(&self.rings, |record| {
                 note_descent(descents, record);
+                *changed |= matches!(record.kind(), FORK | EXEC | PROCESS_EXIT);
                 all.extend(record.counter().map(ScoutEvent::Counter));
                 let event = translator.event(record, cpu);
                 all.extend(event.map(ScoutEvent::Event));

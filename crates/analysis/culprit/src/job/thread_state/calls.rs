@@ -35,7 +35,7 @@ impl CallNumbers {
     ) -> Option<FutexCall> {
         let call = Call {
             id,
-            argument: address & !7,
+            argument: address & !Call::IGNORED_OF_FUTEX,
         };
         self.futex
             .contains(&id)

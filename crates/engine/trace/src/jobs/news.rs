@@ -1,0 +1,42 @@
+//! The ring with which the programs wake the reader.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use aya::maps::{MapData, RingBuf};
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// Entries without content: each shows that there is something to read.
+pub(super) struct News(RingBuf<MapData>);
+
+impl fmt::Debug for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("News").finish_non_exhaustive()
+    }
+}
+
+impl News {
+    pub(super) const fn new(ring: RingBuf<MapData>) -> Self {
+        Self(ring)
+    }
+
+    /// Removes the entries so far.
+    pub(super) fn clear(&mut self) {
+        while self.0.next().is_some() {}
+    }
+
+    /// Waits for an entry. A signal ends the wait.
+    pub(super) fn wait(&self, timeout: Duration) {
+        let mut files = [PollFd::new(&self.0, PollFlags::IN)];
+        let timeout = timeout.try_into().ok();
+        // The only error is an interruption by a signal.
+        let _ = poll(&mut files, timeout.as_ref());
+    }
+
+    /// Returns a descriptor that is readable while there are entries.
+    pub(super) fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.0.as_fd().try_clone_to_owned()
+    }
+}
