@@ -183,6 +183,9 @@ pub enum DurationError {
     /// and s in others.
     #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s, {0}m or {0}h")]
     NoUnit(String),
+    /// A number without a unit, where a period or its frequency is expected.
+    #[error("'{0}' has no unit: write {0}us, {0}ms, {0}s or {0}Hz")]
+    NoUnitOfPeriod(String),
     /// Other text that is not a duration.
     #[error("'{0}' is not a duration: write for example 200us, 1.5ms, 10s or 5h33m")]
     NotADuration(String),
@@ -206,6 +209,37 @@ impl FromStr for Nanos {
         u64::try_from(duration.as_nanos())
             .map(Nanos)
             .map_err(|_| not_a_duration())
+    }
+}
+
+impl Nanos {
+    /// Reads the period of a loop: a duration, or a frequency such as `4kHz` or `44.1 kHz`. The
+    /// period of a frequency is rounded to whole nanoseconds.
+    ///
+    /// # Errors
+    /// [`DurationError`] if the text is neither.
+    pub fn from_period(text: &str) -> Result<Self, DurationError> {
+        let wrong = || DurationError::NotADuration(text.trim().to_owned());
+        let lower = text.trim().to_ascii_lowercase();
+        let Some(number) = lower.strip_suffix("hz") else {
+            return text.parse().map_err(|error| match error {
+                DurationError::NoUnit(number) => DurationError::NoUnitOfPeriod(number),
+                other => other,
+            });
+        };
+        let (number, scale) = match (number.strip_suffix('k'), number.strip_suffix('m')) {
+            (Some(number), _) => (number, 1e3),
+            (_, Some(number)) => (number, 1e6),
+            _ => (number, 1.0),
+        };
+        let hertz = number.trim().parse::<f64>().map_err(|_| wrong())? * scale;
+        let nanos = (1e9 / hertz).round();
+        // The longest period of a frequency is a day.
+        if (1.0..=8.64e13).contains(&nanos) {
+            Ok(Self(nanos as u64))
+        } else {
+            Err(wrong())
+        }
     }
 }
 
@@ -300,6 +334,29 @@ mod tests {
     }
 
     #[test]
+    fn periods_are_also_read_as_frequencies() {
+        for (text, nanos) in [
+            ("1kHz", 1_000_000),
+            ("250 Hz", 4_000_000),
+            ("44.1khz", 22_676),
+            ("0.5Hz", 2_000_000_000),
+            ("2MHz", 500),
+            ("500us", 500_000),
+        ] {
+            assert_eq!(Nanos::from_period(text), Ok(Nanos(nanos)), "{text}");
+        }
+        for text in [
+            "Hz", "0Hz", "-1kHz", "nanHz", "infHz", "1e-9Hz", "1 k Hz", "fast",
+        ] {
+            let error = Nanos::from_period(text).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
+        let error = Nanos::from_period("1000").unwrap_err().to_string();
+        assert!(error.ends_with("1000s or 1000Hz"), "{error}");
+        assert!("1kHz".parse::<Nanos>().is_err(), "a budget is no frequency");
+    }
+
+    #[test]
     fn rounding_goes_down() {
         let down = |ns: i64, step: u64| SignedNanos(ns).rounded_down(Nanos(step)).0;
         assert_eq!(down(1_239, 10), 1_230);
@@ -313,6 +370,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,20}") {
             let _ = text.parse::<Nanos>();
+            let _ = Nanos::from_period(&format!("{text}Hz"));
         }
     }
 }

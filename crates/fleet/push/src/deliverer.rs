@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use punctual_model::{FromJson, RecordingId, ToJson, from_json};
 use punctual_store::{Destination, Outbox, Store, StoreError};
+use rustls::CertificateError;
 use serde::Deserialize;
 use ureq::Agent;
 
@@ -58,6 +59,8 @@ enum Attempt {
     Refused(String),
     /// The token was not accepted.
     NoToken(u16, String),
+    /// The connection fails until somebody changes a configuration.
+    Unusable(String),
     /// Retry, after at least this time.
     Later(String, Option<Duration>),
 }
@@ -114,7 +117,9 @@ impl Deliverer {
         match self.ask(&[]) {
             Ok(_) | Err(Attempt::Delivered) => Ok(()),
             Err(Attempt::NoToken(status, message)) => Err(DeliverError::Token { status, message }),
-            Err(Attempt::Refused(why) | Attempt::Later(why, _)) => Err(DeliverError::Unusable(why)),
+            Err(Attempt::Refused(why) | Attempt::Unusable(why) | Attempt::Later(why, _)) => {
+                Err(DeliverError::Unusable(why))
+            }
         }
     }
 
@@ -205,7 +210,7 @@ impl Deliverer {
                 .header("content-encoding", "zstd");
             Ok(match request.send(&packed[..]) {
                 Ok(mut answer) => judge(&mut answer),
-                Err(error) => Attempt::Later(self.unreachable(&error), None),
+                Err(error) => self.unreachable(&error),
             })
         })?;
         match refused {
@@ -283,7 +288,7 @@ impl Deliverer {
             .header("content-type", "application/json");
         let mut answer = request
             .send(body)
-            .map_err(|error| Attempt::Later(self.unreachable(&error), None))?;
+            .map_err(|error| self.unreachable(&error))?;
         if answer.status() != 200 {
             return Err(judge(&mut answer));
         }
@@ -384,7 +389,7 @@ impl Deliverer {
         }
         match request.send(&packed[..]) {
             Ok(mut answer) => (judge(&mut answer), answer.status().as_u16()),
-            Err(error) => (Attempt::Later(self.unreachable(&error), None), 0),
+            Err(error) => (self.unreachable(&error), 0),
         }
     }
 
@@ -412,10 +417,15 @@ impl Deliverer {
         }
     }
 
-    fn unreachable(&self, error: &ureq::Error) -> String {
-        let error = error.to_string();
-        let advice = certificate_advice(&error);
-        format!("cannot reach {}: {error}{advice}", self.target.url)
+    fn unreachable(&self, error: &ureq::Error) -> Attempt {
+        let certificate = certificate_fault(error);
+        let advice = certificate.map_or("", certificate_advice);
+        let text = format!("cannot reach {}: {error}{advice}", self.target.url);
+        match certificate {
+            // The clock of a board may be wrong until it is set from the network.
+            Some(fault) if !depends_on_clock(fault) => Attempt::Unusable(text),
+            _ => Attempt::Later(text, None),
+        }
     }
 
     /// Repeats `attempt` until it gets a final answer. Returns the reason if it was rejected.
@@ -434,6 +444,7 @@ impl Deliverer {
                 Attempt::NoToken(status, message) => {
                     return Err(DeliverError::Token { status, message });
                 }
+                Attempt::Unusable(why) => return Err(DeliverError::Unusable(why)),
                 Attempt::Later(why, asked) => (why, asked),
             };
             // Jitter prevents the machines of a fleet from retrying at the same time.
@@ -465,16 +476,45 @@ impl Deliverer {
     }
 }
 
-/// Returns advice to append to an error about the collector's certificate. Such an error contains
-/// the names of rustls for the fault.
-fn certificate_advice(error: &str) -> &'static str {
-    if error.contains("CaUsedAsEndEntity") {
-        "; the certificate of the collector is marked as a CA, as self-signed certificates usually \
-         are: create a CA, sign a certificate with CA:FALSE, and pass the CA with --ca"
-    } else if error.contains("UnknownIssuer") {
-        "; this machine does not trust the CA of the collector: pass its certificate with --ca"
-    } else {
-        ""
+/// Returns the fault of the collector's certificate, if there is one.
+fn certificate_fault(error: &ureq::Error) -> Option<&CertificateError> {
+    let fault = match error {
+        ureq::Error::Rustls(fault) => fault,
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref()?,
+        _ => return None,
+    };
+    match fault {
+        rustls::Error::InvalidCertificate(fault) => Some(fault),
+        _ => None,
+    }
+}
+
+fn depends_on_clock(fault: &CertificateError) -> bool {
+    use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+    matches!(
+        fault,
+        Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. }
+    )
+}
+
+/// Returns advice to append to an error about the collector's certificate.
+fn certificate_advice(fault: &CertificateError) -> &'static str {
+    match fault {
+        CertificateError::UnknownIssuer => {
+            "; this machine does not trust the CA of the collector: pass its certificate with --ca"
+        }
+        // The fault of the library that checks certificates has no type of its own in rustls.
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "; the certificate of the collector is marked as a CA, as self-signed certificates \
+             usually are: create a CA, sign a certificate with CA:FALSE, and pass the CA with --ca"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "; the certificate of the collector is for another name: use that name in the URL"
+        }
+        fault if depends_on_clock(fault) => {
+            "; compare the dates of the certificate with the clock of this machine"
+        }
+        _ => "",
     }
 }
 

@@ -18,7 +18,7 @@ pub enum DeliverError {
         /// The message of the collector.
         message: String,
     },
-    /// The collector cannot be used, as a check has shown.
+    /// The collector cannot be used until somebody changes a configuration, or as a check has shown.
     #[error("{0}")]
     Unusable(String),
     /// There was no answer, or no space, for the given time.

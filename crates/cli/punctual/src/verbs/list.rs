@@ -60,8 +60,9 @@ impl Run for List {
         };
         let store = match context.store_to_read() {
             Ok(store) => Some(store),
-            // A missing store is not an error, because it is created by the first measurement.
-            Err(error) if is_not_there(&error) => None,
+            // A missing store is not an error, because it is created by the first measurement. A
+            // name that the user gave may be mistyped.
+            Err(error) if is_not_there(&error) && context.named_store().is_none() => None,
             Err(error) => return Err(error),
         };
         let listed = |filter: &Filter| store.as_ref().map(|store| store.list_by(filter));

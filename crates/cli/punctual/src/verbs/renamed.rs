@@ -118,50 +118,69 @@ pub(super) fn explained(error: &Error, words: &[OsString], command: &mut Command
         ContextValue::String(text) => Some(text.as_str()),
         _ => None,
     };
-    let message = match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let old = text(ContextKind::InvalidSubcommand)?;
-            if let Some(new) = of_server(old, words) {
-                return Some(command.error(
-                    error.kind(),
-                    format!("unknown command '{old}': use 'punctual-server {new}'"),
-                ));
-            }
-            let known = VERBS.iter().find(|(known, _)| *known == old);
-            let tools = punctual_compat::programs();
-            let new = match known {
-                Some((_, new)) => (*new).to_owned(),
-                None if tools.contains(&old) => format!("compat {old}"),
-                None => return None,
-            };
-            format!("unknown command '{old}'; did you mean '{new}'?")
-        }
-        ErrorKind::UnknownArgument => {
-            let old = text(ContextKind::InvalidArg)?;
-            if let Some(new) = of_server(old, words) {
-                return Some(command.error(
-                    error.kind(),
-                    format!("unknown option '{old}': use 'punctual-server {new}'"),
-                ));
-            }
-            let find = |table: &[(&str, &str, &'static str)]| {
-                let mut rows = table.iter();
-                let row = rows.find(|(verb, option, _)| *option == old && is_called(verb, words));
-                row.map(|(_, _, new)| *new)
-            };
-            match (find(OPTIONS), find(MOVED)) {
-                (Some(new), _) => {
-                    let difference = DIFFERENCES.iter().find(|(option, _)| *option == new);
-                    let difference =
-                        difference.map_or_else(String::new, |(_, text)| format!(" ({text})"));
-                    format!("unknown option '{old}'; did you mean '{new}'?{difference}")
+    let message =
+        match error.kind() {
+            ErrorKind::InvalidSubcommand => {
+                let old = text(ContextKind::InvalidSubcommand)?;
+                if let Some(new) = of_server(old, words) {
+                    return Some(command.error(
+                        error.kind(),
+                        format!("unknown command '{old}': use 'punctual-server {new}'"),
+                    ));
                 }
-                (None, new) => format!("unknown option '{old}': use 'punctual {}'", new?),
+                let known = VERBS.iter().find(|(known, _)| *known == old);
+                let tools = punctual_compat::programs();
+                let new = match known {
+                    Some((_, new)) => (*new).to_owned(),
+                    None if punctual_probes::probe(old).is_ok() => format!("measure {old}"),
+                    None if tools.contains(&old) => format!("compat {old}"),
+                    None => return None,
+                };
+                format!("unknown command '{old}'; did you mean '{new}'?")
             }
-        }
-        _ => return None,
-    };
+            ErrorKind::UnknownArgument => {
+                let old = text(ContextKind::InvalidArg)?;
+                if let Some(new) = of_server(old, words) {
+                    return Some(command.error(
+                        error.kind(),
+                        format!("unknown option '{old}': use 'punctual-server {new}'"),
+                    ));
+                }
+                let find = |table: &[(&str, &str, &'static str)]| {
+                    let mut rows = table.iter();
+                    let row =
+                        rows.find(|(verb, option, _)| *option == old && is_called(verb, words));
+                    row.map(|(_, _, new)| *new)
+                };
+                match (find(OPTIONS), find(MOVED)) {
+                    (Some(new), _) => {
+                        let difference = DIFFERENCES.iter().find(|(option, _)| *option == new);
+                        let difference =
+                            difference.map_or_else(String::new, |(_, text)| format!(" ({text})"));
+                        format!("unknown option '{old}'; did you mean '{new}'?{difference}")
+                    }
+                    (None, new) => format!("unknown option '{old}': use 'punctual {}'", new?),
+                }
+            }
+            ErrorKind::DisplayHelp => {
+                let number = number_after_h(words)?;
+                return Some(command.error(ErrorKind::UnknownArgument, format!(
+                "-h prints the help and takes no number, but '{number}' was given: every run \
+                 records a histogram of all latencies ('punctual plot last', 'punctual export'); \
+                 for the table of cyclictest, use 'punctual compat cyclictest -h {number}'"
+            )));
+            }
+            _ => return None,
+        };
     Some(command.error(error.kind(), message))
+}
+
+/// Returns the number after `-h`, which older tools read as the size of a histogram.
+fn number_after_h(words: &[OsString]) -> Option<&str> {
+    let place = words.iter().position(|word| word == "-h")?;
+    let number = words.get(place + 1)?.to_str()?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(number)
 }
 
 /// Returns the command of the other program that replaces an unknown word.
@@ -277,6 +296,23 @@ mod tests {
             let expected = format!("did you mean 'compat {tool}'?");
             assert_refused(&format!("{tool} -q"), &expected);
         }
+    }
+
+    #[test]
+    fn probes_lead_to_measure() {
+        for probe in punctual_probes::PROBES {
+            let expected = format!("did you mean 'measure {}'?", probe.name);
+            assert_refused(&format!("{} -D 1s", probe.name), &expected);
+        }
+    }
+
+    #[test]
+    fn number_after_h_is_no_request_for_help() {
+        for line in ["measure timer -h 200", "measure timer -D 1s -h 200 -q"] {
+            assert_refused(line, "use 'punctual compat cyclictest -h 200'");
+        }
+        let help = parse(&["punctual", "measure", "timer", "-h"].map(OsString::from));
+        assert_eq!(help.unwrap_err().kind(), ErrorKind::DisplayHelp);
     }
 
     #[test]

@@ -190,6 +190,30 @@ fn list_accepts_missing_store() {
     assert!(text(&output.stderr).contains("no recordings yet"));
     assert_eq!(place.done("list --json").trim(), "[]");
     assert!(!place.path("store.db").exists());
+    // A name that the user gave may be mistyped.
+    let refused = place.refused("list --store mistyped.db", 1);
+    assert!(refused.contains("mistyped.db does not exist"), "{refused}");
+}
+
+#[test]
+fn recording_is_not_compared_with_itself() {
+    let place = Sandbox::new();
+    place.done("measure timer -q -D 200ms --rate 1kHz");
+    let id = place.last().id.short();
+    for (line, what) in [
+        ("compare last last".to_owned(), "'last' was given twice"),
+        (format!("compare last {id}"), "are the same recording"),
+        (
+            format!("compare last --with {id}"),
+            "are the same recording",
+        ),
+    ] {
+        let refused = place.refused(&line, 2);
+        assert!(refused.contains(what), "{refused}");
+        assert!(refused.contains("last~1"), "{refused}");
+    }
+    let interval = &place.last().probe.parameters["interval_ns"];
+    assert_eq!(interval, &serde_json::json!(1_000_000));
 }
 
 /// Verbs that make recordings do not store them, and verbs that read recordings report an error.

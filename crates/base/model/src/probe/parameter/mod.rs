@@ -125,6 +125,12 @@ pub enum ArgumentError {
 }
 
 impl Parameter {
+    /// Returns whether the value is the period of a loop, which can also be given as a frequency.
+    pub fn is_period(&self) -> bool {
+        matches!(self.kind, ParameterKind::Duration { .. })
+            && [Self::INTERVAL, "period"].contains(&self.name)
+    }
+
     /// Returns the key in a recording: `interval_ns`, `wait`.
     pub fn key(&self) -> String {
         let name = self.name.replace('-', "_");
@@ -139,9 +145,12 @@ impl Parameter {
         let unreadable = |reason: String| ArgumentError::Unreadable { name, reason };
         match self.kind {
             ParameterKind::Duration { min, max } => {
-                let value: Nanos = text
-                    .parse()
-                    .map_err(|error: crate::DurationError| unreadable(error.to_string()))?;
+                let value = if self.is_period() {
+                    Nanos::from_period(text)
+                } else {
+                    text.parse()
+                };
+                let value = value.map_err(|error| unreadable(error.to_string()))?;
                 in_range(name, value, min, max).map(Argument::Duration)
             }
             ParameterKind::Count { min, max } => {

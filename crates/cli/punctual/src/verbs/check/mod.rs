@@ -44,10 +44,11 @@ const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
 #[command(long_about = LONG, after_help = crate::exit::OF_CHECK)]
 struct CheckUp {
     /// Period of the loop
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
+    #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = period)]
+    #[arg(default_value = "1ms")]
     period: Nanos,
     /// Latest start of a period; a period that begins later is a miss
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "100us")]
+    #[arg(long, value_name = "TIME", value_parser = measuring::length, default_value = "100us")]
     budget: Nanos,
     /// Number of late seconds per day that the application tolerates [default: 10]
     ///
@@ -76,13 +77,13 @@ struct CheckUp {
     )]
     load: Vec<String>,
     /// How long to measure under load; without load, a quarter of this time
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = length, default_value = "60s")]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = measuring::length, default_value = "60s")]
     duration: Nanos,
     /// Measure until held or broken is proven, at most LONGEST [default LONGEST: 24h]
     ///
     /// Broken is tried after 1, 2, 4, 8, ... minutes, held first when a run without a miss proves
     /// it, and both at the end. The error probability of 5% is divided among these verdicts.
-    #[arg(long, value_name = "LONGEST", value_parser = length, default_missing_value = "24h")]
+    #[arg(long, value_name = "LONGEST", value_parser = measuring::length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
     #[command(flatten)]
@@ -107,8 +108,8 @@ struct CheckUp {
     verbose: bool,
 }
 
-fn length(text: &str) -> Result<Nanos, Invalid> {
-    match text.parse()? {
+fn period(text: &str) -> Result<Nanos, Invalid> {
+    match Nanos::from_period(text)? {
         Nanos::ZERO => Err("must be longer than 0".into()),
         length => Ok(length),
     }

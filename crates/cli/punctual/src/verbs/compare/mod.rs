@@ -2,9 +2,10 @@
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use punctual_model::{Metric, Nanos, Recording, counted};
+use punctual_model::{Metric, Nanos, Recording, RecordingId, counted};
 use punctual_report::{document, text};
 use punctual_stats::{Change, Comparison, Options, compare_runs};
+use punctual_store::Store;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -97,11 +98,36 @@ fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
     }
 }
 
+/// Returns an error if a recording was named twice: it cannot differ from itself.
+fn refuse_twice(store: &Store, named: &[Vec<String>; 2]) -> Result<()> {
+    let mut seen: Vec<(RecordingId, &String)> = Vec::new();
+    for selector in named.iter().flatten() {
+        let id = store.find(selector)?;
+        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == id) {
+            let both = if *first == selector {
+                format!("'{selector}' was given twice")
+            } else {
+                format!(
+                    "'{first}' and '{selector}' are the same recording, {}",
+                    id.short()
+                )
+            };
+            return Err(UsageError(format!(
+                "{both}: name two recordings, such as last~1 and last (punctual list shows them)"
+            ))
+            .into());
+        }
+        seen.push((id, selector));
+    }
+    Ok(())
+}
+
 impl Run for Compare {
     fn run(self, context: &Context) -> Result<Exit> {
         let named = sides(self.recordings, self.with)?;
         let several = named.iter().any(|runs| runs.len() > 1);
         let store = context.store_to_read()?;
+        refuse_twice(&store, &named)?;
         let load = |selector: &String| -> Result<Recording> {
             let mut recording = store.load(store.find(selector)?)?;
             if several {

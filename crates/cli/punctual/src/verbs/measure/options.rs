@@ -126,6 +126,9 @@ fn parameter_option(parameter: &'static Parameter) -> Arg {
     };
     match parameter.kind {
         ParameterKind::Flag => arg.action(ArgAction::SetTrue),
+        ParameterKind::Duration { .. } if parameter.is_period() => {
+            arg.value_name("TIME|HZ").visible_alias("rate")
+        }
         ParameterKind::Duration { .. } => arg.value_name("TIME"),
         ParameterKind::Count { .. } => arg.value_name("N"),
         ParameterKind::Choice(_) => arg.value_name("HOW"),
