@@ -167,6 +167,8 @@ fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, Store
         }
         _ => writer.finish(recording)?,
     }
+    // Without this, an error while the log is copied into the file would not be reported.
+    copy.link.empty_log()?;
     drop(copy);
     std::fs::read(&path).map_err(StoreError::Bundle)
 }

@@ -231,10 +231,7 @@ impl Store {
             removed.map(drop).map_err(|error| context.on(error))
         })?;
         self.link.give_space_back();
-        let on = |error| self.link.context.on(error);
-        self.link
-            .run("PRAGMA wal_checkpoint(TRUNCATE)")
-            .map_err(on)?;
+        self.link.empty_log()?;
         Ok(before.saturating_sub(size()))
     }
 }

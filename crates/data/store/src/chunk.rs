@@ -8,7 +8,7 @@ use pco::data_types::Number;
 use pco::errors::PcoError;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
-use punctual_model::{Nanos, Sample, SignedNanos};
+use punctual_model::{Nanos, Origin, Sample, SignedNanos};
 use rusqlite::{Connection, Row, params};
 
 use crate::bits::{Bits, Crc};
@@ -28,6 +28,14 @@ pub(crate) enum Packing {
 }
 
 impl Packing {
+    /// Returns the packing of a recording with this origin.
+    pub(crate) fn of(origin: Option<&Origin>) -> Self {
+        match origin {
+            None => Self::Small,
+            Some(_) => Self::Quick,
+        }
+    }
+
     /// Returns the settings for the stream of expected times and the stream of latencies.
     fn configs(self) -> [ChunkConfig; 2] {
         let config = ChunkConfig::default();

@@ -1,13 +1,16 @@
 //! Merges another store into this one. Existing data is not changed.
 
-use punctual_model::{Completion, RecordingId, Slot, SlotState};
+use std::collections::BTreeSet;
+
+use punctual_model::{Completion, Origin, Recording, RecordingId, Slot, SlotState};
 use rusqlite::OptionalExtension;
 use serde::Serialize;
 
+use crate::chunk::Packing;
 use crate::entry::id_text;
 use crate::slots::SlotFilter;
 use crate::texts::{self, LeftOut};
-use crate::{Lease, Store, StoreError, plan, slots};
+use crate::{Lease, Store, StoreError, Writer, plan, slots};
 
 /// Counts of merged data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +35,15 @@ pub struct Merged {
 }
 
 punctual_model::to_json!(Merged);
+
+fn origin_of_copy(other: &Store) -> Origin {
+    Origin {
+        format: "store".to_owned(),
+        tool: "punctual store merge".to_owned(),
+        file: other.path().display().to_string(),
+        unknown: BTreeSet::new(),
+    }
+}
 
 impl Store {
     /// Adds all data of `other` that this store does not have. A repeated merge duplicates nothing,
@@ -112,7 +124,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut recording = other.load(id)?;
         recording.judge_anew();
-        let mut writer = self.begin(&recording, lease)?;
+        let mut writer = self.begin_copy(&mut recording, other, lease)?;
         let copied = (|| {
             for thread in 0..recording.threads.len() as u32 {
                 other.samples::<StoreError>(id, thread, &mut |samples| {
@@ -135,6 +147,24 @@ impl Store {
                 Err(error)
             }
         }
+    }
+
+    /// Until the copy is complete, it is an import: a sweep removes an incomplete import, so that the
+    /// next merge copies the recording again. [`Writer::finish`] writes the true origin.
+    fn begin_copy(
+        &self,
+        recording: &mut Recording,
+        other: &Self,
+        lease: &Lease,
+    ) -> Result<Writer, StoreError> {
+        let origin = recording.origin.take();
+        let packing = Packing::of(origin.as_ref());
+        recording.origin = origin.clone().or_else(|| Some(origin_of_copy(other)));
+        let writer = self.begin(recording, lease);
+        recording.origin = origin;
+        let mut writer = writer?;
+        writer.packing = packing;
+        Ok(writer)
     }
 
     /// Adds a recording to the series and the experiment that it belongs to in `other`.
@@ -231,5 +261,30 @@ impl Store {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Store;
+    use crate::tests::{lease, recording, store_path};
+
+    #[test]
+    fn killed_merge_is_repeated() {
+        let (_here, path) = store_path();
+        let (_there, other_path) = store_path();
+        let (store, other) = (
+            Store::open(&path).unwrap(),
+            Store::open(&other_path).unwrap(),
+        );
+        let one = recording(1);
+        other.begin(&one, &lease()).unwrap().finish(&one).unwrap();
+        // The program is killed after the first commit of the copy.
+        let mut half = other.load(one.id).unwrap();
+        drop(store.begin_copy(&mut half, &other, &lease()).unwrap());
+        assert_eq!(half, other.load(one.id).unwrap());
+        assert_eq!(store.sweep(&|_| false).unwrap(), 1);
+        assert_eq!(store.merge(&other, &lease()).unwrap().recordings, 1);
+        assert_eq!(store.load(one.id).unwrap(), other.load(one.id).unwrap());
     }
 }

@@ -263,6 +263,13 @@ impl Link {
         let _ = self.run("PRAGMA incremental_vacuum");
     }
 
+    /// Copies the write-ahead log into the file and empties it. While others use the store, part of
+    /// the log may remain.
+    pub(crate) fn empty_log(&self) -> Result<(), StoreError> {
+        let done = self.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        done.map_err(|error| self.context.on(error))
+    }
+
     /// Frees the memory of cached pages. If that fails, the memory remains in use.
     pub(crate) fn release(&self) {
         let _ = self.connection.release_memory();

@@ -54,7 +54,7 @@ pub struct Writer {
     /// The suspensions in the stored head.
     suspensions: Vec<Suspension>,
     tails: Vec<Tail>,
-    packing: Packing,
+    pub(crate) packing: Packing,
     /// Shows others that this process is alive; `None` if the lease could not be taken.
     _held: Option<Held>,
 }
@@ -133,10 +133,7 @@ impl Writer {
             progress: Progress::default(),
             head,
             suspensions: recording.suspensions.clone(),
-            packing: match recording.origin {
-                None => Packing::Small,
-                Some(_) => Packing::Quick,
-            },
+            packing: Packing::of(recording.origin.as_ref()),
             _held: held,
         })
     }

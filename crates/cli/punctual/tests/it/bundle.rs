@@ -8,7 +8,7 @@ use crate::common::{Sandbox, text};
 use punctual_model::Recording;
 
 /// Returns the files of a bundle by name. The names do not include the folder.
-fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let packed = std::fs::File::open(path).unwrap();
     let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
     let entries = archive.entries().unwrap().map(|entry| {
