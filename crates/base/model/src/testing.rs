@@ -344,6 +344,7 @@ pub fn week(allowed: f64, late: impl Fn(u64) -> Option<u64>) -> SeriesProof {
         asked: LoopRequirement {
             period_ns: Nanos::from_millis(1),
             budget_ns: Nanos(100_000),
+            jobs: false,
             max_late_seconds_per_day: Some(allowed),
             misses: None,
             max_misses_per_day: None,

@@ -102,6 +102,7 @@ fn put(store: &Store, machine: &str, sample: Sampling, minutes: i64) -> SeriesEp
     let asked = LoopRequirement {
         period_ns: Nanos::from_millis(1),
         budget_ns: Nanos(200_000),
+        jobs: false,
         max_late_seconds_per_day: Some(2_000.0),
         misses: None,
         max_misses_per_day: None,

@@ -121,7 +121,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
 
 /// Returns the verdict to be stored with the recordings. `beside` is set for the recording of the
 /// hardware probe, which the verdict does not cover.
-fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
+pub(crate) fn judgement(checkup: &Checkup, beside: bool) -> Judgement {
     let sentence = &checkup.sentence;
     Judgement {
         by: JudgedBy::Check,
@@ -289,7 +289,7 @@ fn gaps(recording: &Recording) -> HardwareGaps {
 }
 
 /// Returns the causes in descending order of time. Each has the related checks that are not ok.
-fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
+pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::CauseSummary| {
         let (kind, who) = (cause.source.kind(), cause.source.who());
@@ -324,7 +324,7 @@ fn is_open(finding: &Finding) -> bool {
 
 /// Returns the findings of the audit. Those that are related to a cause come first, ordered by the
 /// time of the cause.
-fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
+pub(crate) fn findings(audit: &Audit, causes: &[RemediedCause]) -> Vec<Finding> {
     let rank = |finding: &Finding| {
         let bears = |cause: &RemediedCause| cause.checks.contains(&finding.id);
         causes.iter().position(bears).unwrap_or(usize::MAX)

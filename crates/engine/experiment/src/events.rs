@@ -275,6 +275,7 @@ mod tests {
         LoopRequirement {
             period_ns: Nanos::from_millis(1),
             budget_ns: budget,
+            jobs: false,
             max_late_seconds_per_day: Some(10.0),
             misses: misses.map(|text| text.parse().unwrap()),
             max_misses_per_day: None,

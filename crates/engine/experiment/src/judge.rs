@@ -70,6 +70,7 @@ impl Grounds<'_> {
             needs_likely_ns: None,
             tail: None,
             no_tail: None,
+            jobs: None,
         };
         self.judge(&rate, decision, &mut condition);
         let missed = threads.iter().map(|thread| thread.accounting.missed);
@@ -135,9 +136,7 @@ impl Grounds<'_> {
             condition.needs_likely_ns = rate.likely(allowed, ERROR);
         }
         if allowed == 0.0 && decision == Decision::Open {
-            let never = "no run is long enough to prove that no second is ever late: allow a rate, \
-                         such as --max-late-seconds-per-day 1";
-            condition.lacking.push(never.to_owned());
+            condition.lacking.push(Condition::NEVER.to_owned());
         }
     }
 
@@ -178,6 +177,7 @@ mod tests {
         LoopRequirement {
             period_ns: Nanos::from_millis(1),
             budget_ns: Nanos::from_millis(10),
+            jobs: false,
             max_late_seconds_per_day: Some(per_day),
             misses: None,
             max_misses_per_day: None,

@@ -14,6 +14,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod analysis;
+mod application;
 mod block_store;
 mod boots;
 mod candidates;
@@ -36,6 +37,7 @@ mod trial;
 mod wording;
 
 pub use analysis::times;
+pub use application::{ApplicationRequest, check_application};
 pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};

@@ -11,6 +11,9 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
         .or(checkup.conditions.last().zip(checkup.claims.last()));
     match judged {
         Some((condition, claim)) if condition.measured_ns > Nanos::ZERO => claim.sentence(),
+        Some((condition, _)) if !condition.lacking.is_empty() => {
+            format!("not proven: {}", condition.lacking.join("; "))
+        }
         _ => "not proven: nothing was measured".to_owned(),
     }
 }
@@ -45,7 +48,7 @@ pub(crate) fn next(checkup: &Checkup, asked: &CheckRequest) -> Vec<String> {
 }
 
 /// Quotes the command line for a shell.
-fn command_line(words: &[String]) -> String {
+pub(crate) fn command_line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,+@%".contains(c);
     let quoted = |word: &String| {
         if !word.is_empty() && word.chars().all(plain) {

@@ -74,6 +74,26 @@ impl ControlGroup {
     }
 }
 
+/// Returns the control groups of a unit of systemd that have processes.
+pub(crate) fn groups_of_unit(root: &Root, pids: &[u32], unit: &str) -> BTreeSet<String> {
+    let texts = pids.iter();
+    let texts = texts.filter_map(|pid| root.raw_text(&format!("/proc/{pid}/cgroup")).ok());
+    let mut groups = BTreeSet::new();
+    for text in texts {
+        let names = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        groups.extend(names.filter_map(|name| up_to(name, unit)));
+    }
+    groups
+}
+
+/// Returns the part of a group's name up to the folder of this name.
+fn up_to(name: &str, unit: &str) -> Option<String> {
+    let mut parts: Vec<&str> = name.split('/').collect();
+    let place = parts.iter().position(|part| *part == unit)?;
+    parts.truncate(place + 1);
+    Some(parts.join("/"))
+}
+
 fn collect(root: &Root, folder: &str, depth: usize, members: &mut BTreeSet<u32>) {
     let read = |file: &str| root.raw_text(&format!("{folder}/{file}"));
     // In version 2, a threaded group refuses to list its processes.
@@ -333,5 +353,35 @@ mod tests {
                 assert_eq!(ControlGroup::find(&root, wrong), None, "{wrong}");
             }
         }
+    }
+
+    #[test]
+    fn unit_is_found_by_the_groups_of_its_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        for (pid, text) in [
+            (
+                10,
+                "1:name=systemd:/system.slice/redis.service\n0::/system.slice/redis.service\n",
+            ),
+            (11, "0::/system.slice/redis.service/worker\n"),
+            (
+                12,
+                "0::/user.slice/user@1000.service/app.slice/dup.service\n",
+            ),
+            (
+                13,
+                "0::/user.slice/user@1001.service/app.slice/dup.service\n",
+            ),
+            (14, "0::/system.slice/redis.service.d\n"),
+        ] {
+            let place = folder.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(place.join("cgroup"), text).unwrap();
+        }
+        let host = crate::Host::new(folder.path());
+        let found = |unit: &str| Vec::from_iter(host.groups_of_unit(unit));
+        assert_eq!(found("redis.service"), ["/system.slice/redis.service"]);
+        assert_eq!(found("dup.service").len(), 2);
+        assert!(found("other.service").is_empty());
     }
 }

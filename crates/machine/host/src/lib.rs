@@ -199,6 +199,12 @@ impl Host {
         ControlGroup::find(&self.root, path)
     }
 
+    /// Returns the control groups of a unit of systemd, such as `redis.service`, that have
+    /// processes. Several if units of several users or containers have this name.
+    pub fn groups_of_unit(&self, unit: &str) -> std::collections::BTreeSet<String> {
+        container::groups_of_unit(&self.root, &self.processes(), unit)
+    }
+
     /// Returns the control groups of one hierarchy, indexed by the kernel's IDs. Chooses the
     /// hierarchy with the largest number of groups that have members; with `path`, it chooses among
     /// the hierarchies that have this group. Returns `None` if there is none.

@@ -247,6 +247,7 @@ impl JobFinder {
         });
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
+            thread.seen.open_since = thread.state.open_since();
             thread.seen.incomplete += u64::from(thread.state.abandon());
         }
         jobs

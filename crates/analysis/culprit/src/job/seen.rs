@@ -60,6 +60,8 @@ pub struct JobSeen {
     pub longest_stop: Nanos,
     /// Number of jobs without an observed release or end.
     pub incomplete: u64,
+    /// Release of the job in progress at the end. It is also in `incomplete`.
+    pub open_since: Option<Nanos>,
     /// Longest time in which the thread was busy with several jobs that the light stage could not
     /// tell apart, with its beginning.
     pub busy: Option<(Nanos, Nanos)>,

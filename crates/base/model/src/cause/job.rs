@@ -88,6 +88,10 @@ pub struct ThreadJobs {
     /// Number of jobs that were left out because the event of their release is missing, because
     /// trace events were lost, or because the thread or the run ended before their completion.
     pub incomplete: u64,
+    /// Time from the release to the end of the run, of the job in progress at the end. It is also in
+    /// `incomplete`. 0 if there was none.
+    #[serde(default)]
+    pub open_ns: Nanos,
     /// Longest time without a sleep in the release wait, in which the thread returned from it
     /// several times at once. Known only from windows of the full stage. 0 if there was none.
     #[serde(default)]

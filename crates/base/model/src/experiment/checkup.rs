@@ -61,6 +61,10 @@ pub struct Checkup {
 impl Condition {
     /// The reason given if a condition proves nothing because a thread had no real-time priority.
     pub const NOT_REAL_TIME: &str = "measured without a real-time priority, which the loop needs";
+
+    /// The reason given if no late second at all is allowed.
+    pub const NEVER: &str = "no run is long enough to prove that no second is ever late: allow a \
+                             rate, such as --max-late-seconds-per-day 1";
 }
 
 /// One condition of a check-up.
@@ -105,6 +109,7 @@ pub struct Condition {
     /// p99 of the due periods. Null if there are too few of them.
     pub p99_ns: Option<Nanos>,
     /// Whether all threads had a real-time policy. If not, the outcome is neither broken nor held.
+    /// Always true for an application, which chooses its own policy.
     pub real_time: bool,
     /// The outcome.
     pub outcome: Outcome,
@@ -123,6 +128,26 @@ pub struct Condition {
     /// Reason why the tail must not be extrapolated. Absent if it may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_tail: Option<String>,
+    /// What is known about the jobs of an application. The periods are then its jobs. Absent if a
+    /// loop of punctual was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<JobEvidence>,
+}
+
+/// What is known about the jobs of an application during a condition. Only seconds with jobs are
+/// evidence, because a second in which the application had nothing to do proves nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEvidence {
+    /// The judged threads.
+    pub threads: Vec<String>,
+    /// Length of the run. `measured_ns` of the condition is the number of its seconds with jobs.
+    pub elapsed_ns: Nanos,
+    /// Number of jobs of unknown response time. They count as late in the upper bound.
+    pub unknown: u64,
+    /// Number of seconds that may have been late, with those that were late for certain.
+    pub possible_late_seconds: u64,
+    /// Number of late jobs that punctual itself caused. They count as late.
+    pub by_observer: u64,
 }
 
 /// The windows of consecutive due periods of a thread, and the late periods in them.

@@ -12,13 +12,13 @@ impl Condition {
         let (events, unit) = self.counted();
         let allowed = asked.max_late_seconds_per_day.unwrap_or_default();
         let over = match asked.misses {
-            None => format!("periods over {}", asked.budget_ns),
+            None => format!("{} over {}", self.units().1, asked.budget_ns),
             Some(misses) => format!("over {}, more than {misses}", asked.budget_ns),
         };
-        let under = if self.loads.is_empty() {
-            "without load".to_owned()
-        } else {
-            format!("under this load ({})", self.loads.join(", "))
+        let under = match (&self.jobs, self.loads.is_empty()) {
+            (Some(_), _) => String::new(),
+            (None, true) => " without load".to_owned(),
+            (None, false) => format!(" under this load ({})", self.loads.join(", ")),
         };
         let measured = self.measured_ns;
         let at_least = self.per_day_at_least.filter(|least| *least > allowed);
@@ -36,7 +36,7 @@ impl Condition {
             question: Question::Machine,
             outcome: self.outcome,
             decides,
-            quantity: format!("{unit} a day ({over}) {under}"),
+            quantity: format!("{unit} a day ({over}){under}"),
             required: format!("at most {}", number(allowed)),
             bound,
             measured: Some(match self.outcome {
@@ -50,9 +50,22 @@ impl Condition {
             limit: allowed,
             unit: ClaimUnit::SecondsPerDay,
             confidence: Some(1.0 - ERROR),
-            condition: Some(like_these(measured)),
+            condition: Some(match &self.jobs {
+                None => like_these(measured),
+                Some(_) => {
+                    format!("if each second of the day has jobs like those of these {measured}")
+                }
+            }),
             evidence: self.evidence(events, unit, asked),
             lacking,
+        }
+    }
+
+    /// Returns the names of one and of several counted reactions.
+    pub const fn units(&self) -> (&'static str, &'static str) {
+        match self.jobs {
+            None => ("period", "periods"),
+            Some(_) => ("job", "jobs"),
         }
     }
 
@@ -64,11 +77,16 @@ impl Condition {
             _ => unit,
         };
         let mut text = format!(
-            "{} {one} in {}, {} of {} late",
+            "{} {one} in {}{}, {} of {} late",
             grouped(events),
             self.measured_ns,
+            if self.jobs.is_some() {
+                " with jobs"
+            } else {
+                ""
+            },
             grouped(self.late),
-            counted(self.periods, "period", "periods"),
+            counted(self.periods, self.units().0, self.units().1),
         );
         if self.late > 0 && self.periods > 0 {
             let share = 100.0 * self.late as f64 / self.periods as f64;
@@ -77,6 +95,16 @@ impl Condition {
         }
         if let Some(series) = self.longest_series.filter(|series| *series > 0) {
             text.push_str(&format!(", longest series {}", grouped(series)));
+        }
+        if let Some(jobs) = &self.jobs {
+            if jobs.unknown > 0 {
+                let unknown = counted(jobs.unknown, "job", "jobs");
+                text.push_str(&format!(", response time unknown for {unknown}"));
+            }
+            if jobs.possible_late_seconds > events {
+                let possible = grouped(jobs.possible_late_seconds);
+                text.push_str(&format!(", at most {possible} {unit}"));
+            }
         }
         if let (Some(windows), Some(misses)) = (self.windows, asked.misses) {
             text.push_str(&format!(
@@ -93,8 +121,9 @@ impl Condition {
         let needs = self.needs_ns?;
         let to_prove = format!("to prove at most {} a day", number(allowed));
         let shortest = format!(
-            "the shortest run that can prove it takes {} (without a late period)",
-            length(needs.as_secs_f64())
+            "the shortest run that can prove it takes {} (without a late {})",
+            length(needs.as_secs_f64()),
+            self.units().0
         );
         let (events, unit) = self.counted();
         Some(match self.needs_likely_ns {

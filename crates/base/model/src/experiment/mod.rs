@@ -4,10 +4,13 @@ mod checkup;
 mod condition_claim;
 mod experiment_plan;
 mod improvement;
+mod late_jobs;
 mod sampled_run;
 mod series_proof;
 
-pub use checkup::{CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, RemediedCause, Windows};
+pub use checkup::{
+    CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, JobEvidence, RemediedCause, Windows,
+};
 pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,

@@ -147,6 +147,7 @@ mod tests {
         LoopRequirement {
             period_ns: Nanos::from_millis(1),
             budget_ns: budget,
+            jobs: false,
             max_late_seconds_per_day: Some(72.0),
             misses: None,
             max_misses_per_day: None,

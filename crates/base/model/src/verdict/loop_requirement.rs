@@ -8,10 +8,15 @@ use crate::{MissLimit, Nanos};
 /// The requirements of a periodic loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopRequirement {
-    /// Its period.
+    /// Its period. 0 if the jobs of an application need no period.
     pub period_ns: Nanos,
-    /// Maximum delay of a period after its due time. A period that begins later is late.
+    /// Maximum delay of a period after its due time. A period that begins later is late. For jobs,
+    /// the maximum response time.
     pub budget_ns: Nanos,
+    /// Whether this limits the response times of an application's jobs, and not the wake-ups of a
+    /// loop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub jobs: bool,
     /// Number of late seconds that the loop tolerates per day. A late second contains at least one
     /// late period or, with `misses`, at least one violated window. Null in recordings of older
     /// versions.

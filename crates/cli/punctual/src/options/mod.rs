@@ -6,5 +6,6 @@ pub(crate) mod measuring;
 pub(crate) mod select;
 pub(crate) mod share_cpus;
 pub(crate) mod span;
+pub(crate) mod subject;
 
 pub(crate) use punctual_command::since;

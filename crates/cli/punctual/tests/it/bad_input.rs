@@ -26,6 +26,32 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         2,
         &["/dev/ptp999 does not exist", "ethtool -T"],
     ),
+    (
+        "check --comm motion",
+        2,
+        &["pass --budget", "that a job of the application may take"],
+    ),
+    (
+        "check --comm no-such-name --budget 1ms",
+        2,
+        &["no thread to watch: comm no-such-name"],
+    ),
+    (
+        "check --unit no-such-unit --budget 1ms",
+        2,
+        &["no process belongs to a unit no-such-unit.service"],
+    ),
+    (
+        "check --pid 1 --comm init --budget 1ms",
+        2,
+        &["cannot be used with"],
+    ),
+    (
+        "check --pid 1 --budget 1ms --load cpu",
+        2,
+        &["cannot be used with"],
+    ),
+    ("explain last --unit redis", 2, &["cannot be used with"]),
     ("measure timer --interval 1000", 2, &["1000us", "no unit"]),
     ("measure timer --interval soon", 2, &["'soon'"]),
     (

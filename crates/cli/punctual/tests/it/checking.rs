@@ -1,7 +1,12 @@
 //! Tests of `check`, from the command line to the verdict.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
 use crate::common::{Sandbox, text};
-use punctual_model::{Checkup, Outcome};
+use punctual_model::{Checkup, Nanos, Outcome};
 
 /// Runs `check` with JSON on stdout.
 fn checked(place: &Sandbox, line: &str) -> (Checkup, Option<i32>) {
@@ -198,4 +203,77 @@ fn senseless_options_are_refused_before_measuring() {
         assert!(said.contains(why), "{line}: {said}");
     }
     assert!(!place.path("store.db").exists() || place.listed().is_empty());
+}
+
+/// A thread with a job of at least 12 ms in each 100 ms. Dropping it ends the thread.
+struct Slow {
+    tid: u32,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slow {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let own = std::fs::read_link("/proc/thread-self").unwrap();
+            let tid = own.file_name().unwrap().to_str().unwrap();
+            sender.send(tid.parse().unwrap()).unwrap();
+            for number in 1u64.. {
+                std::thread::sleep(Duration::from_millis(10));
+                let begun = Instant::now();
+                let busy = Duration::from_millis(if number.is_multiple_of(9) { 12 } else { 0 });
+                while begun.elapsed() < busy {}
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+        Self {
+            tid: receiver.recv().unwrap(),
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// The jobs of a running application are judged, and its recording has the verdict.
+#[test]
+fn late_jobs_of_application_break_its_budget() {
+    let place = Sandbox::new();
+    let slow = Slow::start();
+    let line = "--budget 6ms -D 4s --max-late-seconds-per-day 0";
+    let output = place.run(&format!("check --json -q --pid {} {line}", slow.tid));
+    drop(slow);
+    if output.stdout.is_empty() {
+        punctual_testing::skip_refused("check --pid", text(&output.stderr));
+        return;
+    }
+    let checkup: Checkup = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checkup.outcome, Outcome::Broken, "{}", checkup.sentence);
+    assert_eq!(output.status.code(), Some(3));
+    let only = &checkup.conditions[0];
+    assert!(only.periods > only.late && only.late > 0, "{only:?}");
+    assert!(only.max_ns >= Some(Nanos::from_millis(12)), "{only:?}");
+    assert_eq!(only.jobs.as_ref().unwrap().threads.len(), 1);
+    assert!(checkup.asked.jobs && checkup.hardware.is_none());
+    let evidence = &checkup.claims[0].evidence;
+    assert!(evidence.contains("with jobs"), "{evidence}");
+    let recording = place.last();
+    assert_eq!(recording.verdict.outcome, Outcome::Broken);
+    assert_eq!(recording.verdict.sentence, checkup.sentence);
+    let screen = place.done("show last");
+    assert!(
+        screen.contains("late seconds a day (jobs over 6.00 ms)"),
+        "{screen}"
+    );
 }

@@ -58,6 +58,8 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("probe_server:gc_stop", "sched:sched_process_fork"),
     ("--comm motion", "--pid 1234"),
     ("--comm redis-server", "--pid 1234"),
+    ("--unit motion.service", "--pid 1234"),
+    ("--unit redis", "--pid 1234"),
     ("-D 10m", "-D 300ms"),
     ("-D 10s", "-D 300ms"),
     ("-D 1h", "-D 300ms"),

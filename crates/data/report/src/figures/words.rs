@@ -63,10 +63,14 @@ pub(crate) fn asked_text(asked: &LoopRequirement) -> String {
             misses.periods()
         )
     });
-    format!(
-        "period {}, wake-ups at most {} late{windows}; {allowed}",
-        asked.period_ns, asked.budget_ns
-    )
+    let (period, budget) = (asked.period_ns, asked.budget_ns);
+    match (asked.jobs, period) {
+        (false, _) => {
+            format!("period {period}, wake-ups at most {budget} late{windows}; {allowed}")
+        }
+        (true, Nanos::ZERO) => format!("jobs of at most {budget}; {allowed}"),
+        (true, _) => format!("a job every {period}, of at most {budget}; {allowed}"),
+    }
 }
 
 /// Formats a time with the given number of decimals: `2026-11-03 08:15:30.250 UTC`.

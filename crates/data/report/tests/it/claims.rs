@@ -31,6 +31,7 @@ fn asked() -> LoopRequirement {
     LoopRequirement {
         period_ns: Nanos::from_millis(1),
         budget_ns: Nanos(100_000),
+        jobs: false,
         max_late_seconds_per_day: Some(5_000.0),
         misses: Some("2/100".parse().unwrap()),
         max_misses_per_day: None,
@@ -68,6 +69,7 @@ fn condition(name: &str, outcome: Outcome) -> Condition {
         needs_likely_ns: Some(Nanos::from_secs(10_800)),
         tail: None,
         no_tail: None,
+        jobs: None,
     }
 }
 

@@ -66,6 +66,7 @@ impl Reader<'_> {
         series.periodic = Some(LoopRequirement {
             period_ns: period,
             budget_ns,
+            jobs: false,
             max_late_seconds_per_day: allowed
                 .map(|allowed| self.late_seconds(allowed))
                 .transpose()?,

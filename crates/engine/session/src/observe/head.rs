@@ -1,11 +1,13 @@
-//! The recording of an observation before its measurements.
+//! The head of the recording of an observation.
 
-use punctual_model::{Chart, HostFacts, ProbeRun, Recording, Requirement};
+use punctual_model::{Chart, HostFacts, Nanos, ProbeRun, Recording, Requirement};
 
-use super::ObserveRequest;
 use super::watched::Watched;
-use super::watched_tracks;
+use super::{ObserveRequest, watched_tracks};
 use crate::request::usual_series_interval;
+
+/// Longest row of a time series that shows late seconds.
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Returns the recording as known before the start.
 pub(super) fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
@@ -42,8 +44,16 @@ pub(super) fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched
         command_line: request.recording.command_line.clone(),
     };
     let threads = watched_tracks::threads(watched);
-    let mut recording = Recording::new(probe, facts, Requirement::default(), threads);
+    let requirement = Requirement {
+        periodic: request.requirement.clone(),
+        ..Requirement::default()
+    };
+    let mut recording = Recording::new(probe, facts, requirement, threads);
     recording.label.clone_from(&request.recording.label);
-    recording.series.interval_ns = usual_series_interval(duration);
+    let usual = usual_series_interval(duration);
+    recording.series.interval_ns = match request.requirement {
+        Some(_) => usual.min(SECOND),
+        None => usual,
+    };
     recording
 }

@@ -319,7 +319,7 @@ impl JobWatch {
     /// Returns the results. `place`: index of a thread in the recording.
     pub(super) fn jobs(
         &self,
-        (by_observer, start): (u64, Nanos),
+        (by_observer, start, end): (u64, Nanos, Nanos),
         place: impl Fn(u32) -> u32,
     ) -> Jobs {
         let mut threads: BTreeMap<u32, ThreadJobs> = BTreeMap::new();
@@ -329,7 +329,7 @@ impl JobWatch {
                 thread,
                 ..ThreadJobs::default()
             });
-            self.add(jobs, (tid, seen), start);
+            self.add(jobs, (tid, seen), [start, end]);
         }
         Jobs {
             budget_ns: self.budget,
@@ -341,7 +341,7 @@ impl JobWatch {
 
     /// Threads that were created later share an index. The release wait of the first one is used
     /// for all of them.
-    fn add(&self, jobs: &mut ThreadJobs, (tid, seen): (u32, &JobSeen), start: Nanos) {
+    fn add(&self, jobs: &mut ThreadJobs, (tid, seen): (u32, &JobSeen), [start, end]: [Nanos; 2]) {
         let release = seen.release.as_ref();
         if jobs.release.is_none() {
             jobs.release = release.map(|found| self.waits.release(tid, found));
@@ -371,6 +371,8 @@ impl JobWatch {
         jobs.released_while_stopped += seen.while_stopped;
         jobs.longest_stop_ns = jobs.longest_stop_ns.max(seen.longest_stop);
         jobs.incomplete += seen.incomplete;
+        let open = seen.open_since.map(|since| end.saturating_sub(since));
+        jobs.open_ns = jobs.open_ns.max(open.unwrap_or_default());
         if let Some((since, length)) = seen.busy
             && length > jobs.busy_ns
         {

@@ -27,17 +27,19 @@ use std::time::Duration;
 use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
-    Completion, EventKind, Explanation, Jobs, Nanos, ProbeRun, Recording, ThreadJobs,
+    Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
+    ThreadJobs,
 };
 use punctual_probes::Broke;
-use punctual_store::{Batch, Store};
+use punctual_store::Batch;
 use punctual_trace::{
     CallCost, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
 };
 
 use crate::explain::{Explainer, RawOutlier};
 use crate::lifecycle::{
-    Begun, Context, Moment, REFRESH, Snapshot, Source, Start, StoreWriter, Watcher, monotonic,
+    Begun, Context, Moment, REFRESH, RecordingSink, Snapshot, Source, Start, StoreWriter, Watcher,
+    monotonic,
 };
 use crate::targets::same_pids_as_events;
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
@@ -83,6 +85,8 @@ pub struct ObserveRequest {
     pub reader: Option<Vec<OsString>>,
     /// Length of the observation.
     pub length: RunLength,
+    /// Requirement on the jobs, by which a check judges the recording afterwards.
+    pub requirement: Option<LoopRequirement>,
     /// The head of the recording.
     pub recording: RecordingRequest,
 }
@@ -96,7 +100,7 @@ pub struct ObserveRequest {
 pub fn observe(
     request: &ObserveRequest,
     host: &Host,
-    store: Option<&Store>,
+    store: Option<&dyn RecordingSink>,
     watcher: &mut dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
@@ -104,7 +108,12 @@ pub fn observe(
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host.facts(), &watched);
     let observation = Observation::begin(request, host, watched, &mut recording)?;
-    let mut context = Context::new(host, store, watcher, stop);
+    let mut context = Context {
+        host,
+        store,
+        watcher,
+        stop,
+    };
     let cpus = host.online().unwrap_or_default();
     let begun = Begun::new(recording, &mut context, cpus, &observation.watched.tids())?;
     begun.run(observation.in_background(), &mut context)
@@ -344,7 +353,8 @@ impl<'a> Observation<'a> {
             return None;
         };
         let by_observer = self.explainer.by_observer();
-        let mut jobs = watch.jobs((by_observer, self.start.monotonic), |tid| {
+        let end = monotonic();
+        let mut jobs = watch.jobs((by_observer, self.start.monotonic, end), |tid| {
             self.tracks.track_index(tid)
         });
         // A thread for which there was no event has no release wait either.

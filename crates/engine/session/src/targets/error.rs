@@ -34,6 +34,21 @@ pub enum TargetError {
          /sys/fs/cgroup"
     )]
     NoGroup(String),
+    /// No process belongs to a unit with this name.
+    #[error(
+        "no process belongs to a unit {0}: pass a name of systemctl list-units that is running, \
+         or --cgroup PATH"
+    )]
+    NoUnit(String),
+    /// Units of several users or containers have this name.
+    #[error("several control groups belong to a unit {unit}: pass one of them with --cgroup: {}",
+        .groups.join(", "))]
+    SeveralUnits {
+        /// Name of the unit.
+        unit: String,
+        /// The control groups.
+        groups: Vec<String>,
+    },
     /// No group with this name accounts CPU time.
     #[error(
         "there is no control group {0} of version 2 or of the controller cpu: use its name from \

@@ -41,6 +41,24 @@ impl fmt::Display for Targets {
 }
 
 impl Targets {
+    /// Returns the processes of a unit of systemd. A name without a suffix is a service.
+    ///
+    /// # Errors
+    /// Returns an error if no process belongs to the unit, or if several units have this name.
+    pub fn of_unit(unit: &str, host: &Host) -> Result<Self, TargetError> {
+        let name = if unit.contains('.') {
+            unit.to_owned()
+        } else {
+            format!("{unit}.service")
+        };
+        let groups: Vec<String> = host.groups_of_unit(&name).into_iter().collect();
+        match groups.as_slice() {
+            [] => Err(TargetError::NoUnit(name)),
+            [one] => Ok(Self::Group(one.clone())),
+            _ => Err(TargetError::SeveralUnits { unit: name, groups }),
+        }
+    }
+
     /// Formats with the names of the processes: `motion (pid 1234)`.
     pub(crate) fn named(&self, threads: &BTreeMap<u32, String>) -> String {
         let pids = match self {

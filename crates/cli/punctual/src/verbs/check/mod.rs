@@ -1,12 +1,15 @@
 //! `check`: tests whether this machine is fit for a periodic loop.
 
+mod application;
 mod series;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check};
+use punctual_experiment::{
+    ApplicationRequest, Around, CheckError, CheckRequest, Checked, check, check_application,
+};
 use punctual_host::Host;
 use punctual_model::{CpuSet, LoopRequirement, MissLimit, Nanos};
 use punctual_report::html::HtmlOptions;
@@ -37,19 +40,26 @@ const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
     loop's period without load and under load. A period that begins later than the budget is a \
     miss. The verdict (held, broken or not proven) is about the number of late seconds a day under \
     load, with 95% confidence. A late second contains at least one miss, so a loop that is always \
-    late has 86,400 a day. The command changes no settings.";
+    late has 86,400 a day. The command changes no settings.\n\n\
+    With --pid, --comm, --cgroup or --unit, it judges a running application instead. It follows the \
+    jobs of its threads as explain does, and nothing else runs. A late second contains a job that \
+    took longer than the budget. Only seconds with jobs are evidence. Jobs whose response time is \
+    unknown count as late in the upper bound.";
 
 /// Check whether this machine can hold a real-time loop
 #[derive(Parser)]
 #[command(long_about = LONG, after_help = crate::exit::OF_CHECK)]
+#[command(mut_args(application::exclude))]
 struct CheckUp {
-    /// Period of the loop
+    /// Period of the loop [default: 1ms; for an application: any]
     #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = period)]
-    #[arg(default_value = "1ms")]
-    period: Nanos,
-    /// Latest start of a period; a period that begins later is a miss
-    #[arg(long, value_name = "TIME", value_parser = measuring::length, default_value = "100us")]
-    budget: Nanos,
+    period: Option<Nanos>,
+    /// Latest start of a period, or longest job of an application [default: 100us]
+    ///
+    /// A period that begins later is a miss. A job takes from the wake-up that releases it until
+    /// its thread waits for the next one.
+    #[arg(long, value_name = "TIME", value_parser = measuring::length)]
+    budget: Option<Nanos>,
     /// Number of late seconds per day that the application tolerates [default: 10]
     ///
     /// A late second contains at least one miss. With --misses, it contains at least one violated
@@ -87,6 +97,8 @@ struct CheckUp {
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
     #[command(flatten)]
+    application: application::OfApplication,
+    #[command(flatten)]
     series: series::OfSeries,
     /// Name of the recordings [default: check]
     #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
@@ -107,6 +119,10 @@ struct CheckUp {
     #[arg(short, long)]
     verbose: bool,
 }
+
+/// Default period and budget of a loop.
+const PERIOD: Nanos = Nanos::from_millis(1);
+const BUDGET: Nanos = Nanos::from_micros(100);
 
 fn period(text: &str) -> Result<Nanos, Invalid> {
     match Nanos::from_period(text)? {
@@ -129,7 +145,7 @@ impl Run for CheckUp {
         if let Some(exit) = self.series.run(allowed, forms, context)? {
             return Ok(exit);
         }
-        let request = self.request()?;
+        let asked = self.asked()?;
         let (json, quiet) = (self.json, self.quiet);
         if let Some(path) = &self.output {
             extension::check(path, &["html"])?;
@@ -140,7 +156,7 @@ impl Run for CheckUp {
         if json && page_on_stdout {
             return Err(one_format().into());
         }
-        let audit = audit::of_loop(request.cpus.clone())?;
+        let audit = audit::of_loop(asked.cpus().cloned())?;
         let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = live::view(quiet);
@@ -150,18 +166,23 @@ impl Run for CheckUp {
                 output::note(text);
             }
         };
-        let _cpus = (self.sharing).hold(request.cpus.as_ref(), "check")?;
-        let checked = check(
-            &request,
-            Around {
-                host: &Host::live(),
-                audit,
-                store: store.as_ref().map(|store| store as &dyn RecordingSink),
-                view: view.as_mut(),
-                stop: &stop,
-                say: &say,
-            },
-        )
+        let _cpus = match &asked {
+            Asked::Loop(request) => Some((self.sharing).hold(request.cpus.as_ref(), "check")?),
+            // An application is only watched, and shares its CPUs with everything else.
+            Asked::Application(_) => None,
+        };
+        let around = Around {
+            host: &Host::live(),
+            audit,
+            store: store.as_ref().map(|store| store as &dyn RecordingSink),
+            view: view.as_mut(),
+            stop: &stop,
+            say: &say,
+        };
+        let checked = match &asked {
+            Asked::Loop(request) => check(request, around),
+            Asked::Application(request) => check_application(request, around),
+        }
         .map_err(told)?;
         if let Some(store) = &store {
             keep_verdict(store, &checked)?;
@@ -194,6 +215,23 @@ impl Run for CheckUp {
             return Err(error).context("a recording could not be stored completely");
         }
         Ok(exit)
+    }
+}
+
+/// What is checked.
+enum Asked {
+    /// A loop of punctual.
+    Loop(Box<CheckRequest>),
+    /// A running application.
+    Application(Box<ApplicationRequest>),
+}
+
+impl Asked {
+    fn cpus(&self) -> Option<&CpuSet> {
+        match self {
+            Self::Loop(request) => request.cpus.as_ref(),
+            Self::Application(_) => None,
+        }
     }
 }
 
@@ -235,13 +273,28 @@ fn exit(checked: &Checked) -> Exit {
 }
 
 impl CheckUp {
-    fn request(&self) -> Result<CheckRequest> {
+    fn asked(&self) -> Result<Asked> {
+        let allowed = self
+            .max_late_seconds_per_day
+            .unwrap_or(LoopRequirement::USUAL_LATE_SECONDS);
+        let application = self.application.request(
+            self.period,
+            self.budget,
+            (allowed, self.duration),
+            self.label.clone(),
+        )?;
+        Ok(match application {
+            Some(request) => Asked::Application(Box::new(request)),
+            None => Asked::Loop(Box::new(self.request(allowed)?)),
+        })
+    }
+
+    fn request(&self, allowed: f64) -> Result<CheckRequest> {
         let loads = measuring::loads(&self.load)?;
-        let allowed = self.max_late_seconds_per_day;
-        let allowed = allowed.unwrap_or(LoopRequirement::USUAL_LATE_SECONDS);
         let requirement = LoopRequirement {
-            period_ns: self.period,
-            budget_ns: self.budget,
+            period_ns: self.period.unwrap_or(PERIOD),
+            budget_ns: self.budget.unwrap_or(BUDGET),
+            jobs: false,
             max_late_seconds_per_day: Some(allowed),
             misses: self.misses,
             max_misses_per_day: None,
@@ -260,13 +313,17 @@ impl CheckUp {
             return Err(UsageError(text.to_owned()).into());
         }
         if let Some(misses) = self.misses
-            && self.period.0.saturating_mul(misses.periods().into()) > self.duration.0
+            && requirement
+                .period_ns
+                .0
+                .saturating_mul(misses.periods().into())
+                > self.duration.0
         {
             return Err(UsageError(format!(
                 "--misses {misses}: {} periods of {} are longer than the measurement of {}: pass a \
                  longer --duration",
                 misses.periods(),
-                self.period,
+                requirement.period_ns,
                 self.duration
             ))
             .into());

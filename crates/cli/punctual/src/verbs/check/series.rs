@@ -37,7 +37,8 @@ pub(super) struct OfSeries {
 }
 
 /// Options that only a measurement uses.
-const MEASURING: [&str; 12] = [
+const MEASURING: [&str; 13] = [
+    "subject",
     "period",
     "budget",
     "misses",

@@ -24,7 +24,7 @@ pub(in crate::verbs) use recorded::{ExplainedJson, OutlierJson};
 
 pub(super) const VERB: Verb = Verb::new::<Explain>("explain");
 
-const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs of the threads. A \
+const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows the jobs of the threads. A \
     job begins at its release: the wake-up that ends the wait in which the thread is idle. It is \
     complete when the thread enters that wait again. A job above the budget is split into shares \
     that add up to its response time. The result is a recording of the probe 'jobs'. With --wait, \
@@ -47,6 +47,9 @@ const AFTER: &str = "With --pid, --comm or --cgroup, punctual follows the jobs o
 /// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]
 #[command(after_help = AFTER)]
+#[command(mut_arg("recording", |arg| arg.conflicts_with("subject")))]
+#[command(mut_arg("outlier", |arg| arg.conflicts_with_all(["cgroup", "unit"])))]
+#[command(mut_arg("all_events", |arg| arg.conflicts_with_all(["cgroup", "unit"])))]
 struct Explain {
     #[command(flatten)]
     selected: OneRecording,

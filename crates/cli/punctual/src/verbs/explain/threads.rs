@@ -3,18 +3,19 @@
 use std::io::IsTerminal;
 
 use anyhow::Result;
-use clap::{Args, value_parser};
+use clap::Args;
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_session::{
     EventChoice, ExplainRequest, JobDetail, JobRequest, Level, ObserveRequest, RecordingRequest,
-    Release, RunLength, Targets, observe,
+    RecordingSink, Release, RunLength, Targets, observe,
 };
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::options::measuring;
+use crate::options::subject::{DETAILS, Subject, When};
 use crate::output::{self, note};
 use crate::processes::serve_symbols;
 use crate::recordings::timelines;
@@ -27,31 +28,12 @@ const BUDGET: Nanos = Nanos::from_millis(1);
 /// The default threshold.
 const THRESHOLD: Nanos = Nanos::from_micros(100);
 
-/// When the full stage records jobs.
-#[derive(Clone, Copy, Debug)]
-enum When {
-    Windows,
-    Always,
-}
-
-const DETAILS: [(&str, When); 2] = [("windows", When::Windows), ("full", When::Always)];
-
 // Late wake-ups of a running application.
 #[derive(Args)]
 #[command(next_help_heading = "A running application")]
 pub(super) struct Application {
-    /// Watch these processes with all threads, or single threads
-    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
-    #[arg(conflicts_with = "recording")]
-    pid: Vec<u32>,
-    /// Watch threads with this name, and processes with all threads
-    #[arg(long, value_name = "NAME")]
-    #[arg(conflicts_with_all = ["pid", "recording"])]
-    comm: Option<String>,
-    /// Watch all processes of this control group (container or unit)
-    #[arg(long, value_name = "PATH")]
-    #[arg(conflicts_with_all = ["pid", "comm", "recording", "outlier", "all_events"])]
-    cgroup: Option<String>,
+    #[command(flatten)]
+    subject: Subject,
     /// Explain each job that takes longer than this [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     budget: Option<Nanos>,
@@ -126,22 +108,16 @@ impl Application {
     /// Returns which late reactions of a trace are selected.
     pub(super) fn selection(&self) -> Selection<'_> {
         Selection {
-            pids: &self.pid,
-            comm: self.comm.as_deref(),
+            pids: &self.subject.pid,
+            comm: self.subject.comm.as_deref(),
             threshold: self.threshold,
         }
     }
 
     /// Returns the threads to watch, or `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
-        if !self.pid.is_empty() {
-            return Ok(Some(Targets::Pids(self.pid.clone())));
-        }
-        if let Some(comm) = &self.comm {
-            return Ok(Some(Targets::Comm(comm.clone())));
-        }
-        if let Some(group) = &self.cgroup {
-            return Ok(Some(Targets::Group(group.clone())));
+        if let Some(targets) = self.subject.targets(&Host::live())? {
+            return Ok(Some(targets));
         }
         let only = [
             ("budget", self.budget.is_some()),
@@ -159,7 +135,7 @@ impl Application {
         ];
         match only.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(UsageError(format!(
-                "--{name} applies only to a running application: pass --pid, --comm or --cgroup"
+                "--{name} applies only to a running application: pass --pid, --comm, --cgroup or --unit"
             ))
             .into()),
             None => Ok(None),
@@ -192,6 +168,7 @@ impl Application {
             no_bpf: self.no_bpf,
             no_counters: self.no_counters,
             reader: serve_symbols::program(),
+            requirement: None,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             recording: RecordingRequest {
                 label: self.label,
@@ -204,7 +181,7 @@ impl Application {
         let outcome = observe(
             &request,
             &Host::live(),
-            store.as_ref(),
+            store.as_ref().map(|store| store as &dyn RecordingSink),
             view.as_mut(),
             &stop,
         )?;

@@ -32,7 +32,7 @@ pub fn checkup(checkup: &Checkup, verbose: bool) -> Document {
     document.push(Section::new(page).only(Medium::Page));
     let mut screen = vec![
         Field::toned("verdict", tone, checkup.sentence.as_str()),
-        Field::new("loop", asked),
+        Field::new(if checkup.asked.jobs { "asked" } else { "loop" }, asked),
     ];
     screen.extend(
         measured_on
@@ -72,7 +72,7 @@ fn conditions(checkup: &Checkup) -> Vec<Block> {
     let columns = vec![
         Column::left("condition").cut_to(12),
         Column::right("measured").drop(3),
-        Column::right("periods").drop(1),
+        Column::right(unit(checkup)).drop(1),
         Column::right("late"),
         Column::right("longest series").drop(4),
         Column::right(counted_name(checkup)),
@@ -104,6 +104,12 @@ fn conditions(checkup: &Checkup) -> Vec<Block> {
 fn counted_name(checkup: &Checkup) -> &'static str {
     let first = checkup.conditions.first();
     first.map_or("late seconds", |condition| condition.counted().1)
+}
+
+/// Returns the name of what is counted: periods of a loop, or jobs of an application.
+fn unit(checkup: &Checkup) -> &'static str {
+    let first = checkup.conditions.first();
+    first.map_or("periods", |condition| condition.units().1)
 }
 
 /// Returns a count and its share, such as `12 (0.010%)`.
@@ -144,7 +150,7 @@ fn condition_row(condition: &Condition) -> Row {
 fn causes(checkup: &Checkup, short: bool) -> Vec<Block> {
     let columns = vec![
         Column::right("time"),
-        Column::right("late periods"),
+        Column::right(format!("late {}", unit(checkup))),
         Column::right("longest"),
         Column::left("cause").fold(Fold::Wrap(24)),
         Column::left("what helps").fold(Fold::Below),
@@ -335,6 +341,7 @@ mod tests {
             needs_likely_ns: None,
             tail: None,
             no_tail: Some("there are no samples".to_owned()),
+            jobs: None,
         }
     }
 
@@ -348,6 +355,7 @@ mod tests {
             asked: LoopRequirement {
                 period_ns: Nanos::from_millis(1),
                 budget_ns: Nanos(100_000),
+                jobs: false,
                 max_late_seconds_per_day: Some(10.0),
                 misses: None,
                 max_misses_per_day: None,

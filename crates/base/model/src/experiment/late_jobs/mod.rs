@@ -1,0 +1,436 @@
+//! The late seconds of an application's jobs in one run.
+
+use std::collections::BTreeSet;
+
+use super::{Condition, JobEvidence};
+use crate::{
+    Decision, ERROR, IntervalRow, Jobs, LateSeconds, LoopRequirement, Nanos, Outcome, Rate,
+    Recording, ThreadJobs, counted,
+};
+
+/// The late seconds of the jobs of one run.
+#[derive(Clone, Debug)]
+struct LateJobs {
+    /// The seconds with a job that was late for certain, numbered among the seconds with jobs.
+    certain: LateSeconds,
+    /// The seconds in which a job may have been late.
+    possible: LateSeconds,
+    /// Time of the seconds with jobs.
+    measured: Nanos,
+    /// Number of completed jobs, and of those above the budget.
+    jobs: u64,
+    late: u64,
+    evidence: JobEvidence,
+    /// Indices of the judged threads.
+    judged: BTreeSet<u32>,
+    /// Reasons why nothing can be held.
+    lacking: Vec<String>,
+}
+
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// Minimum time with jobs for a verdict.
+const LEAST: Nanos = Nanos::from_secs(10);
+
+/// Maximum deviation of a thread's period from the required one.
+const NEAR: f64 = 0.25;
+
+/// The seconds of a run, by their number since its start.
+#[derive(Default)]
+struct Seconds {
+    with_jobs: BTreeSet<u64>,
+    certain: BTreeSet<u64>,
+    possible: BTreeSet<u64>,
+}
+
+impl LateJobs {
+    /// Counts the late seconds of an application's jobs from the rows of the time series. A job
+    /// that was released at once was due at some time after the release of the job before it, so
+    /// its response time is at most the sum of both.
+    ///
+    /// # Errors
+    /// Returns the reason why the run proves nothing, in words.
+    fn of(recording: &Recording, asked: &LoopRequirement) -> Result<Self, String> {
+        let explanation = recording.explanation.as_ref();
+        let jobs = explanation.and_then(|explanation| explanation.jobs.as_ref());
+        let jobs = jobs.ok_or("the jobs of the application were not recorded")?;
+        let interval = recording.series.interval_ns;
+        if interval == Nanos::ZERO || !SECOND.0.is_multiple_of(interval.0) {
+            return Err(format!("the rows of {interval} do not show single seconds"));
+        }
+        let judged: Vec<&ThreadJobs> = (jobs.threads.iter())
+            .filter(|thread| thread.jobs > 0 || thread.open_ns > Nanos::ZERO)
+            .filter(|thread| has_period(thread, asked.period_ns))
+            .collect();
+        if judged.is_empty() {
+            return Err(nothing_to_judge(recording, jobs, asked));
+        }
+        let mut seconds = Seconds::default();
+        let mut lacking = Vec::new();
+        for thread in &judged {
+            seconds.add(recording, thread, asked, jobs.windows.is_some());
+            lacking.extend(lack_of(recording, thread, asked));
+        }
+        if asked.period_ns == Nanos::ZERO {
+            lacking.extend(without_release(recording, jobs));
+        }
+        lacking.extend(lost(recording));
+        let unknown = judged.iter().map(|thread| thread.unknown()).sum();
+        Ok(Self::new(recording, &judged, seconds, unknown, lacking))
+    }
+
+    fn new(
+        recording: &Recording,
+        judged: &[&ThreadJobs],
+        mut seconds: Seconds,
+        unknown: u64,
+        lacking: Vec<String>,
+    ) -> Self {
+        seconds.with_jobs.extend(&seconds.certain);
+        let numbers: Vec<u64> = seconds.with_jobs.iter().copied().collect();
+        let place = |second: &u64| numbers.partition_point(|number| number < second) as u64;
+        let mut certain = LateSeconds::default();
+        let mut possible = LateSeconds::default();
+        let at = |place: u64| Nanos(place.saturating_mul(SECOND.0));
+        for second in &seconds.certain {
+            certain.add(at(place(second)));
+            possible.add(at(place(second)));
+        }
+        for second in seconds.possible.intersection(&seconds.with_jobs) {
+            possible.add(at(place(second)));
+        }
+        add_unknown(&mut possible, unknown, numbers.len() as u64);
+        let title = |thread: &&ThreadJobs| title(recording, thread.thread);
+        let jobs = recording
+            .explanation
+            .as_ref()
+            .and_then(|one| one.jobs.as_ref());
+        let open = judged.iter().filter(|thread| thread.is_open_too_long(jobs));
+        Self {
+            measured: Nanos(SECOND.0.saturating_mul(numbers.len() as u64))
+                .min(recording.duration_ns),
+            jobs: judged.iter().map(|thread| thread.jobs).sum(),
+            late: judged.iter().map(|thread| thread.over_budget).sum::<u64>() + open.count() as u64,
+            evidence: JobEvidence {
+                threads: judged.iter().map(title).collect(),
+                elapsed_ns: recording.duration_ns,
+                unknown,
+                possible_late_seconds: possible.count(),
+                by_observer: jobs.map_or(0, |jobs| jobs.caused_by_observer),
+            },
+            judged: judged.iter().map(|thread| thread.thread).collect(),
+            certain,
+            possible,
+            lacking,
+        }
+    }
+
+    /// Returns whether the jobs hold the limit. *Broken* counts only seconds that were late for
+    /// certain, and *held* counts all that may have been late.
+    fn decide(&self, allowed: f64) -> (Outcome, Rate) {
+        let [least, most] = [&self.certain, &self.possible].map(|late| late.rate(self.measured));
+        let [broken, held] = [&least, &most].map(|rate| rate.decide(allowed, ERROR));
+        match (broken, held) {
+            (Decision::Broken, _) => (Outcome::Broken, least),
+            (_, Decision::Held) if self.lacking.is_empty() => (Outcome::Held, most),
+            _ => (Outcome::NotProven, most),
+        }
+    }
+
+    /// Returns the verdict on the jobs of this run.
+    fn condition(self, recording: &Recording, asked: &LoopRequirement) -> Condition {
+        let allowed = asked.max_late_seconds_per_day.unwrap_or_default();
+        let mut condition = Condition::of_application();
+        let (outcome, rate) = self.decide(allowed);
+        let Self { measured, .. } = self;
+        let supported = rate.supports_bounds();
+        let bound = |events: f64| supported.then(|| rate.per_day(events)).flatten();
+        let mut all = crate::Due::default();
+        for (place, thread) in (0..).zip(&recording.threads) {
+            if self.judged.contains(&place) {
+                all.merge(&thread.due());
+            }
+        }
+        condition.lacking = self.lacking;
+        if measured < LEAST {
+            condition.lacking.push(format!(
+                "{measured} with jobs measured, at least {LEAST} needed"
+            ));
+        }
+        let doubt = rate.doubt().map(|doubt| doubt.sentence(asked.unit()));
+        condition.lacking.extend(doubt);
+        condition.outcome = match outcome {
+            Outcome::Held if !condition.lacking.is_empty() => Outcome::NotProven,
+            outcome => outcome,
+        };
+        if allowed == 0.0 && condition.outcome == Outcome::NotProven {
+            condition.lacking.push(Condition::NEVER.to_owned());
+        }
+        if condition.outcome == Outcome::NotProven {
+            condition.needs_ns = rate.needed(allowed, ERROR);
+            condition.needs_likely_ns = rate.likely(allowed, ERROR);
+        }
+        Condition {
+            measured_ns: measured,
+            periods: self.jobs,
+            late: self.late,
+            late_seconds: Some(self.certain.count()),
+            dispersion: Some(rate.dispersion),
+            per_day_at_most: bound(self.possible.rate(measured).at_most(ERROR)),
+            per_day_at_least: bound(self.certain.rate(measured).at_least(ERROR)),
+            max_ns: all.max(),
+            p99_ns: (all.periods() >= 1_000)
+                .then(|| all.quantile(0.99)?.exact())
+                .flatten(),
+            jobs: Some(self.evidence),
+            ..condition
+        }
+    }
+}
+
+impl Condition {
+    /// Returns the name of the condition in which an application was watched.
+    pub const APPLICATION: &str = "application";
+
+    /// Returns the verdict on the jobs of an application in a run.
+    pub fn of_jobs(recording: &Recording, asked: &LoopRequirement) -> Self {
+        match LateJobs::of(recording, asked) {
+            Ok(late) => late.condition(recording, asked),
+            Err(why) => Self {
+                lacking: vec![why],
+                ..Self::of_application()
+            },
+        }
+    }
+
+    fn of_application() -> Self {
+        Self {
+            name: Self::APPLICATION.to_owned(),
+            loads: Vec::new(),
+            measured_ns: Nanos::ZERO,
+            periods: 0,
+            late: 0,
+            longest_series: None,
+            late_seconds: Some(0),
+            windows: None,
+            episodes: None,
+            dispersion: None,
+            per_day_at_most: None,
+            per_day_at_least: None,
+            max_ns: None,
+            p99_ns: None,
+            // The application chooses its policy, so the policy does not weaken the evidence.
+            real_time: true,
+            outcome: Outcome::NotProven,
+            lacking: Vec::new(),
+            needs_ns: None,
+            needs_likely_ns: None,
+            tail: None,
+            no_tail: None,
+            jobs: Some(JobEvidence::default()),
+        }
+    }
+}
+
+impl Seconds {
+    fn add(
+        &mut self,
+        recording: &Recording,
+        thread: &ThreadJobs,
+        asked: &LoopRequirement,
+        light: bool,
+    ) {
+        let interval = recording.series.interval_ns;
+        let rows = recording.series.rows.iter();
+        let rows = rows.filter(|row| row.thread == thread.thread);
+        let mut rows: Vec<&IntervalRow> = rows.collect();
+        rows.sort_by_key(|row| row.start_ns);
+        let second = |at: Nanos| at.0 / SECOND.0;
+        let at_once = thread.released_at_once > 0;
+        let merged = light && may_be_merged(thread, asked);
+        let mut longest_before = Nanos::ZERO;
+        for row in &rows {
+            let own = second(row.start_ns);
+            self.with_jobs.insert(own);
+            let longest = row.max_ns.unwrap_or_default();
+            if longest > asked.budget_ns {
+                // The job may have been released at the end of the row.
+                let last = second(row.start_ns + interval + longest).min(own + MOST);
+                self.possible.extend(own..=last);
+                if !merged {
+                    self.certain.insert(own);
+                }
+            } else if at_once && longest + longest.max(longest_before) > asked.budget_ns {
+                self.possible.insert(own);
+            }
+            longest_before = longest;
+        }
+        if asked.period_ns > Nanos::ZERO {
+            self.add_missing(&rows, interval, asked.period_ns);
+        }
+        let jobs = recording.explanation.as_ref();
+        if thread.is_open_too_long(jobs.and_then(|one| one.jobs.as_ref())) {
+            let since = recording.duration_ns.saturating_sub(thread.open_ns);
+            self.certain.insert(second(since));
+            let last = second(recording.duration_ns).min(second(since) + MOST);
+            self.certain.extend(second(since + asked.budget_ns)..=last);
+        }
+    }
+
+    /// Adds the seconds in which fewer jobs were released than were due. The first and the last row
+    /// may be incomplete.
+    fn add_missing(&mut self, rows: &[&IntervalRow], interval: Nanos, period: Nanos) {
+        let second = |at: Nanos| at.0 / SECOND.0;
+        let due = interval.0 / period.0.max(1);
+        let inner = rows.get(1..rows.len().saturating_sub(1));
+        for row in inner.unwrap_or_default() {
+            // The edge of a row can move one release to the next row.
+            if row.count + 1 < due {
+                self.possible.insert(second(row.start_ns));
+            }
+        }
+        for pair in rows.windows(2) {
+            let [row, next] = [pair[0].start_ns, pair[1].start_ns];
+            if next > row + interval && due > 1 {
+                let missing = second(row + interval)..=second(next.saturating_sub(Nanos(1)));
+                self.with_jobs.extend(missing.clone().take(MOST as usize));
+                self.possible.extend(missing.take(MOST as usize));
+            }
+        }
+    }
+}
+
+/// Maximum number of seconds that one job or one gap covers.
+const MOST: u64 = 100_000;
+
+impl ThreadJobs {
+    /// Returns the number of jobs of unknown response time. The job in progress at the end of the
+    /// run is known to be in progress.
+    fn unknown(&self) -> u64 {
+        let open = u64::from(self.open_ns > Nanos::ZERO);
+        self.incomplete.saturating_sub(open)
+    }
+
+    /// Returns whether the job in progress at the end of the run had exceeded the budget.
+    fn is_open_too_long(&self, jobs: Option<&Jobs>) -> bool {
+        jobs.is_some_and(|jobs| self.open_ns > jobs.budget_ns)
+    }
+}
+
+/// Returns whether the thread has about the required period, or whether none is required.
+fn has_period(thread: &ThreadJobs, period: Nanos) -> bool {
+    let found = thread.release.as_ref().and_then(|found| found.period_ns);
+    let near = |found: Nanos| (found.0 as f64 / period.0 as f64 - 1.0).abs() <= NEAR;
+    period == Nanos::ZERO || found.is_some_and(near)
+}
+
+/// Returns whether several jobs of the thread may look like a single one between the windows of the
+/// full stage. A job that exceeds its period and runs into the next one is late anyway.
+fn may_be_merged(thread: &ThreadJobs, asked: &LoopRequirement) -> bool {
+    let period = thread.release.as_ref().and_then(|found| found.period_ns);
+    let several = thread.released_at_once > 0 || thread.busy_ns > Nanos::ZERO;
+    several && period.is_none_or(|period| period < asked.budget_ns)
+}
+
+/// Adds jobs of unknown response time and unknown release as one late second each, spread over the
+/// seconds that are not late.
+fn add_unknown(possible: &mut LateSeconds, unknown: u64, seconds: u64) {
+    let late: BTreeSet<u64> = possible.seconds().iter().copied().collect();
+    let clean: Vec<u64> = (0..seconds).filter(|one| !late.contains(one)).collect();
+    let count = unknown.min(clean.len() as u64);
+    for number in 0..count {
+        let place = (2 * number + 1) * clean.len() as u64 / (2 * count);
+        if let Some(second) = clean.get(place as usize) {
+            possible.add(Nanos(second.saturating_mul(SECOND.0)));
+        }
+    }
+}
+
+fn title(recording: &Recording, thread: u32) -> String {
+    let found = recording.threads.get(thread as usize);
+    found.map_or_else(|| format!("thread {thread}"), crate::ThreadRecord::title)
+}
+
+/// Returns why there is no thread to judge.
+fn nothing_to_judge(recording: &Recording, jobs: &Jobs, asked: &LoopRequirement) -> String {
+    let with_jobs: Vec<String> = (jobs.threads.iter().filter(|thread| thread.jobs > 0))
+        .map(|thread| {
+            let release = thread.release.as_ref();
+            let period = release.and_then(|found| found.period_ns);
+            let period = period.map_or("no regular period".to_owned(), |period| {
+                format!("every {period}")
+            });
+            format!("{} ({period})", title(recording, thread.thread))
+        })
+        .take(NAMED)
+        .collect();
+    match with_jobs.as_slice() {
+        [] => "no job of the application was observed".to_owned(),
+        all => format!(
+            "no thread was released every {}: {}; pass another --period, or none",
+            asked.period_ns,
+            all.join(", ")
+        ),
+    }
+}
+
+/// Maximum number of threads in a message.
+const NAMED: usize = 5;
+
+/// Returns a reason if some threads had waits, but no jobs are known.
+fn without_release(recording: &Recording, jobs: &Jobs) -> Option<String> {
+    let unknown: Vec<String> = (jobs.threads.iter())
+        .filter(|thread| thread.release.is_none() && thread.waits > 0)
+        .map(|thread| title(recording, thread.thread))
+        .collect();
+    let named = unknown.iter().take(NAMED).cloned().collect::<Vec<_>>();
+    (!unknown.is_empty()).then(|| {
+        format!(
+            "the jobs of {} are unknown, because no release wait was found: {}",
+            counted(unknown.len() as u64, "thread", "threads"),
+            named.join(", ")
+        )
+    })
+}
+
+/// Returns the reasons why the jobs of a thread cannot be held.
+fn lack_of(recording: &Recording, thread: &ThreadJobs, asked: &LoopRequirement) -> Vec<String> {
+    let name = title(recording, thread.thread);
+    let mut said = Vec::new();
+    if thread.not_counted_ns > Nanos::ZERO {
+        said.push(format!(
+            "the jobs of {name} were not counted for {}",
+            thread.not_counted_ns
+        ));
+    }
+    if thread.busy_ns > asked.budget_ns {
+        said.push(format!(
+            "{name} was busy for {} with jobs that could not be told apart: pass --detail full",
+            thread.busy_ns
+        ));
+    }
+    if thread.longest_stop_ns > asked.budget_ns {
+        said.push(format!(
+            "{name} was stopped for {} while a job may have been due",
+            thread.longest_stop_ns
+        ));
+    }
+    said
+}
+
+/// Returns reasons that concern the whole run.
+fn lost(recording: &Recording) -> Vec<String> {
+    let lost = recording
+        .explanation
+        .as_ref()
+        .map_or(0, |one| one.events_lost);
+    let lost = (lost > 0).then(|| {
+        let events = counted(lost, "trace event was", "trace events were");
+        format!("{events} lost, and the jobs in such a gap are unknown")
+    });
+    let suspension = recording.suspensions.first().map(|one| one.lacking());
+    lost.into_iter().chain(suspension).collect()
+}
+
+#[cfg(test)]
+mod tests;

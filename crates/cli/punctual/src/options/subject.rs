@@ -1,0 +1,52 @@
+//! Selects the running application that a verb watches.
+
+use anyhow::Result;
+use clap::{Args, value_parser};
+use punctual_host::Host;
+use punctual_session::{SessionError, Targets};
+
+/// When the full stage records jobs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// In windows of time.
+    Windows,
+    /// All the time.
+    Always,
+}
+
+/// Values of the option.
+pub(crate) const DETAILS: [(&str, When); 2] = [("windows", When::Windows), ("full", When::Always)];
+
+/// A running application. At most one of these options can be given.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "A running application")]
+#[group(id = "subject", multiple = false)]
+pub(crate) struct Subject {
+    /// Watch these processes with all threads, or single threads
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
+    pub(crate) pid: Vec<u32>,
+    /// Watch threads with this name, and processes with all threads
+    #[arg(long, value_name = "NAME")]
+    pub(crate) comm: Option<String>,
+    /// Watch all processes of this control group, such as a container
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<String>,
+    /// Watch all processes of this unit of systemd
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Option<String>,
+}
+
+impl Subject {
+    /// Returns the threads to watch, or `None` if no application was selected.
+    pub(crate) fn targets(&self, host: &Host) -> Result<Option<Targets>> {
+        if let Some(unit) = &self.unit {
+            return Ok(Some(
+                Targets::of_unit(unit, host).map_err(SessionError::from)?,
+            ));
+        }
+        let group = self.cgroup.clone().map(Targets::Group);
+        let comm = self.comm.clone().map(Targets::Comm);
+        let pids = (!self.pid.is_empty()).then(|| Targets::Pids(self.pid.clone()));
+        Ok(pids.or(comm).or(group))
+    }
+}

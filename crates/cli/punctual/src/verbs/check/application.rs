@@ -1,0 +1,88 @@
+//! `check --comm`: judges the jobs of a running application.
+
+use anyhow::Result;
+use clap::Args;
+use punctual_experiment::ApplicationRequest;
+use punctual_host::Host;
+use punctual_model::{LoopRequirement, Nanos};
+use punctual_session::{JobDetail, Release};
+
+use crate::exit::UsageError;
+use crate::options::subject::{DETAILS, Subject, When};
+use crate::processes::serve_symbols;
+use crate::verb::{command_line, named};
+
+// The application to judge in place of a loop.
+#[derive(Args)]
+#[command(next_help_heading = "A running application")]
+pub(super) struct OfApplication {
+    #[command(flatten)]
+    subject: Subject,
+    /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
+    ///
+    /// A file descriptor can follow, as in epoll:4.
+    #[arg(long, value_name = "WAIT[:FD]", requires = "subject")]
+    release: Option<Release>,
+    /// Record system calls and interrupts: windows, or full for all the time [default: windows]
+    #[arg(long, value_name = "WHEN", value_parser = named(DETAILS.to_vec()), requires = "subject")]
+    detail: Option<When>,
+}
+
+/// Options that only the measurement of a loop uses.
+const OF_LOOP: [&str; 6] = [
+    "misses",
+    "cpus",
+    "priority",
+    "share_cpus",
+    "load",
+    "until_proven",
+];
+
+/// Makes an option that only the measurement of a loop uses exclude an application.
+pub(super) fn exclude(option: clap::Arg) -> clap::Arg {
+    if OF_LOOP.contains(&option.get_id().as_str()) {
+        option.conflicts_with("subject")
+    } else {
+        option
+    }
+}
+
+impl OfApplication {
+    /// Returns the request, if an application was selected.
+    pub(super) fn request(
+        &self,
+        period: Option<Nanos>,
+        budget: Option<Nanos>,
+        (allowed, duration): (f64, Nanos),
+        label: Option<String>,
+    ) -> Result<Option<ApplicationRequest>> {
+        let Some(targets) = self.subject.targets(&Host::live())? else {
+            return Ok(None);
+        };
+        let Some(budget_ns) = budget else {
+            let text = "pass --budget, the longest time that a job of the application may take";
+            return Err(UsageError(text.to_owned()).into());
+        };
+        Ok(Some(ApplicationRequest {
+            requirement: LoopRequirement {
+                period_ns: period.unwrap_or_default(),
+                budget_ns,
+                jobs: true,
+                max_late_seconds_per_day: Some(allowed),
+                misses: None,
+                max_misses_per_day: None,
+                sample: None,
+            },
+            targets,
+            release: self.release.clone().unwrap_or_default(),
+            detail: match self.detail {
+                Some(When::Always) => JobDetail::Full,
+                Some(When::Windows) | None => JobDetail::Windows(None),
+            },
+            duration,
+            reader: serve_symbols::program(),
+            label,
+            command_line: command_line(),
+        }))
+    }
+}

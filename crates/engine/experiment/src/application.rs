@@ -1,0 +1,182 @@
+//! The check of a running application by its jobs.
+
+use std::ffi::OsString;
+use std::sync::atomic::Ordering;
+
+use jiff::Timestamp;
+use punctual_model::{
+    CHECKUP_SCHEMA, Checkup, Completion, Condition, LoopRequirement, MeasuredOn, Nanos, Outcome,
+    Recording,
+};
+use punctual_session::{
+    ExplainRequest, JobDetail, JobRequest, ObserveRequest, RecordingRequest, Release, RunLength,
+    Targets, observe,
+};
+
+use crate::check::{Around, Checked, causes, findings, judgement};
+use crate::request::CheckError;
+use crate::wording::{command_line, sentence};
+
+/// The request for the check of an application.
+#[derive(Clone, Debug)]
+pub struct ApplicationRequest {
+    /// The requirement on its jobs. A period of 0 judges the jobs of all threads; another period
+    /// only those of the threads with about this period.
+    pub requirement: LoopRequirement,
+    /// The application.
+    pub targets: Targets,
+    /// The wait that releases a job.
+    pub release: Release,
+    /// When system calls and interrupts are recorded.
+    pub detail: JobDetail,
+    /// Time to watch.
+    pub duration: Nanos,
+    /// See [`ObserveRequest::reader`].
+    pub reader: Option<Vec<OsString>>,
+    /// A name for the recording; `None` for `check`.
+    pub label: Option<String>,
+    /// The command line as the program received it.
+    pub command_line: Vec<String>,
+}
+
+impl ApplicationRequest {
+    /// Returns the request for watching the application. A check, an experiment and a monitor watch
+    /// it in the same way.
+    pub fn observation(&self, label: &str) -> ObserveRequest {
+        let budget = self.requirement.budget_ns;
+        ObserveRequest {
+            targets: self.targets.clone(),
+            jobs: Some(JobRequest {
+                budget,
+                release: self.release.clone(),
+                detail: self.detail,
+            }),
+            explain: ExplainRequest::above(budget),
+            no_bpf: false,
+            no_counters: true,
+            reader: self.reader.clone(),
+            length: RunLength::For(self.duration),
+            requirement: Some(self.requirement.clone()),
+            recording: RecordingRequest {
+                label: Some(self.label.clone().unwrap_or_else(|| label.to_owned())),
+                command_line: self.command_line.clone(),
+            },
+        }
+    }
+}
+
+/// Watches a running application, and judges its jobs. The application is neither stopped nor
+/// changed.
+///
+/// # Errors
+/// Returns an error if there is no such application, or if the kernel refuses to trace it.
+pub fn check_application(
+    asked: &ApplicationRequest,
+    around: Around<'_>,
+) -> Result<Checked, CheckError> {
+    let started = Timestamp::now();
+    let request = asked.observation("check");
+    let outcome = observe(
+        &request,
+        around.host,
+        around.store,
+        around.view,
+        around.stop,
+    )?;
+    let mut recording = outcome.recording;
+    let condition = Condition::of_jobs(&recording, &asked.requirement);
+    let causes = causes(&recording, &around.audit);
+    let mut checkup = Checkup {
+        schema: CHECKUP_SCHEMA,
+        program: around.audit.program.clone(),
+        outcome: condition.outcome,
+        sentence: String::new(),
+        claims: vec![condition.claim(&asked.requirement, true)],
+        asked: asked.requirement.clone(),
+        started,
+        host: around.audit.host.clone(),
+        measured_on: Some(MeasuredOn::from_recording(&recording)),
+        findings: findings(&around.audit, &causes),
+        conditions: vec![condition],
+        causes,
+        hardware: None,
+        lacking: early_end(&recording, asked.duration).into_iter().collect(),
+        next: Vec::new(),
+        recordings: (around.store.iter())
+            .map(|_| recording.id.to_string())
+            .collect(),
+    };
+    checkup.sentence = sentence(&checkup);
+    checkup.next = next(&checkup, asked);
+    recording.be_judged(judgement(&checkup, false));
+    Ok(Checked {
+        checkup,
+        recordings: vec![recording],
+        stopped: around.stop.load(Ordering::Relaxed),
+        store_error: outcome.store_error,
+    })
+}
+
+/// Returns a sentence if the application ended before the time was over.
+fn early_end(recording: &Recording, duration: Nanos) -> Option<String> {
+    let ended = recording.completion == Completion::Finished && recording.duration_ns < duration;
+    ended.then(|| format!("the application ended after {}", recording.duration_ns))
+}
+
+/// Returns the commands to run next.
+fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
+    let mut commands = Vec::new();
+    if let (Outcome::NotProven, Some(condition)) = (checkup.outcome, checkup.conditions.first())
+        && let Some(length) = condition.needs_likely_ns.or(condition.needs_ns)
+    {
+        let again = command_line(&without_duration(&asked.command_line));
+        let seconds = length.0.div_ceil(Nanos::from_secs(1).0);
+        commands.push(format!("{again} -D {seconds}s"));
+    }
+    if let (false, Some(recording)) = (checkup.causes.is_empty(), checkup.recordings.first()) {
+        commands.push(format!("punctual explain {recording}"));
+    }
+    if checkup
+        .findings
+        .iter()
+        .any(punctual_model::Finding::is_problem)
+    {
+        commands.push("punctual doctor --fix-script".to_owned());
+    }
+    commands
+}
+
+/// Returns the words of a command line without its duration.
+fn without_duration(words: &[String]) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-D" | "--duration" => drop(words.next()),
+            word if word.starts_with("-D") || word.starts_with("--duration=") => {}
+            word => kept.push(word.to_owned()),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_command_has_one_duration() {
+        for line in [
+            "punctual check -D 5s --comm a",
+            "punctual check -D5s --comm a",
+            "punctual check --duration=5s --comm a",
+            "punctual check --comm a --duration 5s",
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(
+                without_duration(&words).join(" "),
+                "punctual check --comm a"
+            );
+        }
+    }
+}
