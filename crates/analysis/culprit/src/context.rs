@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use punctual_model::cause::Name;
 use punctual_model::{
     Comm, EventKind, GapReason, KernelPriority, Nanos, Task, Text, TraceEvent, Vector,
 };
@@ -346,6 +347,19 @@ impl Threads {
             );
         }
         threads
+    }
+
+    /// Adds names of threads that no event shows.
+    pub(crate) fn add(&mut self, names: &[Name]) {
+        for Name { pid, comm } in names {
+            if let Some(pid) = *pid {
+                self.tasks.entry(pid).or_insert(Task {
+                    pid,
+                    comm: *comm,
+                    prio: KernelPriority::UNKNOWN,
+                });
+            }
+        }
     }
 
     pub(crate) fn task(&self, pid: u32) -> Task {

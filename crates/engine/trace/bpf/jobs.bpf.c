@@ -52,6 +52,7 @@ enum {
 	WAKER_USER_STACK,
 	WAKER_USER_WORDS,
 	COUNTER,
+	INTERRUPT_STACK,
 };
 
 /* Indexes in Vector::NAMED; larger ones are `ipi`. */
@@ -67,6 +68,8 @@ const volatile u32 pid_limit = 0;
 const volatile u64 stack_bytes = 16 << 10;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
+/* The way from a network packet to a thread that waits for it is long. */
+enum { FRAMES_OF_INTERRUPT = 36 };
 /* Words at the top of a user stack, in which callers are searched that have no frame pointer. */
 enum { STACK_WORDS = 48 };
 /* The number of user stacks that one CPU records in STACKS_NS limits their cost. */
@@ -92,7 +95,7 @@ struct record {
 	u8 kind;
 	u8 flags;
 	u8 count;		/* of frames */
-	u8 part;		/* of a stack */
+	u8 part;		/* of a stack; 1 for a wake-up with the waker's name */
 	union {
 		struct {
 			char prev_comm[16];
@@ -291,6 +294,8 @@ struct cpu {
 	u64 stacks_since;
 	u32 stacks;		/* user stacks recorded since then */
 	u32 observing;		/* page faults now are our own */
+	u64 interrupts_since;
+	u32 interrupt_stacks;	/* recorded since then */
 	u64 stack[STACK_WORDS];
 };
 
@@ -511,6 +516,7 @@ INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 tw
 	if (!record)
 		return 0;
 	note_flags(record, pid);
+	record->part = 0;
 	record->other.pid = pid;
 	record->other.number = number;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
@@ -548,16 +554,20 @@ INLINE u32 state_of(const struct task_struct *task, u64 preempted)
 	return shown ? shown : 2;
 }
 
-/* The system call that a thread is in; ~0 if unknown. */
-INLINE u32 call_of(struct task_struct *task)
+/* The system call of these registers; ~0 if unknown. */
+INLINE u32 call_in(void *regs)
 {
-	void *regs = bpf_task_pt_regs(task);
-
 	if (HAS(pt_regs___x86, orig_ax))
 		return ((struct pt_regs___x86 *)regs)->orig_ax;
 	if (HAS(pt_regs___arm64, syscallno))
 		return ((struct pt_regs___arm64 *)regs)->syscallno;
 	return ~0;
+}
+
+/* The system call that a thread is in; ~0 if unknown. */
+INLINE u32 call_of(struct task_struct *task)
+{
+	return call_in((void *)bpf_task_pt_regs(task));
 }
 
 /* Reads the first two arguments of a system call. */
@@ -604,6 +614,27 @@ static __attribute__((noinline)) int put_stack(u64 *arguments, u32 kind)
 	bytes = bpf_get_stack(arguments, cpu->stack, FRAMES * sizeof(u64), 0);
 	if (bytes > 0)
 		put_words(cpu, kind, bytes / sizeof(u64));
+	return 0;
+}
+
+/* Writes what the interrupt or softirq does that wakes a thread. */
+static __attribute__((noinline)) int put_interrupt(u64 *arguments)
+{
+	struct cpu *cpu = this_cpu();
+	u64 now = bpf_ktime_get_ns();
+	long bytes;
+
+	if (!cpu)
+		return 0;
+	if (now - cpu->interrupts_since > STACKS_NS) {
+		cpu->interrupts_since = now;
+		cpu->interrupt_stacks = 0;
+	}
+	if (cpu->interrupt_stacks++ >= USER_STACKS)
+		return 0;
+	bytes = bpf_get_stack(arguments, cpu->stack, FRAMES_OF_INTERRUPT * sizeof(u64), 0);
+	if (bytes > 0)
+		put_words(cpu, INTERRUPT_STACK, bytes / sizeof(u64));
 	return 0;
 }
 
@@ -772,14 +803,41 @@ INLINE void fill_switch(struct record *record, const struct task_struct *prev,
 	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
 }
 
+INLINE int is_release_of(const struct job *job, u32 call, u64 argument)
+{
+	for (u32 i = 0; i < WAITS; i++)
+		if (job->calls[i] == call &&
+		    (job->arguments[i] & ~job->ignored[i]) == (argument & ~job->ignored[i]))
+			return 1;
+	return 0;
+}
+
+/* Ends the job of a thread that begins to wait. */
+INLINE void note_wait(u32 pid, u32 call, u64 argument, u64 now)
+{
+	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
+
+	if (!job)
+		return;
+	job->waits = is_release_of(job, call, argument);
+	if (!job->waits)
+		return;
+	if (UNLIKELY(job->released && now - job->released > budget_ns))
+		tell();
+	job->released = 0;
+}
+
 /* Lists the system call, with its arguments, in which a watched thread begins to sleep. The
  * number is ~0 if it sleeps outside of system calls, in a page fault. */
 INLINE void put_sleeping(struct task_struct *prev, u64 now)
 {
-	u32 sequence, call = call_of(prev);
-	void *regs = bpf_task_pt_regs(prev);
+	void *regs = (void *)bpf_task_pt_regs(prev);
+	u32 sequence, call = call_in(regs);
 	struct record *record;
+	u64 one, two;
 
+	read_arguments(regs, &one, &two);
+	note_wait(prev->pid, call, one, now);
 	if (counting)
 		put_counters(prev->pid, now);
 	record = begin(SLEEP, &sequence);
@@ -788,7 +846,8 @@ INLINE void put_sleeping(struct task_struct *prev, u64 now)
 	record->time = now;
 	record->other.pid = prev->pid;
 	record->other.number = call;
-	read_arguments(regs, &record->other.one, &record->other.two);
+	record->other.one = one;
+	record->other.two = two;
 	end(record, sequence);
 	list(sequence);
 }
@@ -802,43 +861,18 @@ INLINE int ends_work(struct task_struct *prev, u32 state)
 	return state & 3 || (!state && prev->prio < 0 && call_of(prev) == yield);
 }
 
-INLINE int is_release_of(const struct job *job, u32 call, u64 argument)
+/* Begins the job of a thread whose wait ends. Returns whether the wait was a part of a job. */
+INLINE int note_release(u32 pid, u64 now)
 {
-	for (u32 i = 0; i < WAITS; i++)
-		if (job->calls[i] == call &&
-		    (job->arguments[i] & ~job->ignored[i]) == (argument & ~job->ignored[i]))
-			return 1;
-	return 0;
-}
-
-/* Ends the job of a thread that begins to wait. */
-static __attribute__((noinline)) int note_wait(struct task_struct *prev, u64 now)
-{
-	u32 pid = prev->pid;
 	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
-	u64 one, two;
 
 	if (!job)
 		return 0;
-	read_arguments((void *)bpf_task_pt_regs(prev), &one, &two);
-	job->waits = is_release_of(job, call_of(prev), one);
 	if (!job->waits)
-		return 0;
-	if (job->released && now - job->released > budget_ns)
-		tell();
-	job->released = 0;
-	return 0;
-}
-
-/* Begins the job of a thread whose wait ends. */
-INLINE void note_release(u32 pid, u64 now)
-{
-	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
-
-	if (!job || !job->waits)
-		return;
+		return job->released != 0;
 	job->waits = 0;
 	job->released = now;
+	return 0;
 }
 
 INLINE int switching_light(u64 *arguments)
@@ -869,10 +903,8 @@ INLINE int switching_light(u64 *arguments)
 		return 0;
 	}
 	state = state_of(prev, arguments[0]);
-	if (left && ends_work(prev, state)) {
+	if (left && ends_work(prev, state))
 		put_sleeping(prev, now);
-		note_wait(prev, now);
-	}
 	/* No event shows the end of a wait for the next period of SCHED_DEADLINE. */
 	if (came && next->prio < 0)
 		note_release(next->pid, now);
@@ -922,10 +954,8 @@ int switching(u64 *arguments)
 		return 0;
 	if (!place->full)
 		place->full = 1;
-	if (is_watched(prev_pid) && ends_work(prev, state)) {
+	if (is_watched(prev_pid) && ends_work(prev, state))
 		put_sleeping(prev, now);
-		note_wait(prev, now);
-	}
 	if (next->prio < 0)
 		note_release(next_pid, now);
 	switch_counters(prev_pid, is_watched(prev_pid), next_pid, is_watched(next_pid));
@@ -978,20 +1008,26 @@ INLINE int is_on_task_stack(u64 *context)
 	       stack_bytes;
 }
 
-INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread)
+/* `in_job`: whether the name of the waker explains a part of a job. */
+INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int in_job)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
 	struct record *record = reserve(WAKING, &sequence);
+	u64 name[2] = {};
 
 	if (!record)
 		return 0;
+	if (by_thread && in_job)
+		bpf_get_current_comm(name, sizeof(name));
 	/* Which of the two is unknown. */
 	record->flags = by_thread ? 0 : FLAG_HARDIRQ | FLAG_SOFTIRQ;
+	record->part = by_thread && in_job;
 	record->other.pid = pid;
 	record->other.number = on;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
-	record->other.two = 0;
+	record->other.two = name[0];
 	bpf_probe_read_kernel(record->other.text, 16, task->comm);
+	*(u64 *)&record->other.text[16] = name[1];
 	end(record, sequence);
 	return sequence;
 }
@@ -1017,7 +1053,7 @@ int waking(u64 *arguments)
 {
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
-	int watched_one = is_watched(pid);
+	int watched_one = is_watched(pid), by_thread, in_job;
 	u32 sequence;
 	u64 now;
 
@@ -1026,8 +1062,11 @@ int waking(u64 *arguments)
 			return 0;
 		now = bpf_ktime_get_ns();
 		touch(on, now);
-		note_release(pid, now);
-		list(put_light_waking(task, on, is_on_task_stack(arguments)));
+		in_job = note_release(pid, now);
+		by_thread = is_on_task_stack(arguments);
+		list(put_light_waking(task, on, by_thread, in_job));
+		if (in_job && !by_thread)
+			put_interrupt(arguments);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();

@@ -85,6 +85,7 @@ static long (*const bpf_perf_event_read_value)(void *map, u64 flags,
 					       struct bpf_perf_event_value *value,
 					       u32 size) = (void *)55;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*const bpf_get_current_comm)(void *to, u32 size) = (void *)16;
 static long (*const bpf_ringbuf_output)(void *map, void *data, u64 size, u64 flags) = (void *)130;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
 

@@ -12,6 +12,7 @@ mod faults;
 mod finder;
 mod go_stops;
 mod idle;
+mod interrupt;
 mod judge;
 mod jvm;
 mod learning;
@@ -36,6 +37,7 @@ use punctual_model::cause::Detail;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
 pub use finder::JobFinder;
+pub use interrupt::interrupt_source;
 pub use jvm::is_name_of_jvm;
 pub use preempted::add_preempted;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};

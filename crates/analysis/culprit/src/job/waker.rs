@@ -1,6 +1,6 @@
 //! Determines what wakes a thread: another thread, a timer or a device.
 
-use punctual_model::cause::Device;
+use punctual_model::cause::{Device, InterruptSource, InterruptWakeup};
 use punctual_model::{EventKind, Nanos, Text, TraceEvent, Vector};
 
 use crate::context::{Context, Handler, SOFTIRQ_HRTIMER, SOFTIRQ_TIMER, SOFTIRQS_OF_NETWORK};
@@ -83,8 +83,19 @@ fn in_handler(handler: &Handler) -> By {
 }
 
 /// Returns the source of a `sched_waking` event in the light stage. Its flags distinguish threads
-/// from interrupts.
-pub(crate) const fn waker_in_light_stage(event: &TraceEvent) -> By {
+/// from interrupts, whose sources are known from their stacks.
+pub(crate) fn waker_in_light_stage(event: &TraceEvent, known: &[InterruptWakeup]) -> By {
+    let EventKind::Waking { task, .. } = &event.kind else {
+        return By::Unrecorded;
+    };
+    let of_event = |one: &&InterruptWakeup| one.at == event.time && one.woken == task.pid;
+    if let Some(known) = known.iter().find(of_event) {
+        return match &known.by {
+            InterruptSource::Timer => By::Timer,
+            InterruptSource::Device(device) => By::Device(device.clone()),
+            InterruptSource::Peer => By::Thread(event.pid),
+        };
+    }
     if event.pid == 0 || event.has(TraceEvent::HARDIRQ) || event.has(TraceEvent::SOFTIRQ) {
         By::Unrecorded
     } else {

@@ -2,7 +2,8 @@
 //! watched threads.
 
 use punctual_culprit::{find, keep_concerned};
-use punctual_model::{Blame, EventKind, Nanos, ShareKind, Task, TraceEvent};
+use punctual_model::cause::{Device, InterruptSource, InterruptWakeup, Name};
+use punctual_model::{Blame, Comm, EventKind, Nanos, ShareKind, Task, TraceEvent};
 
 use crate::jobs::{READ, job, low, share};
 use crate::stream::*;
@@ -114,6 +115,65 @@ fn wake_up_by_interrupt_is_no_thread() {
     assert_eq!(share(&found, ShareKind::Device, ""), 0.0, "{found:#?}");
     let unknown = share(&found, ShareKind::Unexplained, "a timer, a device");
     assert_eq!(unknown, 800.0, "{found:#?}");
+}
+
+#[test]
+fn stack_of_interrupt_shows_the_source() {
+    let by = |by: InterruptSource, at: u64| {
+        let wakeup = InterruptWakeup {
+            at: Nanos(at),
+            woken: victim().pid,
+            by,
+        };
+        let stream = light(&[victim()])
+            .event(100.0, sleeps(READ, [4, 0]))
+            .switch(100.0, victim(), SLEEPS, low())
+            .flags(INTERRUPT)
+            .waking_of(900.0, victim(), 1)
+            .flags(0)
+            .switch(905.0, low(), RUNNABLE, victim())
+            .change(|window| window.evidence.interrupt_wakeups = vec![wakeup]);
+        explained(&stream)
+    };
+    let woken = light(&[victim()]).waking_of(900.0, victim(), 1);
+    let at = woken.window.events.iter().rev().find_map(|event| {
+        let is_waking = matches!(event.kind, EventKind::Waking { .. });
+        is_waking.then_some(event.time.0)
+    });
+    let at = at.unwrap();
+    let timer = by(InterruptSource::Timer, at);
+    assert_eq!(share(&timer, ShareKind::OwnSleep, ""), 800.0, "{timer:#?}");
+    let card = by(InterruptSource::Device(Device::Softirq(3)), at);
+    let network = share(&card, ShareKind::Device, "softirq NET_RX");
+    assert_eq!(network, 800.0, "{card:#?}");
+    let peer = by(InterruptSource::Peer, at);
+    assert_eq!(
+        share(&peer, ShareKind::Waiting, "low-20"),
+        800.0,
+        "{peer:#?}"
+    );
+    // The stack of another wake-up shows nothing.
+    let other = by(InterruptSource::Timer, at + 1);
+    assert_eq!(share(&other, ShareKind::OwnSleep, ""), 0.0, "{other:#?}");
+}
+
+#[test]
+fn wake_up_record_names_an_unseen_waker() {
+    let stranger = Name {
+        pid: Some(77),
+        comm: Comm::new(b"stranger"),
+    };
+    let stream = light(&[victim()])
+        .event(100.0, sleeps(READ, [4, 0]))
+        .switch(100.0, victim(), SLEEPS, idle())
+        .on(0, 77)
+        .waking_of(900.0, victim(), 1)
+        .on(1, 0)
+        .switch(905.0, idle(), RUNNABLE, victim())
+        .change(|window| window.evidence.wakers = vec![stranger]);
+    let found = explained(&stream);
+    let waited = share(&found, ShareKind::Waiting, "stranger-77");
+    assert_eq!(waited, 800.0, "{found:#?}");
 }
 
 /// Before the victim was woken, its CPU switched unseen from one thread to another.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Segment;
+use super::{Device, Name, Segment};
 use crate::{HardwareCounters, Nanos, Text, WaitStacks};
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.
@@ -85,10 +85,41 @@ pub struct Evidence {
         skip_serializing_if = "Option::is_none"
     )]
     pub timer_interrupt: Option<Nanos>,
+    /// For a job in the light stage: the threads that woke others, with their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wakers: Vec<Name>,
+    /// For a job in the light stage: wake-ups by interrupts and softirqs, as far as their stacks show
+    /// the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupt_wakeups: Vec<InterruptWakeup>,
     /// The causes that the kernel's tracer or rtla states itself, in order of time. Empty if they
     /// follow from events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Segment>,
+}
+
+/// A wake-up of a thread by an interrupt or a softirq.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptWakeup {
+    /// Time of the wake-up, on the clock of the events.
+    #[serde(rename = "at_ns")]
+    pub at: Nanos,
+    /// The woken thread.
+    pub woken: u32,
+    /// The source.
+    pub by: InterruptSource,
+}
+
+/// Source of a wake-up by an interrupt or a softirq.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptSource {
+    /// A timer of the woken thread.
+    Timer,
+    /// A device.
+    Device(Device),
+    /// A softirq in a system call of the current thread, which sends data to the woken one.
+    Peer,
 }
 
 /// A time at which the runtime of a program stopped its threads.

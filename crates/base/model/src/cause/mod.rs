@@ -19,8 +19,9 @@ mod words;
 
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use evidence::{
-    EventGap, Evidence, GapReason, HandlerOf, NotShown, RealTimeLimit, RuntimeStop, SmiCount,
-    StealCount, StealRise, StopReason, Throttle, Usual, UsualLength,
+    EventGap, Evidence, GapReason, HandlerOf, InterruptSource, InterruptWakeup, NotShown,
+    RealTimeLimit, RuntimeStop, SmiCount, StealCount, StealRise, StopReason, Throttle, Usual,
+    UsualLength,
 };
 pub use explanation::{CauseSummary, Explanation, Outlier, Period};
 pub use host_span::HostSpan;

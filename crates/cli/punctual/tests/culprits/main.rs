@@ -16,6 +16,7 @@ mod common;
 mod foreign;
 mod jobs;
 mod kernel;
+mod light;
 mod many_threads;
 mod moves;
 mod own;

@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use punctual_host::{Host, OwnThread};
-use punctual_model::cause::Detail;
+use punctual_model::cause::{Detail, Name};
 use punctual_model::{
     Comm, Delay, EventKind, Explanation, HardwareCounters, HostFacts, Nanos, Outlier, TopSample,
     TraceEvent, Victim, Window,
@@ -343,6 +343,7 @@ impl Explainer {
             events,
             lost,
             stacks,
+            wakers,
             pages,
         } = cut;
         let mut window = self.window_of(sighting, delay, events, lost);
@@ -350,6 +351,13 @@ impl Explainer {
         if delay == Delay::Job && stage == Stage::Light {
             window.missing_events = self.flight.missing(stage);
             window.light_stage = Some(self.flight.watched_of(&window.events));
+            let name = |(pid, comm)| Name {
+                pid: Some(pid),
+                comm,
+            };
+            window.evidence.wakers = wakers.into_iter().map(name).collect();
+            window.evidence.interrupt_wakeups =
+                self.names.interrupt_wakeups(&window.events, &stacks);
         }
         self.names.fill(&mut window);
         let mut preempted = None;

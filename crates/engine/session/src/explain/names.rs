@@ -1,12 +1,16 @@
 //! Names for numbers in events: kernel functions and system calls.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use punctual_culprit::interrupt_source;
 use punctual_host::{Host, Symbols, system_call_name};
-use punctual_model::{EventKind, Window};
-use punctual_trace::Level;
+use punctual_model::cause::{InterruptSource, InterruptWakeup};
+use punctual_model::{EventKind, TraceEvent, Window};
+use punctual_trace::{Level, StackPart, WaitRecord};
 
 use super::jvm;
+use super::wait_stacks::AFTER;
 
 /// Source of the names.
 pub(super) struct Names {
@@ -26,6 +30,38 @@ impl Names {
     /// Returns the start address of the kernel's code.
     pub(super) fn text_begin(&self) -> Option<u64> {
         self.symbols.as_ref().and_then(Symbols::text_begin)
+    }
+
+    /// Returns the wake-ups by interrupts whose stacks show the source.
+    pub(super) fn interrupt_wakeups(
+        &mut self,
+        events: &[TraceEvent],
+        stacks: &[WaitRecord],
+    ) -> Vec<InterruptWakeup> {
+        let stacks = stacks.iter().filter(|one| one.part == StackPart::Interrupt);
+        let known = stacks.filter_map(|stack| {
+            let table = self.symbols.get_or_insert_with(|| self.host.symbols());
+            let names = stack.words.iter().map(|word| table.function(*word));
+            let name =
+                |found: Option<(Cow<'_, str>, u64)>| found.unwrap_or_default().0.into_owned();
+            let functions: Vec<String> = names.map(name).collect();
+            Some((stack, interrupt_source(&functions)?))
+        });
+        // The stack was taken just after the event.
+        let wakeup = |(stack, by): (&WaitRecord, InterruptSource)| {
+            let is_of_stack = |event: &&TraceEvent| {
+                let is_same = matches!(&event.kind, EventKind::Waking { task, .. } if Some(task.pid) == stack.woken);
+                is_same && event.pid == stack.tid && event.time <= stack.time
+            };
+            let event = events.iter().rfind(is_of_stack)?;
+            let is_near = event.time + AFTER > stack.time;
+            is_near.then_some(InterruptWakeup {
+                at: event.time,
+                woken: stack.woken?,
+                by,
+            })
+        };
+        known.filter_map(wakeup).collect()
     }
 
     /// Adds the names for a window's events.

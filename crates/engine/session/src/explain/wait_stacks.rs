@@ -13,7 +13,7 @@ use super::name_of;
 const WAITS: usize = 3;
 
 /// Maximum time from an event to the stacks that belong to it.
-const AFTER: Nanos = Nanos::from_millis(1);
+pub(super) const AFTER: Nanos = Nanos::from_millis(1);
 
 /// Maximum number of programs whose functions are kept. The functions of one program take up to 64
 /// MiB.
@@ -151,6 +151,7 @@ fn part_of(stacks: &[WaitRecord], at: Nanos, fits: impl Fn(&&WaitRecord) -> bool
             StackPart::Kernel => &mut parts.kernel,
             StackPart::User => &mut parts.user,
             StackPart::Words => &mut parts.words,
+            StackPart::Interrupt => continue,
         };
         if part.is_empty() {
             *part = &one.words;

@@ -1,9 +1,9 @@
 //! The events of a time interval.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_model::{Nanos, SliceStart, TraceEvent};
+use punctual_model::{Comm, Nanos, SliceStart, TraceEvent};
 
 use super::recorder::{CpuPipe, Flight, HISTORY_BYTES};
 use crate::TraceError;
@@ -21,6 +21,8 @@ pub struct TraceSlice {
     pub lost: u64,
     /// Stacks of threads at waits; only from a job recorder.
     pub stacks: Vec<WaitRecord>,
+    /// Names of threads that woke others in the light stage of a job recorder.
+    pub wakers: BTreeMap<u32, Comm>,
     /// The pages that contain these events, for export.
     pub pages: Vec<RawPage>,
 }
@@ -45,6 +47,9 @@ pub struct WaitRecord {
 pub enum StackPart {
     /// The functions in the kernel.
     Kernel,
+    /// The functions in the kernel of an interrupt or softirq that woke a thread, and those that it
+    /// interrupted.
+    Interrupt,
     /// The functions in user space, as far as there are frame pointers.
     User,
     /// The words at the top of the stack in user space.
@@ -180,6 +185,7 @@ impl Flight {
         TraceSlice {
             lost: lost.sum(),
             stacks: Vec::new(),
+            wakers: BTreeMap::new(),
             pages: pages.collect(),
             events,
         }

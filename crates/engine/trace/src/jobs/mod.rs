@@ -317,6 +317,7 @@ impl JobRecorder {
                 if stage == Stage::Light && !record.is_of_light_stage() {
                     continue;
                 }
+                cut.wakers.extend(record.waker());
                 if let Some(event) = self.translator.event(record, tail.cpu) {
                     stacks.follows(&event);
                     cut.events.push(event);

@@ -38,6 +38,7 @@ pub(super) const WAKER_STACK: u8 = 28;
 pub(super) const WAKER_USER_STACK: u8 = 29;
 pub(super) const WAKER_USER_WORDS: u8 = 30;
 pub(super) const COUNTER: u8 = 31;
+pub(super) const INTERRUPT_STACK: u8 = 32;
 
 /// Number of words in a record.
 pub(super) const WORDS: usize = 8;
@@ -64,6 +65,7 @@ impl JobRecord {
             SIGNAL_GENERATE,
             PROCESS_EXIT,
             SLEEP,
+            INTERRUPT_STACK,
         ];
         kinds.contains(&self.kind())
     }
@@ -71,7 +73,7 @@ impl JobRecord {
     /// Returns whether this record is an event by itself. The records of stacks belong to the event
     /// before them, and those of counters to the event after them.
     pub(super) fn is_event(&self) -> bool {
-        self.kind() != STACK && !(USER_STACK..=COUNTER).contains(&self.kind())
+        self.kind() != STACK && !(USER_STACK..=INTERRUPT_STACK).contains(&self.kind())
     }
 
     /// Returns the value of a performance counter, if this record has one.
@@ -130,7 +132,7 @@ impl JobRecord {
     pub(super) fn pid(&self) -> u32 {
         match self.kind() {
             SWITCH => self.u32(48),
-            STACK | USER_STACK..=COUNTER => 0,
+            STACK | USER_STACK..=INTERRUPT_STACK => 0,
             _ => self.u32(16),
         }
     }
@@ -146,6 +148,16 @@ impl JobRecord {
             prio: priority(self.u32(28)),
             comm: self.comm(40),
         }
+    }
+
+    /// Returns the thread that woke another one, if this record has its name.
+    pub(super) fn waker(&self) -> Option<(u32, Comm)> {
+        (self.kind() == WAKING && self.byte(15) == 1).then(|| {
+            let mut name = [0; 16];
+            name[..8].copy_from_slice(&self.0[4].to_ne_bytes());
+            name[8..].copy_from_slice(&self.0[7].to_ne_bytes());
+            (self.pid(), Comm::new(&name))
+        })
     }
 
     fn switch(&self) -> EventKind {
@@ -345,6 +357,21 @@ mod tests {
         assert_eq!((prev.to_string(), prev.prio.0), ("make-40".into(), 120));
         assert_eq!((next.to_string(), next.prio.0), ("motion-41".into(), -1));
         assert!(!prev_state.is_runnable());
+    }
+
+    #[test]
+    fn wake_ups_of_light_stage_name_the_waker() {
+        let mut bytes = [0_u8; 64];
+        (bytes[12], bytes[15]) = (WAKING, 1);
+        bytes[16..20].copy_from_slice(&40_u32.to_ne_bytes());
+        bytes[32..40].copy_from_slice(b"a-long-n");
+        bytes[40..46].copy_from_slice(b"victim");
+        bytes[56..63].copy_from_slice(b"ame-too");
+        let record = words(&bytes);
+        assert_eq!(record.waker(), Some((40, Comm::new(b"a-long-name-too"))));
+        assert_eq!(record.task().comm.to_string(), "victim");
+        bytes[15] = 0;
+        assert_eq!(words(&bytes).waker(), None);
     }
 
     #[test]

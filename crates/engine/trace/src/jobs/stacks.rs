@@ -71,6 +71,7 @@ impl StackReader {
             record::USER_STACK => (StackPart::User, false),
             record::USER_WORDS => (StackPart::Words, false),
             record::WAKER_STACK => (StackPart::Kernel, true),
+            record::INTERRUPT_STACK => (StackPart::Interrupt, true),
             record::WAKER_USER_STACK => (StackPart::User, true),
             record::WAKER_USER_WORDS => (StackPart::Words, true),
             _ => return,

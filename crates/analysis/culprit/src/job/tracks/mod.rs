@@ -4,6 +4,7 @@ mod queries;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_model::cause::InterruptWakeup;
 use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Window};
 
 use super::cpu_span::CpuSpan;
@@ -87,6 +88,7 @@ struct Open {
     /// In the light stage: time since which all switches of a CPU are recorded, because a watched
     /// thread waits for it.
     awaited: BTreeMap<u32, Nanos>,
+    interrupt_wakeups: Vec<InterruptWakeup>,
 }
 
 impl Tracks {
@@ -117,7 +119,9 @@ impl Tracks {
             completed: BTreeMap::new(),
             just_woken: BTreeMap::new(),
             awaited: BTreeMap::new(),
+            interrupt_wakeups: window.evidence.interrupt_wakeups.clone(),
         };
+        tracks.names.add(&window.evidence.wakers);
         for event in events {
             tracks.on_cpu(event, &mut open);
             tracks.note(event);
@@ -302,7 +306,7 @@ impl Tracks {
             return;
         };
         let by = match &self.watched {
-            Some(_) => waker_in_light_stage(event),
+            Some(_) => waker_in_light_stage(event, &open.interrupt_wakeups),
             None => waker(event, context, open.completed.get(&event.cpu).copied()),
         };
         let number = self.wakes.len();
