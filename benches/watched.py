@@ -16,13 +16,14 @@ Each round runs the load once in each way, in a rotating order:
     offcpu   bpftrace: time off CPU of the server's threads
 
 Prints for each way the median of the rounds, and the median of the ratios to `none` of the same
-round: requests per second, p99, CPU time of the server and of the whole machine per request, and
-the run time of the observer's BPF programs per request (kernel.bpf_stats_enabled, restored at the end). On a
-busy machine, compare the CPU time per request instead of the throughput. For punctual, also prints
-jobs, outliers by stage, and the share of time in the full stage.
+round: requests per second, p99, CPU time of the server and of the whole machine per request, the run
+time of the observer's BPF programs (kernel.bpf_stats_enabled, restored at the end) and the CPU time
+of its threads per request, and both together as a share of the CPU time of server and clients, which
+includes the BPF programs. On a busy machine, compare this share instead of the throughput. For
+punctual, also prints jobs, outliers by stage, and the share of time in the full stage.
 
-Goals of `light`: throughput at least 0.97 and p99 at most 1.05 of `none`, and at most half of the
-cost of `perf` and `offcpu`.
+Goals of `light`: throughput at least 0.98 and p99 at most 1.05 of `none`, BPF programs and observer
+at most 2.5% of server and clients, and at most half of the cost of `perf` and `offcpu`.
 
 Uses own ports and folders, and stops all servers. Needs root and `cargo build --profile dist`.
 """
@@ -32,6 +33,7 @@ import glob
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -109,11 +111,13 @@ class Nginx:
         with open(os.path.join(folder, "page"), "w") as file:
             file.write("x" * 512)
         os.chmod(folder, 0o755)
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
         with open(path, "w") as file:
             file.write(
                 f"worker_processes 1; daemon off; pid {folder}/pid; error_log {folder}/error;\n"
-                f"events {{}}\nhttp {{ access_log off; server {{ listen 127.0.0.1:{self.port}; "
-                f"root {folder}; }} }}\n"
+                f"events {{}}\nhttp {{ access_log off; {temporary} "
+                f"server {{ listen 127.0.0.1:{self.port}; root {folder}; }} }}\n"
             )
         self.server = subprocess.Popen(["nginx", "-p", folder, "-c", path])
         until(lambda: connects(self.port))
@@ -196,6 +200,26 @@ def cpu_of(pids):
             fields = file.read().rsplit(")", 1)[1].split()
         total += sum(int(fields[place]) for place in (11, 12, 13, 14))
     return total * TICK
+
+
+def cpu_of_children():
+    """Returns the CPU time of all ended children, such as the clients, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def cpu_of_threads(pid):
+    """Returns the CPU time of the threads of a running process, in seconds. It is exact, unlike the
+    ticks of /proc/PID/stat, and excludes children."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat") if pid else []:
+        try:
+            with open(path) as file:
+                total += int(file.read().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            # The thread has ended in the meantime.
+            continue
+    return total / 1e9
 
 
 def cpu_of_machine():
@@ -285,8 +309,11 @@ def measure(way, server, folder, arguments):
             return None, None
         pids, began = server.pids(), time.monotonic()
         own, machine, programs = cpu_of(pids), cpu_of_machine(), bpf_time(observer)
+        clients, observed = cpu_of_children(), cpu_of_threads(observer)
         count, p99 = server.load(arguments.seconds)
         took = time.monotonic() - began
+        observed = cpu_of_threads(observer) - observed
+        clients = cpu_of_children() - clients
         own, machine = cpu_of(pids) - own, cpu_of_machine() - machine
         after = bpf_time(observer)
     finally:
@@ -298,6 +325,8 @@ def measure(way, server, folder, arguments):
         "server us/request": own / count * 1e6,
         "machine us/request": machine / count * 1e6,
         "BPF us/request": spent / 1e3 / count,
+        "observer us/request": observed / count * 1e6,
+        "(BPF+observer)/(server+client) %": (spent / 1e9 + observed) / (own + clients) * 100,
     }, recording
 
 
@@ -347,7 +376,7 @@ def compare(name, arguments):
     for figure in results[ways[0]][0]:
         for way in ways:
             seen = [found[figure] for found in results[way]]
-            line = f"  {figure:20} {way:7} {statistics.median(seen):12.3f}"
+            line = f"  {figure:32} {way:7} {statistics.median(seen):12.3f}"
             if "none" in results and way != "none":
                 pairs = zip(results[way], results["none"])
                 both = [(one[figure], other[figure]) for one, other in pairs if other[figure]]
