@@ -363,6 +363,70 @@ pub fn week(allowed: f64, late: impl Fn(u64) -> Option<u64>) -> SeriesProof {
     proof
 }
 
+/// Returns an experiment without blocks that compares `arms` conditions.
+pub fn experiment(arms: usize, seed: u64) -> Experiment {
+    let arm = |number| Arm {
+        name: format!("arm {number}"),
+        action: ArmAction::Unchanged,
+    };
+    Experiment {
+        schema: EXPERIMENT_SCHEMA,
+        id: RecordingId::new(),
+        label: None,
+        program: String::new(),
+        command_line: Vec::new(),
+        host: None,
+        started: Timestamp::UNIX_EPOCH,
+        measured_on: None,
+        state: ExperimentState::Running,
+        plan: ExperimentPlan {
+            arms: (0..arms).map(arm).collect(),
+            probe: "timer".to_owned(),
+            parameters: Default::default(),
+            cpus: None,
+            policy: None,
+            priority: None,
+            loads: Vec::new(),
+            threshold_ns: None,
+            time_ns: Nanos::from_secs(1_200),
+            rounds: None,
+            block_ns: None,
+            wash_out_ns: Nanos::from_secs(2),
+            seed,
+            ends_early: true,
+            ranks_only: false,
+        },
+        pilot: None,
+        blocks: Vec::new(),
+        results: Vec::new(),
+        sentence: String::new(),
+        warnings: Vec::new(),
+        boots: None,
+        improvement: None,
+    }
+}
+
+/// Returns a block of 10 s with `late` late slots, `first` of them in its first half.
+pub fn experiment_block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
+    ExperimentBlock {
+        round,
+        arm,
+        recording: None,
+        measured_ns: Nanos::from_secs(10),
+        late,
+        halves: [first, late - first],
+        very_late: late / 2,
+        median_ns: Some(Nanos(5_000 + u64::from(arm) * 1_000)),
+        max_ns: None,
+        work: None,
+        milli_celsius: None,
+        milliwatts: None,
+        khz: None,
+        flawed: false,
+        output: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

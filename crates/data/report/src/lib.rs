@@ -50,6 +50,12 @@ pub enum ReportError {
     /// There is nothing to show.
     #[error("no recording given: specify at least one")]
     NoRecording,
+    /// The power of the machine is unknown.
+    #[error(
+        "the power of this machine is unknown: no energy counter (powercap, hwmon, perf) covers \
+         its processor"
+    )]
+    NoPower,
     /// A plot cannot be drawn at this size.
     #[error(
         "plot size {width}x{height} is not supported: choose a width of 320 to 8000 and a height \

@@ -347,6 +347,8 @@ impl Trial<'_, '_> {
                 let all: Vec<u64> = power.frequency.iter().map(|cpu| cpu.end_khz).collect();
                 all.iter().sum::<u64>().checked_div(all.len() as u64)
             }),
+            milliwatts: power(&recording)
+                .and_then(|power| power.milliwatts(recording.interference.duration_ns)),
             flawed: is_flawed(&recording),
             output,
         })

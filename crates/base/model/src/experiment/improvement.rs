@@ -48,6 +48,9 @@ pub struct Proof {
     pub high: Option<f64>,
     /// Number of pairs of blocks.
     pub pairs: u32,
+    /// The mean power of the machine in mW, with and without the settings. Absent if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Guard>,
 }
 
 /// Progress of a search, used to resume it after the program was stopped or killed.

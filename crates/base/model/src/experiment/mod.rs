@@ -166,6 +166,9 @@ pub struct ExperimentBlock {
     /// Mean frequency of the CPUs at the end, in kHz. Null if none can be read.
     #[serde(default)]
     pub khz: Option<u64>,
+    /// Mean power of the machine, in mW. Null if no energy counter covers the processor.
+    #[serde(default)]
+    pub milliwatts: Option<u64>,
     /// Whether its results are doubtful, because samples were lost or a load ended early.
     pub flawed: bool,
     /// The last part of the output of the arm's command. Null if there was none.
@@ -223,6 +226,10 @@ pub struct ArmResult {
     pub wealth: f64,
     /// Figures that must not get worse.
     pub guards: Vec<Guard>,
+    /// The mean power of the machine in mW, as a figure that changes no result. Null if it is
+    /// unknown.
+    #[serde(default)]
+    pub power: Option<Guard>,
     /// Reasons why neither a difference nor an equivalence may be claimed.
     pub refused: Vec<String>,
     /// The result in one sentence.

@@ -22,6 +22,33 @@ pub struct Power {
     pub unknown: Vec<String>,
 }
 
+impl Power {
+    /// Returns the mean power of the machine in mW, from the most complete source: the whole
+    /// platform (psys), else the processor packages with their memory. `None` if no counter covers
+    /// a whole package.
+    pub fn milliwatts(&self, duration: Nanos) -> Option<u64> {
+        let sum = |is_part: &dyn Fn(&str) -> bool| {
+            let parts = self.energy.iter().filter(|one| is_part(&one.domain));
+            let energies: Vec<u64> = parts.map(|one| one.micro_joules).collect();
+            (!energies.is_empty()).then(|| energies.iter().sum::<u64>())
+        };
+        // The same counters exist a second time as intel-rapl-mmio.
+        let zone = |name: &'static str| {
+            move |domain: &str| domain.starts_with(name) && domain.contains("(intel-rapl:")
+        };
+        let packages = |domain: &str| zone("package")(domain) || zone("dram")(domain);
+        let sockets = |domain: &str| domain.starts_with("amd_energy Esocket");
+        let perf = |domain: &str| ["power/energy-pkg", "power/energy-ram"].contains(&domain);
+        let platform = |domain: &str| zone("psys")(domain) || domain == "power/energy-psys";
+        let energy = sum(&platform)
+            .or_else(|| sum(&packages))
+            .or_else(|| sum(&sockets))
+            .or_else(|| sum(&perf))?;
+        // Microjoules per millisecond are milliwatts.
+        energy.checked_div(duration.0 / 1_000_000)
+    }
+}
+
 /// Use of an idle state by a CPU (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdleUse {
@@ -81,4 +108,53 @@ pub struct ResidencyUse {
     pub cpu: u32,
     /// Residency, in ticks of the time stamp counter.
     pub ticks: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn power(energy: &[(&str, u64)]) -> Power {
+        let energy = energy.iter().map(|(domain, micro_joules)| EnergyUse {
+            domain: (*domain).to_owned(),
+            micro_joules: *micro_joules,
+        });
+        Power {
+            energy: energy.collect(),
+            ..Power::default()
+        }
+    }
+
+    #[test]
+    fn power_counts_each_part_of_the_machine_once() {
+        let packages = [
+            ("core (intel-rapl:0:0)", 7_000_000),
+            ("dram (intel-rapl:0:1)", 1_000_000),
+            ("package-0 (intel-rapl:0)", 10_000_000),
+            ("package-0 (intel-rapl-mmio:0)", 10_000_000),
+            ("package-1 (intel-rapl:1)", 9_000_000),
+        ];
+        let with_platform = [&packages[..], &[("psys (intel-rapl:2)", 31_000_000)]].concat();
+        for (energy, milliwatts) in [
+            (&packages[..], Some(10_000)),
+            (&with_platform[..], Some(15_500)),
+            (
+                &[
+                    ("amd_energy Ecore000", 1_000_000),
+                    ("amd_energy Esocket0", 4_000_000),
+                ],
+                Some(2_000),
+            ),
+            (
+                &[("power/energy-cores", 1), ("power/energy-pkg", 2_000_000)],
+                Some(1_000),
+            ),
+            (&[("core (intel-rapl:0:0)", 7_000_000)], None),
+            (&[], None),
+        ] {
+            let found = power(energy).milliwatts(Nanos::from_secs(2));
+            assert_eq!(found, milliwatts, "{energy:?}");
+        }
+        assert_eq!(power(&packages).milliwatts(Nanos::ZERO), None);
+    }
 }

@@ -136,6 +136,11 @@ fn two_commands_are_compared_in_random_order() {
     assert_eq!(listed, std::slice::from_ref(&one));
     place.done("experiment plot -o strip.svg");
     place.done("experiment plot --kind latency -o latency.png");
+    let power = place.run("experiment plot --kind power -o power.svg");
+    if power.status.code() != Some(0) {
+        let stderr = text(&power.stderr);
+        assert!(stderr.contains("no energy counter"), "{stderr}");
+    }
 
     // Blocks are listed only on request.
     assert!(place.listed().is_empty());

@@ -37,7 +37,7 @@ pub(crate) use certificate::{Ink, TextRow, Texts, draw as certificate};
 pub(crate) use curves::quantity_of;
 pub use kind::Kind;
 pub use longterm::{Cells, LongTerm, cells, heatmap, surface, trend};
-pub use strip::strip;
+pub use strip::{power, strip};
 pub use topology::topology;
 
 use punctual_model::{Chart, Nanos, Recording};

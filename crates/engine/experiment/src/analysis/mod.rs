@@ -141,6 +141,7 @@ fn result(
         p,
         wealth: wealth(pairs).min(f64::MAX),
         guards: guards(experiment, arm),
+        power: guard(experiment, arm, &POWER),
         refused,
         sentence: String::new(),
     };
@@ -198,16 +199,20 @@ impl Margin {
     }
 }
 
+/// A figure of a block, consisting of its name, whether less is better, the smallest change that
+/// counts as worse, and the figure itself.
+type Figure = (
+    &'static str,
+    bool,
+    Margin,
+    fn(&ExperimentBlock) -> Option<u64>,
+);
+
+/// Lower latencies usually cost power, so this is no guard.
+const POWER: Figure = ("power", true, Margin::Share(0.02), |block| block.milliwatts);
+
 /// Evaluates the guards, which are figures that must not get worse.
 fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
-    // A guard, consisting of its name, whether less is better, the smallest change that counts as
-    // worse, and the figure.
-    type Figure = (
-        &'static str,
-        bool,
-        Margin,
-        fn(&ExperimentBlock) -> Option<u64>,
-    );
     const FIGURES: [Figure; 5] = [
         ("median", true, Margin::None, |block| {
             block.median_ns.map(|median| median.0)
@@ -223,29 +228,33 @@ fn guards(experiment: &Experiment, arm: u32) -> Vec<Guard> {
         }),
         ("frequency", false, Margin::Share(0.05), |block| block.khz),
     ];
-    (FIGURES.iter())
-        .filter_map(|(name, less_is_better, margin, figure)| {
-            let pairs: Option<Vec<PairCounts>> = (experiment.pairs_of(arm, figure).into_iter())
-                .map(|(a, b)| Some((a?, b?)))
-                .collect();
-            let pairs = pairs.filter(|pairs| !pairs.is_empty())?;
-            let mean = |of: fn(&PairCounts) -> u64| {
-                pairs.iter().map(of).map(|one| one as f64).sum::<f64>() / pairs.len() as f64
-            };
-            let (baseline, of_arm) = (mean(|pair| pair.0), mean(|pair| pair.1));
-            let p = sign_flip(&pairs, experiment.plan.seed);
-            Some(Guard {
-                name: (*name).to_owned(),
-                baseline,
-                arm: of_arm,
-                p,
-                worse: p < CHANCE
-                    && (of_arm > baseline) == *less_is_better
-                    && (direction(&pairs) == Ordering::Greater) == *less_is_better
-                    && (of_arm - baseline).abs() >= margin.absolute(baseline),
-            })
-        })
+    let each = FIGURES.iter();
+    each.filter_map(|figure| guard(experiment, arm, figure))
         .collect()
+}
+
+/// Compares a figure of the arm with that of the baseline. Returns `None` if a block lacks it.
+fn guard(experiment: &Experiment, arm: u32, figure: &Figure) -> Option<Guard> {
+    let (name, less_is_better, margin, figure) = *figure;
+    let pairs: Option<Vec<PairCounts>> = (experiment.pairs_of(arm, figure).into_iter())
+        .map(|(a, b)| Some((a?, b?)))
+        .collect();
+    let pairs = pairs.filter(|pairs| !pairs.is_empty())?;
+    let mean = |of: fn(&PairCounts) -> u64| {
+        pairs.iter().map(of).map(|one| one as f64).sum::<f64>() / pairs.len() as f64
+    };
+    let (baseline, of_arm) = (mean(|pair| pair.0), mean(|pair| pair.1));
+    let p = sign_flip(&pairs, experiment.plan.seed);
+    Some(Guard {
+        name: name.to_owned(),
+        baseline,
+        arm: of_arm,
+        p,
+        worse: p < CHANCE
+            && (of_arm > baseline) == less_is_better
+            && (direction(&pairs) == Ordering::Greater) == less_is_better
+            && (of_arm - baseline).abs() >= margin.absolute(baseline),
+    })
 }
 
 /// The interval is valid only for effects that start and end within a block.

@@ -1,72 +1,10 @@
 //! Tests the analysis with synthetic experiments.
 
-use punctual_model::{
-    Arm, ArmAction, EXPERIMENT_SCHEMA, ExperimentPlan, ExperimentState, Nanos, RecordingId,
-};
+pub(crate) use punctual_model::testing::{experiment, experiment_block as block};
+use punctual_model::{ExperimentPlan, Nanos};
 
 use super::*;
 use crate::order::round_order;
-
-pub(crate) fn experiment(arms: usize, seed: u64) -> Experiment {
-    let arm = |number| Arm {
-        name: format!("arm {number}"),
-        action: ArmAction::Unchanged,
-    };
-    Experiment {
-        schema: EXPERIMENT_SCHEMA,
-        id: RecordingId::new(),
-        label: None,
-        program: String::new(),
-        command_line: Vec::new(),
-        host: None,
-        started: jiff::Timestamp::UNIX_EPOCH,
-        measured_on: None,
-        state: ExperimentState::Running,
-        plan: ExperimentPlan {
-            arms: (0..arms).map(arm).collect(),
-            probe: "timer".to_owned(),
-            parameters: Default::default(),
-            cpus: None,
-            policy: None,
-            priority: None,
-            loads: Vec::new(),
-            threshold_ns: None,
-            time_ns: Nanos::from_secs(1_200),
-            rounds: None,
-            block_ns: None,
-            wash_out_ns: Nanos::from_secs(2),
-            seed,
-            ends_early: true,
-            ranks_only: false,
-        },
-        pilot: None,
-        blocks: Vec::new(),
-        results: Vec::new(),
-        sentence: String::new(),
-        warnings: Vec::new(),
-        boots: None,
-        improvement: None,
-    }
-}
-
-pub(crate) fn block(round: u32, arm: u32, late: u64, first: u64) -> ExperimentBlock {
-    ExperimentBlock {
-        round,
-        arm,
-        recording: None,
-        measured_ns: Nanos::from_secs(10),
-        late,
-        halves: [first, late - first],
-        very_late: late / 2,
-        median_ns: Some(Nanos(5_000 + u64::from(arm) * 1_000)),
-        max_ns: None,
-        work: None,
-        milli_celsius: None,
-        khz: None,
-        flawed: false,
-        output: None,
-    }
-}
 
 pub(crate) fn poisson(mean: f64, random: &mut fastrand::Rng) -> u64 {
     let (mut count, mut left) = (0, mean);
@@ -304,6 +242,35 @@ fn hotter_or_slower_processor_is_worse() {
     assert_eq!(guards(6_000, 300_000), ["temperature", "frequency"]);
     assert!(guards(2_000, 30_000).is_empty());
     assert!(guards(-9_000, 0).is_empty());
+}
+
+/// More power is the price of lower latencies, and not a result that is worse.
+#[test]
+fn power_is_compared_but_is_no_guard() {
+    let of = |milliwatts: [Option<u64>; 2]| {
+        let mut one = experiment(2, 1);
+        for round in 0..10 {
+            for arm in 0..2 {
+                let late = 40 - u64::from(arm) * 30;
+                one.blocks.push(ExperimentBlock {
+                    milliwatts: milliwatts[arm as usize].map(|of| of + u64::from(round)),
+                    median_ns: None,
+                    ..block(round, arm, late, late / 2)
+                });
+            }
+        }
+        results(&one, true).remove(0)
+    };
+    let result = of([Some(12_300), Some(14_400)]);
+    let power = result.power.unwrap();
+    assert!(power.worse, "{power:?}");
+    assert_eq!((power.arm - power.baseline).round(), 2_100.0);
+    assert_eq!(result.effect, Effect::Fewer);
+    assert!(result.guards.iter().all(|guard| !guard.worse));
+    // Less than 2% may be due to the load.
+    assert!(!of([Some(12_300), Some(12_400)]).power.unwrap().worse);
+    assert!(!of([Some(14_400), Some(12_300)]).power.unwrap().worse);
+    assert_eq!(of([Some(12_300), None]).power, None);
 }
 
 #[test]

@@ -363,6 +363,7 @@ impl Work<'_, '_> {
             low: result.low,
             high: result.high,
             pairs: result.pairs,
+            power: result.power.clone(),
         });
         let proven = helps(result);
         for one in &kept {

@@ -21,6 +21,7 @@ pub(super) fn result(effect: Effect, high: Option<f64>) -> ArmResult {
         high,
         p: 0.01,
         wealth: 1.0,
+        power: None,
         guards: Vec::new(),
         refused: Vec::new(),
         sentence: String::new(),
@@ -390,6 +391,7 @@ fn kept_settings_form_tune_profile() {
         low: Some(0.1),
         high: Some(0.6),
         pairs: 12,
+        power: None,
     });
     let text = profile(&improvement, "2026-11-03").unwrap();
     let read = punctual_tune::Profile::parse("improve.toml", &text).unwrap();

@@ -87,8 +87,9 @@ pub(super) enum Stored {
     Plot {
         #[command(flatten)]
         which: Which,
-        /// Kind of plot: latencies by condition, or late slots by block
-        #[arg(short, long, value_name = "KIND", value_parser = ["latency", "strip"], default_value = "strip")]
+        /// Latencies by condition, late slots by block, or late slots over power
+        #[arg(short, long, value_name = "KIND", default_value = "strip")]
+        #[arg(value_parser = ["latency", "strip", "power"])]
         kind: String,
         /// File: .svg, .png, or - for SVG on stdout [default: KIND-ID.svg]
         #[arg(short, long, value_name = "FILE")]

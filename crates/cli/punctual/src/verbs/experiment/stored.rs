@@ -196,6 +196,7 @@ fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Resu
             let sides = sides(experiment, store)?;
             plot::latency(&sides.iter().collect::<Vec<_>>(), &document::overlaid())?
         }
+        "power" => plot::power(experiment, &PlotOptions::default())?,
         _ => plot::strip(experiment, &PlotOptions::default())?,
     };
     if png {

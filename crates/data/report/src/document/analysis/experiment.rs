@@ -8,7 +8,7 @@ use punctual_model::{
 use super::checkup;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
-use crate::plot::{Heading, PlotOptions, latency, strip};
+use crate::plot::{Heading, PlotOptions, latency, power, strip};
 
 /// Returns the result, a row for each condition, the guards, the blocks in order, and the plan.
 /// `sides` has one recording per condition with the latencies of all its blocks.
@@ -84,11 +84,22 @@ fn line(experiment: &Experiment, result: &ArmResult) -> String {
         }
         _ => String::new(),
     };
+    let power = result
+        .power
+        .as_ref()
+        .map_or_else(String::new, |power| format!("; {}", power_change(power)));
     format!(
-        "{}: {}{rate}",
+        "{}: {}{rate}{power}",
         experiment.arm_name(result.arm),
         result.effect.words()
     )
+}
+
+/// Returns the difference in power, such as `+2.1 W (12.3 W to 14.4 W)`.
+pub(super) fn power_change(power: &Guard) -> String {
+    let watts = (power.arm - power.baseline) / 1e3;
+    let [before, after] = [power.baseline, power.arm].map(|value| figure(&power.name, value));
+    format!("{watts:+.1} W ({before} to {after})")
 }
 
 /// More late periods are bad, fewer are good. Equivalent conditions are neither.
@@ -153,7 +164,7 @@ fn conditions(experiment: &Experiment) -> Table {
 
 /// Returns the guards of all conditions, or `None` if there are none.
 fn guards(experiment: &Experiment) -> Option<Table> {
-    let row = |result: &ArmResult, guard: &Guard| Row {
+    let row = |result: &ArmResult, guard: &Guard, worse: &str| Row {
         tone: if guard.worse { Tone::Bad } else { Tone::Plain },
         ..Row::new([
             experiment.arm_name(result.arm).to_owned(),
@@ -162,16 +173,24 @@ fn guards(experiment: &Experiment) -> Option<Table> {
             figure(&guard.name, guard.arm),
             format!("{:.3}", guard.p),
             if guard.worse {
-                "worse"
+                worse.to_owned()
             } else {
-                "not shown to be worse"
-            }
-            .to_owned(),
+                format!("not shown to be {worse}")
+            },
         ])
     };
-    let rows: Vec<Row> = (experiment.results.iter())
-        .flat_map(|result| result.guards.iter().map(move |guard| row(result, guard)))
-        .collect();
+    let rows_of = |result: &ArmResult| {
+        let guards = result
+            .guards
+            .iter()
+            .map(|guard| row(result, guard, "worse"));
+        let power = result.power.as_ref().map(|power| Row {
+            tone: Tone::Plain,
+            ..row(result, power, "more")
+        });
+        guards.chain(power).collect::<Vec<Row>>()
+    };
+    let rows: Vec<Row> = experiment.results.iter().flat_map(rows_of).collect();
     (!rows.is_empty()).then(|| Table {
         columns: vec![
             Column::left("condition").fold(Fold::Cut(12)),
@@ -186,12 +205,13 @@ fn guards(experiment: &Experiment) -> Option<Table> {
     })
 }
 
-/// Formats a mean over blocks: a latency, a temperature, a frequency, or a count.
+/// Formats a mean over blocks: a latency, a temperature, a frequency, a power, or a count.
 fn figure(name: &str, value: f64) -> String {
     match name {
         "median" => punctual_model::Nanos(value.max(0.0) as u64).to_string(),
         "temperature" => format!("{:.1} °C", value / 1e3),
         "frequency" => format!("{:.2} GHz", value / 1e6),
+        "power" => format!("{:.1} W", value / 1e3),
         _ if value >= 100.0 => grouped(value as u64),
         _ => format!("{value:.1}"),
     }
@@ -211,6 +231,12 @@ fn pictures(experiment: &Experiment, sides: &[Recording]) -> Section {
             plot,
             caption: "Late slots of each block, in the order in which they were measured."
                 .to_owned(),
+        })));
+    }
+    if let Ok(plot) = power(experiment, &PlotOptions::default()) {
+        blocks.push(Block::Figure(Box::new(Figure {
+            plot,
+            caption: "Late slots of each block over the power of the machine.".to_owned(),
         })));
     }
     Section::new(blocks).only(Medium::Page)
@@ -372,4 +398,46 @@ pub fn experiments(all: &[Experiment]) -> Document {
         rows: rows.collect(),
         ..Table::default()
     })])
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::testing;
+
+    use super::*;
+    use crate::text::{TextStyle, render};
+
+    #[test]
+    fn latency_is_shown_with_its_power() {
+        let mut one = testing::experiment(2, 1);
+        one.results.push(ArmResult {
+            arm: 1,
+            effect: Effect::Fewer,
+            pairs: 8,
+            late: [80, 34],
+            ratio: Some(0.43),
+            low: Some(0.3),
+            high: Some(0.61),
+            p: 0.01,
+            wealth: 30.0,
+            guards: Vec::new(),
+            power: Some(Guard {
+                name: "power".to_owned(),
+                baseline: 12_300.0,
+                arm: 14_400.0,
+                p: 0.01,
+                worse: true,
+            }),
+            refused: Vec::new(),
+            sentence: "arm 1: fewer".to_owned(),
+        });
+        let line = experiment_text(&one).title;
+        assert!(
+            line.ends_with("×0.61); +2.1 W (12.3 W to 14.4 W)"),
+            "{line}"
+        );
+        let text = render(&experiment_text(&one), &TextStyle::default());
+        let row = text.lines().find(|line| line.contains(" power "));
+        assert!(row.is_some_and(|row| row.ends_with("more")), "{text}");
+    }
 }

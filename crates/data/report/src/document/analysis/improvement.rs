@@ -36,6 +36,8 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
                 proof.pairs
             ),
         ));
+        let power = proof.power.as_ref().map(power_change);
+        fields.extend(power.map(|text| Field::new("power", text)));
     }
     fields.extend(next.map(|command| Field {
         is_command: true,
