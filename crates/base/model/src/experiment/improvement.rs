@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ExperimentPlan, MeasuredOn, Nanos, RecordingId};
+use crate::{ExperimentPlan, Guard, MeasuredOn, Nanos, RecordingId};
 
 /// The version of [`Improvement`] as JSON. It is increased only if a reader of the older form would
 /// misread the newer one. Adding a field does not increase it.

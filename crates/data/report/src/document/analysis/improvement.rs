@@ -3,6 +3,7 @@
 use punctual_model::{Improvement, Stage, TriedSetting};
 
 use super::checkup;
+use super::experiment::power_change;
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Block, Document, Field, Medium, Section, Tone};
 
