@@ -5,8 +5,9 @@
 //! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
 //! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
-//! advisories; `msrv`, the oldest Rust; `schemas`, the JSON Schemas of the output; `regenerate`,
-//! these and all other generated files.
+//! advisories; `msrv`, the oldest Rust; `mutants`, tests of the tests; `loom` and `miri`, tests under
+//! models of memory; `schemas`, the JSON Schemas of the output; `regenerate`, these and all other
+//! generated files.
 //!
 //! **Knows:** cargo, the emulator, the folders in which a distribution stores its kernels.
 //!
@@ -18,7 +19,9 @@ mod deps;
 mod dist;
 mod gate;
 mod left;
+mod models;
 mod msrv;
+mod mutants;
 mod ordinary_user;
 mod paths;
 mod programs;
@@ -65,6 +68,12 @@ enum Task {
     Deps(deps::Options),
     /// Check the workspace with the oldest Rust that it names.
     Msrv(msrv::Options),
+    /// Test every order of accesses to memory that threads share without a lock.
+    Loom,
+    /// Run unit tests in an interpreter that detects undefined behaviour.
+    Miri(models::MiriOptions),
+    /// Test the tests: run them for a sample of small faults in the code.
+    Mutants(mutants::Options),
     /// Write all generated files again: schemas, pages, snapshots, seeds, the C header.
     Regenerate(regenerate::Options),
     /// Write the JSON Schemas of the output from the source.
@@ -88,6 +97,9 @@ fn main() -> ExitCode {
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),
         Task::Msrv(options) => msrv::run(&options),
+        Task::Loom => models::loom(),
+        Task::Miri(options) => models::miri(&options),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Regenerate(options) => regenerate::run(&options),
         Task::Schemas(options) => schemas::run(&options),
         Task::Simulate(options) => simulate::run(&options),

@@ -1,8 +1,8 @@
 //! The figures of an application. Only the application writes to them.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use crate::atomic::Ordering;
 use crate::layout::{self, channel, header};
 use crate::memory::Memory;
 use crate::{Channel, ChannelSpec, Error, Identity};
@@ -94,3 +94,7 @@ impl Figures {
         Ok(Channel::new(Arc::clone(memory), first, spec.budget_ns))
     }
 }
+
+#[cfg(all(test, loom))]
+#[path = "loom/tests.rs"]
+mod loom_tests;

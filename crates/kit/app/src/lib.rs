@@ -15,6 +15,8 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+// `cargo xtask loom` sets `loom`.
+#![allow(unexpected_cfgs)]
 
 pub mod buckets;
 mod channel;
@@ -23,8 +25,20 @@ mod figures;
 pub mod find;
 mod identity;
 pub mod layout;
+#[cfg(not(all(test, loom)))]
+mod memory;
+#[cfg(all(test, loom))]
+#[path = "loom/memory.rs"]
 mod memory;
 mod reader;
+
+/// Atomics, which the tests with loom replace by its own.
+mod atomic {
+    #[cfg(all(test, loom))]
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    #[cfg(not(all(test, loom)))]
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+}
 
 pub use channel::{Channel, ChannelSpec, Kind};
 pub use error::{Error, Unfit};

@@ -5,12 +5,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::{Error, layout};
 
 /// The mapping, and the file descriptor that readers find.

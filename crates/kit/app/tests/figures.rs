@@ -3,7 +3,9 @@
 
 mod sound;
 
+use std::cell::RefCell;
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,7 +14,7 @@ use proptest::prelude::*;
 use punctual_app::buckets::index_of;
 use punctual_app::find::{self, Refusal};
 use punctual_app::layout::{self, channel, header};
-use punctual_app::{ChannelSpec, Error, Figures, Kind, Reader, Unfit};
+use punctual_app::{ChannelSpec, Error, Figures, Identity, Kind, Reader, Source, Unfit};
 use sound::{WRITER, bytes_of, image};
 
 const SPEC: ChannelSpec<'static> = ChannelSpec {
@@ -104,6 +106,52 @@ fn an_overwritten_ring_counts_what_it_lost() {
     assert_eq!(ring.entries.len(), layout::RING_ENTRIES);
     assert_eq!(ring.entries[0].at_ns, 36);
     assert_eq!((ring.dropped, ring.next), (26, 100));
+}
+
+/// A file whose writer continues when the reader has read the first bytes of the channel.
+struct Interrupted<F> {
+    file: File,
+    first: usize,
+    then: RefCell<F>,
+}
+
+impl<F: FnMut()> Source for Interrupted<F> {
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset != (layout::HEADER_WORDS * layout::WORD) as u64 {
+            return self.file.read_at(buffer, offset);
+        }
+        let (first, rest) = buffer.split_at_mut(self.first);
+        self.file.read_at(first, offset)?;
+        (self.then.borrow_mut())();
+        self.file.read_at(rest, offset + first.len() as u64)
+    }
+}
+
+/// `cargo xtask loom` tries all orders of the reads and writes.
+#[test]
+fn entry_overwritten_while_it_is_read_is_dropped() {
+    let _alone = alone();
+    let figures = Figures::create("motion", 1).unwrap();
+    let mut channel = figures.channel(&SPEC).unwrap();
+    for at in 0..layout::RING_ENTRIES as u64 {
+        channel.record(at, 60_000);
+    }
+    let path = format!("/proc/self/fd/{}", own().unwrap().fd);
+    let source = Interrupted {
+        file: File::open(path).unwrap(),
+        // Up to the sequence number of the first entry.
+        first: (channel::RING + 1) * layout::WORD,
+        then: RefCell::new(|| channel.record(1_000, 70_000)),
+    };
+    let reader = Reader::new(source, &Identity::new(proc(), std::process::id()).unwrap()).unwrap();
+    let ring = reader.ring(0, 0).unwrap();
+    assert!(ring.entries.iter().all(|entry| entry.ns == 60_000));
+    assert_eq!(ring.entries.len(), layout::RING_ENTRIES - 1);
+    assert_eq!((ring.dropped, ring.next), (1, 64));
 }
 
 #[test]
