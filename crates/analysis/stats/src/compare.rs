@@ -6,7 +6,7 @@ use crate::permute::{ByRun, CHANCE};
 use crate::thread_pair::{ByFigure, Work, has_samples_above, pairs};
 use crate::{
     COMPARISON_SCHEMA, Change, Channel, CompareError, Comparison, Estimate, Options, Quantile,
-    Rate, RateOfSide, Side, Unit, alike, holm, permute, sentence, shortfalls,
+    Rate, RateOfSide, Side, Unit, alike, holm, identity, permute, sentence, shortfalls,
 };
 
 /// Compares `candidate` with `baseline`, based on blocks of these two runs.
@@ -49,6 +49,10 @@ pub fn compare_runs(
             id: empty.id.short(),
         });
     }
+    let mut options = options.clone();
+    // The share of late jobs is compared, because the number of jobs depends on the load.
+    options.threshold = options.threshold.or_else(|| identity::budget(sides));
+    let options = &options;
     let worked = pairs(sides)?.into_iter();
     let (mut channels, by_run): (Vec<Channel>, Vec<ByFigure>) = worked
         .map(|pair| Work::new(sides, pair, options).channel())
@@ -70,6 +74,7 @@ pub fn compare_runs(
     let known = alike::known(sides);
     let mut cautions = alike::cautions(sides);
     cautions.extend(known.mixed);
+    cautions.extend(identity::changes(sides));
     let mut comparison = Comparison {
         schema: COMPARISON_SCHEMA,
         summary: String::new(),
@@ -86,7 +91,9 @@ pub fn compare_runs(
         replicates,
         seed: options.seed,
     };
-    comparison.summary = sentence::comparison_sentence(&comparison);
+    let handled = identity::handled(sides).into_iter();
+    let sentence = sentence::comparison_sentence(&comparison);
+    comparison.summary = handled.chain([sentence]).collect::<Vec<_>>().join("; ");
     Ok(comparison)
 }
 

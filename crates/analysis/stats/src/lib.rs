@@ -60,6 +60,7 @@ mod comparison;
 mod counts;
 mod figure;
 pub mod holm;
+mod identity;
 mod longrun;
 pub mod pairs;
 mod permute;
@@ -102,6 +103,17 @@ pub enum CompareError {
     Nothing {
         /// The short ID of the recording.
         id: String,
+    },
+    /// No thread of one application exists in the other.
+    #[error(
+        "no thread of the candidate matches one of the baseline by name and role, so the recordings \
+         are of different applications.\nbaseline: {baseline}\ncandidate: {candidate}"
+    )]
+    NoThread {
+        /// The threads of the baseline.
+        baseline: String,
+        /// The threads of the candidate.
+        candidate: String,
     },
     /// Each mechanism is measured separately, and the two recordings have no mechanism in common.
     #[error(

@@ -5,6 +5,7 @@ use punctual_model::{Histogram, Nanos, Recording, ThreadRecord, Unknown};
 use crate::blocks::{Blocks, LEAST_BLOCKS, intervals, join};
 use crate::counts::{Counts, Scale};
 use crate::figure::Figure;
+use crate::identity;
 use crate::permute::ByRun;
 use crate::proportion::exact_interval;
 use crate::resample::{Drawn, Judged, Unjudged, draw};
@@ -38,6 +39,16 @@ pub(crate) struct Pair {
     threads: [Vec<Vec<u32>>; 2],
 }
 
+impl Pair {
+    /// Returns whether both sides have samples.
+    fn has_samples(&self, sides: Sides<'_>) -> bool {
+        sides.iter().zip(&self.threads).all(|(runs, threads)| {
+            let mut each = runs.iter().zip(threads);
+            each.any(|(run, threads)| measured(run, threads).0.recorded() > 0)
+        })
+    }
+}
+
 /// Returns whether each thread measures a different mechanism and is compared separately.
 fn is_by_channel(recording: &Recording) -> bool {
     !recording.threads_are_alike()
@@ -56,8 +67,13 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
             threads: sides.map(|runs| runs.iter().map(threads).collect()),
         }]);
     }
-    let titles =
-        |one: &Recording| -> Vec<String> { one.threads.iter().map(ThreadRecord::title).collect() };
+    let is_application = all().all(|one| identity::is_application(one));
+    let titles = |one: &Recording| -> Vec<String> {
+        if is_application {
+            return identity::identities(one);
+        }
+        one.threads.iter().map(ThreadRecord::title).collect()
+    };
     let named = |one: &&Recording, title: &String| -> Vec<u32> {
         let places = (0..).zip(titles(one));
         places
@@ -73,6 +89,18 @@ pub(crate) fn pairs(sides: Sides<'_>) -> Result<Vec<Pair>, CompareError> {
             pairs.push(Pair {
                 title: Some(title.clone()),
                 threads: sides.map(|runs| runs.iter().map(|one| named(one, title)).collect()),
+            });
+        }
+    }
+    if is_application {
+        // Idle threads have nothing to compare.
+        pairs.retain(|pair| pair.has_samples(sides));
+        let mut titles = pairs.iter().filter_map(|pair| pair.title.as_deref());
+        if !titles.any(identity::is_identity) {
+            let [baseline, candidate] = identity::no_match(sides);
+            return Err(CompareError::NoThread {
+                baseline,
+                candidate,
             });
         }
     }

@@ -4,9 +4,11 @@ mod facts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Completion, CpuSet, Nanos, Recording, Scheduling, Unknown, counted};
+use punctual_model::{
+    Completion, CpuSet, Nanos, ProbeRun, Recording, Scheduling, Unknown, counted,
+};
 
-use crate::Difference;
+use crate::{Difference, identity};
 
 pub(crate) use facts::host_facts;
 use facts::{facts, plain};
@@ -120,13 +122,27 @@ pub(crate) fn known(sides: [&[&Recording]; 2]) -> Known {
     known
 }
 
+/// Parameters of a watched application that belong to one start of it, or to one observation.
+const OF_ONE_START: [&str; 4] = [
+    "targets",
+    ProbeRun::WATCHED,
+    ProbeRun::PROCESSES,
+    "duration_ns",
+];
+
 /// Returns the settings of a measurement by name. A value is `None` if the recording's source does
 /// not contain it.
 pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<String>> {
     let mut rows = BTreeMap::new();
     let asked = recording.probe.parameters.iter();
     // Policy and priority are taken from the threads below, which have the effective values.
+    let is_application = identity::is_application(recording);
     for (key, value) in asked.filter(|(key, _)| !["policy", "priority"].contains(&key.as_str())) {
+        // The IDs of an application change at each start. Shares are compared, so the length of the
+        // observation may differ.
+        if is_application && OF_ONE_START.contains(&key.as_str()) {
+            continue;
+        }
         let (name, shown) = match (key.strip_suffix("_ns"), value.as_u64()) {
             (Some(name), Some(ns)) => (name, Nanos(ns).to_string()),
             _ => (key.as_str(), plain(value)),
@@ -134,10 +150,15 @@ pub(crate) fn measurement(recording: &Recording) -> BTreeMap<String, Option<Stri
         rows.insert(name.replace('_', " "), Some(shown));
     }
     let told = |what: Unknown, value: String| recording.knows(what).then_some(value);
-    rows.insert(
-        "threads".to_owned(),
-        told(Unknown::Cpus, threads(recording)),
-    );
+    if is_application {
+        let watched = recording.probe.watched().map(identity::application);
+        rows.insert("application".to_owned(), watched);
+    } else {
+        rows.insert(
+            "threads".to_owned(),
+            told(Unknown::Cpus, threads(recording)),
+        );
+    }
     let scheduling: BTreeSet<String> = (recording.threads.iter())
         .map(|thread| thread.scheduling)
         .filter(|scheduling| *scheduling != Scheduling::UNKNOWN)

@@ -62,6 +62,10 @@ impl ProbeRun {
     /// 1234)`.
     pub const WATCHED: &str = "watched";
 
+    /// Name of the parameter that contains the IDs of the watched processes, which are those of
+    /// their main threads.
+    pub const PROCESSES: &str = "processes";
+
     /// Returns the application whose threads were watched. `None` if the measuring threads were
     /// punctual's own.
     pub fn watched(&self) -> Option<&str> {

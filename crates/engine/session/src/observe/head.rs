@@ -1,6 +1,7 @@
 //! The head of the recording of an observation.
 
-use punctual_model::{Chart, HostFacts, Nanos, ProbeRun, Recording, Requirement};
+use punctual_host::Host;
+use punctual_model::{Chart, Nanos, ProbeRun, Recording, Requirement};
 
 use super::watched::Watched;
 use super::{ObserveRequest, watched_tracks};
@@ -10,12 +11,16 @@ use crate::request::usual_series_interval;
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Returns the recording as known before the start.
-pub(super) fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched) -> Recording {
+pub(super) fn head(request: &ObserveRequest, host: &Host, watched: &Watched) -> Recording {
     let mut parameters = std::collections::BTreeMap::new();
     let duration = request.length.duration();
     parameters.insert("targets".to_owned(), request.targets.to_string().into());
     let names = request.targets.named(&watched.first);
     parameters.insert(ProbeRun::WATCHED.to_owned(), names.into());
+    let all = host.processes();
+    let own = watched.first.keys().filter(|tid| all.contains(tid));
+    let own: Vec<u32> = own.copied().collect();
+    parameters.insert(ProbeRun::PROCESSES.to_owned(), own.into());
     match &request.jobs {
         Some(jobs) => {
             parameters.insert("budget_ns".to_owned(), jobs.budget.0.into());
@@ -48,7 +53,7 @@ pub(super) fn head(request: &ObserveRequest, facts: HostFacts, watched: &Watched
         periodic: request.requirement.clone(),
         ..Requirement::default()
     };
-    let mut recording = Recording::new(probe, facts, requirement, threads);
+    let mut recording = Recording::new(probe, host.facts(), requirement, threads);
     recording.label.clone_from(&request.recording.label);
     let usual = usual_series_interval(duration);
     recording.series.interval_ns = match request.requirement {

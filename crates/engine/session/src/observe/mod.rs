@@ -106,7 +106,7 @@ pub fn observe(
 ) -> Result<Outcome, SessionError> {
     same_pids_as_events(host)?;
     let watched = Watched::find(&request.targets, host)?;
-    let mut recording = head(request, host.facts(), &watched);
+    let mut recording = head(request, host, &watched);
     let observation = Observation::begin(request, host, watched, &mut recording)?;
     let mut context = Context {
         host,

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use punctual_model::{Metric, Nanos, Recording, RecordingId, counted};
 use punctual_report::{document, text};
-use punctual_stats::{Change, Comparison, Options, compare_runs};
+use punctual_stats::{Change, CompareError, Comparison, Options, compare_runs};
 use punctual_store::Store;
 
 use crate::context::Context;
@@ -152,8 +152,10 @@ impl Run for Compare {
         let (baseline, candidate) = (baseline?, candidate?);
         let (a, b): (Vec<&Recording>, Vec<&Recording>) =
             (baseline.iter().collect(), candidate.iter().collect());
-        let comparison = compare_runs(&a, &b, &options)
-            .map_err(|error| anyhow::Error::new(UsageError(error.to_string())))?;
+        let comparison = compare_runs(&a, &b, &options).map_err(|error| match error {
+            CompareError::NoThread { .. } => anyhow::Error::new(error),
+            error => UsageError(error.to_string()).into(),
+        })?;
         output::print(&if self.json {
             output::json(&comparison)
         } else {
