@@ -69,6 +69,7 @@ mod resample;
 pub mod screening;
 mod sentence;
 pub mod separate;
+pub mod shift;
 mod shortfalls;
 pub mod tail;
 mod thread_pair;

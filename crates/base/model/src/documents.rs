@@ -3,9 +3,9 @@
 use crate::cause::Cause;
 use crate::{
     Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
-    HostFacts, Improvement, LintReport, LoadRecord, Note, Origin, Outlier, Placement, Recording,
-    RecordingLine, SeriesProof, Slot, StoredAudit, Suspension, ThreadRecord, TopSample, Topology,
-    WakeWindow, Wakeups, Window, from_json, to_json,
+    HostFacts, Improvement, LintReport, LoadRecord, Note, NumbersExperiment, Origin, Outlier,
+    Placement, Recording, RecordingLine, SeriesProof, Slot, StoredAudit, Suspension, ThreadRecord,
+    TopSample, Topology, WakeWindow, Wakeups, Window, from_json, to_json,
 };
 
 to_json!(
@@ -23,6 +23,7 @@ to_json!(
     LintReport,
     LoadRecord,
     Note,
+    NumbersExperiment,
     Origin,
     Outlier,
     Placement,

@@ -52,9 +52,9 @@ pub use event::{
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,
     Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HardwareGaps,
-    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, NotTried, Pilot,
-    Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting,
-    Windows,
+    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, NUMBERS_SCHEMA,
+    NotTried, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment, Pilot, Proof,
+    RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting, Windows,
 };
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,

@@ -4,17 +4,21 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use punctual_model::Nanos;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::TrialError;
 
 /// Maximum size in bytes of the output that is kept. Only the end of the output is kept.
 const KEPT: usize = 2_000;
+
+/// The same for the standard output, which can contain numbers.
+const STDOUT: usize = 65_536;
 
 /// Interval at which to check whether a command has ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -31,10 +35,24 @@ pub(crate) struct Running {
     /// A process that kills the process group if this program is killed, which it notices by the
     /// end of a pipe.
     guard: Child,
-    /// The end of the output so far. `all_read` receives a message when the pipe has been closed.
-    output: Arc<Mutex<Vec<u8>>>,
+    /// The end of the output so far. `all_read` is disconnected when both pipes have been closed.
+    output: Kept,
+    /// The same, without the standard error.
+    stdout: Kept,
     all_read: Receiver<()>,
     reaped: bool,
+}
+
+/// How a command runs.
+pub(crate) struct Wanted<'a> {
+    /// Name of the condition, for its environment.
+    pub(crate) side: String,
+    /// Number of the block, for its environment.
+    pub(crate) block: &'a str,
+    /// Maximum duration; `None` for any.
+    pub(crate) deadline: Option<Duration>,
+    /// Reports that this program is alive while it waits.
+    pub(crate) alive: &'a dyn Fn(),
 }
 
 /// The script of the guard. Its argument is the process group.
@@ -51,6 +69,26 @@ impl Running {
         block: &str,
         stop: &AtomicBool,
     ) -> Result<Self, TrialError> {
+        let wanted = Wanted {
+            side: side.to_owned(),
+            block,
+            deadline: None,
+            alive: &|| {},
+        };
+        Ok(Self::output_of(command, &wanted, stop)?.0)
+    }
+
+    /// Runs a command in the shell until it ends, and returns what it wrote to its standard output,
+    /// without that of processes that it left running.
+    ///
+    /// # Errors
+    /// Returns [`TrialError::Command`] with the output of the command if it fails or exceeds its
+    /// deadline.
+    pub(crate) fn output_of(
+        command: &str,
+        wanted: &Wanted<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(Self, String), TrialError> {
         let failed = |how: String, output: Option<String>| TrialError::Command {
             command: command.to_owned(),
             how,
@@ -58,13 +96,14 @@ impl Running {
         };
         let spawn = || -> std::io::Result<Self> {
             let (reader, writer) = std::io::pipe()?;
+            let (error_reader, error_writer) = std::io::pipe()?;
             let child = Command::new("sh")
                 .args(["-c", command])
-                .env("PUNCTUAL_SIDE", side)
-                .env("PUNCTUAL_BLOCK", block)
+                .env("PUNCTUAL_SIDE", &wanted.side)
+                .env("PUNCTUAL_BLOCK", wanted.block)
                 .stdin(Stdio::null())
-                .stdout(writer.try_clone()?)
-                .stderr(writer)
+                .stdout(writer)
+                .stderr(error_writer)
                 .process_group(0)
                 .spawn()?;
             let guard = Command::new("sh")
@@ -74,32 +113,40 @@ impl Running {
                 .stderr(Stdio::null())
                 .process_group(0)
                 .spawn()?;
-            let output = Arc::new(Mutex::new(Vec::new()));
+            let (output, stdout) = (Kept::new(KEPT), Kept::new(STDOUT));
             let (sender, all_read) = channel();
-            let kept = Arc::clone(&output);
-            thread::Builder::new()
-                .name("output".to_owned())
-                .spawn(move || {
-                    keep_end(reader, &kept);
-                    let _ = sender.send(());
-                })?;
+            keep_end(reader, vec![output.clone(), stdout.clone()], sender.clone())?;
+            keep_end(error_reader, vec![output.clone()], sender)?;
             Ok(Self {
                 child,
                 guard,
                 output,
+                stdout,
                 all_read,
                 reaped: false,
             })
         };
         let running = spawn().map_err(|error| failed(error.to_string(), None))?;
+        let begun = Instant::now();
         while !running.has_ended() {
             if stop.load(Ordering::Relaxed) {
                 return Err(TrialError::Stopped);
             }
+            (wanted.alive)();
+            let over = wanted.deadline.filter(|most| begun.elapsed() > *most);
+            if let Some(most) = over {
+                let how = format!("it had not ended after {}", Nanos::from(most));
+                return Err(failed(how, running.end()));
+            }
             thread::sleep(LOOK);
         }
         match running.exit_status() {
-            Some(0) => Ok(running),
+            Some(0) => {
+                // What the shell wrote is in the pipe, but may not have been read yet.
+                let _ = running.all_read.recv_timeout(PATIENCE);
+                let stdout = running.stdout.text();
+                Ok((running, stdout))
+            }
             Some(code) => Err(failed(format!("exit status {code}"), running.end())),
             None => Err(failed("ended by a signal".to_owned(), running.end())),
         }
@@ -128,8 +175,7 @@ impl Running {
     /// output.
     pub(crate) fn end(mut self) -> Option<String> {
         self.end_group();
-        let output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&output).trim().to_owned();
+        let text = self.output.text().trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
 
@@ -138,8 +184,9 @@ impl Running {
         // left the group keeps the pipe open.
         let _ = kill_process_group(self.pid(), Signal::TERM);
         let read = self.all_read.recv_timeout(PATIENCE);
+        let is_open = read == Err(RecvTimeoutError::Timeout);
         let _ = kill_process_group(self.pid(), Signal::KILL);
-        if read.is_err() {
+        if is_open {
             let _ = self.all_read.recv_timeout(PATIENCE);
         }
         // End the guard before the ID of the process group can be reused.
@@ -158,21 +205,53 @@ impl Drop for Running {
     }
 }
 
-/// Keeps the last bytes written to a pipe, and returns when all writers have closed the pipe.
-fn keep_end(mut pipe: impl Read, kept: &Mutex<Vec<u8>>) {
-    let mut buffer = [0; 4_096];
-    while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(&buffer[..count]);
-        let beyond = kept.len().saturating_sub(KEPT);
-        kept.drain(..beyond);
+/// The last bytes of an output.
+#[derive(Clone)]
+struct Kept {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    most: usize,
+}
+
+impl Kept {
+    fn new(most: usize) -> Self {
+        Self {
+            bytes: Arc::default(),
+            most,
+        }
     }
+
+    fn add(&self, new: &[u8]) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.extend_from_slice(new);
+        let beyond = bytes.len().saturating_sub(self.most);
+        bytes.drain(..beyond);
+    }
+
+    fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Keeps the last bytes written to a pipe. Drops `open` when all writers have closed the pipe.
+fn keep_end(
+    mut pipe: impl Read + Send + 'static,
+    kept: Vec<Kept>,
+    open: Sender<()>,
+) -> std::io::Result<()> {
+    let read = move || {
+        let mut buffer = [0; 4_096];
+        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
+            kept.iter().for_each(|kept| kept.add(&buffer[..count]));
+        }
+        drop(open);
+    };
+    let named = thread::Builder::new().name("output".to_owned());
+    named.spawn(read).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
 
     fn run(command: &str) -> Result<Running, TrialError> {

@@ -11,6 +11,15 @@ use crate::command::Running;
 use crate::error::TrialError;
 use crate::plots::parts;
 
+/// Returns the name of a condition in the environment of a command.
+pub(crate) fn side_name(arm: u32) -> String {
+    match arm {
+        0 => "a".to_owned(),
+        1 => "b".to_owned(),
+        more => format!("b{more}"),
+    }
+}
+
 /// The conditions of an experiment. At most one is in force at a time.
 pub(crate) struct Sides<'a> {
     host: &'a Host,
@@ -118,11 +127,7 @@ impl<'a> Sides<'a> {
         };
         self.apply(asked)?;
         if let ArmAction::Command { command } = &asked.action {
-            let side = match arm {
-                0 => "a".to_owned(),
-                1 => "b".to_owned(),
-                more => format!("b{more}"),
-            };
+            let side = side_name(arm);
             self.command = Some(Running::start(command, &side, block, stop)?);
         }
         Ok(())

@@ -5,6 +5,7 @@ mod condition_claim;
 mod experiment_plan;
 mod improvement;
 mod late_jobs;
+mod numbers;
 mod sampled_run;
 mod series_proof;
 
@@ -15,6 +16,7 @@ pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };
+pub use numbers::{NUMBERS_SCHEMA, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment};
 pub use sampled_run::LateRun;
 pub use series_proof::{SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof};
 

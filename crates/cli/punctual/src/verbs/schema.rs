@@ -5,8 +5,9 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note, Placement,
-    Recording, RecordingLine, SeriesProof, Slot, ToJson, Topology, Wakeups,
+    Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note,
+    NumbersExperiment, Placement, Recording, RecordingLine, SeriesProof, Slot, ToJson, Topology,
+    Wakeups,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -81,6 +82,11 @@ const FORMS: &[Form] = &[
         "experiment",
         Experiment,
         "experiment --json, experiment show --json"
+    ),
+    form!(
+        "numbers",
+        NumbersExperiment,
+        "experiment --numbers CMD --json"
     ),
     form!("experiments", Vec<Experiment>, "experiment list --json"),
     form!("improvement", Improvement, "improve --json"),

@@ -1,6 +1,7 @@
 //! `experiment`: proves whether a change makes the machine better or worse.
 
 mod boots;
+mod numbers;
 mod options;
 mod stored;
 
@@ -11,6 +12,7 @@ use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
+use self::numbers::Shown;
 use self::options::{Booting, Options, OutputOptions, Stored};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -65,6 +67,14 @@ impl Run for Options {
 }
 
 fn begin(new: &options::New, context: &Context) -> Result<Exit> {
+    if new.numbers.is_given() {
+        let shown = Shown {
+            json: new.output.json,
+            quiet: new.output.quiet,
+            fail_on_worse: new.output.fail_on_worse,
+        };
+        return new.numbers.run(new.conditions()?, shown, context);
+    }
     let plan = new.plan()?;
     let store = context.store_to_record()?;
     let name = |arm: &Arm| match &arm.action {

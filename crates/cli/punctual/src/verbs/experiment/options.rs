@@ -8,6 +8,7 @@ use punctual_experiment::{least_rounds, shortest_time};
 use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, Values, WashOut};
 use punctual_tune::Wish;
 
+use super::numbers::{Conditions, OfNumbers};
 use crate::exit::UsageError;
 use crate::options::blocks::{Measuring, OF_COMMAND};
 use crate::options::measuring::length;
@@ -34,10 +35,11 @@ const OF_BOOT: Nanos = Nanos::from_secs(30);
 /// 10 ms slots contain a late wake-up. A pilot run chooses the threshold and reports the smallest
 /// effect that the plan can find. Because of the random order, the result is also valid on a
 /// machine that drifts. Settings are changed with a journal, as by `punctual tune`. They are
-/// restored at the end, or by the next command if this one is killed. With --boot, each boot is one
-/// block: `experiment resume` measures it and names the next boot. With --write, the command writes
-/// one-time boot entries (GRUB, systemd-boot) and a unit that resumes the experiment, and removes
-/// them at the end.
+/// restored at the end, or by the next command if this one is killed. With --numbers, a command
+/// measures instead: it prints one or several numbers, which are compared pair by pair. With
+/// --boot, each boot is one block: `experiment resume` measures it and names the next boot. With
+/// --write, the command writes one-time boot entries (GRUB, systemd-boot) and a unit that resumes
+/// the experiment, and removes them at the end.
 #[derive(Parser, Clone, Debug)]
 #[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
@@ -150,6 +152,8 @@ pub(super) struct New {
     #[arg(long, help_heading = "Plan")]
     no_early_end: bool,
     #[command(flatten)]
+    pub(super) numbers: OfNumbers,
+    #[command(flatten)]
     measuring: Measuring,
     #[command(flatten, next_help_heading = "Measuring")]
     pub(super) sharing: Sharing,
@@ -189,13 +193,31 @@ pub(super) struct OutputOptions {
 }
 
 impl New {
-    /// Returns the plan for these options.
-    pub(super) fn plan(&self) -> Result<ExperimentPlan> {
-        let (arms, wash_out) = match (self.boot.is_empty(), self.set.is_empty()) {
+    /// Returns the conditions, and the time that a change takes.
+    fn arms(&self) -> Result<(Vec<Arm>, Nanos)> {
+        Ok(match (self.boot.is_empty(), self.set.is_empty()) {
             (false, _) => (self.of_boots()?, OF_BOOT),
             (true, false) => of_settings(&self.set)?,
             (true, true) => (self.of_commands()?, OF_COMMAND),
-        };
+        })
+    }
+
+    /// Returns the conditions of an experiment on numbers.
+    pub(super) fn conditions(&self) -> Result<Conditions> {
+        let (arms, wash_out) = self.arms()?;
+        let plan = self.measuring.plan(Vec::new())?;
+        Ok(Conditions {
+            arms,
+            wash_out: self.wash_out.unwrap_or(wash_out),
+            pairs: self.pairs,
+            time: self.duration.unwrap_or(plan.time_ns),
+            seed: self.seed.unwrap_or(plan.seed),
+        })
+    }
+
+    /// Returns the plan for these options.
+    pub(super) fn plan(&self) -> Result<ExperimentPlan> {
+        let (arms, wash_out) = self.arms()?;
         if self.boot.is_empty() && (self.booting.write || self.booting.reboot) {
             return Err(UsageError("--write and --reboot need --boot".to_owned()).into());
         }

@@ -7,6 +7,7 @@ mod fleet;
 mod improvement;
 mod lint;
 mod monthly;
+mod numbers;
 mod series_proof;
 mod trend;
 
@@ -17,5 +18,6 @@ pub use fleet::{MachineRow, MachineState, machine, machines};
 pub use improvement::improvement;
 pub use lint::lint;
 pub use monthly::{Causes, monthly, pictured};
+pub use numbers::numbers;
 pub use series_proof::series_proof;
 pub use trend::{acknowledge, changes, notes, trend};

@@ -1,0 +1,157 @@
+//! `experiment --numbers`: compares the numbers that a command prints.
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use punctual_experiment::{NumbersBench, NumbersRequest, Progress, run_numbers};
+use punctual_host::Host;
+use punctual_model::{Arm, ArmAction, Nanos, NumberEffect, NumbersExperiment};
+use punctual_report::{document, text};
+
+use crate::context::Context;
+use crate::exit::{Exit, UsageError};
+use crate::options::measuring;
+use crate::output;
+use crate::processes::serve_guard::{Guard, SILENCE};
+use crate::running::experiment::{Progressing, failed};
+use crate::running::stop_flag;
+use crate::verb::{Invalid, command_line};
+
+/// What a command measures in place of a probe.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Numbers")]
+pub(in crate::verbs) struct OfNumbers {
+    /// Command that prints one number, or a line 'name value unit' for each
+    ///
+    /// It runs once in each condition of a round, in random order. Lower is better.
+    #[arg(long, value_name = "CMD", conflicts_with_all = OF_PROBE)]
+    numbers: Option<String>,
+    /// Higher numbers are better
+    #[arg(long, requires = "numbers")]
+    higher: bool,
+    /// Largest difference that counts as no difference [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = margin, requires = "numbers")]
+    margin: Option<f64>,
+    /// Longest run of the command [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "numbers")]
+    deadline: Option<Nanos>,
+}
+
+/// Options that only an experiment with a probe uses.
+const OF_PROBE: [&str; 15] = [
+    "boot",
+    "write",
+    "reboot",
+    "threshold",
+    "block",
+    "no_early_end",
+    "probe",
+    "parameter",
+    "cpus",
+    "policy",
+    "priority",
+    "load",
+    "share_cpus",
+    "label",
+    "output",
+];
+
+/// The part of an experiment on numbers that other options give.
+pub(super) struct Conditions {
+    pub(super) arms: Vec<Arm>,
+    pub(super) wash_out: Nanos,
+    pub(super) pairs: Option<u32>,
+    pub(super) time: Nanos,
+    pub(super) seed: u64,
+}
+
+/// How the result is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Shown {
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+    pub(super) fail_on_worse: bool,
+}
+
+/// Parses a share such as `2%` or `2`.
+fn margin(text: &str) -> Result<f64, Invalid> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    match number.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("write a percentage above 0% and up to 100%, for example 2%".into()),
+    }
+}
+
+impl OfNumbers {
+    pub(super) const fn is_given(&self) -> bool {
+        self.numbers.is_some()
+    }
+
+    /// Measures and shows the result.
+    pub(super) fn run(
+        &self,
+        conditions: Conditions,
+        shown: Shown,
+        context: &Context,
+    ) -> Result<Exit> {
+        let command = self.numbers.clone().unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err(
+                UsageError("--numbers needs a command that prints numbers".to_owned()).into(),
+            );
+        }
+        let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
+        let has_settings = conditions.arms.iter().any(by_settings);
+        let request = NumbersRequest {
+            command,
+            higher_is_better: self.higher,
+            margin: self.margin.unwrap_or(0.01),
+            arms: conditions.arms,
+            wash_out: conditions.wash_out,
+            rounds: conditions.pairs,
+            time: conditions.time,
+            deadline: self.deadline.unwrap_or(Nanos::from_secs(600)),
+            seed: conditions.seed,
+            command_line: command_line(),
+        };
+        let stop = stop_flag()?;
+        // Restores the settings even if this process hangs or is killed.
+        let guard = has_settings.then(|| Guard::start(SILENCE)).transpose()?;
+        let mut progress = Progressing::new(shown.quiet);
+        let found = run_numbers(
+            &request,
+            NumbersBench {
+                host: &Host::live(),
+                journal: crate::context::journal(),
+                stop: &stop,
+                say: &mut |text| {
+                    progress.say(&Progress {
+                        text: text.to_owned(),
+                        important: false,
+                    });
+                },
+                alive: &|| guard.iter().for_each(|guard| guard.borrow_mut().beat()),
+            },
+        )
+        .map_err(failed)?;
+        if shown.json {
+            output::print(&output::json(&found))?;
+        } else {
+            output::print(&text::render(&document::numbers(&found), &context.style()))?;
+        }
+        ensure!(
+            !found.results.is_empty() || found.stopped,
+            "no pair of runs is complete"
+        );
+        Ok(exit(&found, shown.fail_on_worse))
+    }
+}
+
+fn exit(found: &NumbersExperiment, fail_on_worse: bool) -> Exit {
+    let any = |effect: NumberEffect| found.results.iter().any(|one| one.effect == effect);
+    match () {
+        () if found.stopped => Exit::Interrupted,
+        () if fail_on_worse && any(NumberEffect::Worse) => Exit::Broken,
+        () if any(NumberEffect::NotProven) => Exit::NotProven,
+        () => Exit::Done,
+    }
+}
