@@ -51,6 +51,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) block: &'a str,
     /// Maximum duration; `None` for any.
     pub(crate) deadline: Option<Duration>,
+    /// Maximum time to wait until all writers have closed the output, after the shell has ended.
+    pub(crate) closes_within: Duration,
     /// Reports that this program is alive while it waits.
     pub(crate) alive: &'a dyn Fn(),
 }
@@ -73,6 +75,8 @@ impl Running {
             side: side.to_owned(),
             block,
             deadline: None,
+            // A command may leave processes running that keep the output open.
+            closes_within: Duration::ZERO,
             alive: &|| {},
         };
         Ok(Self::output_of(command, &wanted, stop)?.0)
@@ -143,7 +147,7 @@ impl Running {
         match running.exit_status() {
             Some(0) => {
                 // What the shell wrote is in the pipe, but may not have been read yet.
-                let _ = running.all_read.recv_timeout(PATIENCE);
+                let _ = running.all_read.recv_timeout(wanted.closes_within);
                 let stdout = running.stdout.text();
                 Ok((running, stdout))
             }

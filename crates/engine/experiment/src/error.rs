@@ -49,6 +49,9 @@ pub enum TrialError {
         /// The command's output; it starts with ": " or is empty.
         output: String,
     },
+    /// A block in which an application could not be judged.
+    #[error("{0}: the block is void, and the experiment ends")]
+    Block(String),
     /// The kernel throttles the machine because of its temperature.
     #[error(
         "thermal zone {zone} has reached its limit ({at} of {limit} °C): let the machine cool \

@@ -45,7 +45,7 @@ pub use check::{Around, Checked, check};
 pub use error::TrialError;
 pub use improve::{improve, intended, plan_stages, profile, unfinished};
 pub use lengths::{TIMES_WASH_OUT, least_rounds, shortest_time};
-pub use numbers::{NumbersBench, NumbersRequest, run_numbers};
+pub use numbers::{Meter, NumbersBench, NumbersRequest, run_numbers};
 pub use own::OwnExperiments;
 pub use pilot::sentence as pilot_sentence;
 pub use request::{CheckError, CheckRequest};

@@ -37,6 +37,12 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// Returns whether an application was selected.
+    pub(crate) fn is_given(&self) -> bool {
+        let named = [&self.comm, &self.cgroup, &self.unit];
+        !self.pid.is_empty() || named.iter().any(|one| one.is_some())
+    }
+
     /// Returns the threads to watch, or `None` if no application was selected.
     pub(crate) fn targets(&self, host: &Host) -> Result<Option<Targets>> {
         if let Some(unit) = &self.unit {

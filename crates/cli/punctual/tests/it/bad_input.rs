@@ -52,6 +52,26 @@ const WRONG: &[(&str, i32, &[&str])] = &[
         &["cannot be used with"],
     ),
     ("explain last --unit redis", 2, &["cannot be used with"]),
+    (
+        "experiment --comm motion --b true",
+        2,
+        &["pass --budget", "that a job of the application may take"],
+    ),
+    (
+        "experiment --comm no-such-name --budget 1ms --b true",
+        2,
+        &["no thread to watch: comm no-such-name"],
+    ),
+    (
+        "experiment --comm motion --budget 1ms --b true --threshold 1ms",
+        2,
+        &["cannot be used with"],
+    ),
+    (
+        "experiment --numbers true --b true --block 1s",
+        2,
+        &["--block does not apply to --numbers"],
+    ),
     ("measure timer --interval 1000", 2, &["1000us", "no unit"]),
     ("measure timer --interval soon", 2, &["'soon'"]),
     (

@@ -452,3 +452,60 @@ fn killed_improve_restores_all_settings() {
         );
     }
 }
+
+/// A command measures in place of a probe, and its effect is found in spite of larger noise.
+#[test]
+fn numbers_of_command_are_compared() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Sandbox::new();
+    let noisy = r#"[ "$PUNCTUAL_SIDE" = b ] && slower=3 || slower=0
+        echo $(( 100 + (${PUNCTUAL_BLOCK#pilot} + 0) * 37 % 11 + slower ))"#;
+    for (name, script) in [
+        ("noisy", noisy),
+        ("one", "echo 1"),
+        ("words", "echo done"),
+        ("fails", "echo 1; exit 7"),
+        ("hangs", "sleep 600"),
+    ] {
+        let path = place.path(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let line = "experiment --numbers ./noisy --b true --pairs 8 --wash-out 1ms -q";
+    let output = place.run(&format!("{line} --json --fail-on-worse"));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let found: punctual_model::NumbersExperiment = serde_json::from_slice(&output.stdout).unwrap();
+    let one = &found.results[0];
+    assert_eq!(one.effect, punctual_model::NumberEffect::Worse, "{one:?}");
+    assert!(one.low > Some(0.0) && one.pairs == 8, "{one:?}");
+    let screen = place.done(&format!("{line} --seed 7"));
+    let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "b: the number is worse: +",
+        "in random order (seed 7)",
+        "lower is better",
+    ] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    for (line, code, part) in [
+        ("./words --b true", 1, "'done' is neither a number"),
+        ("./fails --b true", 1, "exit status 7"),
+        (
+            "./hangs --b true --deadline 100ms",
+            1,
+            "had not ended after 100 ms",
+        ),
+        ("./one --b true --pairs 3", 2, "pass --pairs 6 or more"),
+        ("./one", 2, "nothing to compare"),
+        ("./one --b true --threshold 1ms", 2, "cannot be used with"),
+    ] {
+        let said = place.refused(
+            &format!("experiment --wash-out 1ms -q --numbers {line}"),
+            code,
+        );
+        assert!(said.contains(part), "{line}: {said}");
+    }
+    let said = place.refused("experiment --numbers= --b true", 2);
+    assert!(said.contains("--numbers needs a command"), "{said}");
+    place.refused("experiment --b true --higher", 2);
+}

@@ -1,5 +1,6 @@
 //! Judges the numbers of an experiment by the random order of its runs.
 
+use super::meter::JOBS;
 use punctual_model::{NumberEffect, NumberResult, NumbersExperiment};
 use punctual_stats::shift::{Shift, shift};
 
@@ -100,11 +101,36 @@ fn sentence(experiment: &NumbersExperiment, result: &NumberResult) -> String {
     )
 }
 
-/// Returns all results in one sentence.
-pub(crate) fn answer(results: &[NumberResult]) -> String {
+/// Returns all results in one sentence, after the conditions that handled other numbers of jobs.
+pub(crate) fn answer(experiment: &NumbersExperiment, results: &[NumberResult]) -> String {
     if results.is_empty() {
         return "not proven: no pair of runs is complete".to_owned();
     }
-    let each: Vec<&str> = results.iter().map(|one| one.sentence.as_str()).collect();
-    each.join("; ")
+    let handled = (1..experiment.arms.len() as u32).filter_map(|arm| handled(experiment, arm));
+    let each = results.iter().map(|one| one.sentence.clone());
+    handled.chain(each).collect::<Vec<_>>().join("; ")
+}
+
+/// Least difference of the number of jobs that is stated, as a share.
+const APART: f64 = 0.05;
+
+/// Returns a sentence if a condition handled another number of jobs than the baseline. A server with
+/// fewer requests is less often late.
+fn handled(experiment: &NumbersExperiment, arm: u32) -> Option<String> {
+    let pairs = experiment.pairs_of(arm, JOBS);
+    let mean = |side: usize| {
+        let all: f64 = pairs.iter().map(|pair| pair[side]).sum();
+        all / pairs.len() as f64
+    };
+    let [a, b] = [mean(0), mean(1)];
+    let change = b / a - 1.0;
+    if !change.is_finite() || change.abs() < APART {
+        return None;
+    }
+    let more = if change > 0.0 { "more" } else { "fewer" };
+    Some(format!(
+        "{} handled {:.0}% {more} jobs ({a:.1} a second, then {b:.1})",
+        experiment.arm_name(arm),
+        change.abs() * 100.0
+    ))
 }

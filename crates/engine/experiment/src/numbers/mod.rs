@@ -1,7 +1,8 @@
-//! Experiments on the numbers that a command prints: runs in random order, with and without a
-//! change.
+//! Experiments on the numbers that a command prints, or on the late jobs of an application: runs in
+//! random order, with and without a change.
 
 mod judge;
+mod meter;
 mod printed;
 
 use std::collections::BTreeMap;
@@ -12,11 +13,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock, NumbersExperiment};
+use punctual_session::Watcher;
 use punctual_stats::shift::least_pairs;
 
 use self::judge::{CHANCE, answer, results};
+use self::meter::Measured;
+pub use self::meter::Meter;
 use self::printed::Printed;
-use crate::command::{Running, Wanted};
 use crate::error::TrialError;
 use crate::order::round_order;
 use crate::sides::Sides;
@@ -27,8 +30,8 @@ const MOST: u32 = 30;
 /// The request for an experiment on numbers.
 #[derive(Clone, Debug)]
 pub struct NumbersRequest {
-    /// The command that prints the numbers.
-    pub command: String,
+    /// The source of the numbers.
+    pub meter: Meter,
     /// Whether a higher number is better.
     pub higher_is_better: bool,
     /// Largest relative difference that counts as no difference.
@@ -41,8 +44,6 @@ pub struct NumbersRequest {
     pub rounds: Option<u32>,
     /// Time for the whole experiment.
     pub time: Nanos,
-    /// Maximum duration of a run of the command.
-    pub deadline: Nanos,
     /// Seed of the random order.
     pub seed: u64,
     /// The command line as the program received it.
@@ -57,6 +58,8 @@ pub struct NumbersBench<'a> {
     pub journal: Option<PathBuf>,
     /// Set when the user stops the experiment.
     pub stop: &'a AtomicBool,
+    /// Shows the progress of watching an application.
+    pub view: &'a mut dyn Watcher,
     /// Receives the progress.
     pub say: &'a mut dyn FnMut(&str),
     /// Called several times a second, to report that this program is alive.
@@ -92,7 +95,7 @@ pub fn run_numbers(
     }
     restored?;
     experiment.results = results(&experiment);
-    experiment.sentence = answer(&experiment.results);
+    experiment.sentence = answer(&experiment, &experiment.results);
     Ok(experiment)
 }
 
@@ -103,7 +106,7 @@ fn draft(asked: &NumbersRequest, host: &Host) -> NumbersExperiment {
         command_line: asked.command_line.clone(),
         host: host.facts().hostname.get().cloned(),
         started: Timestamp::now(),
-        command: asked.command.clone(),
+        command: asked.meter.name(),
         higher_is_better: asked.higher_is_better,
         arms: asked.arms.clone(),
         seed: asked.seed,
@@ -128,9 +131,10 @@ struct Runs<'a, 'b> {
 impl Runs<'_, '_> {
     fn measure(&mut self, experiment: &mut NumbersExperiment) -> Result<(), TrialError> {
         let begun = Instant::now();
-        let (first, took) = self.block(0, "pilot")?;
+        let first = self.block(0, "pilot")?;
+        let took = first.took;
         let unit = |(name, (_, unit)): (&String, &(f64, String))| (name.clone(), unit.clone());
-        experiment.units = first.iter().map(unit).collect();
+        experiment.units = first.judged.iter().map(unit).collect();
         experiment.rounds = self.rounds(experiment, took, begun.elapsed())?;
         let said = format!(
             "{} of {} runs each, in random order; the first run of the baseline took {took} and is \
@@ -141,21 +145,23 @@ impl Runs<'_, '_> {
         (self.bench.say)(&said);
         for round in 0..experiment.rounds {
             for arm in round_order(self.asked.seed, round, self.asked.arms.len()) {
-                let (printed, took) = self.block(arm, &round.to_string())?;
+                let measured = self.block(arm, &round.to_string())?;
+                let printed = measured.judged;
                 same_names(&experiment.units, &printed)
-                    .map_err(|why| self.failed(why, &printed_text(&printed)))?;
+                    .map_err(|why| self.asked.meter.failed(why, &printed_text(&printed)))?;
+                let values = printed.into_iter().map(|(name, (value, _))| (name, value));
                 experiment.blocks.push(NumbersBlock {
                     round,
                     arm,
-                    took_ns: took,
-                    values: printed
-                        .into_iter()
-                        .map(|(name, (value, _))| (name, value))
-                        .collect(),
+                    took_ns: measured.took,
+                    values: values.chain(measured.others).collect(),
                 });
             }
             let done = format!("round {} of {}", round + 1, experiment.rounds);
-            (self.bench.say)(&format!("{done}: {}", answer(&results(experiment))));
+            (self.bench.say)(&format!(
+                "{done}: {}",
+                answer(experiment, &results(experiment))
+            ));
         }
         Ok(())
     }
@@ -191,8 +197,8 @@ impl Runs<'_, '_> {
         }))
     }
 
-    /// Brings the machine into a condition, and runs the command.
-    fn block(&mut self, arm: u32, block: &str) -> Result<(Printed, Nanos), TrialError> {
+    /// Brings the machine into a condition, and measures.
+    fn block(&mut self, arm: u32, block: &str) -> Result<Measured, TrialError> {
         let stop = self.bench.stop;
         let changes = (self.asked.arms.get(arm as usize))
             .is_some_and(|arm| arm.action != ArmAction::Unchanged);
@@ -202,34 +208,15 @@ impl Runs<'_, '_> {
         if changes || block != "pilot" {
             wait(self.asked.wash_out, stop, self.bench.alive)?;
         }
-        let wanted = Wanted {
-            block,
-            deadline: Some(Duration::from(self.asked.deadline)),
-            side: crate::sides::side_name(arm),
-            alive: self.bench.alive,
-        };
-        let begun = Instant::now();
-        let (running, output) = Running::output_of(&self.asked.command, &wanted, stop)?;
-        let took = Nanos::from(begun.elapsed());
-        drop(running);
+        let measured = self.asked.meter.measure(
+            (crate::sides::side_name(arm), block),
+            (self.bench.host, &mut *self.bench.view, self.bench.alive),
+            stop,
+        )?;
         if let Some(sides) = &mut self.sides {
             sides.leave(arm)?;
         }
-        let printed = printed::read(&output).map_err(|why| self.failed(why, &output))?;
-        Ok((printed, took))
-    }
-
-    fn failed(&self, how: String, output: &str) -> TrialError {
-        let output = output.trim();
-        TrialError::Command {
-            command: self.asked.command.clone(),
-            how,
-            output: if output.is_empty() {
-                String::new()
-            } else {
-                format!(": {output}")
-            },
-        }
+        Ok(measured)
     }
 }
 

@@ -2,6 +2,14 @@ use punctual_model::NumberEffect;
 
 use super::*;
 
+struct Nobody;
+
+impl Watcher for Nobody {
+    fn begin(&mut self, _: &punctual_model::Recording) {}
+    fn progress(&mut self, _: &punctual_session::Snapshot) {}
+    fn end(&mut self) {}
+}
+
 /// Compares two conditions that the command knows from its environment.
 fn run(command: &str, change: fn(&mut NumbersRequest)) -> Result<NumbersExperiment, String> {
     let arm = |name: &str, action: ArmAction| Arm {
@@ -9,7 +17,10 @@ fn run(command: &str, change: fn(&mut NumbersRequest)) -> Result<NumbersExperime
         action,
     };
     let mut asked = NumbersRequest {
-        command: command.to_owned(),
+        meter: Meter::Command {
+            command: command.to_owned(),
+            deadline: Nanos::from_secs(300),
+        },
         higher_is_better: false,
         margin: 0.01,
         arms: vec![
@@ -19,7 +30,6 @@ fn run(command: &str, change: fn(&mut NumbersRequest)) -> Result<NumbersExperime
         wash_out: Nanos::ZERO,
         rounds: Some(8),
         time: Nanos::from_secs(600),
-        deadline: Nanos::from_secs(300),
         seed: 5,
         command_line: Vec::new(),
     };
@@ -29,6 +39,7 @@ fn run(command: &str, change: fn(&mut NumbersRequest)) -> Result<NumbersExperime
         host: &Host::new(folder.path()),
         journal: None,
         stop: &AtomicBool::new(false),
+        view: &mut Nobody,
         say: &mut |_| {},
         alive: &|| {},
     };
@@ -109,7 +120,9 @@ fn commands_without_numbers_fail_with_their_output() {
 #[test]
 fn hanging_command_is_ended_at_its_deadline() {
     let error = run("echo started; sleep 600", |asked| {
-        asked.deadline = Nanos::from_millis(200);
+        if let Meter::Command { deadline, .. } = &mut asked.meter {
+            *deadline = Nanos::from_millis(200);
+        }
     })
     .unwrap_err();
     assert!(
@@ -141,4 +154,25 @@ fn differences_of_numbers_with_zero_are_absolute() {
     let one = &found.results[0];
     assert_eq!((one.relative, one.difference), (false, 4.0));
     assert_eq!(one.effect, NumberEffect::Worse);
+}
+
+/// Fewer jobs are stated before the share of late ones.
+#[test]
+fn different_number_of_jobs_is_stated_first() {
+    let mut found = run("echo 5", |_| {}).unwrap();
+    let answered = |found: &NumbersExperiment| answer(found, &found.results);
+    for block in &mut found.blocks {
+        let jobs = if block.arm == 0 { 100.0 } else { 97.0 };
+        block.values.insert(meter::JOBS.to_owned(), jobs);
+    }
+    assert!(
+        answered(&found).starts_with("b: the number"),
+        "{}",
+        answered(&found)
+    );
+    for block in found.blocks.iter_mut().filter(|block| block.arm == 1) {
+        block.values.insert(meter::JOBS.to_owned(), 88.0);
+    }
+    let first = "b handled 12% fewer jobs (100.0 a second, then 88.0); b: the number";
+    assert!(answered(&found).starts_with(first), "{}", answered(&found));
 }

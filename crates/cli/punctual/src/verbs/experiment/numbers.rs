@@ -2,21 +2,26 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use punctual_experiment::{NumbersBench, NumbersRequest, Progress, run_numbers};
+use punctual_experiment::{
+    ApplicationRequest, Meter, NumbersBench, NumbersRequest, Progress, run_numbers,
+};
 use punctual_host::Host;
-use punctual_model::{Arm, ArmAction, Nanos, NumberEffect, NumbersExperiment};
+use punctual_model::{Arm, ArmAction, LoopRequirement, Nanos, NumberEffect, NumbersExperiment};
 use punctual_report::{document, text};
+use punctual_session::{JobDetail, Release};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::live;
 use crate::options::measuring;
+use crate::options::subject::Subject;
 use crate::output;
-use crate::processes::serve_guard::{Guard, SILENCE};
+use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
 use crate::running::experiment::{Progressing, failed};
 use crate::running::stop_flag;
 use crate::verb::{Invalid, command_line};
 
-/// What a command measures in place of a probe.
+/// What is measured in place of a probe: the numbers of a command, or an application.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Numbers")]
 pub(in crate::verbs) struct OfNumbers {
@@ -28,21 +33,32 @@ pub(in crate::verbs) struct OfNumbers {
     /// Higher numbers are better
     #[arg(long, requires = "numbers")]
     higher: bool,
-    /// Largest difference that counts as no difference [default: 1%]
-    #[arg(long, value_name = "PERCENT", value_parser = margin, requires = "numbers")]
+    /// With numbers or jobs: largest difference that counts as none [default: 1%]
+    #[arg(long, value_name = "PERCENT", value_parser = margin)]
     margin: Option<f64>,
     /// Longest run of the command [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "numbers")]
     deadline: Option<Nanos>,
+    #[command(flatten)]
+    subject: Subject,
+    /// Longest job of the application; the share of longer ones is compared
+    #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "subject")]
+    #[arg(help_heading = "A running application")]
+    budget: Option<Nanos>,
 }
 
+/// Default length of a block in which an application is watched.
+const BLOCK: Nanos = Nanos::from_secs(20);
+
+/// Default of the longest run of a command.
+const DEADLINE: Nanos = Nanos::from_secs(600);
+
 /// Options that only an experiment with a probe uses.
-const OF_PROBE: [&str; 15] = [
+const OF_PROBE: [&str; 14] = [
     "boot",
     "write",
     "reboot",
     "threshold",
-    "block",
     "no_early_end",
     "probe",
     "parameter",
@@ -59,6 +75,7 @@ const OF_PROBE: [&str; 15] = [
 pub(super) struct Conditions {
     pub(super) arms: Vec<Arm>,
     pub(super) wash_out: Nanos,
+    pub(super) block: Option<Nanos>,
     pub(super) pairs: Option<u32>,
     pub(super) time: Nanos,
     pub(super) seed: u64,
@@ -82,8 +99,50 @@ fn margin(text: &str) -> Result<f64, Invalid> {
 }
 
 impl OfNumbers {
-    pub(super) const fn is_given(&self) -> bool {
-        self.numbers.is_some()
+    pub(super) fn is_given(&self) -> bool {
+        self.numbers.is_some() || self.subject.is_given()
+    }
+
+    /// Returns the source of the numbers.
+    fn meter(&self, block: Option<Nanos>) -> Result<Meter> {
+        if let Some(targets) = self.subject.targets(&Host::live())? {
+            let Some(budget_ns) = self.budget else {
+                let text = "pass --budget, the longest time that a job of the application may take";
+                return Err(UsageError(text.to_owned()).into());
+            };
+            return Ok(Meter::Jobs(Box::new(ApplicationRequest {
+                requirement: LoopRequirement {
+                    period_ns: Nanos::ZERO,
+                    budget_ns,
+                    jobs: true,
+                    max_late_seconds_per_day: None,
+                    misses: None,
+                    max_misses_per_day: None,
+                    sample: None,
+                },
+                targets,
+                release: Release::default(),
+                detail: JobDetail::Windows(None),
+                duration: block.unwrap_or(BLOCK),
+                reader: None,
+                label: None,
+                command_line: command_line(),
+            })));
+        }
+        let command = self.numbers.clone().unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err(
+                UsageError("--numbers needs a command that prints numbers".to_owned()).into(),
+            );
+        }
+        if block.is_some() {
+            let text = "--block does not apply to --numbers: a block lasts as long as its command";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        Ok(Meter::Command {
+            command,
+            deadline: self.deadline.unwrap_or(DEADLINE),
+        })
     }
 
     /// Measures and shows the result.
@@ -93,29 +152,27 @@ impl OfNumbers {
         shown: Shown,
         context: &Context,
     ) -> Result<Exit> {
-        let command = self.numbers.clone().unwrap_or_default();
-        if command.trim().is_empty() {
-            return Err(
-                UsageError("--numbers needs a command that prints numbers".to_owned()).into(),
-            );
-        }
+        let meter = self.meter(conditions.block)?;
         let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
         let has_settings = conditions.arms.iter().any(by_settings);
         let request = NumbersRequest {
-            command,
+            meter,
             higher_is_better: self.higher,
             margin: self.margin.unwrap_or(0.01),
             arms: conditions.arms,
             wash_out: conditions.wash_out,
             rounds: conditions.pairs,
             time: conditions.time,
-            deadline: self.deadline.unwrap_or(Nanos::from_secs(600)),
             seed: conditions.seed,
             command_line: command_line(),
         };
         let stop = stop_flag()?;
         // Restores the settings even if this process hangs or is killed.
         let guard = has_settings.then(|| Guard::start(SILENCE)).transpose()?;
+        let mut view = Guarded {
+            inner: live::view(true),
+            guard: guard.as_ref(),
+        };
         let mut progress = Progressing::new(shown.quiet);
         let found = run_numbers(
             &request,
@@ -123,6 +180,7 @@ impl OfNumbers {
                 host: &Host::live(),
                 journal: crate::context::journal(),
                 stop: &stop,
+                view: &mut view,
                 say: &mut |text| {
                     progress.say(&Progress {
                         text: text.to_owned(),
@@ -153,5 +211,14 @@ fn exit(found: &NumbersExperiment, fail_on_worse: bool) -> Exit {
         () if fail_on_worse && any(NumberEffect::Worse) => Exit::Broken,
         () if any(NumberEffect::NotProven) => Exit::NotProven,
         () => Exit::Done,
+    }
+}
+
+/// Makes an option that only an experiment with a probe uses exclude an application.
+pub(super) fn exclude(option: clap::Arg) -> clap::Arg {
+    if OF_PROBE.contains(&option.get_id().as_str()) || option.get_id() == "numbers" {
+        option.conflicts_with("subject")
+    } else {
+        option
     }
 }

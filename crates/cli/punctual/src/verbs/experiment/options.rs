@@ -41,6 +41,7 @@ const OF_BOOT: Nanos = Nanos::from_secs(30);
 /// --write, the command writes one-time boot entries (GRUB, systemd-boot) and a unit that resumes
 /// the experiment, and removes them at the end.
 #[derive(Parser, Clone, Debug)]
+#[command(mut_args(super::numbers::exclude))]
 #[command(after_help = EXITS, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(super) struct Options {
     #[command(subcommand)]
@@ -209,6 +210,7 @@ impl New {
         Ok(Conditions {
             arms,
             wash_out: self.wash_out.unwrap_or(wash_out),
+            block: self.block,
             pairs: self.pairs,
             time: self.duration.unwrap_or(plan.time_ns),
             seed: self.seed.unwrap_or(plan.seed),
