@@ -334,7 +334,7 @@ mod tests {
         ] {
             assert!(error.contains(part), "{error}");
         }
-        // Threads without a name of their own prove no match.
+        // Threads that were created later prove no match.
         let mut a = a;
         for one in [&mut a, &mut b] {
             one.threads[2].label = Some(LATER.to_owned());

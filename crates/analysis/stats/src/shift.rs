@@ -69,7 +69,7 @@ fn all_means(differences: &[f64]) -> Vec<f64> {
     (1..1u32 << differences.len()).map(mean).collect()
 }
 
-/// Returns the means of random subsets, each of which contains each difference by a coin flip.
+/// Returns the means of random subsets. A coin flip decides whether a subset contains a difference.
 fn random_means(differences: &[f64], seed: u64) -> Vec<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut means = Vec::with_capacity(DRAWS);

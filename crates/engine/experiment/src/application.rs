@@ -136,6 +136,7 @@ fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
     if let (false, Some(recording)) = (checkup.causes.is_empty(), checkup.recordings.first()) {
         commands.push(format!("punctual explain {recording}"));
     }
+    commands.extend(proof(checkup, asked));
     if checkup
         .findings
         .iter()
@@ -144,6 +145,34 @@ fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
         commands.push("punctual doctor --fix-script".to_owned());
     }
     commands
+}
+
+/// Returns the command of the experiment that shows whether the recommended settings against the
+/// cause with the most benefit help the application.
+fn proof(checkup: &Checkup, asked: &ApplicationRequest) -> Option<String> {
+    let mut causes = checkup.causes.iter();
+    let setting = causes.find_map(|cause| cause.settings.first())?;
+    let [option, name] = match &asked.targets {
+        Targets::Pids(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            ["--pid", &pids.join(",")].map(str::to_owned)
+        }
+        Targets::Comm(comm) => ["--comm", comm].map(str::to_owned),
+        Targets::Group(path) => ["--cgroup", path].map(str::to_owned),
+    };
+    let budget = format!("{}ns", asked.requirement.budget_ns.0);
+    let words = [
+        "punctual",
+        "experiment",
+        &option,
+        &name,
+        "--budget",
+        &budget,
+        "--set",
+        setting,
+    ];
+    let command = command_line(&words.map(str::to_owned));
+    Some(format!("sudo {command}"))
 }
 
 /// Returns the words of a command line without its duration.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Claim, Condition, Finding, FindingState, HardwareGaps,
-    JudgedBy, Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
+    JudgedBy, Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause, Remedy,
 };
 use punctual_session::{
     RecordingSink, Request, Session, SessionError, Snapshot, TargetError, Watcher,
@@ -288,7 +288,8 @@ fn gaps(recording: &Recording) -> HardwareGaps {
     }
 }
 
-/// Returns the causes in descending order of time. Each has the related checks that are not ok.
+/// Returns the causes in descending order of their benefit: the late periods that would be within
+/// the budget without the cause, then the time. Each has the related checks that are not ok.
 pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::CauseSummary| {
@@ -298,6 +299,11 @@ pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause>
             let finding = audit.findings.iter().find(|finding| finding.id == **id);
             finding.is_some_and(is_open)
         };
+        let checks: Vec<String> = (advice.checks.iter().filter(open))
+            .map(|id| (*id).to_owned())
+            .collect();
+        let recommended = audit.findings.iter();
+        let recommended = recommended.filter(|one| one.is_problem() && checks.contains(&one.id));
         RemediedCause {
             source: cause.source.clone(),
             kind,
@@ -305,16 +311,18 @@ pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause>
             count: cause.count,
             total_ns: cause.total_ns,
             max_ns: cause.max_ns,
-            checks: (advice.checks.iter().filter(open))
-                .map(|id| (*id).to_owned())
+            late_only_by: cause.late_only_by,
+            settings: recommended
+                .flat_map(|finding| finding.remedies.iter().map(Remedy::assignment))
                 .collect(),
+            checks,
             advice: advice.text.to_owned(),
         }
     };
     let mut causes: Vec<RemediedCause> = explained
         .flat_map(|explanation| explanation.causes.iter().map(remedied))
         .collect();
-    causes.sort_by_key(|cause| std::cmp::Reverse(cause.total_ns));
+    causes.sort_by_key(|cause| std::cmp::Reverse((cause.late_only_by, cause.total_ns)));
     causes
 }
 

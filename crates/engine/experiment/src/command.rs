@@ -17,7 +17,7 @@ use crate::error::TrialError;
 /// Maximum size in bytes of the output that is kept. Only the end of the output is kept.
 const KEPT: usize = 2_000;
 
-/// The same for the standard output, which can contain numbers.
+/// Maximum size in bytes of the standard output, which can contain numbers.
 const STDOUT: usize = 65_536;
 
 /// Interval at which to check whether a command has ended.
@@ -37,7 +37,7 @@ pub(crate) struct Running {
     guard: Child,
     /// The end of the output so far. `all_read` is disconnected when both pipes have been closed.
     output: Kept,
-    /// The same, without the standard error.
+    /// The end of the standard output.
     stdout: Kept,
     all_read: Receiver<()>,
     reaped: bool,
@@ -146,7 +146,7 @@ impl Running {
         }
         match running.exit_status() {
             Some(0) => {
-                // What the shell wrote is in the pipe, but may not have been read yet.
+                // The output of the shell is in the pipe, but may not have been read yet.
                 let _ = running.all_read.recv_timeout(wanted.closes_within);
                 let stdout = running.stdout.text();
                 Ok((running, stdout))

@@ -49,7 +49,7 @@ pub enum TrialError {
         /// The command's output; it starts with ": " or is empty.
         output: String,
     },
-    /// A block in which an application could not be judged.
+    /// A block without a usable measurement of the application.
     #[error("{0}: the block is void, and the experiment ends")]
     Block(String),
     /// The kernel throttles the machine because of its temperature.

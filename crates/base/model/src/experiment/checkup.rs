@@ -43,7 +43,8 @@ pub struct Checkup {
     pub measured_on: Option<MeasuredOn>,
     /// Each measured condition.
     pub conditions: Vec<Condition>,
-    /// Causes of the explained late periods, the largest total time first.
+    /// Causes of the explained late periods: first those without which the most periods would be
+    /// within the budget, then by total time.
     pub causes: Vec<RemediedCause>,
     /// Time that firmware, hypervisor and interrupts took from a spinning thread. Null if not
     /// measured.
@@ -188,8 +189,16 @@ pub struct RemediedCause {
     pub total_ns: Nanos,
     /// Largest share of this cause.
     pub max_ns: Nanos,
+    /// Number of late periods that would be within the budget without this cause. Null if unknown,
+    /// and in check-ups of older versions.
+    #[serde(default)]
+    pub late_only_by: Option<u64>,
     /// Related checks that found a problem or have no result.
     pub checks: Vec<String>,
+    /// Settings that these checks recommend, in the syntax of `--set`. An experiment shows whether
+    /// they help.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// The advice.
     pub advice: String,
 }

@@ -1,4 +1,4 @@
-//! What an experiment on numbers measures: the output of a command, or the jobs of an application.
+//! Sources of the numbers of an experiment: the output of a command, or the jobs of an application.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

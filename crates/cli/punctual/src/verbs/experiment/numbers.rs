@@ -47,7 +47,7 @@ pub(in crate::verbs) struct OfNumbers {
     budget: Option<Nanos>,
 }
 
-/// Default length of a block in which an application is watched.
+/// Default length of the observation of an application in a block.
 const BLOCK: Nanos = Nanos::from_secs(20);
 
 /// Default of the longest run of a command.

@@ -151,7 +151,8 @@ fn causes(checkup: &Checkup, short: bool) -> Vec<Block> {
     let columns = vec![
         Column::right("time"),
         Column::right(format!("late {}", unit(checkup))),
-        Column::right("longest"),
+        Column::right("late only by it"),
+        Column::right("longest").drop(1),
         Column::left("cause").fold(Fold::Wrap(24)),
         Column::left("what helps").fold(Fold::Below),
     ];
@@ -250,6 +251,7 @@ fn cause_row(cause: &RemediedCause, short: bool) -> Row {
     Row::new([
         cause.total_ns.to_string(),
         grouped(cause.count),
+        figures::text_or_dash(cause.late_only_by.map(grouped)),
         cause.max_ns.to_string(),
         what,
         format!("{}{checks}", cause.advice),
@@ -375,6 +377,8 @@ mod tests {
                 count: 12,
                 total_ns: Nanos(3_210_000),
                 max_ns: Nanos(412_000),
+                late_only_by: Some(9),
+                settings: Vec::new(),
                 checks: vec!["isolation-workqueues".to_owned()],
                 advice: "move the thread".to_owned(),
             }],
