@@ -14,7 +14,7 @@ pub(crate) struct MiriOptions {
     crates: Vec<String>,
 }
 
-/// Tests each order in which an application can write its figures while they are read.
+/// Tests each order of the writes of an application and the reads of its reader.
 pub(crate) fn loom() -> Result<bool> {
     let mut command = paths::cargo();
     command.args(["test", "--package", "punctual-app", "--lib", "loom"]);

@@ -32,7 +32,7 @@ pub(crate) struct Options {
 #[derive(Debug, Default, PartialEq)]
 struct Ends {
     killed: usize,
-    /// Mutants for which all tests passed.
+    /// Mutants that no test detected.
     survivors: Vec<String>,
     /// Mutants that do not compile.
     unviable: usize,
