@@ -56,6 +56,7 @@ mod judge;
 pub mod lint;
 mod noise;
 mod period;
+mod policies;
 mod scene;
 mod scheduler;
 mod stream;
@@ -79,6 +80,7 @@ pub use job::{
     thread_activity,
 };
 pub use period::find_period;
+pub use policies::PolicyWatch;
 pub use stream::{
     HostView, LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, VirtualCpus, Wanted,
 };

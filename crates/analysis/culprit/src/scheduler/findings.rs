@@ -101,7 +101,7 @@ impl Findings {
     /// Returns the findings that the trace supports, the longest first.
     pub(super) fn finish(self, facts: &SchedulerFacts<'_>) -> Vec<SchedulerFinding> {
         let supported = |key: &Key| match key.rule {
-            SchedulerRule::Inheritance | SchedulerRule::PolicyChanged { .. } => facts.inheritance,
+            SchedulerRule::Inheritance => facts.inheritance,
             _ => facts.migrations,
         };
         let all = self.0.into_iter().filter(|(key, _)| supported(key));
@@ -143,9 +143,7 @@ fn limits(
     let own = sum.thread.prio;
     let served = sum.by.is_some_and(|by| !by.prio.is_real_time());
     match rule {
-        SchedulerRule::InOrder
-        | SchedulerRule::Inheritance
-        | SchedulerRule::PolicyChanged { .. } => (None, Vec::new()),
+        SchedulerRule::InOrder | SchedulerRule::Inheritance => (None, Vec::new()),
         _ if own.0 < 0 => (Some(Limit::DeadlineBudget), Vec::new()),
         SchedulerRule::NoIdleWhileRunnable if !own.is_real_time() => quota(sum, facts),
         SchedulerRule::NoIdleWhileRunnable => (None, throttling(own)),

@@ -13,9 +13,10 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 
-use punctual_model::cause::SchedulerRule;
+use punctual_model::cause::{PolicyChange, SchedulerFinding, SchedulerRule};
 use punctual_model::{EventKind, KernelPriority, Nanos, Task, TraceEvent};
 
+use crate::policies::PolicyChanges;
 use findings::{Findings, Key};
 use run_queue::{MARGIN, Queued, RunQueue};
 
@@ -71,6 +72,7 @@ pub(crate) struct SchedulerRules {
     /// Periods that have not ended yet, by CPU.
     open: BTreeMap<u32, Vec<Period>>,
     findings: Findings,
+    policies: PolicyChanges,
 }
 
 impl SchedulerRules {
@@ -120,11 +122,19 @@ impl SchedulerRules {
         self.open.clear();
     }
 
+    /// Returns the findings, and the changes of policy. Without events about inheritance, the end of
+    /// an inherited priority would look like a change.
     pub(crate) fn finish(
         self,
         facts: &SchedulerFacts<'_>,
-    ) -> Vec<punctual_model::cause::SchedulerFinding> {
-        self.findings.finish(facts)
+    ) -> (Vec<SchedulerFinding>, Vec<PolicyChange>) {
+        let changes = self.policies.into_list();
+        let changes = if facts.inheritance {
+            changes
+        } else {
+            Vec::new()
+        };
+        (self.findings.finish(facts), changes)
     }
 
     fn queued_on(&self, pid: u32) -> Option<u32> {
@@ -302,10 +312,7 @@ impl SchedulerRules {
                 let (from, to) = (known.prio, task.prio);
                 known.prio = to;
                 if from.is_above(to) {
-                    let rule = SchedulerRule::PolicyChanged { from, to };
-                    let key = Key::new(rule, task.pid, event.cpu);
-                    let at = (event.time, Nanos::ZERO);
-                    self.findings.add(key, *task, None, at, &[]);
+                    self.policies.add(*task, (from, None), event.time);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Each rule on synthetic traces: one that breaks it, and similar ones that do not.
 
-use punctual_model::cause::{Hold, Limit, SchedulerFinding, SchedulerRule};
+use punctual_model::cause::{Hold, Limit, PolicyChange, SchedulerFinding, SchedulerRule};
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TaskState, TraceEvent};
 
 use super::{SchedulerFacts, SchedulerRules};
@@ -87,7 +87,17 @@ impl Trace {
         self.with(&|_| ())
     }
 
+    /// Returns the findings, if no policy changed.
     fn with(self, change: &dyn Fn(&mut SchedulerFacts<'_>)) -> Vec<SchedulerFinding> {
+        let (findings, changes) = self.finish(change);
+        assert_eq!(changes, []);
+        findings
+    }
+
+    fn finish(
+        self,
+        change: &dyn Fn(&mut SchedulerFacts<'_>),
+    ) -> (Vec<SchedulerFinding>, Vec<PolicyChange>) {
         let mut rules = SchedulerRules::default();
         let mut refills = Vec::new();
         for event in self.0 {
@@ -321,9 +331,10 @@ fn lost_policy_is_found() {
         .sleeps(500, 1, fifo(5, 60), fair(6))
         .wakeup(900, demoted, 1)
         .sleeps(1_000, 1, fair(6), demoted);
-    let found = trace.finding();
+    let (findings, changes) = trace.finish(&|_| ());
+    assert_eq!(findings, []);
     assert_eq!(
-        found.sentence(),
+        changes[0].sentence(),
         "fifo-5 was real-time 60 until 0.001000, then nice 0"
     );
 }
@@ -403,5 +414,5 @@ fn lost_events_leave_queues_unknown() {
         is_refill: &|_| false,
         has_fair_server: None,
     };
-    assert_eq!(rules.finish(&facts), []);
+    assert_eq!(rules.finish(&facts), (Vec::new(), Vec::new()));
 }

@@ -69,7 +69,7 @@ impl LateReactions {
                 found.clock_error = found.clock_error.max(error.map(Some)).or(Some(None));
             }
         }
-        found.scheduler = self.rules.finish(&SchedulerFacts {
+        (found.scheduler, found.policy_changes) = self.rules.finish(&SchedulerFacts {
             // The order of events of different CPUs must be known.
             migrations: facts.recorded.contains(MIGRATE) && !facts.clocks_differ,
             inheritance: facts.recorded.contains(PI_SETPRIO) && !facts.clocks_differ,
@@ -109,6 +109,7 @@ impl LateFound {
             missing: Vec::new(),
             not_shown: Vec::new(),
             scheduler: Vec::new(),
+            policy_changes: Vec::new(),
             clock_error: None,
         }
     }

@@ -34,7 +34,7 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use punctual_model::cause::SchedulerFinding;
+use punctual_model::cause::{PolicyChange, SchedulerFinding};
 use punctual_model::{
     Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Segment,
     Task, TraceEvent, Vector, Victim, Window,
@@ -141,8 +141,10 @@ pub struct LateFound {
     pub missing: Vec<String>,
     /// Other information that the trace lacks.
     pub not_shown: Vec<NotShown>,
-    /// Rules of the scheduler that the events contradict, and changes of policy.
+    /// Rules of the scheduler that the events contradict.
     pub scheduler: Vec<SchedulerFinding>,
+    /// Threads that lost their policy, the earliest first.
+    pub policy_changes: Vec<PolicyChange>,
     /// Largest limit on the difference between the clocks of CPUs. The outer value is `None` if no
     /// limit was needed, the inner one if none was found.
     pub clock_error: Option<Option<Nanos>>,

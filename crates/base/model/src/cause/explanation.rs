@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::Source;
+use crate::cause::{PolicyChange, RefusedCall, Source};
 use crate::{Blame, CauseWords, Fact, Jobs, Nanos, TickReasons, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and a summary of their causes.
@@ -53,6 +53,13 @@ pub struct Explanation {
     /// The trace file, if another tool recorded the events. Absent if punctual recorded them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
+    /// Threads that lost their real-time policy or a part of their priority, the earliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy_changes: Vec<PolicyChange>,
+    /// Calls for a policy or for locked memory that the kernel refused. Calls before the recording,
+    /// and calls that were not recorded, are not included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_calls: Vec<RefusedCall>,
     /// Explained outliers, in ascending order of their numbers. If there are more than
     /// [`Explanation::KEPT`], only the largest ones are kept.
     pub outliers: Vec<Outlier>,

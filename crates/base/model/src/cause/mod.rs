@@ -8,6 +8,7 @@ mod explanation;
 mod host_span;
 mod job;
 mod kind;
+mod policy_change;
 mod scheduler_finding;
 mod suspension;
 mod top_samples;
@@ -29,6 +30,7 @@ pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
     ThreadJobs, ThreadState, WaitCall,
 };
+pub use policy_change::{PolicyChange, RefusedCall};
 pub use scheduler_finding::{SchedulerFinding, SchedulerRule};
 pub use suspension::{Suspension, SuspensionKind};
 pub use top_samples::{TopSample, TopSamples};

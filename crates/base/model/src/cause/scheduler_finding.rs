@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Hold, Limit};
-use crate::{KernelPriority, Nanos, Task, Text};
+use crate::{Nanos, Task, Text};
 
-/// A rule of the scheduler that events contradict, or a change of policy that they show.
+/// A rule of the scheduler that events contradict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub struct SchedulerFinding {
     /// The rule.
     pub rule: SchedulerRule,
-    /// The thread that the rule would have favoured, or whose policy changed.
+    /// The thread that the rule would have favoured.
     pub thread: Task,
     /// The CPU.
     pub cpu: u32,
@@ -45,11 +45,4 @@ pub enum SchedulerRule {
     InOrder,
     /// The holder of a lock runs with the priority that it inherits.
     Inheritance,
-    /// No rule: the priority of the thread changed from `from` to `to`.
-    PolicyChanged {
-        /// The priority until the change.
-        from: KernelPriority,
-        /// The priority since the change.
-        to: KernelPriority,
-    },
 }

@@ -49,7 +49,7 @@ pub struct TraceSummary {
     /// Texts in the trace that state the latency of an outlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<StatedLatency>,
-    /// Rules of the scheduler that the events contradict, and changes of policy.
+    /// Rules of the scheduler that the events contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduler: Vec<SchedulerFinding>,
     /// The trace of the host, if this is the trace of a virtual machine and both were joined.

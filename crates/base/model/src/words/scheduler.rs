@@ -22,10 +22,6 @@ impl SchedulerFinding {
             SchedulerRule::Inheritance => {
                 format!("{thread} ran on CPU {cpu} without the priority that it had inherited")
             }
-            SchedulerRule::PolicyChanged { from, to } => {
-                let until = seconds(self.first_ns);
-                return format!("{} was {from} until {until}, then {to}", name(&self.thread));
-            }
         };
         let times = match self.times {
             1 => "once".to_owned(),
@@ -49,18 +45,5 @@ impl SchedulerFinding {
 }
 
 fn ranked(task: &Task) -> String {
-    format!("{} ({})", name(task), task.prio)
-}
-
-fn name(task: &Task) -> String {
-    task.label()
-}
-
-/// Formats a time of the trace as the trace does: `8210.500000`.
-fn seconds(time: Nanos) -> String {
-    format!(
-        "{}.{:06}",
-        time.0 / 1_000_000_000,
-        time.0 % 1_000_000_000 / 1_000
-    )
+    format!("{} ({})", task.label(), task.prio)
 }

@@ -4,7 +4,7 @@ use punctual_model::{
     EVENTS, EventLevel, Explanation, HostTrace, Nanos, NotShown, Recording, TraceSummary, counted,
 };
 
-use super::{Block, Section};
+use super::{Block, Section, policies};
 use crate::figures;
 
 /// Maximum number of texts that state a latency.
@@ -15,7 +15,11 @@ const STATED: usize = 5;
 pub(super) fn section(recording: &Recording) -> Option<Section> {
     let explanation = recording.explanation.as_ref()?;
     let trace = explanation.trace.as_ref()?;
-    let mut blocks = vec![Block::text(file(trace))];
+    let mut blocks: Vec<Block> = policies::sentences(recording)
+        .into_iter()
+        .map(Block::text)
+        .collect();
+    blocks.push(Block::text(file(trace)));
     blocks.extend(trace.host.as_ref().map(|host| Block::text(joined(host))));
     let mut warnings = gaps(trace);
     warnings.extend(clocks(trace));

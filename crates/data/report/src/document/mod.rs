@@ -21,6 +21,7 @@ mod list;
 mod machine;
 mod outlier;
 mod plan;
+mod policies;
 mod power;
 mod recording;
 mod stored_audit;

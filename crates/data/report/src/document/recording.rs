@@ -7,7 +7,7 @@ use punctual_model::{
 use super::table::{Cell, Column, Fold, Row, Table};
 use super::{
     Answer, Block, Document, Field, Figure, Medium, Section, Tone, facts, findings, foreign_trace,
-    jobs, stored_audit,
+    jobs, policies, stored_audit,
 };
 
 use punctual_stats::tail::remark;
@@ -67,6 +67,11 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     let mut answer = vec![Block::Answer(answer(recording))];
     answer.extend(jobs::sentence(recording).map(Block::text));
     answer.extend(verdict.confidence().map(|text| Block::faint(text + ".")));
+    let foreign = foreign_trace::section(recording);
+    if foreign.is_none() {
+        let policies = policies::sentences(recording).into_iter();
+        document.push(Section::new(policies.map(Block::text).collect()));
+    }
     document.push(Section::new(answer).only(Medium::Page));
     document.push(Section::new(vec![Block::Fields(head(recording))]));
     let warnings = figures::warnings(recording);
@@ -76,7 +81,7 @@ pub(crate) fn with_figures(recording: &Recording, drawn: Figures) -> Document {
     if let Some(text) = figures::without_gap(recording) {
         document.push(Section::new(vec![Block::text(text)]));
     }
-    if let Some(section) = foreign_trace::section(recording) {
+    if let Some(section) = foreign {
         document.push(section);
     }
     document.push(Section::new(limits(recording)).only(Medium::Page));

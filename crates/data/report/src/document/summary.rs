@@ -4,7 +4,7 @@ use punctual_model::{Blame, CauseSummary, Explanation, Recording, ShareKind};
 
 use super::recording::{account, outcome_tone, thread_table};
 use super::table::{Column, Row, Table};
-use super::{Block, Document, Field, Section, findings, jobs};
+use super::{Block, Document, Field, Section, Tone, findings, jobs, policies};
 use crate::figures::{self, ThreadFigures};
 
 /// Maximum number of warnings.
@@ -52,7 +52,11 @@ fn answer(recording: &Recording) -> Vec<Field> {
         Some(jobs) => format!("{judged}. {jobs}"),
     };
     let tone = outcome_tone(verdict.outcome);
-    let mut fields = vec![Field::toned("verdict", tone, sentence.trim_start())];
+    let policies = policies::sentences(recording).into_iter();
+    let mut fields: Vec<Field> = policies
+        .map(|text| Field::toned("policy", Tone::Bad, text))
+        .collect();
+    fields.push(Field::toned("verdict", tone, sentence.trim_start()));
     // Without a requirement, the bound of a short run says little.
     if !verdict.limits.is_empty() {
         let confidence = verdict.confidence();
@@ -70,7 +74,10 @@ fn answer(recording: &Recording) -> Vec<Field> {
         let text = blame.map_or(place, Blame::sentence);
         fields.push(Field::new("largest", text));
     }
-    let remedy = blame.and_then(remedy);
+    let outliers = (recording.explanation.iter()).flat_map(|explanation| &explanation.outliers);
+    let longest = outliers.max_by_key(|one| one.latency_ns);
+    let restored = longest.and_then(|one| policies::remedy(recording, one));
+    let remedy = restored.or_else(|| blame.and_then(remedy));
     fields.extend(remedy.map(|text| Field::new("remedy", text)));
     fields
 }
@@ -126,7 +133,7 @@ fn threads(recording: &Recording) -> Vec<Block> {
     let (all, mut each): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.total);
     let more = each.len().saturating_sub(THREADS);
     if more > 0 {
-        each.sort_by_key(|row| std::cmp::Reverse(row.max));
+        each.sort_by_key(|row| (!row.real_time, std::cmp::Reverse(row.max)));
         each.truncate(THREADS);
     }
     each.extend(all);

@@ -35,6 +35,8 @@ pub(crate) struct ThreadFigures {
     pub(crate) title: String,
     /// Whether this row covers all threads together.
     pub(crate) total: bool,
+    /// Whether the thread had a real-time policy at the start.
+    pub(crate) real_time: bool,
     pub(crate) recorded: u64,
     /// `None` if unknown.
     pub(crate) missed: Option<u64>,
@@ -56,6 +58,7 @@ impl ThreadFigures {
         Self {
             title,
             total: false,
+            real_time: false,
             recorded: accounting.recorded,
             missed: has_periods(recording).then_some(accounting.missed),
             early: accounting.early,
@@ -92,7 +95,10 @@ impl ThreadFigures {
 
     fn from_recording(recording: &Recording, thread: &ThreadRecord) -> Self {
         let title = thread.title();
-        Self::new(recording, title, &thread.accounting, &thread.histogram)
+        Self {
+            real_time: thread.scheduling.policy.is_real_time(),
+            ..Self::new(recording, title, &thread.accounting, &thread.histogram)
+        }
     }
 }
 

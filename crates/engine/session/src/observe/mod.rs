@@ -24,8 +24,9 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use punctual_culprit::Late;
+use punctual_culprit::{Late, PolicyWatch};
 use punctual_host::Host;
+use punctual_model::cause::PolicyChange;
 use punctual_model::{
     Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
     ThreadJobs,
@@ -179,6 +180,7 @@ struct Observation<'a> {
     followed: Followed,
     watched: Watched,
     tracks: WatchedTracks,
+    policies: PolicyWatch,
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
@@ -221,6 +223,7 @@ impl<'a> Observation<'a> {
         Ok(Self {
             request,
             host: host.clone(),
+            policies: watched_tracks::policies(&recording.threads, &watched),
             tracks: WatchedTracks::new(&recording.threads, &watched),
             explainer,
             source,
@@ -273,6 +276,7 @@ impl<'a> Observation<'a> {
                     continue;
                 }
             };
+            self.policies.event(&event);
             let watched = &self.watched;
             let found = self.finder.take(&event, &|tid| watched.has(tid));
             if let EventKind::ProcessExit { task } = &event.kind {
@@ -443,11 +447,13 @@ impl Source for Observation<'_> {
             tracks,
             finder,
             counters,
+            policies,
             ..
         } = self;
         let anew = |tid| {
             tracks.forget(tid);
             finder.forget(tid);
+            policies.forget(tid);
             counters.iter_mut().for_each(|watch| watch.forget(tid));
         };
         let targets = &self.request.targets;
@@ -528,6 +534,16 @@ impl Source for Observation<'_> {
             events_lost: lost,
             jobs,
             waits_without_end: self.without_end,
+            policy_changes: (self.policies.changes().into_iter())
+                .map(|change| PolicyChange {
+                    at: Some(self.start.wall_at(change.at_ns)),
+                    ..change
+                })
+                .collect(),
+            refused_calls: (self.policies).refused(
+                |id| punctual_host::system_call_name(id).map(str::to_owned),
+                |tid| self.tracks.title(self.tracks.track_index(tid)),
+            ),
             ..self.explainer.finish(&mut self.warnings)
         });
         if let Err(error) = self.source.stop() {

@@ -222,6 +222,7 @@ pub(crate) fn recording_of(
         explained: outliers.len() as u64,
         events: head.recorded.iter().cloned().collect(),
         missing_events: found.missing,
+        policy_changes: found.policy_changes,
         events_lost: found.lost.1,
         waits_without_end: found.without_end,
         causes: tally.causes(),

@@ -47,13 +47,22 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
             .map_or_else(String::new, |max| format!("; the longest took {max}"));
         return Some(format!("None of {all} took longer than {budget}{longest}."));
     }
-    let largest = explanation
-        .outliers
-        .iter()
-        .max_by_key(|outlier| outlier.latency_ns);
+    // A long job of an ordinary thread must not hide a late real-time thread.
+    let is_real_time = |one: &&Outlier| is_real_time(recording, one.thread);
+    let outliers = explanation.outliers.iter();
+    let of_real_time = outliers.clone().filter(is_real_time);
+    let of_real_time = of_real_time.max_by_key(|outlier| outlier.latency_ns);
+    let of_all = outliers.max_by_key(|outlier| outlier.latency_ns);
+    let largest = of_real_time.or(of_all);
+    let whose = match (of_real_time, of_all) {
+        (Some(one), Some(longest)) if one.latency_ns < longest.latency_ns => {
+            " of a real-time thread"
+        }
+        _ => "",
+    };
     let mut why = largest.map_or_else(
         || "The cause is unknown: none of these jobs was explained.".to_owned(),
-        |largest| format!("The longest: {}", largest.blame.sentence()),
+        |largest| format!("The longest{whose}: {}", largest.blame.sentence()),
     );
     if let Some(work) = largest.and_then(|largest| unusual_work(jobs, largest)) {
         why.push_str(&work);
@@ -72,6 +81,11 @@ pub(super) fn sentence(recording: &Recording) -> Option<String> {
         "{} of {all} took longer than {budget}. {why}",
         grouped(over)
     ))
+}
+
+fn is_real_time(recording: &Recording, thread: u32) -> bool {
+    let thread = recording.threads.get(thread as usize);
+    thread.is_some_and(|thread| thread.scheduling.policy.is_real_time())
 }
 
 /// A job with this multiple of the median execution time did unusual work.
@@ -155,7 +169,9 @@ fn released(recording: &Recording, jobs: &Jobs) -> Section {
         Column::right("max"),
     ];
     let with = jobs.threads.iter().filter(|one| one.release.is_some());
-    let rows = with.map(|one| {
+    let mut with: Vec<&ThreadJobs> = with.collect();
+    with.sort_by_key(|one| !is_real_time(recording, one.thread));
+    let rows = with.into_iter().map(|one| {
         let release = one.release.as_ref();
         let quantile = |quantile| one.execution.supported_quantile(quantile);
         Row::new([
