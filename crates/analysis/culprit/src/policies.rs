@@ -9,16 +9,6 @@ use punctual_model::{EventKind, KernelPriority, Nanos, Policy, Task, TraceEvent}
 /// Maximum number of changes and of refused calls that are kept.
 const MOST: usize = 20;
 
-/// Calls that change the policy of a thread, or lock memory.
-const CALLS: [&str; 6] = [
-    "sched_setscheduler",
-    "sched_setparam",
-    "sched_setattr",
-    "mlockall",
-    "mlock",
-    "mlock2",
-];
-
 /// Changes of priority, the earliest first.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyChanges(Vec<PolicyChange>);
@@ -58,6 +48,16 @@ pub struct PolicyWatch {
 }
 
 impl PolicyWatch {
+    /// Calls that change the policy of a thread, or lock memory.
+    pub const CALLS: [&str; 6] = [
+        "sched_setscheduler",
+        "sched_setparam",
+        "sched_setattr",
+        "mlockall",
+        "mlock",
+        "mlock2",
+    ];
+
     /// Sets the policy that a thread has itself, without inheritance. It is followed if it is a
     /// real-time policy.
     pub fn begin(&mut self, tid: u32, policy: Policy, priority: u8) {
@@ -127,7 +127,7 @@ impl PolicyWatch {
         thread: impl Fn(u32) -> String,
     ) -> Vec<RefusedCall> {
         let named = self.refused.iter().filter_map(|((tid, id, error), times)| {
-            let call = call(*id).filter(|call| CALLS.contains(&call.as_str()))?;
+            let call = call(*id).filter(|call| Self::CALLS.contains(&call.as_str()))?;
             Some(RefusedCall {
                 thread: thread(*tid),
                 call,

@@ -280,7 +280,8 @@ fn priority_lowered_in_the_queue_keeps_the_rules() {
         .preempted(1_000, 1, fair(6), fair(7))
         // A call made it an ordinary thread meanwhile.
         .preempted(1_900, 1, fair(7), task("fifo", 5, 120));
-    let findings = trace.findings();
+    let (findings, changes) = trace.finish(&|_| ());
+    assert_eq!(changes.len(), 1);
     assert!(
         findings
             .iter()

@@ -17,6 +17,9 @@ pub(super) fn sentences(recording: &Recording) -> Vec<String> {
         });
         match all {
             0 => change.sentence(),
+            _ if later == all && all > 1 => {
+                format!("{}: all its {all} outliers came later", change.sentence())
+            }
             _ => format!(
                 "{}: {later} of its {} came later",
                 change.sentence(),

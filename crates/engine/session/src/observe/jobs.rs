@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, Process, SeenWaits,
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, PolicyWatch, Process,
+    SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
@@ -190,6 +191,8 @@ pub(super) struct JobWatch {
     budget: Nanos,
     over: BTreeMap<u32, u64>,
     reservations: Reservations,
+    /// Calls whose refusal is reported.
+    policy_calls: Vec<i64>,
 }
 
 impl JobWatch {
@@ -209,6 +212,9 @@ impl JobWatch {
             budget: request.budget,
             over: BTreeMap::new(),
             reservations: Reservations::default(),
+            policy_calls: (PolicyWatch::CALLS.into_iter())
+                .flat_map(system_call_numbers)
+                .collect(),
         }
     }
 
@@ -287,6 +293,11 @@ impl JobWatch {
     /// known, only this wait is followed, so that its other system calls cause no loss of events.
     pub(super) fn followed(&self, tids: Vec<u32>, has_ended: &dyn Fn(u32) -> bool) -> Followed {
         let learning = tids.iter().copied();
+        let mut calls = self.finder.calls();
+        // Without a known release wait, all calls are followed.
+        if !calls.is_empty() {
+            calls.extend(&self.policy_calls);
+        }
         let known = tids.iter().copied().filter(|tid| !has_ended(*tid));
         let releases = known.map(|tid| (tid, self.releases(tid)));
         Followed {
@@ -294,7 +305,7 @@ impl JobWatch {
             learning: learning
                 .filter(|tid| self.finder.is_learning(*tid))
                 .collect(),
-            calls: self.finder.calls(),
+            calls,
             tids,
         }
     }
