@@ -10,6 +10,7 @@ mod finder;
 mod head;
 mod jobs;
 mod pace;
+mod policies;
 mod release;
 mod reservations;
 mod source;
@@ -26,7 +27,6 @@ use std::time::Duration;
 
 use punctual_culprit::{Late, PolicyWatch};
 use punctual_host::Host;
-use punctual_model::cause::PolicyChange;
 use punctual_model::{
     Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
     ThreadJobs,
@@ -223,7 +223,7 @@ impl<'a> Observation<'a> {
         Ok(Self {
             request,
             host: host.clone(),
-            policies: watched_tracks::policies(&recording.threads, &watched),
+            policies: policies::watch(&recording.threads, &watched),
             tracks: WatchedTracks::new(&recording.threads, &watched),
             explainer,
             source,
@@ -534,16 +534,8 @@ impl Source for Observation<'_> {
             events_lost: lost,
             jobs,
             waits_without_end: self.without_end,
-            policy_changes: (self.policies.changes().into_iter())
-                .map(|change| PolicyChange {
-                    at: Some(self.start.wall_at(change.at_ns)),
-                    ..change
-                })
-                .collect(),
-            refused_calls: (self.policies).refused(
-                |id| punctual_host::system_call_name(id).map(str::to_owned),
-                |tid| self.tracks.title(self.tracks.track_index(tid)),
-            ),
+            policy_changes: policies::changes(&mut self.policies, &self.start),
+            refused_calls: policies::refused(&self.policies, &self.tracks),
             ..self.explainer.finish(&mut self.warnings)
         });
         if let Err(error) = self.source.stop() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_culprit::{Late, PolicyWatch};
+use punctual_culprit::Late;
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
     TopSample, TopSamples,
@@ -55,16 +55,6 @@ fn scheduling_of(tid: u32) -> Scheduling {
         _ => (Policy::Other, 0),
     };
     Scheduling { policy, priority }
-}
-
-/// Returns a watch of the policies that the threads have now.
-pub(super) fn policies(threads: &[ThreadRecord], watched: &Watched) -> PolicyWatch {
-    let mut policies = PolicyWatch::default();
-    for (tid, thread) in watched.first.keys().zip(threads) {
-        let Scheduling { policy, priority } = thread.scheduling;
-        policies.begin(*tid, policy, priority);
-    }
-    policies
 }
 
 /// One track.
