@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use punctual_culprit::{Late, PolicyWatch};
+use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::{
     Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
@@ -180,7 +180,6 @@ struct Observation<'a> {
     followed: Followed,
     watched: Watched,
     tracks: WatchedTracks,
-    policies: PolicyWatch,
     start: Start,
     row_length: Nanos,
     background: Option<Background>,
@@ -223,7 +222,6 @@ impl<'a> Observation<'a> {
         Ok(Self {
             request,
             host: host.clone(),
-            policies: policies::watch(&recording.threads, &watched),
             tracks: WatchedTracks::new(&recording.threads, &watched),
             explainer,
             source,
@@ -276,7 +274,7 @@ impl<'a> Observation<'a> {
                     continue;
                 }
             };
-            self.policies.event(&event);
+            self.tracks.policies.event(&event);
             let watched = &self.watched;
             let found = self.finder.take(&event, &|tid| watched.has(tid));
             if let EventKind::ProcessExit { task } = &event.kind {
@@ -447,13 +445,11 @@ impl Source for Observation<'_> {
             tracks,
             finder,
             counters,
-            policies,
             ..
         } = self;
         let anew = |tid| {
             tracks.forget(tid);
             finder.forget(tid);
-            policies.forget(tid);
             counters.iter_mut().for_each(|watch| watch.forget(tid));
         };
         let targets = &self.request.targets;
@@ -534,8 +530,10 @@ impl Source for Observation<'_> {
             events_lost: lost,
             jobs,
             waits_without_end: self.without_end,
-            policy_changes: policies::changes(&mut self.policies, &self.start),
-            refused_calls: policies::refused(&self.policies, &self.tracks),
+            policy_changes: policies::changes(&mut self.tracks.policies, &self.start),
+            refused_calls: policies::refused(&self.tracks.policies, |tid| {
+                self.tracks.title(self.tracks.track_index(tid))
+            }),
             ..self.explainer.finish(&mut self.warnings)
         });
         if let Err(error) = self.source.stop() {

@@ -6,7 +6,6 @@ use punctual_model::cause::{PolicyChange, RefusedCall};
 use punctual_model::{Scheduling, ThreadRecord};
 
 use super::watched::Watched;
-use super::watched_tracks::WatchedTracks;
 use crate::lifecycle::Start;
 
 /// Returns a watch of the policies that the threads have now.
@@ -29,9 +28,6 @@ pub(super) fn changes(policies: &mut PolicyWatch, start: &Start) -> Vec<PolicyCh
 }
 
 /// Returns the refused calls, with the names of their threads.
-pub(super) fn refused(policies: &PolicyWatch, tracks: &WatchedTracks) -> Vec<RefusedCall> {
-    policies.refused(
-        |id| system_call_name(id).map(str::to_owned),
-        |tid| tracks.title(tracks.track_index(tid)),
-    )
+pub(super) fn refused(policies: &PolicyWatch, title: impl Fn(u32) -> String) -> Vec<RefusedCall> {
+    policies.refused(|id| system_call_name(id).map(str::to_owned), title)
 }

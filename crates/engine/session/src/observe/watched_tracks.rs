@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use punctual_culprit::Late;
+use punctual_culprit::{Late, PolicyWatch};
 use punctual_model::{
     Accounting, Histogram, IntervalRow, Nanos, Policy, Scheduling, SignedNanos, ThreadRecord,
     TopSample, TopSamples,
 };
 use punctual_probes::WORST_KEPT;
 
+use super::policies;
 use super::watched::Watched;
 use crate::lifecycle::{RowLog, Start, WorkerView, largest_of_all, top_samples_of};
 
@@ -80,6 +81,7 @@ pub(super) struct WatchedTracks {
     tracks: Vec<Track>,
     tracks_by_tid: BTreeMap<u32, u32>,
     pub(super) rows: RowLog,
+    pub(super) policies: PolicyWatch,
 }
 
 impl WatchedTracks {
@@ -97,6 +99,7 @@ impl WatchedTracks {
             tracks: threads.iter().map(track).collect(),
             tracks_by_tid: watched.first.keys().copied().zip(0..).collect(),
             rows: RowLog::default(),
+            policies: policies::watch(threads, watched),
         }
     }
 
@@ -119,9 +122,10 @@ impl WatchedTracks {
         known.map_or_else(|| format!("thread {thread}"), |track| track.title.clone())
     }
 
-    /// Assigns the reused ID to the track of later threads.
+    /// Assigns the reused ID to the track of later threads, whose policy is unknown.
     pub(super) fn forget(&mut self, tid: u32) {
         self.tracks_by_tid.remove(&tid);
+        self.policies.forget(tid);
     }
 
     /// Returns the policy of a late thread. It is known if the thread had its own track from the
