@@ -1,7 +1,7 @@
 //! Counts the frames by their replies.
 
 /// Number of frames after which a reply is no longer recognised as a second one.
-const REMEMBERED: u64 = 4_096;
+pub(super) const REMEMBERED: u64 = 4_096;
 
 /// The fate of the frames so far.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::departures::Departures;
 use super::flights::{DropReason, Flight, LaunchTime, Stamps};
 use super::frame_socket::{CardStamps, FrameSocket, Received};
 use super::launch::Launch;
-use super::replies::Replies;
+use super::replies::{REMEMBERED, Replies};
 use crate::monotonic::now;
 use crate::run::end_of;
 use crate::{Control, Recorder, SelfCost, WorkerOutcome};
@@ -93,6 +93,9 @@ struct Run {
     seen: WorkerResult,
     /// Frames whose period has not ended. Without launch times, there is at most one.
     awaited: VecDeque<Awaited>,
+    /// Frames whose period ended without a reply, the latest last, and whether they count as
+    /// unanswered. Their replies may still come.
+    overdue: VecDeque<(Awaited, bool)>,
     /// The number of the last frame. The first frame of the run is 1, because the one that checked
     /// the connection was 0.
     number: u64,
@@ -119,12 +122,14 @@ impl Worker {
         let mut run = Run {
             seen: WorkerResult::new(),
             awaited: VecDeque::with_capacity(Launch::MOST_WAITING as usize + 2),
+            overdue: VecDeque::with_capacity(REMEMBERED as usize),
             number: 0,
             unanswered: None,
             warm_until: first + hold + self.warm_up,
             offset: RealOffset::measure(),
             worker: self,
         };
+        run.worker.recorder.count_overruns();
         run.worker.recorder.start(first + hold);
         let mut due = first;
         while !control.stopping() && (due < end || !run.awaited.is_empty()) {
@@ -230,7 +235,12 @@ impl Run {
         self.miss(frame.due);
         let waited = now.saturating_sub(frame.start);
         let interval = self.worker.interval.0;
-        if frame.is_measured && waited.0 >= interval - interval / 20 {
+        let counts = frame.is_measured && waited.0 >= interval - interval / 20;
+        if self.overdue.len() == REMEMBERED as usize {
+            self.overdue.pop_front();
+        }
+        self.overdue.push_back((frame, counts));
+        if counts {
             let least = self
                 .unanswered
                 .map_or(waited, |(_, least)| least.min(waited));
@@ -287,6 +297,7 @@ impl Run {
         let place = self.awaited.iter().position(|one| one.number == number);
         let replies = &mut self.seen.replies;
         if !replies.answered(number, self.number, place.is_some()) {
+            self.reply_late(number, end.monotonic);
             return;
         }
         let Some(frame) = place.and_then(|place| self.awaited.remove(place)) else {
@@ -298,6 +309,20 @@ impl Run {
             self.seen.measured += 1;
             let split = sent.and_then(|(sent, out)| Split::new(sent.real, (out, stamps), end.real));
             self.seen.parts.add(took, split);
+        }
+    }
+
+    /// Notes the first reply to a frame whose period has ended. Its round trip is known after all.
+    fn reply_late(&mut self, number: u64, now: Nanos) {
+        let mut overdue = self.overdue.iter();
+        let place = overdue.rposition(|(frame, _)| frame.number == number);
+        let Some((frame, counts)) = place.and_then(|place| self.overdue.remove(place)) else {
+            return;
+        };
+        let took = now.saturating_sub(frame.start);
+        self.worker.recorder.answered_late(frame.due, took);
+        if counts && let Some((count, _)) = &mut self.unanswered {
+            *count -= 1;
         }
     }
 

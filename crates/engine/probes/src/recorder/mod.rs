@@ -344,6 +344,20 @@ impl Recorder {
         });
     }
 
+    /// Sets the lateness of a period that was recorded as missed: the reply that it waited for came
+    /// later. Its row in the time series does not show it.
+    pub fn answered_late(&mut self, due: Nanos, late: Nanos) {
+        if due < self.warm_until {
+            return;
+        }
+        if let Some(overruns) = &mut self.overruns {
+            overruns.record_run(late, Nanos(1), 1);
+            for above in &mut self.above {
+                above.periods += u64::from(late > above.limit_ns);
+            }
+        }
+    }
+
     /// Like [`missed`](Self::missed), but for periods that passed while the thread waited for one
     /// wake-up, which came at `woke`. The lateness of each is the time from its own start to
     /// `woke`. This corrects "coordinated omission".

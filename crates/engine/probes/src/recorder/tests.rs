@@ -138,6 +138,26 @@ fn missed_periods_share_the_wake_up_lateness() {
     assert_eq!(outcome.accounting.missed, 5);
 }
 
+/// A reply that comes after its period makes the lateness of the missed period known.
+#[test]
+fn late_reply_gives_a_missed_period_its_lateness() {
+    let (mut recorder, _reader, _control) = worker(30);
+    recorder.count_overruns();
+    recorder.sample(Nanos(1_000), SignedNanos(5));
+    for due in [1_010, 1_030, 1_040] {
+        recorder.missed(Nanos(due), 1, Nanos(10));
+    }
+    // The first one is in the warm-up, and the last one never gets a reply.
+    recorder.answered_late(Nanos(1_010), Nanos(17));
+    recorder.answered_late(Nanos(1_030), Nanos(15));
+    let outcome = recorder.finish(4, SelfCost::default());
+    assert!(outcome.accounting.balances());
+    assert_eq!(outcome.accounting.missed, 2);
+    let late = outcome.missed_histogram.unwrap();
+    let rows: Vec<(u64, u64)> = late.rows().map(|(lower, _, n)| (lower, n)).collect();
+    assert_eq!(rows, [(15, 1)]);
+}
+
 #[test]
 fn overruns_allocate_nothing() {
     let (mut recorder, _reader, _control) = worker(0);
