@@ -340,6 +340,24 @@ fn latency_of_an_unknown_timer_begins_at_the_wakeup() {
     assert!(cpu.reaction().window.latency() < EDGE);
 }
 
+#[test]
+fn lost_events_are_added_up() {
+    let mut finder = LateReactions::new(Wanted::longest());
+    finder.lost(0, Some(3), Nanos(1_000));
+    finder.lost(1, None, Nanos(2_000));
+    finder.lost(0, Some(4), Nanos(3_000));
+    let found = finder.finish(&TraceFacts {
+        recorded: &BTreeSet::new(),
+        clocks_differ: false,
+        resolution: Nanos(1),
+        may_have_vectors: true,
+        kernel: None,
+        symbols: &BTreeMap::new(),
+        calls: &BTreeMap::new(),
+    });
+    assert_eq!(found.lost, (3, 7));
+}
+
 /// The priorities of threads are not in a trace of timerlat.
 #[test]
 fn timerlat_alone_names_what_ran() {
