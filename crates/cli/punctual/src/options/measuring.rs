@@ -35,7 +35,16 @@ pub(crate) fn run_length(text: &str) -> Result<RunLength, Invalid> {
 
 /// Parses a time that must not be 0.
 pub(crate) fn length(text: &str) -> Result<Nanos, Invalid> {
-    match text.parse()? {
+    not_zero(text.parse()?)
+}
+
+/// Parses the period of a loop, which can also be given as a frequency.
+pub(crate) fn period(text: &str) -> Result<Nanos, Invalid> {
+    not_zero(Nanos::from_period(text)?)
+}
+
+fn not_zero(length: Nanos) -> Result<Nanos, Invalid> {
+    match length {
         Nanos::ZERO => Err("must be longer than 0".into()),
         length => Ok(length),
     }

@@ -32,7 +32,7 @@ pub(crate) struct Subject {
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<String>,
     /// Watch all processes of this unit of systemd
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "UNIT")]
     pub(crate) unit: Option<String>,
 }
 

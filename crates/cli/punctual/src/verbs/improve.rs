@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::live;
 use crate::options::blocks::Measuring;
 use crate::options::extension;
-use crate::options::measuring::length;
+use crate::options::measuring::{length, period};
 use crate::options::share_cpus::Sharing;
 use crate::output::{self, Output};
 use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
@@ -56,7 +56,8 @@ struct Options {
     #[arg(short = 'a', long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Period of the loop
-    #[arg(long, value_name = "TIME", value_parser = length, default_value = "1ms")]
+    #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = period)]
+    #[arg(default_value = "1ms")]
     period: Nanos,
     /// Latency above which a wake-up is late [default: from the pilot run]
     #[arg(long, value_name = "TIME", value_parser = length)]

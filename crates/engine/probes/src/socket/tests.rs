@@ -18,12 +18,12 @@ fn measure(socket: Socket, scheduling: Scheduling, millis: u64) -> Result<Measur
 
 #[test]
 fn each_way_gets_its_replies() {
-    let mut measured = measure(socket(&[]), OTHER, 1_400).unwrap();
-    if measured
-        .workers
-        .iter()
-        .any(|worker| worker.accounting.recorded == 0)
-    {
+    let mut measured = measure(socket(&[]), OTHER, 1_800).unwrap();
+    for _ in 0..3 {
+        let mut workers = measured.workers.iter();
+        if workers.all(|worker| worker.accounting.recorded > 0) {
+            break;
+        }
         // The machine was busy; try again.
         measured = measure(socket(&[]), OTHER, 10_000).unwrap();
     }

@@ -52,7 +52,7 @@ const LONG: &str = "Check whether this machine can hold a real-time loop.\n\n\
 #[command(mut_args(application::exclude))]
 struct CheckUp {
     /// Period of the loop [default: 1ms; for an application: any]
-    #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = period)]
+    #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = measuring::period)]
     period: Option<Nanos>,
     /// Latest start of a period, or longest job of an application [default: 100us]
     ///
@@ -123,13 +123,6 @@ struct CheckUp {
 /// Default period and budget of a loop.
 const PERIOD: Nanos = Nanos::from_millis(1);
 const BUDGET: Nanos = Nanos::from_micros(100);
-
-fn period(text: &str) -> Result<Nanos, Invalid> {
-    match Nanos::from_period(text)? {
-        Nanos::ZERO => Err("must be longer than 0".into()),
-        length => Ok(length),
-    }
-}
 
 fn late_seconds(text: &str) -> Result<f64, Invalid> {
     match text.parse::<f64>() {

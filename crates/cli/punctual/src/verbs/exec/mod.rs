@@ -20,6 +20,7 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::measuring::period;
 use crate::output;
 use crate::verb::{Run, Verb};
 
@@ -59,7 +60,7 @@ struct Exec {
     #[arg(long, value_name = "TIME")]
     deadline: Option<Nanos>,
     /// deadline: period
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, visible_alias = "rate", value_name = "TIME|HZ", value_parser = period)]
     period: Option<Nanos>,
     /// CPUs to run on: 3, 2-3,6
     #[arg(short = 'a', long, value_name = "LIST")]

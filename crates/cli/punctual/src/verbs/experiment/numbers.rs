@@ -25,7 +25,7 @@ use crate::verb::{Invalid, command_line};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Numbers")]
 pub(in crate::verbs) struct OfNumbers {
-    /// Command that prints one number, or a line 'name value unit' for each
+    /// Command that prints one number, or 'name value unit' on each line
     ///
     /// It runs once in each condition of a round, in random order. Lower is better.
     #[arg(long, value_name = "CMD", conflicts_with_all = OF_PROBE)]
