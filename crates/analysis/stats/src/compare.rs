@@ -75,6 +75,7 @@ pub fn compare_runs(
     let mut cautions = alike::cautions(sides);
     cautions.extend(known.mixed);
     cautions.extend(identity::changes(sides));
+    cautions.extend(identity::lost(sides));
     let mut comparison = Comparison {
         schema: COMPARISON_SCHEMA,
         summary: String::new(),

@@ -144,8 +144,23 @@ pub(crate) fn changes(sides: [&[&Recording]; 2]) -> Vec<String> {
     said
 }
 
+/// Returns how many events each side has lost. The jobs in such a gap are not compared.
+pub(crate) fn lost(sides: [&[&Recording]; 2]) -> Vec<String> {
+    let names = ["baseline", "candidate"].into_iter();
+    let lost_of = |run: &&Recording| run.explanation.as_ref().map_or(0, |one| one.events_lost);
+    let said = names.zip(sides).filter_map(|(name, runs)| {
+        let applications = runs.iter().filter(|run| is_application(run));
+        let lost: u64 = applications.map(lost_of).sum();
+        (lost > 0).then(|| {
+            let events = counted(lost, "trace event was", "trace events were");
+            format!("{events} lost in the {name}, and the jobs in these gaps are not compared")
+        })
+    });
+    said.collect()
+}
+
 /// Returns a sentence if the sides handled different numbers of jobs: `the candidate handled 12%
-/// fewer jobs (100.0 a second, then 88.0)`. A server with fewer requests is less often late.
+/// fewer jobs (100.0 a second, then 88.0)`.
 pub(crate) fn handled(sides: [&[&Recording]; 2]) -> Option<String> {
     let all = || sides.into_iter().flatten();
     if !all().all(|run| is_application(run) && run.duration_ns > Nanos::ZERO) {
@@ -161,9 +176,15 @@ pub(crate) fn handled(sides: [&[&Recording]; 2]) -> Option<String> {
         let time: f64 = runs.iter().map(|run| run.duration_ns.as_secs_f64()).sum();
         count as f64 / time
     });
-    let [a, b] = per_second;
+    throughput_change("the candidate", noun, per_second)
+}
+
+/// Returns a sentence if the numbers per second of the baseline and of the side `who` are at least 5%
+/// apart: `the candidate handled 12% fewer jobs (100.0 a second, then 88.0)`. A server with fewer
+/// requests is less often late.
+pub fn throughput_change(who: &str, noun: &str, [a, b]: [f64; 2]) -> Option<String> {
     let change = b / a - 1.0;
-    if a == 0.0 || change.abs() < APART {
+    if !change.is_finite() || change.abs() < APART {
         return None;
     }
     let by = if change.abs() < 10.0 {
@@ -173,7 +194,7 @@ pub(crate) fn handled(sides: [&[&Recording]; 2]) -> Option<String> {
     };
     let more = if change > 0.0 { "more" } else { "fewer" };
     Some(format!(
-        "the candidate handled {by} {more} {noun} ({a:.1} a second, then {b:.1})"
+        "{who} handled {by} {more} {noun} ({a:.1} a second, then {b:.1})"
     ))
 }
 
@@ -362,6 +383,15 @@ mod tests {
         );
         assert_eq!(budget([&[&a], &[&b]]), Some(Nanos(50_000)));
         assert_eq!(budget([&[&a], &[&c]]), None);
+        let mut with_gap = b.clone();
+        with_gap.explanation.as_mut().unwrap().events_lost = 3;
+        let cautions = compared(&a, &with_gap).unwrap().cautions;
+        assert!(
+            cautions
+                .iter()
+                .any(|one| one.starts_with("3 trace events were lost in the candidate")),
+            "{cautions:?}"
+        );
         let found = compared(&a, &b).unwrap();
         assert!(
             found.channels[0]

@@ -81,6 +81,7 @@ pub use comparison::{
     COMPARISON_SCHEMA, Change, Channel, Comparison, Difference, Estimate, Later, Options, Quantile,
     Rate, RateOfSide, Shortfall, Side, Unit,
 };
+pub use identity::throughput_change;
 
 /// Reason why two recordings cannot be compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -53,6 +53,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) deadline: Option<Duration>,
     /// Maximum time to wait until all writers have closed the output, after the shell has ended.
     pub(crate) closes_within: Duration,
+    /// Whether the standard output is needed from its start.
+    pub(crate) whole: bool,
     /// Reports that this program is alive while it waits.
     pub(crate) alive: &'a dyn Fn(),
 }
@@ -77,6 +79,7 @@ impl Running {
             deadline: None,
             // A command may leave processes running that keep the output open.
             closes_within: Duration::ZERO,
+            whole: false,
             alive: &|| {},
         };
         Ok(Self::output_of(command, &wanted, stop)?.0)
@@ -87,7 +90,7 @@ impl Running {
     ///
     /// # Errors
     /// Returns [`TrialError::Command`] with the output of the command if it fails or exceeds its
-    /// deadline.
+    /// deadline, or if the output is too long to be kept.
     pub(crate) fn output_of(
         command: &str,
         wanted: &Wanted<'_>,
@@ -148,6 +151,12 @@ impl Running {
             Some(0) => {
                 // The output of the shell is in the pipe, but may not have been read yet.
                 let _ = running.all_read.recv_timeout(wanted.closes_within);
+                if wanted.whole && running.stdout.is_cut.load(Ordering::Relaxed) {
+                    let how = format!(
+                        "it wrote more than {STDOUT} bytes to its standard output: print fewer numbers"
+                    );
+                    return Err(failed(how, running.end()));
+                }
                 let stdout = running.stdout.text();
                 Ok((running, stdout))
             }
@@ -214,6 +223,8 @@ impl Drop for Running {
 struct Kept {
     bytes: Arc<Mutex<Vec<u8>>>,
     most: usize,
+    /// Whether the start was dropped, because there was too much.
+    is_cut: Arc<AtomicBool>,
 }
 
 impl Kept {
@@ -221,6 +232,7 @@ impl Kept {
         Self {
             bytes: Arc::default(),
             most,
+            is_cut: Arc::default(),
         }
     }
 
@@ -229,6 +241,9 @@ impl Kept {
         bytes.extend_from_slice(new);
         let beyond = bytes.len().saturating_sub(self.most);
         bytes.drain(..beyond);
+        if beyond > 0 {
+            self.is_cut.store(true, Ordering::Relaxed);
+        }
     }
 
     fn text(&self) -> String {

@@ -76,20 +76,32 @@ impl ControlGroup {
 
 /// Returns the control groups of a unit of systemd that have processes.
 pub(crate) fn groups_of_unit(root: &Root, pids: &[u32], unit: &str) -> BTreeSet<String> {
+    groups(root, pids, |name| up_to(name, |part| part == unit))
+}
+
+/// Returns the control groups of the services of systemd that these processes belong to.
+pub(crate) fn services(root: &Root, pids: &[u32]) -> BTreeSet<String> {
+    // The manager of a user's services is itself a service.
+    let is_service = |part: &str| part.ends_with(".service") && !part.starts_with("user@");
+    groups(root, pids, |name| up_to(name, is_service))
+}
+
+/// Returns what `part` returns for the groups of these processes.
+fn groups(root: &Root, pids: &[u32], part: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
     let texts = pids.iter();
     let texts = texts.filter_map(|pid| root.raw_text(&format!("/proc/{pid}/cgroup")).ok());
     let mut groups = BTreeSet::new();
     for text in texts {
         let names = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        groups.extend(names.filter_map(|name| up_to(name, unit)));
+        groups.extend(names.filter_map(&part));
     }
     groups
 }
 
-/// Returns the part of a group's name up to the folder of this name.
-fn up_to(name: &str, unit: &str) -> Option<String> {
+/// Returns the part of a group's name up to the first folder that is a unit.
+fn up_to(name: &str, is_unit: impl Fn(&str) -> bool) -> Option<String> {
     let mut parts: Vec<&str> = name.split('/').collect();
-    let place = parts.iter().position(|part| *part == unit)?;
+    let place = parts.iter().position(|part| is_unit(part))?;
     parts.truncate(place + 1);
     Some(parts.join("/"))
 }
@@ -383,5 +395,11 @@ mod tests {
         assert_eq!(found("redis.service"), ["/system.slice/redis.service"]);
         assert_eq!(found("dup.service").len(), 2);
         assert!(found("other.service").is_empty());
+        let services = host.services_of(&[10, 11, 13, 14]);
+        let dup = "/user.slice/user@1001.service/app.slice/dup.service";
+        assert_eq!(
+            Vec::from_iter(services),
+            ["/system.slice/redis.service", dup]
+        );
     }
 }

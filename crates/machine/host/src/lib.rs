@@ -205,6 +205,11 @@ impl Host {
         container::groups_of_unit(&self.root, &self.processes(), unit)
     }
 
+    /// Returns the control groups of the services of systemd that these processes belong to.
+    pub fn services_of(&self, pids: &[u32]) -> std::collections::BTreeSet<String> {
+        container::services(&self.root, pids)
+    }
+
     /// Returns the control groups of one hierarchy, indexed by the kernel's IDs. Chooses the
     /// hierarchy with the largest number of groups that have members; with `path`, it chooses among
     /// the hierarchies that have this group. Returns `None` if there is none.

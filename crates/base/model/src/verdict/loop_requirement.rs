@@ -40,6 +40,20 @@ impl LoopRequirement {
     /// Number of late seconds per day that an application tolerates, unless told otherwise.
     pub const USUAL_LATE_SECONDS: f64 = 10.0;
 
+    /// Returns the requirement that the jobs of an application take at most `budget_ns`, without a
+    /// period and without a limit of late seconds.
+    pub const fn of_jobs(budget_ns: Nanos) -> Self {
+        Self {
+            period_ns: Nanos::ZERO,
+            budget_ns,
+            jobs: true,
+            max_late_seconds_per_day: None,
+            misses: None,
+            max_misses_per_day: None,
+            sample: None,
+        }
+    }
+
     /// Returns the name of the seconds that are limited: late or violated ones.
     pub const fn unit(&self) -> &'static str {
         match self.misses {

@@ -3,7 +3,10 @@
 use anyhow::Result;
 use clap::{Args, value_parser};
 use punctual_host::Host;
+use punctual_model::Nanos;
 use punctual_session::{SessionError, Targets};
+
+use crate::exit::UsageError;
 
 /// When the full stage records jobs.
 #[derive(Clone, Copy, Debug)]
@@ -54,5 +57,24 @@ impl Subject {
         let comm = self.comm.clone().map(Targets::Comm);
         let pids = (!self.pid.is_empty()).then(|| Targets::Pids(self.pid.clone()));
         Ok(pids.or(comm).or(group))
+    }
+
+    /// Returns the application whose jobs are judged together, with their budget; `None` if none was
+    /// selected.
+    ///
+    /// # Errors
+    /// Returns an error without a budget, or if a name selects threads of several services.
+    pub(crate) fn judged(
+        &self,
+        host: &Host,
+        budget: Option<Nanos>,
+    ) -> Result<Option<(Targets, Nanos)>> {
+        let Some(targets) = self.targets(host)? else {
+            return Ok(None);
+        };
+        targets.check_services(host).map_err(SessionError::from)?;
+        let text = "pass --budget, the longest time that a job of the application may take";
+        let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
+        Ok(Some((targets, budget)))
     }
 }

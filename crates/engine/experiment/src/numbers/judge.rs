@@ -1,8 +1,9 @@
 //! Judges the numbers of an experiment by the random order of its runs.
 
-use super::meter::JOBS;
+use super::meter::{JOBS, UNKNOWN};
 use punctual_model::{NumberEffect, NumberResult, NumbersExperiment};
 use punctual_stats::shift::{Shift, shift};
+use punctual_stats::throughput_change;
 
 /// Probability that any result of an experiment is wrong.
 pub(crate) const CHANCE: f64 = 0.05;
@@ -45,8 +46,38 @@ fn result(
         p: (found.p * tests).min(1.0),
         sentence: String::new(),
     };
-    result.sentence = sentence(experiment, &result);
+    let unknown = unknown_share(experiment, &result, &pairs);
+    if unknown.is_some() {
+        result.effect = NumberEffect::NotProven;
+    }
+    result.sentence = sentence(experiment, &result, unknown);
     Some(result)
+}
+
+/// Returns the share of jobs of unknown response time, in ppm, if it is large enough to explain what
+/// the result claims: these jobs may all have been late on one side.
+fn unknown_share(
+    experiment: &NumbersExperiment,
+    result: &NumberResult,
+    late: &[[f64; 2]],
+) -> Option<f64> {
+    let [a, b] = means(late);
+    let claimed = match result.effect {
+        NumberEffect::NotProven => return None,
+        NumberEffect::Equivalent => experiment.margin * a,
+        NumberEffect::Better | NumberEffect::Worse => (b - a).abs(),
+    };
+    let [before, after] = means(&experiment.pairs_of(result.arm, UNKNOWN));
+    let most = before.max(after);
+    (most > 0.0 && most >= claimed).then_some(most)
+}
+
+/// Returns the means of both sides; NaN without pairs.
+fn means(pairs: &[[f64; 2]]) -> [f64; 2] {
+    [0, 1].map(|side: usize| {
+        let sum: f64 = pairs.iter().map(|pair| pair[side]).sum();
+        sum / pairs.len() as f64
+    })
 }
 
 /// Decides by the interval that is shown, so that both agree. Equivalence takes two one-sided tests.
@@ -77,7 +108,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Returns a sentence such as `thp=never: rps is worse: -3.1% (-4.0% to -2.2%, 12 pairs)`.
-fn sentence(experiment: &NumbersExperiment, result: &NumberResult) -> String {
+fn sentence(experiment: &NumbersExperiment, result: &NumberResult, unknown: Option<f64>) -> String {
     let name = match result.name.as_str() {
         "" => "the number",
         name => name,
@@ -93,8 +124,14 @@ fn sentence(experiment: &NumbersExperiment, result: &NumberResult) -> String {
         NumberEffect::NotProven => "shows no proven difference".to_owned(),
         effect => format!("is {}", effect.words()),
     };
+    let unknown = unknown.map_or_else(String::new, |share| {
+        format!(
+            "; it can be due to the jobs of unknown response time, which are up to {share:.0} ppm of \
+             all jobs"
+        )
+    });
     format!(
-        "{}: {name} {is}: {} ({interval}, {} pairs)",
+        "{}: {name} {is}: {} ({interval}, {} pairs){unknown}",
         experiment.arm_name(result.arm),
         result.text(result.difference),
         result.pairs
@@ -111,26 +148,82 @@ pub(crate) fn answer(experiment: &NumbersExperiment, results: &[NumberResult]) -
     handled.chain(each).collect::<Vec<_>>().join("; ")
 }
 
-/// Least difference of the number of jobs that is stated, as a share.
-const APART: f64 = 0.05;
-
-/// Returns a sentence if a condition handled another number of jobs than the baseline. A server with
-/// fewer requests is less often late.
+/// Returns a sentence if a condition handled another number of jobs than the baseline.
 fn handled(experiment: &NumbersExperiment, arm: u32) -> Option<String> {
-    let pairs = experiment.pairs_of(arm, JOBS);
-    let mean = |side: usize| {
-        let all: f64 = pairs.iter().map(|pair| pair[side]).sum();
-        all / pairs.len() as f64
-    };
-    let [a, b] = [mean(0), mean(1)];
-    let change = b / a - 1.0;
-    if !change.is_finite() || change.abs() < APART {
-        return None;
+    let per_second = means(&experiment.pairs_of(arm, JOBS));
+    throughput_change(experiment.arm_name(arm), "jobs", per_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock};
+
+    use super::*;
+
+    /// Returns an experiment on late jobs, in ppm, with jobs of unknown time on the second side.
+    fn of_jobs(late: [f64; 2], unknown: f64) -> NumbersExperiment {
+        let arm = |name: &str| Arm {
+            name: name.to_owned(),
+            action: ArmAction::Unchanged,
+        };
+        let block = |round: u32, arm: u32| NumbersBlock {
+            round,
+            arm,
+            took_ns: Nanos::from_secs(20),
+            values: BTreeMap::from([
+                (
+                    "late jobs".to_owned(),
+                    late[arm as usize] + f64::from(round),
+                ),
+                (UNKNOWN.to_owned(), unknown * f64::from(arm)),
+            ]),
+        };
+        NumbersExperiment {
+            schema: NUMBERS_SCHEMA,
+            program: String::new(),
+            command_line: Vec::new(),
+            host: None,
+            started: jiff::Timestamp::UNIX_EPOCH,
+            command: String::new(),
+            higher_is_better: false,
+            arms: vec![arm("a"), arm("b")],
+            seed: 1,
+            rounds: 8,
+            margin: 0.01,
+            confidence: 0.95,
+            units: BTreeMap::from([("late jobs".to_owned(), "ppm".to_owned())]),
+            blocks: (0..8)
+                .flat_map(|round| [block(round, 0), block(round, 1)])
+                .collect(),
+            results: Vec::new(),
+            sentence: String::new(),
+            stopped: false,
+        }
     }
-    let more = if change > 0.0 { "more" } else { "fewer" };
-    Some(format!(
-        "{} handled {:.0}% {more} jobs ({a:.1} a second, then {b:.1})",
-        experiment.arm_name(arm),
-        change.abs() * 100.0
-    ))
+
+    /// A condition that hides its late jobs, instead of having fewer, is not better.
+    #[test]
+    fn unknown_jobs_prove_nothing() {
+        let effect = |late, unknown| results(&of_jobs(late, unknown)).remove(0);
+        assert_eq!(effect([5_000.0, 2_000.0], 0.0).effect, NumberEffect::Better);
+        assert_eq!(
+            effect([5_000.0, 2_000.0], 900.0).effect,
+            NumberEffect::Better
+        );
+        let hidden = effect([5_000.0, 2_000.0], 3_000.0);
+        assert_eq!(hidden.effect, NumberEffect::NotProven);
+        assert!(
+            hidden.sentence.contains("up to 3000 ppm"),
+            "{}",
+            hidden.sentence
+        );
+        let same = effect([5_000.0, 5_000.0], 0.0);
+        assert_eq!(same.effect, NumberEffect::Equivalent);
+        assert_eq!(
+            effect([5_000.0, 5_000.0], 60.0).effect,
+            NumberEffect::NotProven
+        );
+    }
 }

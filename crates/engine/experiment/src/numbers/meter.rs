@@ -16,6 +16,9 @@ use crate::error::TrialError;
 /// Name of the number of jobs a second, which is shown but not judged.
 pub(super) const JOBS: &str = "jobs";
 
+/// Name of the share of jobs of unknown response time, in ppm, which limits what may be claimed.
+pub(super) const UNKNOWN: &str = "jobs of unknown time";
+
 /// Maximum time to wait for the output of a command that has ended.
 const CLOSES: Duration = Duration::from_secs(10);
 
@@ -69,6 +72,7 @@ impl Meter {
                     block,
                     deadline: Some(Duration::from(*deadline)),
                     closes_within: CLOSES,
+                    whole: true,
                     alive,
                 };
                 let (running, output) = Running::output_of(command, &wanted, stop)?;
@@ -95,7 +99,8 @@ impl Meter {
                     )));
                 }
                 let found = Condition::of_jobs(&recording, &request.requirement);
-                share(&found, length)
+                let lost = recording.explanation.map_or(0, |one| one.events_lost);
+                share(&found, lost, length)
             }
         }
     }
@@ -114,27 +119,31 @@ impl Meter {
     }
 }
 
-/// Returns the share of late jobs, and the number of jobs a second.
-fn share(found: &Condition, length: Nanos) -> Result<Measured, TrialError> {
-    let unknown = found.jobs.as_ref().map_or(0, |jobs| jobs.unknown);
+/// Returns the share of late jobs, and the number of jobs a second. Each lost event may hide a job.
+fn share(found: &Condition, events_lost: u64, length: Nanos) -> Result<Measured, TrialError> {
+    let unknown = found.jobs.as_ref().map_or(0, |jobs| jobs.unknown) + events_lost;
     if found.periods == 0 {
         let why = found.lacking.join("; ");
         return Err(TrialError::Block(format!(
             "a block of {length} had no job to judge: {why}"
         )));
     }
+    let all = found.periods + unknown;
     if unknown > found.periods / 10 {
         return Err(TrialError::Block(format!(
-            "the response time is unknown for {unknown} of {} jobs of a block",
-            found.periods + unknown
+            "the response time is unknown for {unknown} of {all} jobs of a block, {events_lost} of \
+             them because trace events were lost"
         )));
     }
-    let per_million = found.late as f64 / found.periods as f64 * 1e6;
+    let per_million = |jobs: u64, of: u64| jobs as f64 / of as f64 * 1e6;
+    let late = per_million(found.late, found.periods);
     let per_second = found.periods as f64 / length.as_secs_f64();
-    let late = ("late jobs".to_owned(), (per_million, "ppm".to_owned()));
     Ok(Measured {
-        judged: Printed::from([late]),
-        others: BTreeMap::from([(JOBS.to_owned(), per_second)]),
+        judged: Printed::from([("late jobs".to_owned(), (late, "ppm".to_owned()))]),
+        others: BTreeMap::from([
+            (JOBS.to_owned(), per_second),
+            (UNKNOWN.to_owned(), per_million(unknown, all)),
+        ]),
         took: length,
     })
 }
@@ -147,15 +156,7 @@ mod tests {
 
     fn found(jobs: u64, late: u64, unknown: u64) -> Condition {
         let recording = punctual_model::testing::recording(1, 2);
-        let asked = punctual_model::LoopRequirement {
-            period_ns: Nanos::ZERO,
-            budget_ns: Nanos::from_millis(1),
-            jobs: true,
-            max_late_seconds_per_day: None,
-            misses: None,
-            max_misses_per_day: None,
-            sample: None,
-        };
+        let asked = punctual_model::LoopRequirement::of_jobs(Nanos::from_millis(1));
         Condition {
             periods: jobs,
             late,
@@ -170,11 +171,12 @@ mod tests {
     #[test]
     fn share_of_late_jobs_is_the_number() {
         let ten = Nanos::from_secs(10);
-        let one = share(&found(2_000, 3, 5), ten).ok().unwrap();
-        assert_eq!(one.judged["late jobs"], (1_500.0, "ppm".to_owned()));
-        assert_eq!(one.others[JOBS], 200.0);
-        let error = |found: &Condition| share(found, ten).err().unwrap().to_string();
-        assert!(error(&found(0, 0, 0)).contains("had no job to judge"));
-        assert!(error(&found(100, 0, 11)).contains("unknown for 11 of 111 jobs"));
+        let one = share(&found(1_980, 3, 5), 15, ten).ok().unwrap();
+        assert_eq!(one.judged["late jobs"].0.round(), 1_515.0);
+        assert_eq!((one.others[JOBS], one.others[UNKNOWN]), (198.0, 10_000.0));
+        let error = |found: &Condition, lost| share(found, lost, ten).err().unwrap().to_string();
+        assert!(error(&found(0, 0, 0), 0).contains("had no job to judge"));
+        assert!(error(&found(100, 0, 11), 0).contains("unknown for 11 of 111 jobs"));
+        assert!(error(&found(100, 0, 5), 6).contains("6 of them because trace events"));
     }
 }

@@ -104,6 +104,11 @@ fn commands_without_numbers_fail_with_their_output() {
             &["exit status 7", "it is broken"],
         ),
         ("echo 1; kill -9 $$", &["ended by a signal"]),
+        // The first numbers would be missing.
+        (
+            "seq 20000 | sed 's/.*/n& 1/'",
+            &["more than 65536 bytes", "print fewer numbers"],
+        ),
         (
             r#"[ "$PUNCTUAL_SIDE" = b ] && echo "b 1" || echo "a 1""#,
             &["the first run printed other numbers (a)", "b 1"],

@@ -40,6 +40,15 @@ pub enum TargetError {
          or --cgroup PATH"
     )]
     NoUnit(String),
+    /// Threads with this name belong to several services.
+    #[error("threads named {comm} belong to several services: choose one with --unit, or its control \
+        group with --cgroup: {}", .groups.join(", "))]
+    SeveralServices {
+        /// The name.
+        comm: String,
+        /// The control groups of the services.
+        groups: Vec<String>,
+    },
     /// Units of several users or containers have this name.
     #[error("several control groups belong to a unit {unit}: pass one of them with --cgroup: {}",
         .groups.join(", "))]

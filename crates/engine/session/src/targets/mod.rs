@@ -59,6 +59,28 @@ impl Targets {
         }
     }
 
+    /// Refuses a name that selects threads of several services of systemd.
+    ///
+    /// # Errors
+    /// Returns [`TargetError::SeveralServices`] with their control groups.
+    pub fn check_services(&self, host: &Host) -> Result<(), TargetError> {
+        let Self::Comm(comm) = self else {
+            return Ok(());
+        };
+        let all = host.processes().into_iter();
+        let pids: Vec<u32> = all
+            .filter(|pid| !named(host, *pid, comm).is_empty())
+            .collect();
+        let groups: Vec<String> = host.services_of(&pids).into_iter().collect();
+        if groups.len() < 2 {
+            return Ok(());
+        }
+        Err(TargetError::SeveralServices {
+            comm: comm.clone(),
+            groups,
+        })
+    }
+
     /// Formats with the names of the processes: `motion (pid 1234)`.
     pub(crate) fn named(&self, threads: &BTreeMap<u32, String>) -> String {
         let pids = match self {
@@ -130,4 +152,35 @@ fn named(host: &Host, pid: u32, comm: &str) -> Vec<(u32, String)> {
         .any(|(tid, name)| *tid == pid && name == comm);
     let fits = |thread: &(u32, String)| process || thread.1 == comm;
     threads.into_iter().filter(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_in_several_services_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = |pid: u32, comm: &str, group: &str| {
+            let place = folder.path().join(format!("proc/{pid}"));
+            let task = place.join(format!("task/{pid}"));
+            std::fs::create_dir_all(&task).unwrap();
+            std::fs::write(task.join("comm"), format!("{comm}\n")).unwrap();
+            std::fs::write(place.join("cgroup"), format!("0::{group}\n")).unwrap();
+        };
+        process(10, "motion", "/system.slice/motion.service");
+        process(11, "motion", "/system.slice/motion.service/worker");
+        process(12, "redis", "/system.slice/redis.service");
+        process(13, "motion", "/user.slice/session-1.scope");
+        let host = Host::new(folder.path());
+        let motion = Targets::Comm("motion".to_owned());
+        assert!(motion.check_services(&host).is_ok());
+        process(14, "motion", "/system.slice/other.service");
+        let refused = motion.check_services(&host).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("/system.slice/motion.service, /system.slice/other.service"),
+            "{refused}"
+        );
+        assert!(Targets::Pids(vec![10, 14]).check_services(&host).is_ok());
+    }
 }

@@ -7,7 +7,6 @@ use punctual_host::Host;
 use punctual_model::{LoopRequirement, Nanos};
 use punctual_session::{JobDetail, Release};
 
-use crate::exit::UsageError;
 use crate::options::subject::{DETAILS, Subject, When};
 use crate::processes::serve_symbols;
 use crate::verb::{command_line, named};
@@ -56,22 +55,14 @@ impl OfApplication {
         (allowed, duration): (f64, Nanos),
         label: Option<String>,
     ) -> Result<Option<ApplicationRequest>> {
-        let Some(targets) = self.subject.targets(&Host::live())? else {
+        let Some((targets, budget)) = self.subject.judged(&Host::live(), budget)? else {
             return Ok(None);
-        };
-        let Some(budget_ns) = budget else {
-            let text = "pass --budget, the longest time that a job of the application may take";
-            return Err(UsageError(text.to_owned()).into());
         };
         Ok(Some(ApplicationRequest {
             requirement: LoopRequirement {
                 period_ns: period.unwrap_or_default(),
-                budget_ns,
-                jobs: true,
                 max_late_seconds_per_day: Some(allowed),
-                misses: None,
-                max_misses_per_day: None,
-                sample: None,
+                ..LoopRequirement::of_jobs(budget)
             },
             targets,
             release: self.release.clone().unwrap_or_default(),

@@ -105,21 +105,9 @@ impl OfNumbers {
 
     /// Returns the source of the numbers.
     fn meter(&self, block: Option<Nanos>) -> Result<Meter> {
-        if let Some(targets) = self.subject.targets(&Host::live())? {
-            let Some(budget_ns) = self.budget else {
-                let text = "pass --budget, the longest time that a job of the application may take";
-                return Err(UsageError(text.to_owned()).into());
-            };
+        if let Some((targets, budget)) = self.subject.judged(&Host::live(), self.budget)? {
             return Ok(Meter::Jobs(Box::new(ApplicationRequest {
-                requirement: LoopRequirement {
-                    period_ns: Nanos::ZERO,
-                    budget_ns,
-                    jobs: true,
-                    max_late_seconds_per_day: None,
-                    misses: None,
-                    max_misses_per_day: None,
-                    sample: None,
-                },
+                requirement: LoopRequirement::of_jobs(budget),
                 targets,
                 release: Release::default(),
                 detail: JobDetail::Windows(None),
