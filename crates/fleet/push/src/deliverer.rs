@@ -59,7 +59,7 @@ enum Attempt {
     Refused(String),
     /// The token was not accepted.
     NoToken(u16, String),
-    /// The connection fails until somebody changes a configuration.
+    /// The connection fails until the configuration is changed.
     Unusable(String),
     /// Retry, after at least this time.
     Later(String, Option<Duration>),
@@ -503,7 +503,7 @@ fn certificate_advice(fault: &CertificateError) -> &'static str {
         CertificateError::UnknownIssuer => {
             "; this machine does not trust the CA of the collector: pass its certificate with --ca"
         }
-        // The fault of the library that checks certificates has no type of its own in rustls.
+        // rustls has no variant for this fault of the library that checks certificates.
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
             "; the certificate of the collector is marked as a CA, as self-signed certificates \
              usually are: create a CA, sign a certificate with CA:FALSE, and pass the CA with --ca"

@@ -18,7 +18,7 @@ pub enum DeliverError {
         /// The message of the collector.
         message: String,
     },
-    /// The collector cannot be used until somebody changes a configuration, or as a check has shown.
+    /// The collector cannot be used until the configuration is changed, or a check has failed.
     #[error("{0}")]
     Unusable(String),
     /// There was no answer, or no space, for the given time.

@@ -51,6 +51,12 @@ pub(crate) struct JudgedSeries {
 type Version = Option<(u64, Option<RecordingId>)>;
 
 impl JudgedSeries {
+    /// Returns the verdicts over the runs of sampled series, with their machines.
+    fn proofs(&self) -> impl Iterator<Item = (&str, &SeriesProof)> {
+        let all = self.all.iter();
+        all.filter_map(|one| Some((one.of.machine.as_deref()?, one.proven()?)))
+    }
+
     /// Returns the time of the oldest verdict.
     pub(crate) fn at(&self) -> Timestamp {
         let times = self.judged.iter().map(|(at, _)| *at);
@@ -87,8 +93,9 @@ impl SeriesVerdicts {
     pub(crate) fn proven(&self) -> BTreeMap<String, Outcome> {
         let rank = |outcome: Outcome| (outcome.is_good(), !outcome.is_bad());
         let mut worst: BTreeMap<String, Outcome> = BTreeMap::new();
-        for (machine, proof) in self.proofs() {
-            let known = worst.entry(machine).or_insert(proof.outcome);
+        let last = self.last();
+        for (machine, proof) in last.iter().flat_map(|look| look.proofs()) {
+            let known = worst.entry(machine.to_owned()).or_insert(proof.outcome);
             if rank(proof.outcome) < rank(*known) {
                 *known = proof.outcome;
             }
@@ -98,16 +105,10 @@ impl SeriesVerdicts {
 
     /// Returns the claims over the runs of sampled series, with their machines.
     pub(crate) fn claims(&self) -> Vec<(String, Arc<Vec<Claim>>)> {
-        let all = self.proofs().into_iter();
-        all.map(|(machine, proof)| (machine, Arc::new(proof.claims)))
-            .collect()
-    }
-
-    fn proofs(&self) -> Vec<(String, SeriesProof)> {
         let last = self.last();
-        let all = last.iter().flat_map(|look| &look.all);
-        let named = all.filter_map(|one| Some((one.of.machine.clone()?, one.proven()?.clone())));
-        named.collect()
+        let all = last.iter().flat_map(|look| look.proofs());
+        all.map(|(machine, proof)| (machine.to_owned(), Arc::new(proof.claims.clone())))
+            .collect()
     }
 
     /// Returns the number of open regressions, or `None` until all series have been judged once.

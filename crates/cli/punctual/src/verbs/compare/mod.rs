@@ -98,8 +98,11 @@ fn sides(first: Vec<String>, second: Vec<String>) -> Result<[Vec<String>; 2]> {
     }
 }
 
+/// Returns the recordings with these names.
+///
+/// # Errors
 /// Returns an error if a recording was named twice: it cannot differ from itself.
-fn refuse_twice(store: &Store, named: &[Vec<String>; 2]) -> Result<()> {
+fn found(store: &Store, named: &[Vec<String>; 2]) -> Result<[Vec<RecordingId>; 2]> {
     let mut seen: Vec<(RecordingId, &String)> = Vec::new();
     for selector in named.iter().flatten() {
         let id = store.find(selector)?;
@@ -119,7 +122,9 @@ fn refuse_twice(store: &Store, named: &[Vec<String>; 2]) -> Result<()> {
         }
         seen.push((id, selector));
     }
-    Ok(())
+    let mut ids = seen.into_iter().map(|(id, _)| id);
+    let baseline = ids.by_ref().take(named[0].len()).collect();
+    Ok([baseline, ids.collect()])
 }
 
 impl Run for Compare {
@@ -127,9 +132,9 @@ impl Run for Compare {
         let named = sides(self.recordings, self.with)?;
         let several = named.iter().any(|runs| runs.len() > 1);
         let store = context.store_to_read()?;
-        refuse_twice(&store, &named)?;
-        let load = |selector: &String| -> Result<Recording> {
-            let mut recording = store.load(store.find(selector)?)?;
+        let ids = found(&store, &named)?;
+        let load = |id: &RecordingId| -> Result<Recording> {
+            let mut recording = store.load(*id)?;
             if several {
                 // The rows are large and are not needed to compare whole runs.
                 recording.series.rows.clear()
@@ -139,7 +144,7 @@ impl Run for Compare {
             Ok(recording)
         };
         let [baseline, candidate] =
-            named.map(|runs| runs.iter().map(load).collect::<Result<Vec<Recording>>>());
+            ids.map(|runs| runs.iter().map(load).collect::<Result<Vec<Recording>>>());
         let mut options = Options {
             threshold: self.threshold,
             ..Options::default()
