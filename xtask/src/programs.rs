@@ -123,7 +123,14 @@ const WAITS: &[&str] = &["punctual/it"];
 
 /// Test programs that only test data they create themselves. A name without a file means a crate's
 /// unit tests.
-const OF_ITS_OWN: &[&str] = &["experiment", "experiment/boots", "lake", "lint", "trace"];
+const OF_ITS_OWN: &[&str] = &[
+    "experiment",
+    "experiment/boots",
+    "lake",
+    "lint",
+    "punctual/faults",
+    "trace",
+];
 
 /// Crates whose tests use only their own files and simulated trees. Privileges affect their
 /// results, but load on the machine does not.
@@ -131,7 +138,7 @@ const BESIDE: &[&str] = &["experiment", "files", "monitor"];
 
 /// Crates and test files that measure nothing, but whose syncs would delay tests that do measure
 /// something.
-const SYNCS: &[&str] = &["lake", "postgres", "serve", "store"];
+const SYNCS: &[&str] = &["lake", "postgres", "punctual/faults", "serve", "store"];
 
 /// Crates whose tests trace or change the machine if they run as root. Without privileges they use
 /// simulated trees.

@@ -3,13 +3,18 @@
 //! strace(1) injects the faults into the built program. Writes of pages are many and alike, so only
 //! each seventh of them is disturbed, unless `PUNCTUAL_FAULTS=every` is set.
 
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+#[path = "it/common/mod.rs"]
+mod common;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{Sandbox, text};
+use common::{Sandbox, files_of_bundle, text};
 use punctual_model::{Completion, Recording, RecordingId};
 use punctual_store::Store;
 
@@ -306,7 +311,7 @@ fn faults_leave_no_half_output() {
             let bundle = ended.place.path("b.tar.zst");
             assert!(bundle.exists() || !ended.acknowledged);
             if bundle.exists() {
-                let files = crate::bundle::files(&bundle);
+                let files = files_of_bundle(&bundle);
                 fs::write(ended.place.path("unpacked.db"), &files["store.db"]).unwrap();
                 let unpacked = recordings(&ended.place.path("unpacked.db"));
                 assert_eq!(unpacked.get(&last.id), Some(&last));

@@ -32,7 +32,7 @@ impl Power {
             let energies: Vec<u64> = parts.map(|one| one.micro_joules).collect();
             (!energies.is_empty()).then(|| energies.iter().sum::<u64>())
         };
-        // The same counters exist a second time as intel-rapl-mmio.
+        // intel-rapl-mmio repeats these counters.
         let zone = |name: &'static str| {
             move |domain: &str| domain.starts_with(name) && domain.contains("(intel-rapl:")
         };

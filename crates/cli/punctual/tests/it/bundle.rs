@@ -1,27 +1,7 @@
 //! `bundle`: packs a recording and everything needed to ask for help into one file.
 
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::path::Path;
-
-use crate::common::{Sandbox, text};
+use crate::common::{Sandbox, files_of_bundle, text};
 use punctual_model::Recording;
-
-/// Returns the files of a bundle by name. The names do not include the folder.
-pub(crate) fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
-    let packed = std::fs::File::open(path).unwrap();
-    let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
-    let entries = archive.entries().unwrap().map(|entry| {
-        let mut entry = entry.unwrap();
-        let name = entry.path().unwrap().to_string_lossy().into_owned();
-        let (folder, name) = name.split_once('/').unwrap();
-        assert!(folder.starts_with("punctual-"), "{folder}");
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).unwrap();
-        (name.to_owned(), content)
-    });
-    entries.collect()
-}
 
 #[test]
 fn bundle_holds_recording_and_machine() {
@@ -29,7 +9,7 @@ fn bundle_holds_recording_and_machine() {
     place.done("measure timer -i 1ms -D 300ms --warm-up 0 --samples -q --policy other");
     let recording = place.last();
     place.done("store bundle last -o b.tar.zst");
-    let files = files(&place.path("b.tar.zst"));
+    let files = files_of_bundle(&place.path("b.tar.zst"));
     let json = Recording::from_json(&text(&files["recording.json"])).unwrap();
     assert_eq!(json, recording);
     assert!(!files["machine/cmdline.txt"].is_empty());
@@ -61,7 +41,7 @@ fn bundle_can_omit_the_machine() {
     place.done("measure timer -i 1ms -D 100ms --warm-up 0 -q --policy other");
     place.done("store bundle last --without-machine");
     let id = place.last().id.short();
-    let files = files(&place.path(&format!("punctual-{id}.tar.zst")));
+    let files = files_of_bundle(&place.path(&format!("punctual-{id}.tar.zst")));
     assert!(
         files.keys().all(|name| !name.starts_with("machine/")),
         "{:?}",

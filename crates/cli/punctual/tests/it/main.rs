@@ -21,7 +21,6 @@ mod exits;
 mod experimenting;
 mod explain_guest;
 mod explain_trace;
-mod faults;
 mod hostile;
 mod importing;
 mod looking_back;

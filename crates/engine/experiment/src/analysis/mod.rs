@@ -208,7 +208,7 @@ type Figure = (
     fn(&ExperimentBlock) -> Option<u64>,
 );
 
-/// Lower latencies usually cost power, so this is no guard.
+/// Lower latencies usually cost power, so more power does not spoil a result.
 const POWER: Figure = ("power", true, Margin::Share(0.02), |block| block.milliwatts);
 
 /// Evaluates the guards, which are figures that must not get worse.

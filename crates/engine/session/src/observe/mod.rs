@@ -86,7 +86,7 @@ pub struct ObserveRequest {
     pub reader: Option<Vec<OsString>>,
     /// Length of the observation.
     pub length: RunLength,
-    /// Requirement on the jobs, by which a check judges the recording afterwards.
+    /// Requirement on the jobs. A check judges the recording by it afterwards.
     pub requirement: Option<LoopRequirement>,
     /// The head of the recording.
     pub recording: RecordingRequest,

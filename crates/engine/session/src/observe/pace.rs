@@ -10,14 +10,15 @@ use super::TURN;
 /// Longest time without reading, which is the usual length of a row of the time series.
 pub(super) const LONGEST: Nanos = Nanos::from_secs(1);
 
-/// Time for which each turn is short after a change of the watched threads, or after an event of a
-/// thread that is learnt. After any event, if counters of the machine must be read often.
+/// Turns stay short for this long after a change of the watched threads, and after an event of a
+/// thread that is learnt. They also stay short after any event, if counters of the machine must be
+/// read often.
 const ATTENTIVE: Nanos = Nanos::from_secs(1);
 
 /// Interval of commits while nothing new was measured. They only update the duration.
 const UNCHANGED: Nanos = Nanos::from_secs(10);
 
-/// What the next turn waits for.
+/// The next times at which this thread must read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
     /// Whether the programs do not show everything, so that each turn must be short.

@@ -206,7 +206,7 @@ impl JobRecorder {
 
     /// Waits until a job of a followed thread has taken longer than the budget, until a watched
     /// thread forks, executes a program or ends, or until a part of a ring has been written. Jobs of
-    /// threads that are still learnt wake nobody. After [`HELD_BACK`](crate::HELD_BACK),
+    /// threads that are still learnt do not end the wait. After [`HELD_BACK`](crate::HELD_BACK),
     /// [`read`](Self::read) returns the events. A signal also ends the wait.
     pub fn wait(&self, timeout: Duration) {
         self.news.wait(timeout);
@@ -225,7 +225,8 @@ impl JobRecorder {
         std::mem::replace(&mut self.changed, false)
     }
 
-    /// Returns the number of threads whose jobs wake nobody, because there were too many.
+    /// Returns the number of threads whose long jobs do not end the wait, because there were too
+    /// many threads.
     pub const fn untimed(&self) -> usize {
         self.programs.untimed()
     }

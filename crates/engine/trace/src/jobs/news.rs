@@ -1,4 +1,4 @@
-//! The ring with which the programs wake the reader.
+//! The ring through which the programs wake the reader.
 
 use std::fmt;
 use std::io;

@@ -5,11 +5,29 @@
 pub mod group;
 pub mod other_user;
 
+use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use punctual_model::Recording;
 pub use punctual_testing::{eventually, signal, text};
+
+/// Returns the files of a bundle by name. The names do not include the folder.
+pub fn files_of_bundle(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let packed = std::fs::File::open(path).unwrap();
+    let mut archive = tar::Archive::new(zstd::Decoder::new(packed).unwrap());
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().to_string_lossy().into_owned();
+        let (folder, name) = name.split_once('/').unwrap();
+        assert!(folder.starts_with("punctual-"), "{folder}");
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        (name.to_owned(), content)
+    });
+    entries.collect()
+}
 
 /// A folder with a separate store. It is removed when this value is dropped.
 pub struct Sandbox {
