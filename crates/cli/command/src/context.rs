@@ -1,5 +1,6 @@
 //! The context that all verbs share: the store, colours, and the width of the terminal.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -10,6 +11,7 @@ use punctual_report::document::{Block, Document, Field, Section};
 use punctual_report::text::{self, TextStyle};
 use punctual_store::{Filter, Store, StoreError};
 
+use crate::exit::{Done, Exit};
 use crate::output;
 
 // The options that each verb takes.
@@ -41,6 +43,8 @@ pub struct Context {
     /// Whether the store was named by an option.
     is_named: bool,
     colour: When,
+    /// What holds even if the output cannot be written.
+    done: RefCell<Option<Done>>,
 }
 
 /// Text width in columns if stdout is not a terminal.
@@ -61,6 +65,7 @@ impl Context {
             // with a variable as required in usage lines.
             store: store.or_else(store_of_environment),
             colour: color.unwrap_or(When::Auto),
+            done: RefCell::default(),
         })
     }
 
@@ -71,7 +76,35 @@ impl Context {
             store: store_of_environment(),
             is_named: false,
             colour: When::Auto,
+            done: RefCell::default(),
         }
+    }
+
+    /// Notes the exit code of a verb that changed nothing, before it prints. It holds even if the
+    /// reader closes the pipe.
+    pub fn ends_with(&self, exit: Exit) {
+        self.done.replace(Some(Done { exit, what: None }));
+    }
+
+    /// Notes what the verb has done, as a sentence, and its exit code, before it prints. Both hold
+    /// even if the output cannot be written.
+    pub fn done(&self, exit: Exit, what: impl Into<String>) {
+        let what = Some(what.into());
+        self.done.replace(Some(Done { exit, what }));
+    }
+
+    /// Notes the exit code of a measurement, and whether its data are stored, before it prints.
+    pub fn stored(&self, exit: Exit, is_stored: bool) {
+        if is_stored {
+            self.done(exit, "the recording is stored");
+        } else {
+            self.ends_with(exit);
+        }
+    }
+
+    /// Returns what holds even if the output cannot be written.
+    pub(crate) fn take_done(&self) -> Option<Done> {
+        self.done.take()
     }
 
     /// Returns the store that was named with `--store`. Commands that the program prints must name

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use anyhow::Result;
+use punctual_files::FileError;
 use punctual_model::sanitize_lines;
 
 use crate::output::{self, note};
@@ -35,6 +37,14 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
     }
+}
+
+/// What a verb has done before it prints.
+pub(crate) struct Done {
+    /// The exit code of the verb.
+    pub(crate) exit: Exit,
+    /// The change, as a sentence; `None` if nothing was changed.
+    pub(crate) what: Option<String>,
 }
 
 /// A command line that is invalid even though the parser accepted it.
@@ -91,6 +101,19 @@ pub fn report(error: &anyhow::Error, is_usage: fn(&(dyn Error + 'static)) -> boo
     }
 }
 
+/// Returns the exit code of a verb if only a closed pipe prevented its output. If another error
+/// prevented the output, adds to it what the verb has done.
+pub(crate) fn after_output(error: anyhow::Error, done: Option<Done>) -> Result<Exit> {
+    let is_output = error.chain().any(|cause| cause.is::<FileError>());
+    match done {
+        Some(done) if is_closed_pipe(&error) => Ok(done.exit),
+        Some(Done {
+            what: Some(what), ..
+        }) if is_output => Err(error.context(format!("{what}, but the output is incomplete"))),
+        _ => Err(error),
+    }
+}
+
 /// Returns the error and its causes on one line. A cause is omitted if the text before it already
 /// contains it.
 pub fn with_causes(error: &anyhow::Error) -> String {
@@ -117,6 +140,31 @@ mod tests {
     use anyhow::Context as _;
 
     use super::*;
+
+    #[test]
+    fn unwritten_output_does_not_hide_what_was_done() {
+        let unwritten = |kind: ErrorKind| {
+            let (path, source) = ("stdout".into(), kind.into());
+            anyhow::Error::from(FileError::Write { path, source })
+        };
+        let done = || {
+            let (exit, what) = (Exit::Broken, Some("the settings are applied".to_owned()));
+            Some(Done { exit, what })
+        };
+        let closed = || unwritten(ErrorKind::BrokenPipe);
+        assert_eq!(after_output(closed(), done()).unwrap(), Exit::Broken);
+        assert!(is_closed_pipe(&after_output(closed(), None).unwrap_err()));
+        let full = after_output(unwritten(ErrorKind::StorageFull), done()).unwrap_err();
+        let said = with_causes(&full);
+        assert!(
+            said.starts_with(
+                "the settings are applied, but the output is incomplete: cannot write"
+            ),
+            "{said}"
+        );
+        let other = after_output(anyhow::anyhow!("no room"), done()).unwrap_err();
+        assert_eq!(with_causes(&other), "no room");
+    }
 
     #[test]
     fn a_cause_is_told_once() {

@@ -150,7 +150,8 @@ impl Program {
         if !verb.is_internal() {
             prepare(&context);
         }
-        (verb.run)(matches, &context)
+        let ended = (verb.run)(matches, &context);
+        ended.or_else(|error| exit::after_output(error, context.take_done()))
     }
 
     /// Prints an error and returns the exit code.

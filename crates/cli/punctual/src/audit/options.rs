@@ -91,6 +91,8 @@ impl AuditOutput {
             let wrong = "only one format can go to stdout: pass a file for the others".to_owned();
             return Err(UsageError(wrong).into());
         }
+        let exit = self.exit(audit);
+        context.ends_with(exit);
         for (form, path) in files {
             Output::open(path)?.put(form(audit).as_bytes())?;
         }
@@ -100,7 +102,7 @@ impl AuditOutput {
             let shown = document::audit(audit, AuditDetail { all });
             output::print(&text::render(&shown, &context.style()))?;
         }
-        Ok(self.exit(audit))
+        Ok(exit)
     }
 
     pub(crate) fn exit(&self, audit: &Audit) -> Exit {

@@ -13,6 +13,9 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::output;
 
+/// What `tune apply` has done.
+pub(crate) const APPLIED: &str = "the settings are applied and stay until `punctual tune revert`";
+
 /// Changes these settings, each in the form `NAME=VALUE`, until they are reverted.
 pub(crate) fn apply_some(settings: &[String], context: &Context) -> Result<Exit> {
     let wishes = settings.iter().map(|setting| Wish::parse(setting));
@@ -25,6 +28,9 @@ pub(crate) fn apply_some(settings: &[String], context: &Context) -> Result<Exit>
     let host = Host::live();
     let plan = Plan::make(&request, &host, &places.applied)?;
     let applied = punctual_tune::apply(&plan, &host, &places, Options::default())?;
+    if !applied.changes.is_empty() {
+        context.done(Exit::Done, APPLIED);
+    }
     print(&document::applied(&plan, &applied), context)?;
     Ok(Exit::Done)
 }

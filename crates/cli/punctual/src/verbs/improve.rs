@@ -212,12 +212,14 @@ fn search(
         }
         None => None,
     };
-    show(&improvement, next.as_deref(), options, context)?;
-    Ok(match (improvement.stopped, next) {
+    let exit = match (improvement.stopped, &next) {
         (true, _) => Exit::Interrupted,
         (false, Some(_)) => Exit::Done,
         (false, None) => Exit::NotProven,
-    })
+    };
+    context.stored(exit, store.is_some());
+    show(&improvement, next.as_deref(), options, context)?;
+    Ok(exit)
 }
 
 fn show(

@@ -79,14 +79,17 @@ impl Run for Push {
             deliverer.redeliver(&store, patience, &mut said)?;
         }
         let outbox = deliverer.deliver(&store, patience, &mut said)?;
-        output::print(&format!(
-            "pushed {}, due {}, refused {}\n",
-            outbox.delivered, outbox.due, outbox.refused
-        ))?;
-        Ok(match (outbox.due + outbox.refused, stopped()) {
+        let exit = match (outbox.due + outbox.refused, stopped()) {
             (0, _) => Exit::Done,
             (_, true) => Exit::Interrupted,
             (_, false) => Exit::Failed,
-        })
+        };
+        let text = format!(
+            "pushed {}, due {}, refused {}",
+            outbox.delivered, outbox.due, outbox.refused
+        );
+        context.done(exit, text.as_str());
+        output::print(&format!("{text}\n"))?;
+        Ok(exit)
     }
 }

@@ -44,7 +44,7 @@ struct Verify {
 }
 
 impl Run for Verify {
-    fn run(self, _: &Context) -> Result<Exit> {
+    fn run(self, context: &Context) -> Result<Exit> {
         let mut trusted = self.key;
         // A reader who never signed has no key, and none is made for reading.
         if let Ok(path) = signing_key()
@@ -55,16 +55,18 @@ impl Run for Verify {
         let file = bounded::bytes(&self.file, LARGEST)?;
         let verified = punctual_evidence::verify(&file, &trusted)
             .with_context(|| format!("{} is not verified", self.file.display()))?;
+        let exit = match (verified.is_intact(), verified.is_undisputed()) {
+            (false, _) => Exit::Failed,
+            (true, false) => Exit::NotProven,
+            (true, true) => Exit::Done,
+        };
+        context.ends_with(exit);
         output::print(&if self.json {
             output::json(&verified)
         } else {
             text(&verified)
         })?;
-        Ok(match (verified.is_intact(), verified.is_undisputed()) {
-            (false, _) => Exit::Failed,
-            (true, false) => Exit::NotProven,
-            (true, true) => Exit::Done,
-        })
+        Ok(exit)
     }
 }
 

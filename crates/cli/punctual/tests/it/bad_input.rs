@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
 
 use crate::common::{Sandbox, text};
 
@@ -340,18 +341,65 @@ fn a_closed_pipe_is_no_error() {
     assert_eq!(text(&output.stderr), "");
 }
 
+/// Runs a command whose stdout is a full device; `None` without such a device.
+fn on_full_device(command: &mut Command) -> Option<Output> {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+    let Ok(full) = full else {
+        punctual_testing::skip!(Kernel, "full device: no /dev/full");
+        return None;
+    };
+    Some(command.stdout(full).output().unwrap())
+}
+
+/// Runs a command whose stdout is a closed pipe.
+fn on_closed_pipe(command: &mut Command) -> Output {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer).output().unwrap()
+}
+
+/// A command keeps its exit code, and finishes its work, if nobody reads its output.
+#[test]
+fn unwritable_output_changes_no_result() {
+    const BROKEN: &str =
+        "measure timer -q --policy other --dma-latency off -D 200ms --max-latency 1ns";
+    let place = Sandbox::new();
+    let closed = on_closed_pipe(&mut place.command(BROKEN));
+    assert_eq!(
+        (closed.status.code(), text(&closed.stderr).as_str()),
+        (Some(3), "")
+    );
+    let Some(full) = on_full_device(&mut place.command(BROKEN)) else {
+        return;
+    };
+    let said = text(&full.stderr);
+    assert_eq!(full.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the recording is stored, but the output is incomplete"),
+        "{said}"
+    );
+    assert_eq!(place.listed().len(), 2);
+    let closed = on_closed_pipe(&mut place.command("store delete last last~1"));
+    assert_eq!(closed.status.code(), Some(0));
+    assert!(place.listed().is_empty());
+    // A token that nobody has read must not stay valid.
+    let full = on_full_device(&mut place.server("enrol machine")).unwrap();
+    assert_eq!(full.status.code(), Some(1));
+    assert!(
+        text(&full.stderr).contains("is revoked"),
+        "{}",
+        text(&full.stderr)
+    );
+    let tokens = place.server("tokens").output().unwrap();
+    assert!(!text(&tokens.stdout).contains("machine"));
+}
+
 #[test]
 fn a_full_device_is_named() {
-    if !std::path::Path::new("/dev/full").exists() {
-        punctual_testing::skip!(Kernel, "full device: no /dev/full");
-        return;
-    }
     let place = Sandbox::new();
-    let full = std::fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let output = place.command("schema").stdout(full).output().unwrap();
+    let Some(output) = on_full_device(&mut place.command("schema")) else {
+        return;
+    };
     assert_eq!(output.status.code(), Some(1));
     assert!(
         text(&output.stderr).contains("No space left"),

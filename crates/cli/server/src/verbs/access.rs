@@ -62,7 +62,12 @@ impl Run for Enrol {
         } else {
             let name = self.name.unwrap_or_default();
             let token = punctual_serve::enrol(collection.as_ref(), &name, self.role)?;
-            output::print(&format!("{token}\n"))?;
+            if let Err(error) = output::print(&format!("{token}\n")) {
+                // Nobody knows this token.
+                collection.remove_token(&name)?;
+                output::note("the token could not be printed, and is revoked");
+                return Err(error);
+            }
             output::note("this token is shown once; only its SHA-256 is stored");
         }
         Ok(Exit::Done)

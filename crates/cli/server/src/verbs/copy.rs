@@ -50,6 +50,11 @@ fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
     }
     let (from, to) = (collection::open_named(from)?, collection::open_named(to)?);
     let copied = punctual_store::copy(from.as_ref(), to.as_ref(), &mut |_| {})?;
+    let exit = match copied.conflicts {
+        0 => left_out::exit(&copied.refused),
+        _ => Exit::Failed,
+    };
+    context.done(exit, "the copy is complete");
     if json {
         output::print(&output::json(&copied))?;
     } else {
@@ -71,8 +76,5 @@ fn copy(from: &str, to: &str, json: bool, context: &Context) -> Result<Exit> {
         fields.extend(left_out::field(&copied.refused));
         context.show_fields(fields)?;
     }
-    Ok(match copied.conflicts {
-        0 => left_out::exit(&copied.refused),
-        _ => Exit::Failed,
-    })
+    Ok(exit)
 }

@@ -51,6 +51,7 @@ impl Run for Export {
             Partition::Machine => punctual_lake::By::Machine,
         };
         let exported = punctual_lake::export(all.as_ref(), &place, by, self.since)?;
+        context.done(Exit::Done, "the export is complete");
         output::print(&format!(
             "{} in {}, {} kB\n",
             counted(exported.recordings, "recording", "recordings"),

@@ -36,12 +36,13 @@ struct Install {
 
 impl Run for Install {
     fn run(self, context: &Context) -> Result<Exit> {
-        install(self.options, file_of_store(context)?.as_deref(), self.write)
+        let store = file_of_store(context)?;
+        install(self.options, store.as_deref(), self.write, context)
     }
 }
 
 /// `store`: the file of the recordings; `None` for a database.
-fn install(options: Options, store: Option<&Path>, write: bool) -> Result<Exit> {
+fn install(options: Options, store: Option<&Path>, write: bool, context: &Context) -> Result<Exit> {
     let options = absolute(options)?;
     // A service that cannot start must not be installed.
     config(options.clone(), store)?.check()?;
@@ -62,6 +63,7 @@ fn install(options: Options, store: Option<&Path>, write: bool) -> Result<Exit> 
         return Ok(Exit::Done);
     }
     Output::open(Path::new(UNIT_PATH))?.put(text.as_bytes())?;
+    context.done(Exit::Done, format!("{UNIT_PATH} is written"));
     let before = match store {
         Some(_) => String::new(),
         None => format!(

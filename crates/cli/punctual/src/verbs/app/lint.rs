@@ -99,15 +99,14 @@ impl Run for Lint {
         let facts = lint(&request, &Host::live(), &stop, &mut |text| note(text))?;
         let program = concat!("punctual ", env!("CARGO_PKG_VERSION"));
         let report = punctual_culprit::lint::judge(&facts, program);
+        let exit = match (stop.load(Ordering::Relaxed), self.report_only) {
+            (true, _) => Exit::Interrupted,
+            (false, true) => Exit::Done,
+            (false, false) => exit(&report),
+        };
+        context.ends_with(exit);
         self.show(&report, context)?;
-        if stop.load(Ordering::Relaxed) {
-            return Ok(Exit::Interrupted);
-        }
-        Ok(if self.report_only {
-            Exit::Done
-        } else {
-            exit(&report)
-        })
+        Ok(exit)
     }
 }
 

@@ -54,6 +54,11 @@ impl Record {
         let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
+        let exit = match outcome.recording.completion {
+            Completion::Stopped => Exit::Interrupted,
+            _ => Exit::Done,
+        };
+        context.stored(exit, outcome.store_error.is_none() && store.is_some());
         if self.json {
             output::print(&output::json(&outcome.recording.in_words()))?
         } else {
@@ -63,10 +68,7 @@ impl Record {
         if let Some(error) = outcome.store_error {
             return Err(error.into());
         }
-        Ok(match outcome.recording.completion {
-            Completion::Stopped => Exit::Interrupted,
-            _ => Exit::Done,
-        })
+        Ok(exit)
     }
 }
 

@@ -180,6 +180,8 @@ impl Run for CheckUp {
         if let Some(store) = &store {
             keep_verdict(store, &checked)?;
         }
+        let exit = exit(&checked);
+        context.stored(exit, checked.store_error.is_none() && store.is_some());
         if json {
             output::print(&output::json(&checked.checkup))?;
         } else if !page_on_stdout {
@@ -188,7 +190,6 @@ impl Run for CheckUp {
                 &context.style(),
             ))?;
         }
-        let exit = exit(&checked);
         if let Some(page) = page {
             let outliers = match &store {
                 Some(store) => (checked.recordings.iter())

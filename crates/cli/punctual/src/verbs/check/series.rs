@@ -172,6 +172,12 @@ impl OfSeries {
             max_late_seconds_per_day: allowed,
         };
         let proof = prove(&store, name, &query)?;
+        let exit = match proof.outcome {
+            outcome if outcome.is_bad() => Exit::Broken,
+            outcome if outcome.is_good() => Exit::Done,
+            _ => Exit::NotProven,
+        };
+        context.ends_with(exit);
         if json {
             output::print(&output::json(&proof))?;
         } else if !page_on_stdout {
@@ -186,10 +192,6 @@ impl OfSeries {
                 allowed,
             })?)?;
         }
-        Ok(Some(match proof.outcome {
-            outcome if outcome.is_bad() => Exit::Broken,
-            outcome if outcome.is_good() => Exit::Done,
-            _ => Exit::NotProven,
-        }))
+        Ok(Some(exit))
     }
 }

@@ -161,16 +161,18 @@ impl Run for Compare {
             CompareError::NoThread { .. } => anyhow::Error::new(error),
             error => UsageError(error.to_string()).into(),
         })?;
+        let exit = if self.fail_on_worse {
+            judged(&comparison)
+        } else {
+            Ok(Exit::Done)
+        };
+        context.ends_with(*exit.as_ref().unwrap_or(&Exit::Failed));
         output::print(&if self.json {
             output::json(&comparison)
         } else {
             text::render(&document::comparison(&comparison), &context.style())
         })?;
-        if self.fail_on_worse {
-            judged(&comparison)
-        } else {
-            Ok(Exit::Done)
-        }
+        exit
     }
 }
 

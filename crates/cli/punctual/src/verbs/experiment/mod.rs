@@ -135,6 +135,8 @@ fn carry_out(
         boots::show(next, experiment, output.json)?;
         return boots::leave(next, booting);
     }
+    let exit = exit(experiment, output.fail_on_worse);
+    context.stored(exit, store.is_some());
     if output.json {
         output::print(&output::json(experiment))?;
     } else if !to_stdout {
@@ -144,7 +146,7 @@ fn carry_out(
     if let Some((form, file)) = report {
         file.put(stored::render(form, experiment, store, context)?.as_bytes())?;
     }
-    Ok(exit(experiment, output.fail_on_worse))
+    Ok(exit)
 }
 
 /// Measures the remaining blocks of an experiment.

@@ -179,6 +179,8 @@ impl OfNumbers {
             },
         )
         .map_err(failed)?;
+        let exit = exit(&found, shown.fail_on_worse);
+        context.ends_with(exit);
         if shown.json {
             output::print(&output::json(&found))?;
         } else {
@@ -188,7 +190,7 @@ impl OfNumbers {
             !found.results.is_empty() || found.stopped,
             "no pair of runs is complete"
         );
-        Ok(exit(&found, shown.fail_on_worse))
+        Ok(exit)
     }
 }
 

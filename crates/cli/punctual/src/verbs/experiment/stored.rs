@@ -155,6 +155,7 @@ pub(super) fn run(stored: Stored, context: &Context) -> Result<Exit> {
                 own.forget(found.id);
             }
             store.delete_experiment(found.id)?;
+            context.done(Exit::Done, "the experiment is deleted");
             output::print(&format!("deleted {}\n", found.id))?;
         }
         // The caller handles `resume`.

@@ -186,6 +186,11 @@ impl Application {
             &stop,
         )?;
         let recording = &outcome.recording;
+        let exit = match recording.completion {
+            Completion::Stopped => Exit::Interrupted,
+            _ => Exit::Done,
+        };
+        context.stored(exit, outcome.store_error.is_none() && store.is_some());
         if json {
             output::print(&output::json(&recording.in_words()))?;
         } else if self.verbose {
@@ -197,10 +202,7 @@ impl Application {
         if let Some(error) = outcome.store_error {
             return Err(error.into());
         }
-        Ok(match outcome.recording.completion {
-            Completion::Stopped => Exit::Interrupted,
-            _ => Exit::Done,
-        })
+        Ok(exit)
     }
 }
 

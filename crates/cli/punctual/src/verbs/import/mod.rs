@@ -93,6 +93,8 @@ impl Run for ImportFiles {
         };
         let mut exit = Exit::Done;
         let mut results = Vec::new();
+        // All files are imported even if the output cannot be written.
+        let mut printed = Ok(());
         for path in &self.files {
             match job.import(path) {
                 Ok(imported) => {
@@ -103,7 +105,8 @@ impl Run for ImportFiles {
                         // Lines after the first are indented.
                         let width = context.list_style().width.saturating_sub(2);
                         let lines = wrap(&sentence, width);
-                        output::print(&format!("{}\n", lines.join("\n  ")))?;
+                        let text = format!("{}\n", lines.join("\n  "));
+                        printed = printed.and_then(|()| output::print(&text));
                         for warning in &imported.recording.warnings {
                             output::note(&format!("{}: {warning}", path.display()));
                         }
@@ -120,9 +123,13 @@ impl Run for ImportFiles {
                 }
             }
         }
-        if self.json {
-            output::print(&output::json(&results))?;
+        if job.store.is_some() {
+            context.done(exit, "the import is complete");
         }
+        if self.json {
+            printed = output::print(&output::json(&results));
+        }
+        printed?;
         Ok(exit)
     }
 }

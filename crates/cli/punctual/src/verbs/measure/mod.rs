@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{
-    Arguments, Completion, Limit, Metric, Nanos, ParameterKind, Requirement, Role,
+    Arguments, Completion, Limit, Metric, Nanos, ParameterKind, Recording, Requirement, Role,
 };
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
@@ -88,6 +88,8 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
+    let exit = exit(recording);
+    context.stored(exit, outcome.store_error.is_none() && store.is_some());
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
         json.put(output::json(&recording.in_words()).as_bytes())?;
@@ -111,16 +113,23 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     if let Some(load) = recording.load.iter().find(|load| load.failed) {
         let how = load.ended_early.as_deref().unwrap_or_default();
         output::note(&format!("the load {} failed: {how}", load.name));
-        return Ok(Exit::Failed);
     }
-    Ok(match (recording.completion, recording.verdict.outcome) {
+    Ok(exit)
+}
+
+/// Returns the exit code for a recording.
+fn exit(recording: &Recording) -> Exit {
+    if recording.load.iter().any(|load| load.failed) {
+        return Exit::Failed;
+    }
+    match (recording.completion, recording.verdict.outcome) {
         (Completion::Break, _) => Exit::Broken,
         (_, outcome) if outcome.is_bad() => Exit::Broken,
         (Completion::Stopped, _) => Exit::Interrupted,
         (Completion::Interrupted, _) => Exit::Failed,
         (_, outcome) if outcome.is_open() => Exit::NotProven,
         _ => Exit::Done,
-    })
+    }
 }
 
 /// Returns the values of the parameters that are specific to the probe.

@@ -35,6 +35,7 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
         return Ok(Exit::Done);
     }
     Output::open(Path::new(UNIT_PATH))?.put(text.as_bytes())?;
+    context.done(Exit::Done, format!("{UNIT_PATH} is written"));
     output::print(&format!(
         "{UNIT_PATH} was written; to start the service: systemctl daemon-reload && systemctl \
          enable --now punctual-monitor\n"

@@ -24,10 +24,14 @@ impl Run for Delete {
         let ids = (self.recordings.iter())
             .map(|selector| store.find(selector))
             .collect::<Result<Vec<_>, _>>()?;
+        // A reader that closes the pipe must not keep the other recordings from being deleted.
+        let mut printed = Ok(());
         for id in ids {
             store.delete(id)?;
-            output::print(&format!("deleted {id}\n"))?;
+            printed = printed.and_then(|()| output::print(&format!("deleted {id}\n")));
         }
+        context.done(Exit::Done, "the recordings are deleted");
+        printed?;
         Ok(Exit::Done)
     }
 }

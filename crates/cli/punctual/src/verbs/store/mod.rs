@@ -73,11 +73,12 @@ impl Run for Options {
             What::Bundle(bundle) => bundle.run(context),
             What::Delete(delete) => delete.run(context),
             What::Stats { json } => stats(&context.store_to_read()?.stats()?, json, context),
-            What::Check { json } => check(&context.store_to_read()?, json),
+            What::Check { json } => check(&context.store_to_read()?, json, context),
             What::Backup { file } => {
                 let store = context.store_to_read()?;
                 let to = std::path::absolute(file)?;
                 store.backup(&to)?;
+                context.done(Exit::Done, "the copy is complete");
                 output::print(&format!(
                     "{} is a copy of {}\n",
                     to.display(),
@@ -88,6 +89,7 @@ impl Run for Options {
             What::Compact => {
                 // Not like a deletion, which may use the reserved space: compacting needs more.
                 let freed = context.store_to_change()?.compact()?;
+                context.done(Exit::Done, "the store is compacted");
                 output::print(&format!("{} kB freed\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
@@ -148,8 +150,14 @@ fn stats(stats: &StoreStats, json: bool, context: &Context) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn check(store: &Store, json: bool) -> Result<Exit> {
+fn check(store: &Store, json: bool, context: &Context) -> Result<Exit> {
     let wrong = store.check()?;
+    let exit = if wrong.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Broken
+    };
+    context.ends_with(exit);
     if json {
         output::print(&output::json(&wrong))?;
     } else if wrong.is_empty() {
@@ -157,11 +165,7 @@ fn check(store: &Store, json: bool) -> Result<Exit> {
     } else {
         output::print(&format!("{}\n", wrong.join("\n")))?;
     }
-    Ok(if wrong.is_empty() {
-        Exit::Done
-    } else {
-        Exit::Broken
-    })
+    Ok(exit)
 }
 
 fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
@@ -174,6 +178,7 @@ fn merge(file: &Path, json: bool, context: &Context) -> Result<Exit> {
     other.sweep(&|lease| host.may_live(lease))?;
     let merged: Merged = store.merge(&other, &host.lease())?;
     let exit = left_out::exit(&merged.refused);
+    context.done(exit, "the stores are merged");
     if json {
         output::print(&output::json(&merged))?;
         return Ok(exit);

@@ -119,6 +119,7 @@ impl Cmdline {
             } => {
                 let done = revert_cmdline(&system.host()?, &system.state()?, forget);
                 let done = done.map_err(usage)?;
+                context.done(Exit::Done, "the boot files are restored");
                 form.show(&done, context, || reverted(done.as_ref()))?;
                 Ok(Exit::Done)
             }
@@ -162,7 +163,8 @@ impl Edit {
             }
         }
         edit.write(&host, &self.system.state()?).map_err(usage)?;
-        let then = if self.system.root == Path::new("/") {
+        context.done(Exit::Done, "the boot files are written");
+        let then = if live {
             "The files were written. The change takes effect at the next boot; `punctual tune \
              cmdline revert` restores the files."
         } else {

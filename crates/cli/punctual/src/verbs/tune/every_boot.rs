@@ -107,6 +107,7 @@ impl Enable {
             tune.plan(&host, &places).map_err(usage)?;
         }
         let written = enable(&host, &places, &tune).map_err(usage)?;
+        context.done(Exit::Done, "the settings are enabled for every boot");
         self.wished.form.show(&written, context, || {
             enabled(&written, self.system.is_live())
         })?;
@@ -156,6 +157,7 @@ impl Enable {
 pub(super) fn run_disable(system: &System, form: Form, context: &Context) -> Result<Exit> {
     let (host, places) = system.places()?;
     let removed = disable(&host, &places).map_err(usage)?;
+    context.done(Exit::Done, "the settings are disabled");
     form.show(&removed, context, || {
         if removed.is_empty() {
             text("Nothing is enabled.")
@@ -194,6 +196,7 @@ fn apply(context: &Context) -> Result<Exit> {
     let plan = || BootTune::read(Path::new("/"))?.plan(&host, &places);
     match apply_at_boot(&host, &places, plan).map_err(usage)? {
         AtBoot::Applied(plan, applied) => {
+            context.done(Exit::Done, "the settings are applied");
             print(&document::applied(&plan, &applied), context)?;
             Ok(Exit::Done)
         }
@@ -211,6 +214,7 @@ fn verify(context: &Context) -> Result<Exit> {
         Verified::Holds => print(&text("All settings are in force."), context)?,
         Verified::Again(lost, plan, applied) => {
             output::note(&format!("not in force, applied again: {}", lost.join(", ")));
+            context.done(Exit::Done, "the settings are applied");
             print(&document::applied(&plan, &applied), context)?;
         }
     }

@@ -17,7 +17,7 @@ use crate::audit::{self, ForRole};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::settings::{document, print};
+use crate::settings::{APPLIED, document, print};
 use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Tune>("tune");
@@ -48,7 +48,8 @@ Examples:
 For root, punctual accepts only profiles that root owns and that no other user may
 write to or replace: keep them in a folder that root owns.
 
-Exit codes: 0 done, 1 failed (apply: nothing stays changed), 2 wrong usage,
+Exit codes: 0 done, 1 failed (apply: nothing stays changed, unless the message says
+that only the output is incomplete), 2 wrong usage,
 3 verify: a setting does not have the value that was set.";
 
 /// Change settings of this machine, and restore them exactly
@@ -227,17 +228,24 @@ impl Wished {
     fn verify(&self, context: &Context) -> Result<Exit> {
         if self.from_doctor || self.request(false)?.is_some() {
             let plan = self.plan(false)?;
-            let holds = plan.changes().next().is_none();
+            let exit = in_force(plan.changes().next().is_none());
+            context.ends_with(exit);
             self.form
                 .show(&plan, context, || document::verified(&plan))?;
-            return Ok(if holds { Exit::Done } else { Exit::Broken });
+            return Ok(exit);
         }
         let status = Status::read(&crate::context::tune_places()?.applied, &Host::live())?;
+        let exit = in_force(status.as_ref().is_some_and(Status::holds));
+        context.ends_with(exit);
         self.form
             .show(&status, context, || document::status(status.as_ref()))?;
-        let holds = status.is_some_and(|status| status.holds());
-        Ok(if holds { Exit::Done } else { Exit::Broken })
+        Ok(exit)
     }
+}
+
+/// Returns the exit code of `verify`.
+const fn in_force(holds: bool) -> Exit {
+    if holds { Exit::Done } else { Exit::Broken }
 }
 
 impl Form {
@@ -267,11 +275,15 @@ impl Apply {
         let options = Options { refusals };
         let places = crate::context::tune_places()?;
         let applied = punctual_tune::apply(&plan, &Host::live(), &places, options)?;
-        let form = self.wished.form;
-        form.show(&applied, context, || document::applied(&plan, &applied))?;
         // If all changes were refused, the verb has failed.
         let failed = applied.changes.is_empty() && !applied.refused.is_empty();
-        Ok(if failed { Exit::Failed } else { Exit::Done })
+        let exit = if failed { Exit::Failed } else { Exit::Done };
+        if !applied.changes.is_empty() {
+            context.done(exit, APPLIED);
+        }
+        let form = self.wished.form;
+        form.show(&applied, context, || document::applied(&plan, &applied))?;
+        Ok(exit)
     }
 }
 
@@ -285,6 +297,7 @@ fn revert(form: Form, forget: bool, context: &Context) -> Result<Exit> {
     let places = crate::context::tune_places()?;
     match punctual_tune::revert(&Host::live(), &places, forget) {
         Ok(restored) => {
+            context.done(Exit::Done, "the settings are restored");
             form.show(&restored, context, || document::reverted(&restored))?;
             Ok(Exit::Done)
         }

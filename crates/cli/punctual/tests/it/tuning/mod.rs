@@ -206,7 +206,20 @@ fn latency_request_is_held_until_revert() {
         .code()
         == Some(3)));
     place.done("tune revert");
-    place.done("tune apply --set dma-latency-us=1999999998");
+    let mut apply = place.command("tune apply --set dma-latency-us=1999999998");
+    // The settings stay, and the message says so.
+    if let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") {
+        let output = apply.stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("the settings are applied and stay until"),
+            "{said}"
+        );
+    } else {
+        apply.output().unwrap();
+    }
+    place.done("tune verify");
     place.done("tune revert");
     assert_eq!(device(), before);
 }
