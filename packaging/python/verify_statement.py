@@ -3,12 +3,15 @@
 
     verify_statement.py FILE PUBLIC_KEY
 
-Checks the signature (Ed25519, RFC 8032), the digest of the recording, the accounting of its
+FILE is a statement, the PDF of a certificate, or the folder of an unpacked bundle. Checks the
+signature (Ed25519, RFC 8032), the digests of the recording and of the files, the accounting of its
 periods, and the limits on the largest latency and on missed periods. Exits with 0 if all hold.
 """
 import base64
 import hashlib
 import json
+import pathlib
+import re
 import sys
 
 LEFT_OUT = {"verdict", "judgement", "sender_judgement", "samples"}
@@ -98,7 +101,50 @@ def broken_limits(predicate):
                 yield f"{metric} is {value}, above {limit}"
 
 
-def problems(envelope, key):
+def read(path):
+    """Returns the envelope, and the digests of the files that it must name; None if unknown."""
+    if path.is_dir():
+        files = {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
+        return json.loads(files.pop("statement.json")), digests(files)
+    data = path.read_bytes()
+    if not data.startswith(b"%PDF-"):
+        return json.loads(data), None
+    page, _, update = data.partition(b"\n%statement of punctual\n")
+    statement = update.partition(b">>\nstream\n")[2].partition(b"\nendstream\n")[0]
+    if attached(page, statement) != data:
+        raise ValueError("the PDF was changed after its statement was attached")
+    return json.loads(statement), digests({"certificate.pdf": page})
+
+
+def attached(page, statement):
+    """Returns the PDF with this attachment: another update could replace the page."""
+    catalog = page.partition(b"1 0 obj\n<<\n")[2].partition(b"\n>>\nendobj")[0]
+    trailer = page[page.rindex(b"\ntrailer\n"):]
+    table, file, info = (
+        int(re.search(name + rb"(\d+)", trailer)[1]) for name in (b"startxref\n", b"/Size ", b"/Info ")
+    )
+    objects = {
+        1: b"%s\n  /Names << /EmbeddedFiles << /Names [(statement.json) %d 0 R] >> >>\n"
+        b"  /AF [%d 0 R]\n>>\n" % (catalog, file + 1, file + 1),
+        file: b"  /Type /EmbeddedFile\n  /Subtype /application#2Fvnd.in-toto+json\n"
+        b"  /Length %d\n>>\nstream\n%s\nendstream\n" % (len(statement), statement),
+        file + 1: b"  /Type /Filespec\n  /F (statement.json)\n  /UF (statement.json)\n"
+        b"  /EF << /F %d 0 R >>\n  /AFRelationship /Data\n>>\n" % file,
+    }
+    data, entries = page + b"\n%statement of punctual\n", b""
+    for number, body in objects.items():
+        entries += b"%d 1\n%010d 00000 n\r\n" % (number, len(data))
+        data += b"%d 0 obj\n<<\n%sendobj\n" % (number, body)
+    return data + b"xref\n%strailer\n<<\n  /Size %d\n  /Root 1 0 R\n  /Info %d 0 R\n" % (
+        entries, file + 2, info,
+    ) + b"  /Prev %d\n>>\nstartxref\n%d\n%%%%EOF\n" % (table, len(data))
+
+
+def digests(files):
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def problems(envelope, files, key):
     """Yields each reason why the statement does not hold."""
     kind, payload = envelope["payloadType"], base64.b64decode(envelope["payload"], validate=True)
     message = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
@@ -113,8 +159,11 @@ def problems(envelope, key):
     recording = {k: v for k, v in predicate["recording"].items() if k not in LEFT_OUT}
     recording["warnings"] = [w for w in recording["warnings"] if w != WITHOUT_SAMPLES]
     digest = hashlib.sha256(canonical(recording).encode()).hexdigest()
-    if [one["digest"]["sha256"] for one in statement["subject"]] != [digest]:
+    subjects = [(one["name"], one["digest"]["sha256"]) for one in statement["subject"]]
+    if subjects[0][1] != digest:
         yield "the digest is that of other data"
+    if files is not None and sorted(subjects[1:]) != sorted(files.items()):
+        yield "a file was changed, added or removed"
     for thread in recording["threads"]:
         if thread["expected"] != thread["recorded"] + thread["missed"] + thread["warm_up"]:
             yield "the periods do not add up"
@@ -122,9 +171,8 @@ def problems(envelope, key):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        envelope = json.load(file)
-    found = list(problems(envelope, bytes.fromhex(sys.argv[2])))
+    envelope, files = read(pathlib.Path(sys.argv[1]))
+    found = list(problems(envelope, files, bytes.fromhex(sys.argv[2])))
     print("\n".join(found) if found else "the statement holds")
     return 1 if found else 0
 

@@ -2,15 +2,23 @@
 //!
 //! Source: <https://github.com/secure-systems-lab/dsse/blob/master/protocol.md>.
 
+use std::path::Path;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use punctual_model::{from_json, to_json};
 use serde::{Deserialize, Serialize};
 
-use crate::{PublicKey, SigningKey};
+use crate::{PublicKey, Signer, SshError, ssh};
 
 /// The type of the payload: an in-toto statement.
 pub(crate) const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
+
+/// ID of the signature by the SSH key of a person.
+const SSH: &str = "ssh";
+
+/// Maximum number of SSH signatures that are verified, because each starts a program.
+const MOST_PEOPLE: usize = 8;
 
 /// An envelope.
 #[derive(Serialize, Deserialize)]
@@ -33,16 +41,24 @@ struct Signature {
 }
 
 impl Envelope {
-    pub(crate) fn seal(payload: &[u8], key: &SigningKey) -> Self {
-        let signed = key.sign(&encoded(PAYLOAD_TYPE, payload));
-        Self {
+    pub(crate) fn seal(payload: &[u8], signer: &Signer) -> Result<Self, SshError> {
+        let message = encoded(PAYLOAD_TYPE, payload);
+        let signature = |keyid: String, signed: Vec<u8>| Signature {
+            keyid,
+            sig: STANDARD.encode(signed),
+        };
+        let mut signatures = vec![signature(
+            signer.key.public().id(),
+            signer.key.sign(&message),
+        )];
+        if let Some(key) = &signer.ssh_key {
+            signatures.push(signature(SSH.to_owned(), ssh::sign(key, &message)?));
+        }
+        Ok(Self {
             payload_type: PAYLOAD_TYPE.to_owned(),
             payload: STANDARD.encode(payload),
-            signatures: vec![Signature {
-                keyid: key.public().id(),
-                sig: STANDARD.encode(signed),
-            }],
-        }
+            signatures,
+        })
     }
 
     /// Returns the payload without checking its signature.
@@ -57,6 +73,25 @@ impl Envelope {
             let signature = STANDARD.decode(&one.sig).unwrap_or_default();
             key.verifies(&message, &signature)
         })
+    }
+}
+
+impl Envelope {
+    /// Returns the name of the person who signed, by the file of allowed signers.
+    pub(crate) fn person(
+        &self,
+        allowed: &Path,
+        payload: &[u8],
+    ) -> Result<Option<String>, SshError> {
+        let message = encoded(&self.payload_type, payload);
+        let by_people = self.signatures.iter().filter(|one| one.keyid == SSH);
+        for one in by_people.take(MOST_PEOPLE) {
+            let signature = STANDARD.decode(&one.sig).unwrap_or_default();
+            if let Some(name) = ssh::signer(allowed, &message, &signature)? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 }
 

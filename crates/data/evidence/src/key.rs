@@ -36,6 +36,23 @@ pub enum KeyError {
     NotPublic(String),
 }
 
+/// Who signs a statement.
+pub struct Signer {
+    /// The key of this machine.
+    pub key: SigningKey,
+    /// File with the SSH key of a person who signs also.
+    pub ssh_key: Option<PathBuf>,
+}
+
+/// Whose signatures count.
+#[derive(Clone, Debug, Default)]
+pub struct Trusted {
+    /// Keys of machines.
+    pub keys: Vec<PublicKey>,
+    /// File with the SSH keys of people (ssh-keygen(1), ALLOWED SIGNERS).
+    pub ssh_signers: Option<PathBuf>,
+}
+
 /// The private key of a machine.
 pub struct SigningKey(Ed25519KeyPair);
 

@@ -2,21 +2,30 @@
 //!
 //! **For:** the canonical bytes of a recording and their digest ([`canonical()`], [`digest`]), the key
 //! of a machine ([`SigningKey`]), an in-toto statement in a DSSE envelope ([`sign`]), and its
-//! verification ([`verify()`]), which computes the verdict again.
+//! verification ([`verify()`]), which computes the verdict again. The statement can also be about
+//! files: it is attached to the PDF of a certificate ([`pdf`]), or is part of a bundle.
 //!
-//! **Knows:** recordings, Ed25519, DSSE and in-toto.
+//! **Knows:** recordings, Ed25519, DSSE and in-toto; archives, the structure of a PDF and ssh-keygen.
 //!
 //! **Must not know:** stores, the terminal, where a file came from.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod assumptions;
+mod bundle;
 mod canonical;
 mod envelope;
+mod files;
 mod key;
+pub mod pdf;
+mod ssh;
 mod statement;
 mod verify;
 
+pub use bundle::STATEMENT_FILE;
 pub use canonical::{canonical, digest};
-pub use key::{KeyError, PublicKey, SigningKey};
+pub use files::SignedFile;
+pub use key::{KeyError, PublicKey, Signer, SigningKey, Trusted};
+pub use ssh::SshError;
 pub use statement::sign;
 pub use verify::{Check, NotVerified, State, Verified, verify};

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::canonical::{canonical, digest};
 use crate::envelope::Envelope;
-use crate::{PublicKey, SigningKey};
+use crate::{PublicKey, SignedFile, Signer, SshError};
 
 /// in-toto statements, version 1.
 pub(crate) const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -27,10 +27,10 @@ pub(crate) struct Statement {
 to_json!(Statement);
 from_json!(Statement);
 
-/// Subject of the statement.
+/// Subject of the statement: first the recording, then files.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Subject {
-    name: String,
+    pub(crate) name: String,
     pub(crate) digest: Sha256Digest,
 }
 
@@ -68,17 +68,27 @@ pub(crate) const fn result(outcome: Outcome) -> &'static str {
 }
 
 /// Returns a signed statement about a recording as JSON: its data, requirement and verdict. The
-/// verdict is that of its data; a verdict of a check-up or experiment is based on more.
-pub fn sign(recording: &Recording, key: &SigningKey) -> String {
+/// verdict is that of its data; a verdict of a check-up or experiment is based on more. The statement
+/// is also about `files`, such as those of a bundle.
+///
+/// # Errors
+/// Returns an error if the SSH key of the signer cannot be used.
+pub fn sign(
+    recording: &Recording,
+    files: Vec<SignedFile>,
+    signer: &Signer,
+) -> Result<String, SshError> {
     let mut own = recording.clone();
     own.judge_anew();
-    Envelope::seal(
-        statement(&own, &own.verdict, &key.public())
-            .to_json()
-            .as_bytes(),
-        key,
-    )
-    .to_json()
+    let mut statement = statement(&own, &own.verdict, &signer.key.public());
+    let subjects = files.into_iter().map(|file| Subject {
+        name: file.name,
+        digest: Sha256Digest {
+            sha256: file.sha256,
+        },
+    });
+    statement.subject.extend(subjects);
+    Ok(Envelope::seal(statement.to_json().as_bytes(), signer)?.to_json())
 }
 
 pub(crate) fn statement(recording: &Recording, verdict: &Verdict, key: &PublicKey) -> Statement {

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Recording, Sample, ToJson, escape_json};
+use sha2::{Digest, Sha256};
 
 use crate::{Lease, Store, StoreError};
 
@@ -38,6 +39,9 @@ pub struct Bundle<W: Write> {
     time: u64,
     /// Each file, or the reason why it is missing.
     contents: Vec<String>,
+    /// Name and SHA-256 of each file that was written.
+    written: Vec<(String, String)>,
+    is_listed: bool,
 }
 
 impl<W: Write> Bundle<W> {
@@ -61,6 +65,8 @@ impl<W: Write> Bundle<W> {
             readers,
             time: u64::try_from(Timestamp::now().as_second()).unwrap_or(0),
             contents: Vec::new(),
+            written: Vec::new(),
+            is_listed: false,
         };
         bundle.put_json("recording.json", "the recording", &recording.in_words())?;
         bundle.add(
@@ -110,14 +116,21 @@ impl<W: Write> Bundle<W> {
         let path = format!("{}/{name}", self.folder);
         self.archive
             .append_data(&mut header, path, content)
-            .map_err(StoreError::Bundle)
+            .map_err(StoreError::Bundle)?;
+        let digest = Sha256::digest(content);
+        let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.written.push((name.to_owned(), sha256));
+        Ok(())
     }
 
-    /// Ends the bundle with the list of its contents.
+    /// Writes the list of contents, and returns name and SHA-256 of each file. `later` are names and
+    /// descriptions of files that are added after the list.
     ///
     /// # Errors
     /// [`StoreError::Bundle`].
-    pub fn finish(mut self) -> Result<W, StoreError> {
+    pub fn list(&mut self, later: &[(&str, &str)]) -> Result<Vec<(String, String)>, StoreError> {
+        let later = later.iter().map(|(name, about)| format!("{name}: {about}"));
+        self.contents.extend(later);
         let text = format!(
             "Bundle of {}, created by punctual {} at {}.\n\n{}\n",
             self.title,
@@ -126,6 +139,18 @@ impl<W: Write> Bundle<W> {
             self.contents.join("\n")
         );
         self.file("CONTENTS.txt", text.as_bytes())?;
+        self.is_listed = true;
+        Ok(self.written.clone())
+    }
+
+    /// Ends the bundle, with the list of its contents.
+    ///
+    /// # Errors
+    /// [`StoreError::Bundle`].
+    pub fn finish(mut self) -> Result<W, StoreError> {
+        if !self.is_listed {
+            self.list(&[])?;
+        }
         let packed = self.archive.into_inner();
         packed
             .and_then(zstd::Encoder::finish)

@@ -5,6 +5,7 @@ pub(crate) mod extension;
 pub(crate) mod measuring;
 pub(crate) mod select;
 pub(crate) mod share_cpus;
+pub(crate) mod signing;
 pub(crate) mod span;
 pub(crate) mod subject;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
+use punctual_evidence::{Signer, pdf};
 use punctual_history::Series;
 use punctual_model::Recording;
 use punctual_report::certificate::{self, Digest};
@@ -18,6 +19,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::options::extension;
 use crate::options::select::Recordings;
+use crate::options::signing::Signing;
 use crate::options::span::Span;
 use crate::output::{self, Output};
 use crate::recordings::{comparison, exported, file_name, timelines};
@@ -132,6 +134,8 @@ struct Report {
     #[arg(long, conflicts_with_all = ["series", "format"])]
     certificate: bool,
     #[command(flatten)]
+    signing: Signing,
+    #[command(flatten)]
     span: Span,
     /// File (.html, .md, .xml, .tap, .lava, .kcidb.json, .txt), - for stdout [default: report-ID.html]
     #[arg(short, long, value_name = "FILE")]
@@ -146,6 +150,10 @@ impl Run for Report {
     fn run(self, context: &Context) -> Result<Exit> {
         if self.certificate {
             return self.certificate(&context.store_to_read()?);
+        }
+        if self.signing.is_requested() {
+            let text = "--ssh-key needs --certificate: other reports contain no statement";
+            return Err(UsageError(text.to_owned()).into());
         }
         let form: &Form = match self.format {
             Some(form) => form,
@@ -184,7 +192,7 @@ impl Report {
     }
 
     /// Writes the certificate of one recording.
-    fn certificate(&self, store: &Store) -> Result<Exit> {
+    fn certificate(self, store: &Store) -> Result<Exit> {
         self.refuse_span()?;
         let mut recordings = self.selected.load(store)?;
         let [recording] = recordings.as_mut_slice() else {
@@ -194,6 +202,11 @@ impl Report {
         let usual = || format!("certificate-{}.pdf", recording.id.short()).into();
         let path = self.output.clone().unwrap_or_else(usual);
         let is_page = extension::extension_of(&path) == "html";
+        if is_page && self.signing.is_requested() {
+            let text =
+                "only the PDF of a certificate contains a signed statement: write a .pdf file";
+            return Err(UsageError(text.to_owned()).into());
+        }
         if !is_page && path != Path::new("-") && extension::extension_of(&path) != "pdf" {
             return Err(extension::unknown(&path, &["pdf", "html"]).into());
         }
@@ -203,11 +216,17 @@ impl Report {
             command,
             file: format!("recording-{}.json", recording.id.short()),
         };
+        // The statement is about the recording as it is stored.
+        let stored = recording.clone();
         punctual_culprit::complete(recording);
         let bytes = if is_page {
             certificate::html(recording, &digest)?.into_bytes()
         } else {
-            certificate::pdf(recording, &digest)?
+            let page = certificate::pdf(recording, &digest)?;
+            match self.signing.signer_if_possible()? {
+                Some(signer) => signed(&page, &stored, &signer)?,
+                None => page,
+            }
         };
         Output::open(&path)?.put(&bytes)?;
         if path != Path::new("-") {
@@ -245,6 +264,13 @@ impl Report {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Attaches a signed statement to a page.
+fn signed(page: &[u8], recording: &Recording, signer: &Signer) -> Result<Vec<u8>> {
+    let files = vec![pdf::page(page)];
+    let statement = punctual_evidence::sign(recording, files, signer)?;
+    pdf::attach(page, &statement).context("the statement cannot be attached to this PDF")
 }
 
 fn of_extension(path: Option<&Path>) -> Result<&'static Form> {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Parser;
-use punctual_evidence::SigningKey;
 
-use crate::context::{Context, signing_key};
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::options::select::OneRecording;
+use crate::options::signing::Signing;
 use crate::output::{self, Output};
 use crate::verb::{Run, Verb};
 
@@ -20,7 +20,8 @@ const LONG: &str = "Write a signed statement about a recording: its data, requir
     based on more, so it is not part of the statement. The file is a DSSE envelope with an in-toto \
     statement (test-result). The key is made at the first use; it is in the file signing.key next to \
     the journal of settings, and only its owner can read it. Give the public key (--public-key) to \
-    readers on another way than the file.\n\n\
+    readers on another way than the file. With --ssh-key, a person signs also. report --certificate \
+    (PDF) and store bundle contain such a statement.\n\n\
     punctual verify FILE verifies the statement. packaging/python/verify_statement.py does the same \
     without code of punctual.";
 
@@ -30,8 +31,10 @@ const LONG: &str = "Write a signed statement about a recording: its data, requir
 struct Sign {
     #[command(flatten)]
     selected: OneRecording,
+    #[command(flatten)]
+    signing: Signing,
     /// Print the public key of this machine, and sign nothing
-    #[arg(long, conflicts_with_all = ["recording", "output"])]
+    #[arg(long, conflicts_with_all = ["recording", "output", "ssh_key"])]
     public_key: bool,
     /// File, - for stdout [default: statement-ID.json]
     #[arg(short, long, value_name = "FILE")]
@@ -40,9 +43,9 @@ struct Sign {
 
 impl Run for Sign {
     fn run(self, context: &Context) -> Result<Exit> {
-        let key = SigningKey::open(&signing_key()?)?;
+        let signer = self.signing.signer()?;
         if self.public_key {
-            output::print(&format!("{}\n", key.public().hex()))?;
+            output::print(&format!("{}\n", signer.key.public().hex()))?;
             return Ok(Exit::Done);
         }
         let recording = self.selected.load(&context.store_to_read()?)?;
@@ -50,8 +53,8 @@ impl Run for Sign {
             let id = recording.id.short();
             format!("statement-{id}.json").into()
         });
+        let statement = punctual_evidence::sign(&recording, Vec::new(), &signer)?;
         let file = Output::open(&path)?;
-        let statement = punctual_evidence::sign(&recording, &key);
         file.put(format!("{statement}\n").as_bytes())?;
         if path.as_os_str() != "-" {
             output::note(&format!("statement written to {}", path.display()));

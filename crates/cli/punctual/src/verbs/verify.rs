@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_evidence::{Check, PublicKey, SigningKey, State, Verified};
+use punctual_evidence::{Check, PublicKey, SigningKey, State, Trusted, Verified};
 use punctual_files::bounded;
 
 use crate::context::{Context, signing_key};
@@ -14,14 +14,17 @@ use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Verify>("verify");
 
-/// Maximum size of a statement, in bytes.
+/// Maximum size of a statement, certificate or bundle, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-const LONG: &str = "Verify a signed statement about a recording, as punctual sign writes it.\n\n\
+const LONG: &str = "Verify a signed statement about a recording: as punctual sign writes it, in the PDF \
+    of a certificate (report --certificate), or in a bundle (store bundle).\n\n\
     Checks the signature, the digest of the data, and whether the samples, missed periods and \
     histograms agree. Computes the verdict again from the data, and shows what the recording says \
-    about each assumption of the verdict. A signature counts if it is by a key of --key, or by the \
-    key of this machine.";
+    about each assumption of the verdict. A signature counts if it is by a key of --key, by the \
+    key of this machine, or by the SSH key of a person in the file of --ssh-signers. In a certificate, \
+    each byte of the PDF is signed; what its page says is the word of the signer. In a bundle, each file \
+    is signed.";
 
 const AFTER: &str = "Exit codes:\n  \
     0  the statement holds\n  \
@@ -32,12 +35,15 @@ const AFTER: &str = "Exit codes:\n  \
 #[derive(Parser)]
 #[command(long_about = LONG, after_long_help = AFTER)]
 struct Verify {
-    /// Statement
+    /// Statement (.json), certificate (.pdf) or bundle (.tar.zst)
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Public key of the signer (sign --public-key), in hexadecimal digits
     #[arg(long, value_name = "KEY", value_parser = PublicKey::from_hex)]
     key: Vec<PublicKey>,
+    /// File with SSH keys of people whose signatures count (ssh-keygen(1), ALLOWED SIGNERS)
+    #[arg(long, value_name = "FILE")]
+    ssh_signers: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,12 +51,15 @@ struct Verify {
 
 impl Run for Verify {
     fn run(self, context: &Context) -> Result<Exit> {
-        let mut trusted = self.key;
+        let mut trusted = Trusted {
+            keys: self.key,
+            ssh_signers: self.ssh_signers,
+        };
         // A reader who never signed has no key, and none is made for reading.
         if let Ok(path) = signing_key()
             && path.exists()
         {
-            trusted.push(SigningKey::open(&path)?.public());
+            trusted.keys.push(SigningKey::open(&path)?.public());
         }
         let file = bounded::bytes(&self.file, LARGEST)?;
         let verified = punctual_evidence::verify(&file, &trusted)

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, files_of_bundle};
 
 const MEASURE: &str =
     "measure timer -q --policy other --dma-latency off -D 300ms --max-latency 100s";
@@ -92,4 +92,112 @@ fn both_verifiers_refuse_a_changed_statement() {
     let said = place.refused(&format!("verify {changed}"), 1);
     assert!(said.contains("the signature does not match"), "{said}");
     assert_eq!(in_python(&changed, &key), Some(false));
+}
+
+/// The signature covers each byte of a certificate, also where no statement is.
+#[test]
+fn certificate_contains_its_statement() {
+    let place = Sandbox::new();
+    place.done(MEASURE);
+    let key = place.done("sign --public-key").trim().to_owned();
+    place.done("report last --certificate -o c.pdf");
+    let said = place.done("verify c.pdf");
+    assert!(said.contains("1 file has the signed digest"), "{said}");
+    let path = place.path("c.pdf");
+    let whole = fs::read(&path).unwrap();
+    let python = in_python(&path.display().to_string(), &key);
+    let accepted_in_python = |path: &Path| in_python(&path.display().to_string(), &key);
+    assert!(python.is_none_or(|accepted| accepted));
+    let page = whole
+        .windows(10)
+        .rposition(|part| part == b"%statement")
+        .unwrap();
+    let changed = place.path("changed.pdf");
+    // In the page, at the start of the update, in the statement, and in its last lines.
+    for at in [
+        20,
+        page / 2,
+        page + 40,
+        page + 400,
+        whole.len() - 40,
+        whole.len() - 2,
+    ] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&changed, bytes).unwrap();
+        place.refused("verify changed.pdf", 1);
+        let accepted = python.and_then(|_| accepted_in_python(&changed));
+        assert!(!accepted.unwrap_or(false), "{at}");
+    }
+    fs::write(&changed, [whole.as_slice(), &whole[page - 1..]].concat()).unwrap();
+    place.refused("verify changed.pdf", 1);
+    assert!(
+        !python
+            .and_then(|_| accepted_in_python(&changed))
+            .unwrap_or(false)
+    );
+}
+
+#[test]
+fn bundle_contains_its_statement() {
+    let place = Sandbox::new();
+    place.done(MEASURE);
+    let key = place.done("sign --public-key").trim().to_owned();
+    place.done("store bundle last -o b.tar.zst");
+    let said = place.done("verify b.tar.zst");
+    assert!(said.contains("files have the signed digest"), "{said}");
+    // The verifier in Python reads an unpacked bundle.
+    let folder = place.path("unpacked");
+    for (name, content) in files_of_bundle(&place.path("b.tar.zst")) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let folder_text = folder.display().to_string();
+    let Some(accepted) = in_python(&folder_text, &key) else {
+        punctual_testing::skip!(Program, "no python3");
+        return;
+    };
+    assert!(accepted);
+    fs::write(folder.join("more"), "").unwrap();
+    assert_eq!(in_python(&folder_text, &key), Some(false));
+}
+
+#[test]
+fn person_signs_with_an_ssh_key() {
+    let place = Sandbox::new();
+    place.done(MEASURE);
+    let key = place.path("id");
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+        .arg(&key)
+        .output();
+    let Ok(made) = made else {
+        punctual_testing::skip!(Program, "no ssh-keygen");
+        return;
+    };
+    assert!(made.status.success());
+    let public = fs::read_to_string(key.with_extension("pub")).unwrap();
+    fs::write(place.path("signers"), format!("alice@example.org {public}")).unwrap();
+    fs::write(place.path("nobody"), "").unwrap();
+    place.done("sign last --ssh-key id -o s.json");
+    // A reader who knows only the person.
+    let other = Sandbox::new();
+    let read = |signers: &str| {
+        let place = |name: &str| place.path(name).display().to_string();
+        let (file, signers) = (place("s.json"), place(signers));
+        other.run(&format!("verify {file} --ssh-signers {signers}"))
+    };
+    let output = read("signers");
+    let said = crate::common::text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("by alice@example.org, an allowed signer"),
+        "{said}"
+    );
+    assert_eq!(read("nobody").status.code(), Some(1));
+    let missing = read("missing");
+    assert!(crate::common::text(&missing.stderr).contains("allowed signers"));
+    place.refused("sign last --ssh-key missing", 1);
+    place.refused("report last --ssh-key id -o r.html", 2);
 }

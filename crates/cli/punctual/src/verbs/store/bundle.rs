@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Parser;
+use punctual_evidence::{STATEMENT_FILE, SignedFile, Signer};
 use punctual_host::Host;
 use punctual_model::Recording;
 use punctual_store::Store;
@@ -14,12 +15,14 @@ use crate::context::Context;
 use crate::exit::Exit;
 use crate::options::extension;
 use crate::options::select::OneRecording;
+use crate::options::signing::Signing;
 use crate::output::{Output, note};
 use crate::recordings::timelines;
 use crate::verb::Run;
 
 const CONTENTS: &str = "The archive contains the recording as JSON and as a separate store, the \
-    causes of its outliers, and their trace events (trace.dat) if they were kept. It also contains \
+    causes of its outliers, their trace events (trace.dat) if they were kept, and a signed statement \
+    about all files (punctual verify). It also contains \
     the current state of this machine: hardware, PCI devices, settings, interrupts, modules, and the \
     kernel's configuration, command line and log. Unreadable files are listed. Check the archive before you \
     send it: the log and the command line can contain names and addresses.";
@@ -30,6 +33,8 @@ const CONTENTS: &str = "The archive contains the recording as JSON and as a sepa
 pub(super) struct BundleFile {
     #[command(flatten)]
     selected: OneRecording,
+    #[command(flatten)]
+    signing: Signing,
     /// File (.tar.zst), - for stdout [default: punctual-ID.tar.zst]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -45,6 +50,8 @@ impl Run for BundleFile {
     fn run(self, context: &Context) -> Result<Exit> {
         let store = context.store_to_read()?;
         let mut recording = self.selected.load(&store)?;
+        // The statement is about the recording as it is stored.
+        let stored = recording.clone();
         punctual_culprit::complete(&mut recording);
         let short = recording.id.short();
         let path = self
@@ -56,6 +63,7 @@ impl Run for BundleFile {
         } else {
             Readers::Owner
         };
+        let signer = self.signing.signer_if_possible()?;
         let mut output = match readers {
             Readers::Owner => Output::private(&path)?,
             Readers::All => Output::open(&path)?,
@@ -65,6 +73,9 @@ impl Run for BundleFile {
         if !self.without_machine {
             machine(&mut bundle, &recording)?;
         }
+        if let Some(signer) = signer {
+            sign(&mut bundle, &stored, &signer)?;
+        }
         bundle.finish()?;
         output.finish()?;
         if path != Path::new("-") {
@@ -72,6 +83,18 @@ impl Run for BundleFile {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Adds a statement about the recording and all files.
+fn sign<W: Write>(bundle: &mut Bundle<W>, recording: &Recording, signer: &Signer) -> Result<()> {
+    let about = "signed statement about the recording and all other files; to verify it: punctual \
+         verify BUNDLE";
+    let files = bundle.list(&[(STATEMENT_FILE, about)])?;
+    let files = files.into_iter();
+    let files = files.map(|(name, sha256)| SignedFile { name, sha256 });
+    let statement = punctual_evidence::sign(recording, files.collect(), signer)?;
+    bundle.add(STATEMENT_FILE, about, format!("{statement}\n").as_bytes())?;
+    Ok(())
 }
 
 /// Adds the causes of the outliers, and their trace.

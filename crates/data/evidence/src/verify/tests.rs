@@ -1,0 +1,261 @@
+use punctual_model::{Completion, Limit, Metric, Outcome, SETTING_CHANGED, testing};
+
+use super::*;
+use crate::statement::statement;
+use crate::{Signer, SigningKey, bundle, pdf};
+
+fn key(name: &str) -> Signer {
+    let folder = tempfile::tempdir().unwrap();
+    let key = SigningKey::open(&folder.path().join(name)).unwrap();
+    Signer { key, ssh_key: None }
+}
+
+fn sign(recording: &Recording, key: &Signer) -> String {
+    crate::sign(recording, Vec::new(), key).unwrap()
+}
+
+fn trusting(key: &Signer) -> Trusted {
+    Trusted {
+        keys: vec![key.key.public()],
+        ssh_signers: None,
+    }
+}
+
+fn recording() -> Recording {
+    let mut recording = testing::recording(2, 3);
+    recording.requirement.limits = vec![Limit {
+        metric: Metric::Max,
+        at_most: 10_000_000_000,
+    }];
+    recording.judge_anew();
+    recording
+}
+
+/// Returns whether a file is accepted.
+fn accepted(file: &[u8], key: &Signer) -> bool {
+    verify(file, &trusting(key)).is_ok_and(|verified| verified.is_intact())
+}
+
+#[test]
+fn own_statement_is_verified() {
+    let key = key("a");
+    let file = sign(&recording(), &key);
+    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    assert!(verified.is_intact(), "{verified:#?}");
+    // Another reader does not know the key.
+    let verified = verify(file.as_bytes(), &Trusted::default()).unwrap();
+    assert!(!verified.is_intact());
+    assert_eq!(verified.integrity[0].state, State::Broken);
+    assert!(
+        verified.integrity[0]
+            .found
+            .contains(&key.key.public().hex())
+    );
+}
+
+/// Changes of the statement under the old signature.
+#[test]
+fn each_mutation_of_the_payload_is_refused() {
+    let key = key("a");
+    let file = sign(&recording(), &key);
+    let envelope = Envelope::from_json(file.as_bytes()).unwrap();
+    let payload = envelope.payload().unwrap();
+    let mut state = 7_u64;
+    for round in 0..500 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let place = (state >> 20) as usize % payload.len();
+        let mut changed = payload.clone();
+        match round % 3 {
+            0 => changed[place] ^= 1 << (state >> 60 & 7),
+            1 => drop(changed.remove(place)),
+            _ => changed.insert(place, b'0'),
+        }
+        let mut forged = envelope.to_value();
+        use base64::Engine;
+        let packed = base64::engine::general_purpose::STANDARD.encode(&changed);
+        forged["payload"] = packed.into();
+        assert!(!accepted(forged.to_string().as_bytes(), &key), "{round}");
+    }
+}
+
+/// Changes of the data by someone who has the key: the digest, the verdict or the accounting
+/// disagrees.
+#[test]
+fn signer_cannot_state_another_verdict() {
+    let key = key("a");
+    let honest = recording();
+    let signed = |statement: &Statement| {
+        let sealed = Envelope::seal(statement.to_json().as_bytes(), &key);
+        sealed.unwrap().to_json()
+    };
+    let made = || statement(&honest, &honest.verdict, &key.key.public());
+    assert!(accepted(signed(&made()).as_bytes(), &key));
+    let mut verdict = made();
+    verdict.predicate.verdict.outcome = Outcome::Held;
+    let mut sentence = made();
+    sentence.predicate.verdict.sentence.push_str(" for ever");
+    let mut word = made();
+    word.predicate.result = "FAILED".to_owned();
+    let mut data = made();
+    data.predicate.recording["threads"][0]["missed"] = 12_345.into();
+    let mut limit = made();
+    limit.predicate.recording["requirement"]["limits"][0]["at_most"] = 1.into();
+    let mut host = made();
+    host.predicate.recording["host"]["hostname"]["value"] = "other".into();
+    let mut field = made();
+    field.predicate.recording["approved"] = true.into();
+    for (place, forged) in [verdict, sentence, word, data, limit, host, field]
+        .iter()
+        .enumerate()
+    {
+        assert!(!accepted(signed(forged).as_bytes(), &key), "{place}");
+    }
+    // Data that was changed consistently with the digest still contradicts itself.
+    let mut fewer = honest.clone();
+    fewer.threads[0].accounting.recorded -= 1;
+    fewer.threads[0].accounting.expected -= 1;
+    fewer.judge_anew();
+    let forged = statement(&fewer, &fewer.verdict, &key.key.public());
+    assert!(!accepted(signed(&forged).as_bytes(), &key));
+}
+
+#[test]
+fn broken_assumptions_are_named() {
+    let key = key("a");
+    let mut recording = recording();
+    let warning = format!("the governor of CPU 1 {SETTING_CHANGED}, from a to b");
+    recording.warnings.push(warning);
+    recording.completion = Completion::Stopped;
+    let file = sign(&recording, &key);
+    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    assert!(verified.is_intact() && !verified.is_undisputed());
+    let broken = verified
+        .assumptions
+        .iter()
+        .filter(|one| one.state == State::Broken);
+    let broken: Vec<&str> = broken.map(|one| one.what).collect();
+    assert_eq!(broken, ["finished", "settings"]);
+}
+
+/// A page with the structure of those that punctual writes.
+const PAGE: &str = "%PDF-1.7\n1 0 obj\n<<\n  /Type /Catalog\n  /Pages 2 0 R\n>>\nendobj\n\
+    the page\nxref\n0 4\ntrailer\n<<\n  /Size 4\n  /Root 1 0 R\n  /Info 3 0 R\n>>\n\
+    startxref\n60\n%%EOF";
+
+fn certificate(key: &Signer) -> Vec<u8> {
+    let page = PAGE.as_bytes();
+    let statement = crate::sign(&recording(), vec![pdf::page(page)], key).unwrap();
+    pdf::attach(page, &statement).unwrap()
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+fn packed(key: &Signer, edit: impl Fn(&mut Files)) -> Vec<u8> {
+    let mut files = vec![
+        ("a/host.json".to_owned(), b"{}".to_vec()),
+        ("a/machine/log.txt".to_owned(), b"log".to_vec()),
+    ];
+    let named = files
+        .iter()
+        .map(|(name, content)| SignedFile::of(&name[2..], content));
+    let statement = crate::sign(&recording(), named.collect(), key).unwrap();
+    let name = format!("a/{}", bundle::STATEMENT_FILE);
+    files.push((name, statement.into_bytes()));
+    edit(&mut files);
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, content) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        archive
+            .append_data(&mut header, name, content.as_slice())
+            .unwrap();
+    }
+    zstd::encode_all(archive.into_inner().unwrap().as_slice(), 1).unwrap()
+}
+
+#[test]
+fn each_mutation_of_a_certificate_is_refused() {
+    let key = key("a");
+    let file = certificate(&key);
+    assert!(accepted(&file, &key));
+    assert!(!accepted(PAGE.as_bytes(), &key));
+    let mut state = 11_u64;
+    for round in 0..500 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let place = (state >> 20) as usize % file.len();
+        let mut changed = file.clone();
+        match round % 4 {
+            0 => changed[place] ^= 1 << (state >> 60 & 7),
+            1 => drop(changed.remove(place)),
+            2 => changed.insert(place, b'0'),
+            _ => changed.truncate(place),
+        }
+        if changed != file {
+            assert!(!accepted(&changed, &key), "{round} at {place}");
+        }
+    }
+    // Another update after the signed one could replace the page.
+    let again = [file.as_slice(), &file[PAGE.len()..]].concat();
+    assert!(!accepted(&again, &key));
+    // The statement of one page does not fit another page.
+    let other = PAGE.replace("the page", "page two");
+    let statement = crate::sign(&recording(), Vec::new(), &key).unwrap();
+    assert!(!accepted(
+        &pdf::attach(other.as_bytes(), &statement).unwrap(),
+        &key
+    ));
+}
+
+#[test]
+fn each_change_of_a_bundle_is_refused() {
+    let key = key("a");
+    assert!(accepted(&packed(&key, |_| {}), &key));
+    let edits: [fn(&mut Files); 7] = [
+        |files| files[0].1.push(b' '),
+        |files| files[1].0.push('x'),
+        |files| drop(files.remove(0)),
+        |files| files.push(("a/more".to_owned(), Vec::new())),
+        |files| files.push(files[0].clone()),
+        |files| files.push(files[2].clone()),
+        |files| drop(files.remove(2)),
+    ];
+    for (place, edit) in edits.into_iter().enumerate() {
+        assert!(!accepted(&packed(&key, edit), &key), "{place}");
+    }
+    let whole = packed(&key, |_| {});
+    let followed = [whole.as_slice(), whole.as_slice()].concat();
+    assert!(!accepted(&followed, &key));
+    for end in 0..whole.len() {
+        assert!(!accepted(&whole[..end], &key), "{end}");
+    }
+}
+
+#[test]
+fn statement_alone_names_its_other_files() {
+    let key = key("a");
+    let file = pdf::page(PAGE.as_bytes());
+    let file = crate::sign(&recording(), vec![file], &key).unwrap();
+    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    assert!(verified.is_intact());
+    let files = verified.assumptions.iter().find(|one| one.what == "files");
+    assert_eq!(files.unwrap().state, State::Unknown);
+}
+
+#[test]
+fn other_files_are_refused() {
+    for file in [
+        "",
+        "{}",
+        "[]",
+        "{\"payloadType\": \"x\", \"payload\": \"\", \"signatures\": []}",
+    ] {
+        assert!(
+            verify(file.as_bytes(), &Trusted::default()).is_err(),
+            "{file}"
+        );
+    }
+}
