@@ -121,6 +121,13 @@ pub fn outcome_name(outcome: Outcome) -> &'static str {
         .map_or("unknown", |(_, name)| name)
 }
 
+/// Returns the names of the outcomes that exceed or break a requirement, as a list of SQL literals.
+pub fn bad_outcomes() -> String {
+    let bad = OUTCOMES.iter().filter(|(outcome, _)| outcome.is_bad());
+    let names: Vec<String> = bad.map(|(_, name)| format!("'{name}'")).collect();
+    names.join(", ")
+}
+
 /// Formats an ID for its column: 32 hexadecimal digits.
 pub(crate) fn id_text(id: RecordingId) -> String {
     id.0.simple().to_string()

@@ -34,11 +34,11 @@ use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use crate::link::Pool;
 use crate::month::{Month, Table};
 use crate::receive::{Incoming, Packed};
-use crate::rows::{COLUMNS, WIDTH, machine, of_page, plain, summary, time_at, token};
-use punctual_store::backend::{self, Selector, compressed, started_ns, unpacked};
+use crate::rows::{COLUMNS, WIDTH, machine, machine_day, of_page, plain, summary, time_at, token};
+use punctual_store::backend::{self, DAY_NS, Selector, compressed, started_ns, unpacked};
 use punctual_store::{
-    AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
-    StoreError, TextStore, Token, Total, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
+    Received, Refused, StoreError, TextStore, Token, Total, Wanted,
 };
 
 /// A collection in a PostgreSQL database.
@@ -248,6 +248,23 @@ impl Collection for PostgresCollection {
         })?;
         // Sort by name here, because the sort order of the database depends on its locale.
         all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError> {
+        let bad = backend::bad_outcomes();
+        let sql = format!(
+            "SELECT machine, started_ns / {DAY_NS} AS day, count(*),
+                 count(*) FILTER (WHERE outcome IN ({bad})),
+                 max(max_ns), max(p99_ns)
+             FROM recording WHERE started_ns >= $1 AND completion <> 'running'
+             GROUP BY machine, day"
+        );
+        let mut all: Vec<MachineDay> = self.pool.with_link(|link| {
+            let rows = link.rows(&sql, &[&started_ns(since)])?;
+            rows.iter().map(machine_day).collect()
+        })?;
+        all.sort_by(|a, b| (&a.machine, a.day).cmp(&(&b.machine, b.day)));
         Ok(all)
     }
 

@@ -8,8 +8,8 @@ use postgres::types::ToSql;
 use punctual_model::{Completion, FromJson, Nanos, Origin, Outcome, RecordingId};
 use uuid::Uuid;
 
-use punctual_store::backend::{completion_of, outcome_name, outcome_of, started_ns, time};
-use punctual_store::{Filter, Latest, Machine, Role, Summary, Token, Wanted};
+use punctual_store::backend::{completion_of, day_of, outcome_name, outcome_of, started_ns, time};
+use punctual_store::{Filter, Latest, Machine, MachineDay, Role, Summary, Token, Wanted};
 
 /// Columns of a [`Summary`], in the order that [`summary`] expects.
 pub(super) const COLUMNS: &str = "id, label, probe, headline, started_ns, duration_ns, completion, \
@@ -169,6 +169,18 @@ pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
             p99_ns: row.try_get::<_, Option<i64>>(9)?.map(ns),
             fingerprint: row.try_get(10)?,
         }),
+    })
+}
+
+/// Reads a day of a machine.
+pub(super) fn machine_day(row: &Row) -> Result<MachineDay, postgres::Error> {
+    Ok(MachineDay {
+        machine: row.try_get(0)?,
+        day: day_of(row.try_get(1)?),
+        recordings: row.try_get::<_, i64>(2)?.cast_unsigned(),
+        bad: row.try_get::<_, i64>(3)?.cast_unsigned(),
+        max_ns: row.try_get::<_, Option<i64>>(4)?.map(ns),
+        p99_ns: row.try_get::<_, Option<i64>>(5)?.map(ns),
     })
 }
 

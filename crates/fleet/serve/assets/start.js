@@ -22,3 +22,4 @@ const seen = new IntersectionObserver((entries) => {
 }, { rootMargin: "400px" });
 for (const figure of document.querySelectorAll("figure.moves")) seen.observe(figure);
 for (const place of document.querySelectorAll("[data-live]")) live(place);
+for (const table of document.querySelectorAll(".machines")) strips(table);

@@ -32,6 +32,7 @@ const ASSETS: &[(&str, &str, &[&str])] = &[
             include_str!("../assets/heatmap.js"),
             include_str!("../assets/trend.js"),
             include_str!("../assets/live.js"),
+            include_str!("../assets/strips.js"),
             include_str!("../assets/start.js"),
         ],
     ),

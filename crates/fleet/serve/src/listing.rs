@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::{Timestamp, ToSpan};
 use punctual_report::document::{MachineRow, MachineState};
-use punctual_store::Collection;
+use punctual_store::{Collection, MachineDay, StoreError};
 
+use crate::cached::Cached;
 use crate::fleet::Judge;
-use crate::missed::{ByMachine, Missed};
+use crate::missed::{self, ByMachine};
+use crate::newest::{Newest, NewestRecordings};
 use crate::problem::Problem;
 use crate::workers::Workers;
-use crate::worse::SeriesVerdicts;
+use crate::worse::{LastChange, SeriesVerdicts};
 
 /// If there are fewer machines than this, the list is read for each page.
 const MANY: usize = 1_000;
@@ -23,11 +26,33 @@ const FRESH: Duration = Duration::from_secs(2);
 /// shown.
 const OLD: Duration = Duration::from_secs(10);
 
+/// Number of days of each machine that are shown, including today (UTC).
+pub(crate) const DAYS: i64 = 60;
+
+/// One line of the overview.
+#[derive(Clone, Debug)]
+pub(crate) struct OverviewRow {
+    pub(crate) machine: MachineRow,
+    /// The last [`DAYS`] days with recordings, oldest first.
+    pub(crate) days: Vec<MachineDay>,
+    /// Parts of the newest recording that has ended; `None` if it was not read yet.
+    pub(crate) newest: Option<Arc<Newest>>,
+    /// The last change of the machine; `None` if there is none, or no series.
+    pub(crate) change: Option<LastChange>,
+}
+
+impl OverviewRow {
+    /// Returns vendor and model of the machine, if they are known.
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.newest.as_ref()?.model.as_deref()
+    }
+}
+
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Listing {
     /// The machines, the most urgent first, then those with the newest data.
-    pub(crate) rows: Vec<MachineRow>,
+    pub(crate) rows: Vec<OverviewRow>,
     pub(crate) counts: BTreeMap<MachineState, usize>,
     /// Recent slots without a recording.
     pub(crate) missed: Arc<ByMachine>,
@@ -57,7 +82,9 @@ pub(crate) struct Listings {
     workers: Workers,
     worse: Arc<SeriesVerdicts>,
     silent_after: Duration,
-    missed: Missed,
+    newest: Arc<NewestRecordings>,
+    missed: Cached<ByMachine>,
+    days: Cached<BTreeMap<String, Vec<MachineDay>>>,
     last: Last,
     /// Whether a new list is being read in the background.
     is_making: AtomicBool,
@@ -68,6 +95,7 @@ impl Listings {
         collection: &Arc<dyn Collection>,
         workers: &Workers,
         worse: &Arc<SeriesVerdicts>,
+        newest: &Arc<NewestRecordings>,
         silent_after: Duration,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -75,7 +103,9 @@ impl Listings {
             workers: workers.clone(),
             worse: Arc::clone(worse),
             silent_after,
-            missed: Missed::default(),
+            newest: Arc::clone(newest),
+            missed: Cached::default(),
+            days: Cached::default(),
             last: Last::default(),
             is_making: AtomicBool::new(false),
         })
@@ -113,17 +143,32 @@ impl Listings {
 
     fn read(&self) -> Result<Listing, Problem> {
         let machines = self.collection.machines()?;
-        let missed = self.missed.lately(self.collection.as_ref(), &machines)?;
+        let collection = self.collection.as_ref();
+        let missed = self.missed.get(|| missed::count(collection, &machines))?;
+        let days = self.days.get(|| days(collection))?;
+        let newest: BTreeMap<&str, Arc<Newest>> =
+            self.newest.of(collection, &machines)?.into_iter().collect();
+        let changes = self.worse.last_changes();
         let judge = Judge::now(self.silent_after, &self.worse);
-        let mut rows: Vec<MachineRow> = machines.iter().map(|one| judge.row(one)).collect();
+        let row = |machine| {
+            let row = judge.row(machine);
+            OverviewRow {
+                days: days.get(&row.name).cloned().unwrap_or_default(),
+                newest: newest.get(row.name.as_str()).cloned(),
+                change: changes.get(&row.name).cloned(),
+                machine: row,
+            }
+        };
+        let mut rows: Vec<OverviewRow> = machines.iter().map(row).collect();
         rows.sort_by(|a, b| {
+            let (a, b) = (&a.machine, &b.machine);
             (a.state.cmp(&b.state))
                 .then(b.last_seen.cmp(&a.last_seen))
                 .then(a.name.cmp(&b.name))
         });
         let mut counts: BTreeMap<MachineState, usize> = BTreeMap::new();
         for row in &rows {
-            *counts.entry(row.state).or_default() += 1;
+            *counts.entry(row.machine.state).or_default() += 1;
         }
         Ok(Listing {
             rows,
@@ -133,6 +178,16 @@ impl Listings {
     }
 }
 
+/// Returns the last [`DAYS`] days of each machine.
+fn days(collection: &dyn Collection) -> Result<BTreeMap<String, Vec<MachineDay>>, StoreError> {
+    let since = Timestamp::now() - (24 * DAYS).hours();
+    let mut all: BTreeMap<String, Vec<MachineDay>> = BTreeMap::new();
+    for day in collection.days(since)? {
+        all.entry(day.machine.clone()).or_default().push(day);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,13 +195,19 @@ mod tests {
     #[test]
     fn only_long_list_is_kept() {
         let last = Last::default();
-        let row = MachineRow {
+        let machine = MachineRow {
             name: "board".to_owned(),
             path: String::new(),
             state: MachineState::Held,
             last_seen: None,
             recordings: 1,
             latest: None,
+        };
+        let row = OverviewRow {
+            machine,
+            days: Vec::new(),
+            newest: None,
+            change: None,
         };
         for (count, is_shown) in [(MANY - 1, false), (MANY, true)] {
             let listing = Listing {

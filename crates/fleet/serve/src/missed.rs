@@ -1,8 +1,7 @@
 //! Slots of the last day without a recording, by machine, for the overview.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{SeriesEpoch, SlotState};
@@ -10,39 +9,17 @@ use punctual_store::{Collection, Machine, SlotFilter, StoreError};
 
 /// Slots that were due within this time are counted.
 const SPAN: Duration = Duration::from_secs(86_400);
-/// The count is cached for this time, because many users may view it.
-const FRESH: Duration = Duration::from_secs(10);
 /// The states of a slot without a recording.
 const STATES: [SlotState; 3] = [SlotState::Missed, SlotState::Refused, SlotState::Failed];
 
 /// The number of slots by machine. Machines without such slots are left out.
 pub(crate) type ByMachine = BTreeMap<String, usize>;
 
-/// The last count.
-#[derive(Debug, Default)]
-pub(crate) struct Missed(Mutex<Option<(Instant, Arc<ByMachine>)>>);
-
-impl Missed {
-    /// Returns the slots of these machines without a recording.
-    ///
-    /// # Errors
-    /// Returns an error if reading fails.
-    pub(crate) fn lately(
-        &self,
-        all: &dyn Collection,
-        machines: &[Machine],
-    ) -> Result<Arc<ByMachine>, StoreError> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = last.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
-            return Ok(Arc::clone(known));
-        }
-        let counted = Arc::new(count(all, machines)?);
-        *last = Some((Instant::now(), Arc::clone(&counted)));
-        Ok(counted)
-    }
-}
-
-fn count(all: &dyn Collection, machines: &[Machine]) -> Result<ByMachine, StoreError> {
+/// Returns the slots of these machines without a recording.
+///
+/// # Errors
+/// Returns an error if reading fails.
+pub(crate) fn count(all: &dyn Collection, machines: &[Machine]) -> Result<ByMachine, StoreError> {
     let since = Timestamp::now() - SPAN;
     let mut by_id: ByMachine = BTreeMap::new();
     for state in STATES {

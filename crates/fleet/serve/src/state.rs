@@ -8,8 +8,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::gather::Gather;
-use crate::latest_claims::LatestClaims;
 use crate::listing::Listings;
+use crate::newest::NewestRecordings;
 use crate::problem::Problem;
 use crate::refusals::Refusals;
 use crate::strangers::Strangers;
@@ -29,8 +29,7 @@ pub(crate) struct Inner {
     /// Machines that were refused because they use the token of another machine.
     pub(crate) strangers: Strangers,
     pub(crate) worse: Arc<SeriesVerdicts>,
-    /// Claims of the newest recordings, for the metrics.
-    pub(crate) claims: LatestClaims,
+    pub(crate) newest: Arc<NewestRecordings>,
     pub(crate) listings: Arc<Listings>,
     /// Permits for live views.
     pub(crate) streams: Arc<Semaphore>,
@@ -72,11 +71,13 @@ impl App {
         let room = config.limits.in_flight >> 10;
         let workers = Workers::new(keepers);
         let worse = Arc::new(SeriesVerdicts::default());
+        let newest = Arc::new(NewestRecordings::default());
+        let listings = Listings::new(&collection, &workers, &worse, &newest, config.silent_after);
         Self(Arc::new(Inner {
             refusals: Refusals::default(),
             strangers: Strangers::default(),
-            claims: LatestClaims::default(),
-            listings: Listings::new(&collection, &workers, &worse, config.silent_after),
+            newest,
+            listings,
             worse,
             streams: Arc::new(Semaphore::new(STREAMS)),
             ending: Notify::new(),

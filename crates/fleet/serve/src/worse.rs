@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_model::{Claim, Outcome, RecordingId, SeriesProof};
-use punctual_stats::trend::{ChangePoint, Trend};
+use punctual_stats::trend::{ChangePoint, FactChange, Trend};
 use punctual_store::Machine;
 
 use crate::SourceError;
@@ -36,6 +36,61 @@ impl Judged {
     /// Returns the verdict over the runs, if there is one.
     pub(crate) fn proven(&self) -> Option<&SeriesProof> {
         self.proof.as_ref().ok()?.as_ref()
+    }
+}
+
+/// The last change of a machine, in a few words.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LastChange {
+    /// The series that shows it.
+    pub(crate) of: Option<SeriesOf>,
+    pub(crate) at: Timestamp,
+    /// What changed.
+    pub(crate) what: String,
+    /// Whether it is a change of a level. Otherwise, only facts changed.
+    is_level: bool,
+    /// Whether it is an open regression.
+    pub(crate) is_worse: bool,
+}
+
+impl LastChange {
+    fn of_level(change: &ChangePoint) -> Self {
+        let direction = if change.worse { "worse" } else { "better" };
+        let near = change.facts.first();
+        let near = near.map(|fact| format!("; {}", fact.difference.sentence()));
+        Self {
+            of: None,
+            at: change.at,
+            what: format!(
+                "{direction} ×{:.2}{}",
+                change.ratio,
+                near.unwrap_or_default()
+            ),
+            is_level: true,
+            is_worse: change.is_open_worsening(),
+        }
+    }
+
+    fn of_facts(change: &FactChange) -> Option<Self> {
+        let [first, more @ ..] = &*change.facts else {
+            return None;
+        };
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        Some(Self {
+            of: None,
+            at: change.at,
+            what: first.sentence() + &more,
+            is_level: false,
+            is_worse: false,
+        })
+    }
+
+    /// The higher, the more important.
+    fn rank(&self) -> (bool, bool, Timestamp) {
+        (self.is_worse, self.is_level, self.at)
     }
 }
 
@@ -109,6 +164,34 @@ impl SeriesVerdicts {
         let all = last.iter().flat_map(|look| look.proofs());
         all.map(|(machine, proof)| (machine.to_owned(), Arc::new(proof.claims.clone())))
             .collect()
+    }
+
+    /// Returns the last change of each machine: the newest level that still lasts or, without one,
+    /// the newest change of facts.
+    pub(crate) fn last_changes(&self) -> BTreeMap<String, LastChange> {
+        let last = self.last();
+        let mut all: BTreeMap<String, LastChange> = BTreeMap::new();
+        for one in last.iter().flat_map(|look| &look.all) {
+            let (Some(machine), Ok(trend)) = (&one.of.machine, &one.trend) else {
+                continue;
+            };
+            let levels = trend.groups.iter().flat_map(|group| &group.changes);
+            let levels = levels
+                .filter(|change| change.stands)
+                .map(LastChange::of_level);
+            let facts = trend.facts.iter().filter_map(LastChange::of_facts);
+            for change in levels.chain(facts) {
+                let change = LastChange {
+                    of: Some(one.of.clone()),
+                    ..change
+                };
+                let known = all.entry(machine.clone()).or_insert_with(|| change.clone());
+                if change.rank() > known.rank() {
+                    *known = change;
+                }
+            }
+        }
+        all
     }
 
     /// Returns the number of open regressions, or `None` until all series have been judged once.

@@ -2,6 +2,7 @@
 //! tokens and the audit log. There is one trait, with one file for each backend.
 
 mod copy;
+mod days;
 mod insert;
 mod outbox;
 mod rows;
@@ -21,6 +22,7 @@ use punctual_model::{
 use crate::{StoreError, Summary, texts};
 
 pub use copy::{Copied, Provenance, copy};
+pub use days::{DAY_NS, MachineDay, day_of};
 pub use outbox::{Destination, Outbox};
 pub use series_store::SeriesStore;
 pub use sqlite::{SqliteCollection, compressed, unpacked};
@@ -70,6 +72,13 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// # Errors
     /// Returns an error if the store cannot be read.
     fn machines(&self) -> Result<Vec<Machine>, StoreError>;
+
+    /// Returns the days (UTC) since `since` on which machines began recordings, by machine and day.
+    /// Recordings of experiments and running ones do not count.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError>;
 
     /// Returns the total of each machine's recordings. A total never decreases while the server
     /// runs, and is the same after a restart.

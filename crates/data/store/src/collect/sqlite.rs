@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use punctual_model::{Histogram, Recording, RecordingId, WakeWindow};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
+use super::days::days;
 use super::insert::{count, insert, join_series};
 use super::rows::{condition, delivered, id_of, local, merge};
 use super::{
-    AuditLine, Collection, Delivery, Listed, Machine, Provenance, Quarantined, Received, Refused,
-    Role, Token, Total, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
+    Received, Refused, Role, Token, Total, Wanted,
 };
 use crate::bits::Bits;
 use crate::entry::{COLUMNS, Entry, id_text, started_ns, time};
@@ -40,7 +41,8 @@ struct LocalTotals {
 }
 
 /// Machine name of a row of `recording`.
-const MACHINE: &str = "coalesce((SELECT machine FROM collected WHERE recording = key), host, '')";
+pub(super) const MACHINE: &str =
+    "coalesce((SELECT machine FROM collected WHERE recording = key), host, '')";
 
 impl SqliteCollection {
     /// Opens the store at `path`, which is created if it does not exist.
@@ -165,6 +167,10 @@ impl Collection for SqliteCollection {
             }
             Ok(all.into_values().collect())
         })
+    }
+
+    fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError> {
+        self.read(|connection, context| days(connection, since).map_err(|error| context.on(error)))
     }
 
     fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {

@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use punctual_model::{
-    ChangeAnnotation, ChangeDecision, Fact, Nanos, Note, Recording, RecordingId, SeriesEpoch, Slot,
-    SlotCause, SlotState, WakeWindow,
+    ChangeAnnotation, ChangeDecision, Fact, Limit, Metric, Nanos, Note, Recording, RecordingId,
+    SeriesEpoch, Slot, SlotCause, SlotState, WakeWindow,
 };
 use punctual_postgres::PostgresCollection;
 use punctual_store::{
-    AuditLine, Collection, Delivery, Filter, Received, Refused, Role, SlotFilter, SqliteCollection,
-    Token, Wanted,
+    AuditLine, Collection, Delivery, Filter, MachineDay, Received, Refused, Role, SlotFilter,
+    SqliteCollection, Token, Wanted,
 };
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
@@ -137,6 +137,46 @@ fn recording_is_kept_once_and_readable() {
         let mut expected = punctual_store::Total::default();
         expected.add(&one);
         assert_eq!((name.as_str(), total), ("board", expected));
+    });
+}
+
+#[test]
+fn days_of_each_machine_are_summed() {
+    each(|all| {
+        let day = 24 * 60;
+        let mut exceeded = recording(2 * day, "pi-1");
+        exceeded.requirement.limits = vec![Limit {
+            metric: Metric::Max,
+            at_most: 0,
+        }];
+        exceeded.verdict = exceeded.judge();
+        let runs = [
+            recording(0, "pi-1"),
+            recording(day, "pi-1"),
+            recording(day + 60, "pi-1"),
+            exceeded,
+            recording(2 * day + 1, "pi-2"),
+        ];
+        for one in &runs {
+            let host = one.host.hostname.value.as_deref().unwrap();
+            assert_eq!(receive(all, host, one, None), Received::New);
+        }
+        let days = all.days(time(day)).unwrap();
+        let latencies = runs[0].all_latencies();
+        let wanted = [
+            ("pi-1", "2026-11-04", 2, 0),
+            ("pi-1", "2026-11-05", 1, 1),
+            ("pi-2", "2026-11-05", 1, 0),
+        ];
+        let wanted = wanted.map(|(machine, day, recordings, bad)| MachineDay {
+            machine: machine.to_owned(),
+            day: day.parse().unwrap(),
+            recordings,
+            bad,
+            max_ns: latencies.max(),
+            p99_ns: latencies.quantile(0.99),
+        });
+        assert_eq!(days, wanted);
     });
 }
 

@@ -1,9 +1,12 @@
 //! The claims of the newest recording of each machine, as metrics.
 
+use std::sync::Arc;
+
 use punctual_metrics::{Family, Kind, Sample, Value};
 use punctual_model::{Claim, ClaimUnit, percent};
 
-use crate::latest_claims::Claimed;
+/// A machine, and the claims of its newest recording or over the runs of a series.
+pub(super) type Claimed<'a> = (&'a str, Arc<Vec<Claim>>);
 
 /// Returns the bounds or values of all claims, and their limits. The labels have the other parts.
 pub(super) fn families(claims: &[Claimed<'_>]) -> Vec<Family> {

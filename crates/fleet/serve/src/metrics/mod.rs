@@ -34,7 +34,9 @@ pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
     let mut all = families(&machines, &totals, &bounds, &|machine| {
         judge.state_of(machine).name()
     });
-    let mut claims = app.claims.of(app.collection.as_ref(), &machines)?;
+    let newest = app.newest.of(app.collection.as_ref(), &machines)?;
+    let newest = (newest.iter()).map(|(name, newest)| (*name, Arc::clone(&newest.claims)));
+    let mut claims: Vec<claims::Claimed<'_>> = newest.collect();
     let proven = app.worse.claims();
     let proven = proven
         .iter()

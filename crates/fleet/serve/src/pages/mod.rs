@@ -12,6 +12,7 @@ mod recording;
 mod recordings;
 mod series;
 mod spread;
+mod strip;
 mod trend;
 mod views;
 

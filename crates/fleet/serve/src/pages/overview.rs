@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
 use axum::response::Html;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use punctual_model::sanitize;
-use punctual_report::document::{self, Document, MachineRow, MachineState, Section};
+use punctual_model::{Nanos, sanitize};
+use punctual_report::document::{self, MachineState};
 use serde::Deserialize;
 
-use super::{frame, shown, unknown};
-use crate::listing::Listing;
-use crate::paths::encoded;
+use super::{frame, strip, unknown};
+use crate::listing::{Listing, OverviewRow};
+use crate::paths::{encoded, trend_path};
 use crate::problem::Problem;
 use crate::state::App;
+use crate::worse::LastChange;
 
 /// The filter of the page.
 #[derive(Deserialize, Default)]
@@ -23,6 +27,8 @@ pub(super) struct PageQuery {
     state: String,
     /// Only machines whose name contains this.
     name: String,
+    /// Only machines of this model.
+    model: String,
     /// Only machines that have recent slots without a recording; empty for all machines.
     missed: String,
     /// The page, from 0.
@@ -30,7 +36,7 @@ pub(super) struct PageQuery {
 }
 
 /// Number of machines per page.
-const PAGE: usize = 100;
+const PAGE: usize = 1_000;
 
 pub(super) async fn get(
     State(app): State<App>,
@@ -48,21 +54,18 @@ pub(super) async fn get(
     } = listing.as_ref();
     let all = rows.len();
     let wanted = asked.name.to_lowercase();
-    let fits = |row: &&MachineRow| {
-        (asked.state.is_empty() || row.state.name() == asked.state)
-            && (wanted.is_empty() || row.name.to_lowercase().contains(&wanted))
-            && (asked.missed.is_empty() || missed.contains_key(&row.name))
+    let fits = |row: &&OverviewRow| {
+        (asked.state.is_empty() || row.machine.state.name() == asked.state)
+            && (wanted.is_empty() || row.machine.name.to_lowercase().contains(&wanted))
+            && (asked.model.is_empty() || row.model() == Some(&*asked.model))
+            && (asked.missed.is_empty() || missed.contains_key(&row.machine.name))
     };
-    let rows: Vec<&MachineRow> = rows.iter().filter(fits).collect();
+    let models = models(rows);
+    let rows: Vec<&OverviewRow> = rows.iter().filter(fits).collect();
     let found = rows.len();
     let pages = found.div_ceil(PAGE).max(1);
     let page = asked.page.min(pages - 1);
-    let some = rows.into_iter().skip(page * PAGE).take(PAGE);
-    let some: Vec<MachineRow> = some.cloned().collect();
-    let table = Document {
-        sections: vec![Section::new(vec![document::machines(&some)])],
-        ..Document::default()
-    };
+    let some: Vec<&OverviewRow> = rows.into_iter().skip(page * PAGE).take(PAGE).collect();
     let body = html! {
         h1 { "Machines" }
         (states(counts, &asked, all))
@@ -71,15 +74,103 @@ pub(super) async fn get(
             @if !asked.state.is_empty() { input type="hidden" name="state" value=(sanitize(&asked.state)); }
             @if !asked.missed.is_empty() { input type="hidden" name="missed" value=(sanitize(&asked.missed)); }
             label { "Name contains " input type="search" name="name" value=(sanitize(&asked.name)); }
+            @if models.len() > 1 {
+                label { "Model " select name="model" {
+                    option value="" { "all" }
+                    @for (model, count) in &models {
+                        option value=(sanitize(model)) selected[asked.model == **model] {
+                            (sanitize(model)) " (" (count) ")"
+                        }
+                    }
+                } }
+            }
             button { "Filter" }
             @if found < all { span .faint { (found) " of " (all) } }
         }
         @if all == 0 { (how_to_begin(&app)) } @else {
-            (shown(&[table]))
+            (table(&some))
             (turn(&asked, page, pages))
         }
     };
     Ok(frame(&app, "Machines", "/", &body))
+}
+
+/// Returns the models of the machines, with the number of machines of each.
+fn models(rows: &[OverviewRow]) -> BTreeMap<&str, usize> {
+    let mut models = BTreeMap::new();
+    for model in rows.iter().filter_map(OverviewRow::model) {
+        *models.entry(model).or_default() += 1;
+    }
+    models
+}
+
+/// Returns the machines, one line each.
+fn table(rows: &[&OverviewRow]) -> Markup {
+    let today = TimeZone::UTC.to_datetime(Timestamp::now()).date();
+    html! {
+        @if rows.is_empty() { p { "no machines" } } @else {
+            (strip::legend())
+            div .wide { table .stacked .machines {
+                thead { tr {
+                    th { "machine" } th { "state" } th { "last days" } th .n { "p99" } th .n { "max" }
+                    th { "usual max" } th { "last change" } th { "last seen (UTC)" }
+                } }
+                tbody { @for row in rows { (line(row, today)) } }
+            } }
+        }
+    }
+}
+
+fn line(row: &OverviewRow, today: Date) -> Markup {
+    let machine = &row.machine;
+    let name = if machine.name.is_empty() {
+        "(no name)"
+    } else {
+        &machine.name
+    };
+    let (headline, path, p99, max) = machine.latest.clone().unwrap_or_default();
+    let limit = row.newest.as_ref().and_then(|newest| newest.limit);
+    let figure = |value: Option<Nanos>| value.map_or_else(|| "-".to_owned(), |ns| ns.to_string());
+    let usual = strip::usual(&row.days);
+    let usual = usual.map(|(low, high)| format!("{low} to {high}"));
+    html! { tr {
+        th scope="row" { a href=(machine.path) title=(sanitize(name)) { (sanitize(name)) } }
+        // Most machines of a fleet without requirements would show the same words.
+        td .whole { @if machine.state != MachineState::NotJudged {
+            span .{ "badge " (badge(machine.state)) } { (machine.state.title()) }
+        } }
+        td .whole .days { (strip::strip(&row.days, limit, today)) }
+        td .n data-title="p99" { (figure(p99)) }
+        td .n data-title="max" {
+            @if path.is_empty() { (figure(max)) } @else {
+                a href=(path) title=(sanitize(&headline)) { (figure(max)) }
+            }
+        }
+        td .whole data-title="usual max" { (usual.unwrap_or_default()) }
+        td data-title="last change" { @if let Some(change) = &row.change { (changed(change)) } }
+        td .whole data-title="last seen" { (document::minutes(machine.last_seen)) }
+    } }
+}
+
+fn changed(change: &LastChange) -> Markup {
+    let at = change.at.strftime("%Y-%m-%d").to_string();
+    let class = change.is_worse.then_some("bad");
+    html! {
+        @match &change.of {
+            Some(of) => a href=(trend_path(of)) { (at) },
+            None => (at),
+        }
+        " " span class=[class] { (sanitize(&change.what)) }
+    }
+}
+
+const fn badge(state: MachineState) -> &'static str {
+    match state.tone() {
+        document::Tone::Bad => "broken",
+        document::Tone::Warning => "not-proven",
+        document::Tone::Good => "held",
+        _ => "none",
+    }
 }
 
 /// Returns how to get the first recordings into an empty store.
@@ -171,9 +262,9 @@ const fn tone(state: MachineState) -> &'static str {
 
 fn turn(asked: &PageQuery, page: usize, pages: usize) -> Markup {
     let to = |page: usize| {
-        let [state, name, missed] =
-            [&asked.state, &asked.name, &asked.missed].map(|text| encoded(text));
-        format!("/?state={state}&name={name}&missed={missed}&page={page}")
+        let [state, name, model, missed] =
+            [&asked.state, &asked.name, &asked.model, &asked.missed].map(|text| encoded(text));
+        format!("/?state={state}&name={name}&model={model}&missed={missed}&page={page}")
     };
     html! {
         @if pages > 1 {

@@ -93,3 +93,13 @@ test("the state of a view is kept in the address", () => {
   assert.equal(recalled("yaw"), "7");
   assert.equal(recalled("run"), null);
 });
+
+test("the day under the pointer is told with its largest latency", () => {
+  const strip = {
+    dataset: { from: "2026-11-01", max: ",12.5,-,1500" },
+    getBoundingClientRect: () => ({ left: 100, width: 8 }),
+  };
+  const days = [99, 102, 104, 999].map((x) => own.strip_day(strip, x));
+  equal(days, ["2026-11-01: no recording", "2026-11-02: max 12.5 µs",
+    "2026-11-03: largest latency unknown", "2026-11-04: max 1.5 ms"]);
+});

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use punctual_model::{Nanos, grouped};
 
-use crate::document::table::{Cell, Column, Row, Table};
 use crate::document::{Block, Document, Field, Section, Tone};
 use crate::figures;
 
@@ -104,53 +103,11 @@ pub struct MachineRow {
 }
 
 /// Formats a time for a list, accurate to the minute, in UTC.
-fn minutes(time: Option<Timestamp>) -> String {
+pub fn minutes(time: Option<Timestamp>) -> String {
     time.map_or_else(
         || "never".to_owned(),
         |time| figures::wall(time, 0).chars().take(16).collect(),
     )
-}
-
-/// Returns machines, one line each, in the given order.
-pub fn machines(rows: &[MachineRow]) -> Block {
-    if rows.is_empty() {
-        return Block::text("no machines");
-    }
-    let columns = vec![
-        Column::left("machine"),
-        Column::left("state"),
-        Column::left("last seen (UTC)"),
-        Column::left("newest recording"),
-        Column::right("p99"),
-        Column::right("max"),
-        Column::right("recordings"),
-    ];
-    let row = |row: &MachineRow| {
-        let (headline, path, p99, max) = row.latest.clone().unwrap_or_default();
-        let name = match row.name.as_str() {
-            "" => "(no name)",
-            name => name,
-        };
-        Row::new([
-            Cell {
-                path: Some(row.path.clone()),
-                ..name.into()
-            },
-            Cell {
-                badge: true,
-                ..Cell::from(row.state.title()).tone(row.state.tone())
-            },
-            minutes(row.last_seen).into(),
-            Cell {
-                path: (!path.is_empty()).then_some(path),
-                ..figures::text_or_dash(Some(headline).filter(|text| !text.is_empty())).into()
-            },
-            figures::or_dash(p99).into(),
-            figures::or_dash(max).into(),
-            grouped(row.recordings).into(),
-        ])
-    };
-    Block::Table(Table::new(columns, rows.iter().map(row).collect()))
 }
 
 /// Returns one machine: its state, and the known facts about its hardware and system.

@@ -14,7 +14,7 @@ mod trend;
 pub use checkup::checkup;
 pub use comparison::comparison;
 pub use experiment::{experiment, experiment_text, experiments, overlaid};
-pub use fleet::{MachineRow, MachineState, machine, machines};
+pub use fleet::{MachineRow, MachineState, machine, minutes};
 pub use improvement::improvement;
 pub use lint::lint;
 pub use monthly::{Causes, monthly, pictured};
