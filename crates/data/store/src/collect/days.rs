@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 use punctual_model::Nanos;
 use rusqlite::{Connection, Row};
 
-use super::sqlite::MACHINE;
+use super::rows::MACHINE;
 use crate::bits::Bits;
 use crate::entry::{bad_outcomes, started_ns};
 

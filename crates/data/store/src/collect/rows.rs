@@ -15,6 +15,10 @@ use crate::entry::{
 };
 use crate::error::Context;
 
+/// Machine name of a row of `recording`.
+pub(super) const MACHINE: &str =
+    "coalesce((SELECT machine FROM collected WHERE recording = key), host, '')";
+
 pub(super) fn id_of(text: &str) -> RecordingId {
     RecordingId(Uuid::try_parse(text).unwrap_or_default())
 }

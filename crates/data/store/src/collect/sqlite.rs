@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::days::days;
 use super::insert::{count, insert, join_series};
-use super::rows::{condition, delivered, id_of, local, merge};
+use super::rows::{MACHINE, condition, delivered, id_of, local, merge};
 use super::{
     AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
     Received, Refused, Role, Token, Total, Wanted,
@@ -39,10 +39,6 @@ struct LocalTotals {
     counted: BTreeSet<i64>,
     by_machine: BTreeMap<String, Total>,
 }
-
-/// Machine name of a row of `recording`.
-pub(super) const MACHINE: &str =
-    "coalesce((SELECT machine FROM collected WHERE recording = key), host, '')";
 
 impl SqliteCollection {
     /// Opens the store at `path`, which is created if it does not exist.
