@@ -1,4 +1,4 @@
-//! What pages and metrics need of the newest recording of each machine.
+//! Claims, limit and model of the newest recording of each machine, for pages and metrics.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual_model::{Claim, Completion, Metric, Nanos, Recording, RecordingId};
 use punctual_store::{Collection, Machine, StoreError};
 
-/// Maximum number of recordings that are loaded for one request, because each is read whole. Those
+/// Maximum number of recordings that are loaded for one request, because each is read whole. The recordings
 /// of the other machines follow with the next requests.
 const LOADED: usize = 100;
 
