@@ -192,9 +192,10 @@ impl Columns {
     const DROPPED: [usize; 5] = [3, 5, 4, 1, 6];
 
     /// Returns the columns that fit into `width`. `title` is the length of the longest title in
-    /// characters. Titles are cut to 8 characters before a column is dropped.
+    /// characters. A column is dropped before a title of up to 16 characters is cut, because only
+    /// the title tells what a line is about.
     fn fitting(title: usize, width: usize) -> Self {
-        let mut widths = [8, 11, 8, 9, 9, 9, 9, 9];
+        let mut widths = [title.clamp(8, 16), 11, 8, 9, 9, 9, 9, 9];
         let needed = |widths: &[usize; 8]| {
             let shown = widths.iter().filter(|width| **width > 0);
             shown.map(|width| width + 1).sum::<usize>() - 1
@@ -205,7 +206,7 @@ impl Columns {
             }
         }
         let free = width.saturating_sub(needed(&widths));
-        widths[0] = title.clamp(8, 8 + free);
+        widths[0] = title.clamp(8, widths[0] + free);
         Self(widths)
     }
 
@@ -283,6 +284,11 @@ mod tests {
         }
         assert_eq!(Columns::fitting(5, 79), Columns([8, 11, 8, 9, 9, 9, 9, 9]));
         assert_eq!(Columns::fitting(5, 59), Columns([8, 11, 8, 0, 9, 0, 9, 9]));
+        // "loaded: CPU 0" is whole at 80 columns.
+        assert_eq!(
+            Columns::fitting(13, 79),
+            Columns([13, 11, 8, 0, 9, 9, 9, 9])
+        );
         assert_eq!(shortened("0123456789", 4), "012…");
     }
 

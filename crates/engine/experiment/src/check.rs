@@ -64,7 +64,7 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
     // Prepare the main measurement first, so that a failure is reported before anything is
     // measured.
     let session = prepare(asked, around.host, &mut lacking)?;
-    let looked = look_at_hardware(asked, &around);
+    let looked = look_at_hardware(asked, &mut around);
     let looked = looked.unwrap_or_else(|error| {
         lacking.push(format!("the hardware probe did not run: {error}"));
         None
@@ -260,23 +260,14 @@ type StoredRecording = (Recording, Option<StoreError>);
 /// requested.
 fn look_at_hardware(
     asked: &CheckRequest,
-    around: &Around<'_>,
+    around: &mut Around<'_>,
 ) -> Result<Option<StoredRecording>, CheckError> {
     if asked.hardware == Nanos::ZERO || around.stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
     let session = Session::prepare(hardware(asked)?, around.host.clone())?;
-    let outcome = session.run(around.store, &mut Nobody, around.stop)?;
+    let outcome = session.run(around.store, around.view, around.stop)?;
     Ok(Some((outcome.recording, outcome.store_error)))
-}
-
-/// A watcher that shows nothing, because the measurement is short.
-struct Nobody;
-
-impl Watcher for Nobody {
-    fn begin(&mut self, _: &Recording) {}
-    fn progress(&mut self, _: &Snapshot) {}
-    fn end(&mut self) {}
 }
 
 fn gaps(recording: &Recording) -> HardwareGaps {

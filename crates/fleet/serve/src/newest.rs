@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual_model::{Claim, Completion, Metric, Nanos, Recording, RecordingId};
 use punctual_store::{Collection, Machine, StoreError};
 
-/// Maximum number of recordings that are loaded for one request, because each is read whole. The recordings
-/// of the other machines follow with the next requests.
+/// Maximum number of recordings that are loaded for one request, because each is read whole. The
+/// recordings of the other machines follow with the next requests.
 const LOADED: usize = 100;
 
 /// Parts of a recording.
