@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use punctual_model::{
-    FromJson, MeasuredOn, Metric, Nanos, Recording, RecordingId, SeriesEpoch, SeriesRun, SlotState,
-    Unknown, run_groups,
+    Condition, FromJson, MeasuredOn, Metric, Nanos, ProbeRun, Recording, RecordingId, SeriesEpoch,
+    SeriesRun, SlotState, Unknown, run_groups,
 };
 use punctual_stats::trend::{
     self, Acknowledgement, Facts, Group, Hole, Note, Question, Run, Setup, Trend, TrendQuery,
@@ -226,8 +226,13 @@ fn setup(
         _ => None,
     });
     let load = load.filter(|load| !load.is_empty() && load != "none");
+    let probe = fields.and_then(|fields| fields.get("probe")?.as_str());
+    let without = match probe {
+        Some(ProbeRun::JOBS) => OWN_LOAD,
+        _ => NO_LOAD,
+    };
     Ok(Setup {
-        load: load.unwrap_or_else(|| NO_LOAD.to_owned()),
+        load: load.unwrap_or_else(|| without.to_owned()),
         // The limit is taken from the newest run, which is not known yet.
         limit: None,
         facts: Arc::new(facts),
@@ -236,6 +241,9 @@ fn setup(
 
 /// Name of the condition without a load.
 const NO_LOAD: &str = "idle";
+
+/// Name of the condition of a watched application.
+const OWN_LOAD: &str = Condition::APPLICATION;
 
 /// Name of the condition of a recording whose load is unknown.
 const UNKNOWN_LOAD: &str = "unknown";
@@ -319,6 +327,8 @@ fn load_of(recording: &Recording) -> String {
         .collect();
     let failed = recording.load.iter().any(|load| load.failed);
     match (names.is_empty(), failed) {
+        // An application runs under its own load.
+        (true, _) if recording.probe.name == ProbeRun::JOBS => OWN_LOAD.to_owned(),
         // Other tools do not store the load.
         (true, _) if !recording.knows(Unknown::Load) => UNKNOWN_LOAD.to_owned(),
         (true, _) => NO_LOAD.to_owned(),

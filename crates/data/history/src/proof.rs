@@ -283,18 +283,29 @@ fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
     };
     let asked = recording.requirement.periodic.as_ref();
     let asked = asked.map(|asked| format!("{} of {}", asked.budget_ns, asked.period_ns));
-    vec![
+    let mut facts = vec![
         ("the host name", text(on.hostname)),
         ("the kernel", text(on.kernel)),
         ("the version of the kernel", text(version)),
         ("the processor", text(on.processor)),
-        ("the list of measured CPUs", on.cpus.to_string()),
         ("the budget", text(asked)),
-        ("the interval", format!("{} ns", parameter("interval_ns"))),
-        (
-            "the scheduling",
-            format!("{} {}", parameter("policy"), parameter("priority")),
-        ),
         ("the load", load.join(", ")),
-    ]
+    ];
+    // An application chooses its CPUs and its scheduling, which belong to what is judged.
+    if !recording
+        .requirement
+        .periodic
+        .as_ref()
+        .is_some_and(|asked| asked.jobs)
+    {
+        facts.extend([
+            ("the list of measured CPUs", on.cpus.to_string()),
+            ("the interval", format!("{} ns", parameter("interval_ns"))),
+            (
+                "the scheduling",
+                format!("{} {}", parameter("policy"), parameter("priority")),
+            ),
+        ]);
+    }
+    facts
 }

@@ -1,69 +1,16 @@
 //! The check of a running application by its jobs.
 
-use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
 use punctual_model::{
-    CHECKUP_SCHEMA, Checkup, Completion, Condition, LoopRequirement, MeasuredOn, Nanos, Outcome,
-    Recording,
+    CHECKUP_SCHEMA, Checkup, Completion, Condition, MeasuredOn, Nanos, Outcome, Recording,
 };
-use punctual_session::{
-    ExplainRequest, JobDetail, JobRequest, ObserveRequest, RecordingRequest, Release, RunLength,
-    Targets, observe,
-};
+use punctual_session::{ApplicationRequest, SessionError, observe};
 
 use crate::check::{Around, Checked, causes, findings, judgement};
 use crate::request::CheckError;
 use crate::wording::{command_line, sentence};
-
-/// The request for the check of an application.
-#[derive(Clone, Debug)]
-pub struct ApplicationRequest {
-    /// The requirement on its jobs. A period of 0 judges the jobs of all threads; another period
-    /// only those of the threads with about this period.
-    pub requirement: LoopRequirement,
-    /// The application.
-    pub targets: Targets,
-    /// The wait that releases a job.
-    pub release: Release,
-    /// When system calls and interrupts are recorded.
-    pub detail: JobDetail,
-    /// Time to watch.
-    pub duration: Nanos,
-    /// See [`ObserveRequest::reader`].
-    pub reader: Option<Vec<OsString>>,
-    /// A name for the recording; `None` for `check`.
-    pub label: Option<String>,
-    /// The command line as the program received it.
-    pub command_line: Vec<String>,
-}
-
-impl ApplicationRequest {
-    /// Returns the request for watching the application. A check, an experiment and a monitor watch
-    /// it in the same way.
-    pub fn observation(&self, label: &str) -> ObserveRequest {
-        let budget = self.requirement.budget_ns;
-        ObserveRequest {
-            targets: self.targets.clone(),
-            jobs: Some(JobRequest {
-                budget,
-                release: self.release.clone(),
-                detail: self.detail,
-            }),
-            explain: ExplainRequest::above(budget),
-            no_bpf: false,
-            no_counters: true,
-            reader: self.reader.clone(),
-            length: RunLength::For(self.duration),
-            requirement: Some(self.requirement.clone()),
-            recording: RecordingRequest {
-                label: Some(self.label.clone().unwrap_or_else(|| label.to_owned())),
-                command_line: self.command_line.clone(),
-            },
-        }
-    }
-}
 
 /// Watches a running application, and judges its jobs. The application is neither stopped nor
 /// changed.
@@ -75,7 +22,7 @@ pub fn check_application(
     around: Around<'_>,
 ) -> Result<Checked, CheckError> {
     let started = Timestamp::now();
-    let request = asked.observation("check");
+    let request = (asked.observation("check", around.host)).map_err(SessionError::from)?;
     let outcome = observe(
         &request,
         around.host,
@@ -152,14 +99,8 @@ fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
 fn proof(checkup: &Checkup, asked: &ApplicationRequest) -> Option<String> {
     let mut causes = checkup.causes.iter();
     let setting = causes.find_map(|cause| cause.settings.first())?;
-    let [option, name] = match &asked.targets {
-        Targets::Pids(pids) => {
-            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-            ["--pid", &pids.join(",")].map(str::to_owned)
-        }
-        Targets::Comm(comm) => ["--comm", comm].map(str::to_owned),
-        Targets::Group(path) => ["--cgroup", path].map(str::to_owned),
-    };
+    let (option, name) = asked.subject.option();
+    let option = format!("--{option}");
     let budget = format!("{}ns", asked.requirement.budget_ns.0);
     let words = [
         "punctual",

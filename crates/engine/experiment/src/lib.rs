@@ -38,12 +38,14 @@ mod trial;
 mod wording;
 
 pub use analysis::times;
-pub use application::{ApplicationRequest, check_application};
+pub use application::check_application;
 pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use error::TrialError;
-pub use improve::{improve, intended, plan_stages, profile, unfinished};
+pub use improve::{
+    ApplicationSearch, improve, improve_application, intended, plan_stages, profile, unfinished,
+};
 pub use lengths::{TIMES_WASH_OUT, least_rounds, shortest_time};
 pub use numbers::{Meter, NumbersBench, NumbersRequest, run_numbers};
 pub use own::OwnExperiments;

@@ -10,9 +10,10 @@ pub(crate) fn sentence(checkup: &Checkup) -> String {
         .find(|(one, _)| one.outcome == Outcome::Broken)
         .or(checkup.conditions.last().zip(checkup.claims.last()));
     match judged {
-        Some((condition, claim)) if condition.measured_ns > Nanos::ZERO => claim.sentence(),
-        Some((condition, _)) if !condition.lacking.is_empty() => {
-            format!("not proven: {}", condition.lacking.join("; "))
+        Some((condition, claim))
+            if condition.measured_ns > Nanos::ZERO || !condition.lacking.is_empty() =>
+        {
+            condition.sentence(claim)
         }
         _ => "not proven: nothing was measured".to_owned(),
     }

@@ -29,7 +29,9 @@ pub use clock::{Clock, SystemClock};
 pub use flight::{FlightRecorder, FlightTrace};
 pub use lease::{LeaseError, Serving, ask, only_service, process_serving, serving};
 pub use notify::Notify;
-pub use plan::{FlightPlan, Plan, PlanText, Push, Retention, SeriesPlan, WatchPlan};
+pub use plan::{
+    FlightPlan, Measured, Plan, PlanText, Push, Retention, SeriesPlan, SlotRequest, WatchPlan,
+};
 pub use read::{PlanError, read_plan};
 pub use run::SessionRunner;
 pub use schedule::{due_between, next_due};

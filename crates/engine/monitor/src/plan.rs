@@ -1,17 +1,19 @@
 //! A plan: which series to measure, when, and how long to keep the recordings.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::civil::Time;
 use punctual_model::{
-    Arguments, CpuSet, Limit, LoopRequirement, Metric, MissLimit, Nanos, Requirement, Role,
-    Sampling, WakeupAxis,
+    Arguments, CpuSet, Limit, LoopRequirement, Metric, MissLimit, Nanos, ProbeRun, Requirement,
+    Role, Sampling, WakeupAxis,
 };
 use punctual_probes::ProbeEntry;
 use punctual_session::{
-    ExplainRequest, LimitRequest, MachineRequest, PhaseError, PhaseRequest, RecordingRequest,
-    Request, RunLength, SeriesRequest, ThreadRequest,
+    ApplicationRequest, ExplainRequest, JobDetail, LimitRequest, MachineRequest, PhaseError,
+    PhaseRequest, RecordingRequest, Release, Request, RunLength, SeriesRequest, Subject,
+    ThreadRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -93,15 +95,42 @@ pub struct Retention {
     pub size: Option<u64>,
 }
 
+/// The object of the measurements of a series.
+#[derive(Clone, Debug)]
+pub enum Measured {
+    /// A probe, with its parameters.
+    Probe(&'static ProbeEntry, Arguments),
+    /// The jobs of an application, and the requirement on them.
+    Application(Subject, LoopRequirement),
+}
+
+impl Measured {
+    /// Returns the name of the probe; that of the recordings for an application.
+    fn probe(&self) -> &'static str {
+        match self {
+            Self::Probe(probe, _) => probe.name,
+            Self::Application(..) => ProbeRun::JOBS,
+        }
+    }
+}
+
+/// Formats as `timer` or `unit motion.service`.
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Probe(probe, _) => f.write_str(probe.name),
+            Self::Application(subject, _) => write!(f, "jobs of {subject}"),
+        }
+    }
+}
+
 /// A series of a plan.
 #[derive(Clone, Debug)]
 pub struct SeriesPlan {
     /// Name of the series.
     pub name: String,
-    /// The probe to measure with.
-    pub probe: &'static ProbeEntry,
-    /// Parameters of the probe.
-    pub arguments: Arguments,
+    /// A probe or an application.
+    pub measured: Measured,
     /// The conditions as written in the plan; `None` for a single condition without load.
     pub phases: Option<String>,
     /// Duration of a run without phases; `None` for the default of the probe, or 10 s if the probe
@@ -125,7 +154,7 @@ pub struct SeriesPlan {
     /// a period is late.
     pub windows: Option<(MissLimit, Nanos)>,
     /// Requirement that all runs are judged by together, with their random times; `None` if the
-    /// series is not sampled.
+    /// series of a probe is not sampled.
     pub periodic: Option<LoopRequirement>,
     /// Whether individual samples are kept.
     pub samples: bool,
@@ -140,9 +169,16 @@ impl SeriesPlan {
     /// Returns the definition of the measurement as JSON, without the schedule. If this definition
     /// changes, the series starts a new epoch.
     pub fn definition(&self) -> String {
+        let parameters = match &self.measured {
+            Measured::Probe(probe, arguments) => json!(arguments.to_json(probe.parameters)),
+            Measured::Application(subject, _) => {
+                let (option, value) = subject.option();
+                json!({ option: value })
+            }
+        };
         let mut definition = json!({
-            "probe": self.probe.name,
-            "parameters": self.arguments.to_json(self.probe.parameters),
+            "probe": self.measured.probe(),
+            "parameters": parameters,
             "phases": self.phases,
             "duration_ns": self.duration,
             "cpus": self.cpus,
@@ -155,7 +191,7 @@ impl SeriesPlan {
             keys.insert("misses".to_owned(), json!(misses));
             keys.insert("budget_ns".to_owned(), json!(budget));
         }
-        if let (Some(periodic), Some(keys)) = (&self.periodic, definition.as_object_mut()) {
+        if let (Some(periodic), Some(keys)) = (self.asked(), definition.as_object_mut()) {
             keys.insert("periodic".to_owned(), json!(periodic));
         }
         definition.to_string()
@@ -190,7 +226,31 @@ impl SeriesPlan {
     ///
     /// # Errors
     /// Returns an error if the phases cannot be parsed.
-    pub fn request(&self) -> Result<Request, PhaseError> {
+    pub fn request(&self) -> Result<SlotRequest, PhaseError> {
+        Ok(match &self.measured {
+            Measured::Probe(probe, arguments) => {
+                SlotRequest::Probe(Box::new(self.of_probe(probe, arguments.clone())?))
+            }
+            Measured::Application(subject, asked) => {
+                SlotRequest::Application(Box::new(ApplicationRequest {
+                    requirement: asked.clone(),
+                    subject: subject.clone(),
+                    release: Release::default(),
+                    detail: JobDetail::Windows(None),
+                    duration: self.length(),
+                    reader: None,
+                    label: Some(self.name.clone()),
+                    command_line: Vec::new(),
+                }))
+            }
+        })
+    }
+
+    fn of_probe(
+        &self,
+        probe: &'static ProbeEntry,
+        arguments: Arguments,
+    ) -> Result<Request, PhaseError> {
         let max = self.max_latency.map(|latency| Limit {
             metric: Metric::Max,
             at_most: latency.0,
@@ -223,13 +283,21 @@ impl SeriesPlan {
                 label: Some(self.name.clone()),
                 ..RecordingRequest::default()
             },
-            ..Request::new(self.probe, self.arguments.clone(), self.phase_requests()?)
+            ..Request::new(probe, arguments, self.phase_requests()?)
         })
     }
 
     /// Returns the random times of the runs; `None` if the series is not sampled.
     pub fn sample(&self) -> Option<Sampling> {
-        self.periodic.as_ref()?.sample
+        self.asked()?.sample
+    }
+
+    /// Returns the requirement on a periodic loop or on an application.
+    pub fn asked(&self) -> Option<&LoopRequirement> {
+        match &self.measured {
+            Measured::Probe(..) => self.periodic.as_ref(),
+            Measured::Application(_, asked) => Some(asked),
+        }
     }
 
     /// Describes the schedule for a user.
@@ -252,6 +320,15 @@ impl SeriesPlan {
         }
         parts.join("; ")
     }
+}
+
+/// The measurement of a slot.
+#[derive(Debug)]
+pub enum SlotRequest {
+    /// Of a probe.
+    Probe(Box<Request>),
+    /// Of an application.
+    Application(Box<ApplicationRequest>),
 }
 
 /// A plan as text.

@@ -8,11 +8,14 @@ use std::sync::atomic::AtomicBool;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{Completion, Recording, RecordingId, SeriesEpoch, Slot, SlotState};
-use punctual_session::{RecordingSink, Session, SessionError, Snapshot, Watcher};
+use punctual_session::{
+    ApplicationRequest, CpuLocks, ObserveRequest, RecordingSink, Request, Session, SessionError,
+    Snapshot, Watcher, observe,
+};
 use punctual_store::{Lease, Store, StoreError, Writer};
 
 use crate::notify::Notify;
-use crate::plan::SeriesPlan;
+use crate::plan::{Measured, SeriesPlan, SlotRequest};
 use crate::service::{Runner, STOPPED, SlotEnd};
 
 /// Measures slots on this machine.
@@ -27,6 +30,9 @@ pub struct SessionRunner<'a> {
     pub partner: Option<Vec<OsString>>,
     /// Makes a load run in a separate process.
     pub isolate: &'a dyn Fn(LoadRequest) -> LoadRequest,
+    /// The command that reads the programs of other users; see
+    /// [`punctual_session::ObserveRequest::reader`].
+    pub reader: Option<Vec<OsString>>,
     /// Folders for the locks of CPUs, so that two measurements never share a CPU.
     pub locks: Vec<PathBuf>,
     /// Command line of the program.
@@ -42,9 +48,29 @@ pub struct SessionRunner<'a> {
     pub log: &'a mut dyn FnMut(&str),
 }
 
+/// A measurement that was checked and can begin.
+enum Prepared {
+    Probe(Box<Session>),
+    Application(Box<ObserveRequest>),
+}
+
 impl SessionRunner<'_> {
-    fn session(&self, series: &SeriesPlan) -> Result<Session, SessionError> {
-        let mut request = series.request()?;
+    fn prepare(&self, series: &SeriesPlan) -> Result<Prepared, SessionError> {
+        match series.request()? {
+            SlotRequest::Probe(request) => Ok(Prepared::Probe(Box::new(self.session(*request)?))),
+            SlotRequest::Application(request) => {
+                let request = ApplicationRequest {
+                    reader: self.reader.clone(),
+                    command_line: self.command_line.clone(),
+                    ..*request
+                };
+                let asked = request.observation(&series.name, self.host)?;
+                Ok(Prepared::Application(Box::new(asked)))
+            }
+        }
+    }
+
+    fn session(&self, mut request: Request) -> Result<Session, SessionError> {
         for phase in &mut request.phases {
             phase.loads = phase.loads.drain(..).map(self.isolate).collect();
         }
@@ -60,18 +86,24 @@ impl SessionRunner<'_> {
 
 impl Runner for SessionRunner<'_> {
     fn run(&mut self, series: &SeriesPlan, epoch: &SeriesEpoch, slot: &Slot) -> SlotEnd {
-        let session = match self.session(series) {
-            Ok(session) => session,
+        let prepared = match self.prepare(series) {
+            Ok(prepared) => prepared,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
         // Some settings are enabled for each boot. If they were not in force, the run would look as
         // if the machine had changed.
         let settings = (self.settings)();
-        let cpus = match session.hold_cpus(&self.locks) {
+        // An application is only watched, and shares its CPUs with everything else.
+        let cpus = match &prepared {
+            Prepared::Probe(session) => session.hold_cpus(&self.locks).map(Some),
+            Prepared::Application(_) => Ok(None),
+        };
+        let cpus = match cpus {
             Ok(held) => held,
             Err(error) => return ended(SlotState::Refused, error.to_string(), None),
         };
-        cpus.refusal().into_iter().for_each(&mut *self.log);
+        let refusal = cpus.iter().filter_map(CpuLocks::refusal);
+        refusal.for_each(&mut *self.log);
         self.notify
             .status(&format!("measuring series {}", series.name));
         let sink = SlotSink {
@@ -80,7 +112,12 @@ impl Runner for SessionRunner<'_> {
             slot: RefCell::new(slot.clone()),
         };
         let mut view = Alive(&mut self.notify);
-        let outcome = session.run(Some(&sink), &mut view, self.stop);
+        let outcome = match prepared {
+            Prepared::Probe(session) => session.run(Some(&sink), &mut view, self.stop),
+            Prepared::Application(asked) => {
+                observe(&asked, self.host, Some(&sink), &mut view, self.stop)
+            }
+        };
         let recording = sink.slot.into_inner().recording;
         self.notify.status("waiting for the next slot");
         match outcome {
@@ -107,7 +144,7 @@ impl Runner for SessionRunner<'_> {
                 ),
                 (None, _) => SlotEnd {
                     state: SlotState::Recorded,
-                    reason: joined(settings, failed_load(&outcome.recording)),
+                    reason: joined(settings, remark(series, &outcome.recording)),
                     recording,
                 },
             },
@@ -123,10 +160,15 @@ impl Runner for SessionRunner<'_> {
     }
 }
 
-/// Returns the reason to store in the slot if the recording was completed but a load failed.
-fn failed_load(recording: &Recording) -> Option<String> {
-    let failed = recording.load.iter().find(|load| load.failed)?;
-    Some(format!("load {} failed", failed.name))
+/// Returns the reason to store in the slot if the recording was completed, but a load failed, or the
+/// application ended.
+fn remark(series: &SeriesPlan, recording: &Recording) -> Option<String> {
+    if let Some(failed) = recording.load.iter().find(|load| load.failed) {
+        return Some(format!("load {} failed", failed.name));
+    }
+    let (length, planned) = (recording.duration_ns, series.length());
+    let ended = matches!(series.measured, Measured::Application(..)) && length < planned;
+    ended.then(|| format!("the application ended after {length} of {planned}"))
 }
 
 /// Joins two optional reasons.

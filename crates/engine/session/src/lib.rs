@@ -10,6 +10,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod application;
 mod error;
 mod events;
 mod explain;
@@ -23,6 +24,7 @@ mod request;
 mod targets;
 mod trace_file;
 
+pub use application::ApplicationRequest;
 pub use error::SessionError;
 pub use events::{ActivitySession, InterruptionCounter, WakeupRequest, WakeupSession};
 pub use explain::export_trace;
@@ -39,7 +41,7 @@ pub use request::{
     ExplainRequest, LimitRequest, MachineRequest, OnOutlier, PhaseError, PhaseRequest,
     RecordingRequest, Request, RunLength, SeriesRequest, ThreadRequest, Tracemark,
 };
-pub use targets::{TargetError, Targets};
+pub use targets::{Subject, TargetError, Targets};
 pub use trace_file::{
     ExplainedTrace, GuestTraceError, GuestTraces, TraceRequest, explain_guest, explain_trace,
     trace_threads,

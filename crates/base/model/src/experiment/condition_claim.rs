@@ -61,6 +61,16 @@ impl Condition {
         }
     }
 
+    /// Returns the verdict on this condition in one sentence. `claim` is the one of
+    /// [`Condition::claim`].
+    pub fn sentence(&self, claim: &Claim) -> String {
+        if self.measured_ns > crate::Nanos::ZERO || self.lacking.is_empty() {
+            claim.sentence()
+        } else {
+            format!("not proven: {}", self.lacking.join("; "))
+        }
+    }
+
     /// Returns the names of one and of several counted reactions.
     pub const fn units(&self) -> (&'static str, &'static str) {
         match self.jobs {

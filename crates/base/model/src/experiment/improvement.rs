@@ -20,6 +20,9 @@ pub struct Improvement {
     /// Machine and time of the first stage. Absent if nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured_on: Option<MeasuredOn>,
+    /// The application whose late jobs are compared. Absent if late wake-ups of a loop are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// Threshold: latencies above it are late. Null if nothing was measured.
     pub threshold_ns: Option<Nanos>,
     /// The stages of the search.
@@ -39,7 +42,7 @@ pub struct Improvement {
 pub struct Proof {
     /// The settings, each as `name=value` or `name@instance=value`.
     pub settings: Vec<String>,
-    /// Rate of late slots with the settings, divided by the rate without them. Null if one of them
+    /// Rate of late slots, or share of late jobs, with the settings, divided by that without them. Null if one of them
     /// is unknown.
     pub ratio: Option<f64>,
     /// Lower end of the 95% confidence interval of the ratio.
@@ -87,7 +90,7 @@ pub struct TriedSetting {
     pub assignment: String,
     /// The finding of the audit that recommends it.
     pub finding: String,
-    /// Rate of late slots with the setting, divided by the rate without it. Measured in the
+    /// Rate of late slots, or share of late jobs, with the setting, divided by that without it. Measured in the
     /// confirmation alone, or in the proof if no other setting is kept. Null if unknown.
     pub ratio: Option<f64>,
     /// Lower end of the 95% confidence interval of the ratio.

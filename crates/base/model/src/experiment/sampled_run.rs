@@ -15,12 +15,12 @@ pub struct LateRun {
     /// Number of seconds that may have been late: after a missed period, the time of the next ones
     /// is only known to be within its wait.
     pub at_most: u64,
-    /// Number of late periods of all threads. If the periods were not counted one by one, the
+    /// Number of late periods or jobs of all threads. If the periods were not counted one by one, the
     /// number is rounded up to the edge of a bucket.
     pub late: u64,
-    /// Number of due periods of all threads.
+    /// Number of due periods, or of jobs, of all threads.
     pub periods: u64,
-    /// Measuring time of the thread with the least periods.
+    /// Measuring time of the thread with the least periods. For jobs, the length of the run.
     pub measured_ns: Nanos,
 }
 
@@ -30,11 +30,15 @@ const SECOND: Nanos = Nanos::from_secs(1);
 const LEAST_SHARE: f64 = 0.95;
 
 impl LateRun {
-    /// Counts the late seconds of a run from the rows of its time series.
+    /// Counts the late seconds of a run from the rows of its time series. A second without a job is
+    /// not late.
     ///
     /// # Errors
     /// Returns the reason why the run proves nothing, in words.
     pub fn of(recording: &Recording, asked: &LoopRequirement) -> Result<Self, String> {
+        if asked.jobs {
+            return Self::of_jobs(recording, asked);
+        }
         sound(recording)?;
         let interval = recording.series.interval_ns;
         if interval == Nanos::ZERO || !SECOND.0.is_multiple_of(interval.0) {
@@ -63,13 +67,12 @@ impl LateRun {
             periods = periods.saturating_add(due.periods());
             least = least.min(due.periods());
         }
-        let measured = Nanos(asked.period_ns.0.saturating_mul(least));
-        let planned = asked.sample.map_or(Nanos::ZERO, |sample| sample.length_ns);
+        let measured = match least {
+            u64::MAX => Nanos::ZERO,
+            least => Nanos(asked.period_ns.0.saturating_mul(least)),
+        };
         let warm_up = recording.duration_parameter("warm_up_ns");
-        let wanted = planned.saturating_sub(warm_up.unwrap_or_default());
-        if least == u64::MAX || measured.0 as f64 <= wanted.0 as f64 * LEAST_SHARE {
-            return Err(format!("it measured only {measured} of {planned}"));
-        }
+        long_enough(measured, asked, warm_up.unwrap_or_default())?;
         Ok(Self {
             at_least: certain.len() as u64,
             at_most: possible.union(&certain).count() as u64,
@@ -78,6 +81,20 @@ impl LateRun {
             measured_ns: measured,
         })
     }
+}
+
+/// Returns an error if a run was shorter than planned.
+pub(super) fn long_enough(
+    measured: Nanos,
+    asked: &LoopRequirement,
+    warm_up: Nanos,
+) -> Result<(), String> {
+    let planned = asked.sample.map_or(Nanos::ZERO, |sample| sample.length_ns);
+    let wanted = planned.saturating_sub(warm_up);
+    if measured.0 as f64 <= wanted.0 as f64 * LEAST_SHARE {
+        return Err(format!("it measured only {measured} of {planned}"));
+    }
+    Ok(())
 }
 
 /// Returns an error if the run proves nothing about the machine.

@@ -15,7 +15,7 @@ use crate::{
 /// misread the newer one. Adding a field does not increase it.
 pub const SERIES_PROOF_SCHEMA: u32 = 1;
 
-/// Whether a machine holds the requirement of a periodic loop over a whole period, such as a week,
+/// Whether a machine holds the requirement of a periodic loop or of an application over a whole period, such as a week,
 /// by runs at random times in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesProof {
@@ -68,9 +68,9 @@ pub struct SampledSlot {
     pub late_seconds: Option<u64>,
     /// Number of seconds that may have been late.
     pub late_seconds_at_most: Option<u64>,
-    /// Number of late periods.
+    /// Number of late periods or jobs.
     pub late: Option<u64>,
-    /// Number of due periods.
+    /// Number of due periods, or of jobs.
     pub periods: Option<u64>,
     /// Measuring time.
     pub measured_ns: Option<Nanos>,
@@ -206,13 +206,26 @@ impl SeriesProof {
     }
 
     fn quantity(&self) -> String {
-        let under = if self.loads.is_empty() {
-            "without load".to_owned()
-        } else {
-            format!("under this load ({})", self.loads.join(", "))
+        let under = match (self.asked.jobs, self.loads.is_empty()) {
+            // The application is measured as it runs, so its load is not known.
+            (true, _) => String::new(),
+            (false, true) => " without load".to_owned(),
+            (false, false) => format!(" under this load ({})", self.loads.join(", ")),
         };
         let budget = self.asked.budget_ns;
-        format!("late seconds a day (periods over {budget}) {under}")
+        format!(
+            "late seconds a day ({} over {budget}){under}",
+            self.units().1
+        )
+    }
+
+    /// Returns the names of one and of several counted reactions.
+    pub const fn units(&self) -> (&'static str, &'static str) {
+        if self.asked.jobs {
+            ("job", "jobs")
+        } else {
+            ("period", "periods")
+        }
     }
 
     /// Returns what the statement is about. The runs were at random times, so it needs no
@@ -244,7 +257,7 @@ impl SeriesProof {
             self.runs.len(),
             length(self.sample().length_ns.as_secs_f64()),
             grouped(sum(|run| run.late)),
-            counted(sum(|run| run.periods), "period", "periods"),
+            counted(sum(|run| run.periods), self.units().0, self.units().1),
         );
         let missing = sampled.missing() - self.pending();
         if missing > 0 {

@@ -2,7 +2,9 @@
 
 use super::{Completion, Recording};
 use crate::verdict::Grounds;
-use crate::{Accounting, Claim, Judgement, LoopRequirement, Nanos, Outcome, Unknown, Verdict};
+use crate::{
+    Accounting, Claim, Condition, Judgement, LoopRequirement, Nanos, Outcome, Unknown, Verdict,
+};
 
 /// Name of the probe that takes a sample in each interval.
 const TIMER: &str = "timer";
@@ -32,6 +34,17 @@ impl Recording {
                 },
                 _ => own,
             },
+            // The jobs of an application are judged by the recording alone.
+            (None, Some(asked)) if asked.sample.is_none() && self.has_jobs(asked) => {
+                let condition = Condition::of_jobs(self, asked);
+                let claim = condition.claim(asked, true);
+                Verdict {
+                    outcome: claim.outcome,
+                    sentence: condition.sentence(&claim),
+                    claims: std::iter::once(claim).chain(own.claims).collect(),
+                    ..own
+                }
+            }
             // A received recording keeps the verdict of its check-up as a statement of its sender.
             (None, Some(_)) if self.sender_judgement.is_none() => Verdict {
                 outcome: Outcome::NotProven,
@@ -40,6 +53,15 @@ impl Recording {
             },
             (None, _) => own,
         }
+    }
+
+    /// Returns whether the recording has the jobs that a requirement is about.
+    fn has_jobs(&self, asked: &LoopRequirement) -> bool {
+        let explanation = self.explanation.as_ref();
+        asked.jobs
+            && asked.max_late_seconds_per_day.is_some()
+            && self.completion != Completion::Running
+            && explanation.is_some_and(|explanation| explanation.jobs.is_some())
     }
 
     /// Returns the answers of the verdict. Those of recordings of older versions are judged anew.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::{Args, value_parser};
 use punctual_host::Host;
 use punctual_model::Nanos;
-use punctual_session::{SessionError, Targets};
+use punctual_session::{SessionError, Subject};
 
 use crate::exit::UsageError;
 
@@ -24,7 +24,7 @@ pub(crate) const DETAILS: [(&str, When); 2] = [("windows", When::Windows), ("ful
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "A running application")]
 #[group(id = "subject", multiple = false)]
-pub(crate) struct Subject {
+pub(crate) struct OfSubject {
     /// Watch these processes with all threads, or single threads
     #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = value_parser!(u32).range(1..))]
     pub(crate) pid: Vec<u32>,
@@ -39,24 +39,20 @@ pub(crate) struct Subject {
     pub(crate) unit: Option<String>,
 }
 
-impl Subject {
+impl OfSubject {
     /// Returns whether an application was selected.
     pub(crate) fn is_given(&self) -> bool {
         let named = [&self.comm, &self.cgroup, &self.unit];
         !self.pid.is_empty() || named.iter().any(|one| one.is_some())
     }
 
-    /// Returns the threads to watch, or `None` if no application was selected.
-    pub(crate) fn targets(&self, host: &Host) -> Result<Option<Targets>> {
-        if let Some(unit) = &self.unit {
-            return Ok(Some(
-                Targets::of_unit(unit, host).map_err(SessionError::from)?,
-            ));
-        }
-        let group = self.cgroup.clone().map(Targets::Group);
-        let comm = self.comm.clone().map(Targets::Comm);
-        let pids = (!self.pid.is_empty()).then(|| Targets::Pids(self.pid.clone()));
-        Ok(pids.or(comm).or(group))
+    /// Returns the application to watch, or `None` if none was selected.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        let group = self.cgroup.clone().map(Subject::Group);
+        let comm = self.comm.clone().map(Subject::Comm);
+        let unit = self.unit.clone().map(Subject::Unit);
+        let pids = (!self.pid.is_empty()).then(|| Subject::Pids(self.pid.clone()));
+        pids.or(comm).or(group).or(unit)
     }
 
     /// Returns the application whose jobs are judged together, with their budget; `None` if none was
@@ -68,13 +64,13 @@ impl Subject {
         &self,
         host: &Host,
         budget: Option<Nanos>,
-    ) -> Result<Option<(Targets, Nanos)>> {
-        let Some(targets) = self.targets(host)? else {
+    ) -> Result<Option<(Subject, Nanos)>> {
+        let Some(subject) = self.subject() else {
             return Ok(None);
         };
-        targets.check_services(host).map_err(SessionError::from)?;
+        subject.judged(host).map_err(SessionError::from)?;
         let text = "pass --budget, the longest time that a job of the application may take";
         let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
-        Ok(Some((targets, budget)))
+        Ok(Some((subject, budget)))
     }
 }

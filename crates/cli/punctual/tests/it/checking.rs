@@ -206,18 +206,20 @@ fn senseless_options_are_refused_before_measuring() {
 }
 
 /// A thread with a job of at least 12 ms in each 100 ms. Dropping it ends the thread.
-struct Slow {
+pub(crate) struct Slow {
     tid: u32,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Slow {
-    fn start() -> Self {
+    /// Starts the thread with a name of at most 15 characters.
+    pub(crate) fn start(name: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = std::sync::mpsc::channel();
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
+        let named = std::thread::Builder::new().name(name.to_owned());
+        let thread = named.spawn(move || {
             let own = std::fs::read_link("/proc/thread-self").unwrap();
             let tid = own.file_name().unwrap().to_str().unwrap();
             sender.send(tid.parse().unwrap()).unwrap();
@@ -231,6 +233,7 @@ impl Slow {
                 }
             }
         });
+        let thread = thread.unwrap();
         Self {
             tid: receiver.recv().unwrap(),
             stop,
@@ -250,7 +253,7 @@ impl Drop for Slow {
 #[test]
 fn late_jobs_of_application_break_its_budget() {
     let place = Sandbox::new();
-    let slow = Slow::start();
+    let slow = Slow::start("slow-check");
     let line = "--budget 6ms -D 4s --max-late-seconds-per-day 0";
     let output = place.run(&format!("check --json -q --pid {} {line}", slow.tid));
     drop(slow);

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::checking::Slow;
 use crate::common::{Sandbox, eventually, signal, text};
+use punctual_model::Outcome;
 use serde_json::Value;
 
 fn plan(place: &Sandbox, text: &str) -> String {
@@ -595,4 +597,56 @@ max_late_seconds_per_day = 80000
     assert!(unknown.contains("no series 'other'"), "{unknown}");
     place.refused("check --series sampled --budget 1ms", 2);
     place.refused("check --host here", 2);
+}
+
+/// A slot of an application is a recording of its jobs with a verdict. A slot without the application
+/// says why, and the series goes on.
+#[test]
+fn series_of_application_records_its_jobs() {
+    let place = Sandbox::new();
+    let plan = plan(
+        &place,
+        r#"
+[[series]]
+name = "jobs"
+comm = "slow-jobs"
+budget = "6ms"
+max_late_seconds_per_day = 0
+duration = "3s"
+every = "1h"
+"#,
+    );
+    let checked = place.done(&format!("monitor check --plan {plan}"));
+    assert!(
+        checked.contains("jobs of comm slow-jobs, 3.00 s"),
+        "{checked}"
+    );
+    let once = format!("monitor once jobs --plan {plan}");
+    let missing = text(&place.run(&once).stdout);
+    assert!(missing.contains("jobs: refused"), "{missing}");
+    assert!(missing.contains("slow-jobs"), "{missing}");
+    let slow = Slow::start("slow-jobs");
+    let output = place.run(&once);
+    let said = text(&output.stdout);
+    drop(slow);
+    if !said.contains("jobs: recorded") {
+        punctual_testing::skip_refused("monitor once", &said);
+        return;
+    }
+    let recording = place.last();
+    assert_eq!(recording.label.as_deref(), Some("jobs"));
+    assert_eq!(recording.verdict.outcome, Outcome::Broken, "{recording:#?}");
+    assert!(recording.verdict.sentence.contains("jobs over 6.00 ms"));
+    let slots = slots(&place);
+    assert_eq!(
+        (count(&slots, "recorded"), count(&slots, "refused")),
+        (1, 1)
+    );
+    let trend = place.run("trend jobs --json");
+    let trend: Value = serde_json::from_slice(&trend.stdout).unwrap();
+    assert_eq!(
+        trend["groups"][0]["runs"].as_array().unwrap().len(),
+        1,
+        "{trend:#}"
+    );
 }

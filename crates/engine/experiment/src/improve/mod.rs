@@ -2,6 +2,7 @@
 //! confirmation, a test of all settings as a group, tests that leave out one setting at a time, and
 //! a proof on fresh data. Each stage is a separate experiment.
 
+mod application;
 mod begun;
 mod judging;
 mod profile;
@@ -13,6 +14,7 @@ use punctual_model::{
 };
 use punctual_stats::screening::folded_plackett_burman;
 
+pub use self::application::{ApplicationSearch, improve_application};
 use self::begun::Begun;
 pub use self::begun::unfinished;
 use self::judging::{helps, judgement, least_needed, ranking, refused, survives, without_each};
@@ -36,6 +38,7 @@ pub fn intended(tried: Vec<TriedSetting>, left_out: Vec<NotTried>) -> Improvemen
         sentence: "nothing was measured".to_owned(),
         stopped: false,
         measured_on: None,
+        application: None,
         threshold_ns: None,
         stages: Vec::new(),
         tried,

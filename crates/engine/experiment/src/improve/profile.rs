@@ -14,15 +14,19 @@ pub fn profile(improvement: &Improvement, date: &str) -> Option<String> {
         .as_ref()
         .map_or_else(String::new, |proof| {
             let pairs = proof.pairs;
+            let (rate, one) = match &improvement.application {
+                Some(application) => (format!("share of late jobs of {application}"), "job"),
+                None => ("rate of late slots".to_owned(), "slot"),
+            };
             match (proof.ratio, proof.low, proof.high) {
                 (Some(ratio), Some(low), Some(high)) => {
                     let [ratio, low, high] = [ratio, low, high].map(times);
                     format!(
                         "# All settings together, in {pairs} pairs of blocks on fresh data: the \
-                         rate of late slots is {ratio} (95%: {low} to {high}), {date}\n"
+                         {rate} is {ratio} (95%: {low} to {high}), {date}\n"
                     )
                 }
-                _ => format!("# All settings together: no late slot in {pairs} blocks, {date}\n"),
+                _ => format!("# All settings together: no late {one} in {pairs} blocks, {date}\n"),
             }
         });
     let mut text = format!(

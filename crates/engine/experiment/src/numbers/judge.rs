@@ -155,15 +155,16 @@ fn handled(experiment: &NumbersExperiment, arm: u32) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock};
 
     use super::*;
 
-    /// Returns an experiment on late jobs, in ppm, with jobs of unknown time on the second side.
-    fn of_jobs(late: [f64; 2], unknown: f64) -> NumbersExperiment {
+    /// Returns an experiment on late jobs, in ppm in each condition, with jobs of unknown time in the
+    /// second one.
+    pub(crate) fn of_jobs(late: &[f64], unknown: f64) -> NumbersExperiment {
         let arm = |name: &str| Arm {
             name: name.to_owned(),
             action: ArmAction::Unchanged,
@@ -175,9 +176,9 @@ mod tests {
             values: BTreeMap::from([
                 (
                     "late jobs".to_owned(),
-                    late[arm as usize] + f64::from(round),
+                    late[arm as usize] + f64::from(round * 37 % 8),
                 ),
-                (UNKNOWN.to_owned(), unknown * f64::from(arm)),
+                (UNKNOWN.to_owned(), unknown * f64::from(arm.min(1))),
             ]),
         };
         NumbersExperiment {
@@ -188,14 +189,15 @@ mod tests {
             started: jiff::Timestamp::UNIX_EPOCH,
             command: String::new(),
             higher_is_better: false,
-            arms: vec![arm("a"), arm("b")],
+            arms: late.iter().map(|_| arm("a")).collect(),
             seed: 1,
             rounds: 8,
             margin: 0.01,
             confidence: 0.95,
             units: BTreeMap::from([("late jobs".to_owned(), "ppm".to_owned())]),
             blocks: (0..8)
-                .flat_map(|round| [block(round, 0), block(round, 1)])
+                .flat_map(|round| (0..late.len() as u32).map(move |arm| (round, arm)))
+                .map(|(round, arm)| block(round, arm))
                 .collect(),
             results: Vec::new(),
             sentence: String::new(),
@@ -206,23 +208,26 @@ mod tests {
     /// A condition that hides its late jobs, instead of having fewer, is not better.
     #[test]
     fn unknown_jobs_prove_nothing() {
-        let effect = |late, unknown| results(&of_jobs(late, unknown)).remove(0);
-        assert_eq!(effect([5_000.0, 2_000.0], 0.0).effect, NumberEffect::Better);
+        let effect = |late: &[f64], unknown| results(&of_jobs(late, unknown)).remove(0);
         assert_eq!(
-            effect([5_000.0, 2_000.0], 900.0).effect,
+            effect(&[5_000.0, 2_000.0], 0.0).effect,
             NumberEffect::Better
         );
-        let hidden = effect([5_000.0, 2_000.0], 3_000.0);
+        assert_eq!(
+            effect(&[5_000.0, 2_000.0], 900.0).effect,
+            NumberEffect::Better
+        );
+        let hidden = effect(&[5_000.0, 2_000.0], 3_000.0);
         assert_eq!(hidden.effect, NumberEffect::NotProven);
         assert!(
             hidden.sentence.contains("up to 3000 ppm"),
             "{}",
             hidden.sentence
         );
-        let same = effect([5_000.0, 5_000.0], 0.0);
+        let same = effect(&[5_000.0, 5_000.0], 0.0);
         assert_eq!(same.effect, NumberEffect::Equivalent);
         assert_eq!(
-            effect([5_000.0, 5_000.0], 60.0).effect,
+            effect(&[5_000.0, 5_000.0], 60.0).effect,
             NumberEffect::NotProven
         );
     }

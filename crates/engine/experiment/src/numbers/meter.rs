@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{Completion, Condition, Nanos};
-use punctual_session::{Watcher, observe};
+use punctual_session::{ApplicationRequest, SessionError, Watcher, observe};
 
 use super::printed::{self, Printed};
-use crate::ApplicationRequest;
 use crate::command::{Running, Wanted};
 use crate::error::TrialError;
+
+/// Name of the share of late jobs, in ppm, which is judged.
+pub(crate) const LATE_JOBS: &str = "late jobs";
 
 /// Name of the number of jobs a second, which is shown but not judged.
 pub(super) const JOBS: &str = "jobs";
@@ -52,7 +54,7 @@ impl Meter {
             Self::Command { command, .. } => command.clone(),
             Self::Jobs(request) => format!(
                 "jobs of {} over {}",
-                request.targets, request.requirement.budget_ns
+                request.subject, request.requirement.budget_ns
             ),
         }
     }
@@ -86,7 +88,9 @@ impl Meter {
                 })
             }
             Self::Jobs(request) => {
-                let outcome = observe(&request.observation("experiment"), host, None, view, stop)?;
+                let asked = request.observation("experiment", host);
+                let asked = asked.map_err(SessionError::from)?;
+                let outcome = observe(&asked, host, None, view, stop)?;
                 let recording = outcome.recording;
                 if recording.completion == Completion::Stopped {
                     return Err(TrialError::Stopped);
@@ -95,7 +99,7 @@ impl Meter {
                 if length.0 < request.duration.0 / 10 * 9 {
                     return Err(TrialError::Block(format!(
                         "{} ended in a block, after {length} of {}",
-                        request.targets, request.duration
+                        request.subject, request.duration
                     )));
                 }
                 let found = Condition::of_jobs(&recording, &request.requirement);
@@ -139,7 +143,7 @@ fn share(found: &Condition, events_lost: u64, length: Nanos) -> Result<Measured,
     let late = per_million(found.late, found.periods);
     let per_second = found.periods as f64 / length.as_secs_f64();
     Ok(Measured {
-        judged: Printed::from([("late jobs".to_owned(), (late, "ppm".to_owned()))]),
+        judged: Printed::from([(LATE_JOBS.to_owned(), (late, "ppm".to_owned()))]),
         others: BTreeMap::from([
             (JOBS.to_owned(), per_second),
             (UNKNOWN.to_owned(), per_million(unknown, all)),
@@ -172,7 +176,7 @@ mod tests {
     fn share_of_late_jobs_is_the_number() {
         let ten = Nanos::from_secs(10);
         let one = share(&found(1_980, 3, 5), 15, ten).ok().unwrap();
-        assert_eq!(one.judged["late jobs"].0.round(), 1_515.0);
+        assert_eq!(one.judged[LATE_JOBS].0.round(), 1_515.0);
         assert_eq!((one.others[JOBS], one.others[UNKNOWN]), (198.0, 10_000.0));
         let error = |found: &Condition, lost| share(found, lost, ten).err().unwrap().to_string();
         assert!(error(&found(0, 0, 0), 0).contains("had no job to judge"));

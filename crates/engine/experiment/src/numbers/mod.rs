@@ -16,7 +16,12 @@ use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock, Number
 use punctual_session::Watcher;
 use punctual_stats::shift::least_pairs;
 
-use self::judge::{CHANCE, answer, results};
+pub(crate) use self::judge::CHANCE;
+use self::judge::answer;
+pub(crate) use self::judge::results;
+#[cfg(test)]
+pub(crate) use self::judge::tests::of_jobs;
+pub(crate) use self::meter::LATE_JOBS;
 use self::meter::Measured;
 pub use self::meter::Meter;
 use self::printed::Printed;

@@ -1,5 +1,6 @@
 //! Parses a plan. Errors contain line and column.
 
+mod application;
 mod schedule;
 
 use std::ops::Range;
@@ -11,7 +12,7 @@ use punctual_trace::LARGEST_TRACE;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use crate::plan::{FlightPlan, Plan, Push, Retention, SeriesPlan, WatchPlan};
+use crate::plan::{FlightPlan, Measured, Plan, Push, Retention, SeriesPlan, WatchPlan};
 
 /// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,13 +143,9 @@ impl Reader<'_> {
     fn series(&self, span: Range<usize>, table: &DeTable<'_>) -> Result<SeriesPlan, PlanError> {
         let name = self.required(span.clone(), table, "name")?;
         let name = self.name(name)?;
-        let probe = self.required(span.clone(), table, "probe")?;
-        let probe = punctual_probes::probe(self.word(probe)?)
-            .map_err(|error| self.error(probe.span(), error.to_string()))?;
         let mut series = SeriesPlan {
             name,
-            probe,
-            arguments: self.arguments(span.clone(), probe, table.get("parameters"))?,
+            measured: self.measured(span.clone(), table)?,
             phases: None,
             duration: None,
             cpus: None,
@@ -170,10 +167,14 @@ impl Reader<'_> {
             let message = "phases already specify a duration: remove duration or phases";
             return Err(self.error(value.span(), message));
         }
-        self.sample(&mut series, table)?;
-        series.windows = self.windows(table, series.periodic.is_some())?;
+        if let Measured::Application(..) = series.measured {
+            self.application(&mut series, table)?;
+        } else {
+            self.sample(&mut series, table)?;
+            series.windows = self.windows(table, series.periodic.is_some())?;
+        }
         let events = series.after_boot || series.after_kernel_change;
-        let is_due = !series.at.is_empty() || series.every.is_some() || series.periodic.is_some();
+        let is_due = !series.at.is_empty() || series.every.is_some() || series.sample().is_some();
         if !is_due && !events {
             Err(self.error(
                 span,
@@ -198,6 +199,10 @@ impl Reader<'_> {
         match key {
             "name"
             | "probe"
+            | "unit"
+            | "comm"
+            | "cgroup"
+            | "period"
             | "parameters"
             | "misses"
             | "budget"
@@ -217,7 +222,9 @@ impl Reader<'_> {
             "every" => series.every = Some(self.at_least(value, SHORTEST)?),
             "after" => self.after(series, value)?,
             "explain" => {
-                can_be_explained(series.probe).map_err(|error| wrong(error.to_string()))?;
+                if let Measured::Probe(probe, _) = &series.measured {
+                    can_be_explained(probe).map_err(|error| wrong(error.to_string()))?;
+                }
                 series.explain = Some(self.at_least(value, Nanos(1))?);
             }
             "max_latency" => series.max_latency = Some(self.at_least(value, Nanos(1))?),
@@ -229,9 +236,13 @@ impl Reader<'_> {
             }
             "wait" => series.wait = self.duration(value)?,
             other => {
-                const KNOWN: [&str; 17] = [
+                const KNOWN: [&str; 21] = [
                     "name",
                     "probe",
+                    "unit",
+                    "comm",
+                    "cgroup",
+                    "period",
                     "parameters",
                     "phases",
                     "duration",

@@ -1,11 +1,11 @@
 //! Reads when a series runs, and which late periods it tolerates.
 
 use jiff::civil::Time;
-use punctual_model::{LoopRequirement, MissLimit, MissLimitError, Nanos, Sampling, SamplingError};
+use punctual_model::{LoopRequirement, MissLimit, MissLimitError, Nanos};
 use toml::de::{DeTable, DeValue};
 
 use super::{PlanError, Reader, Value};
-use crate::plan::{Plan, SeriesPlan};
+use crate::plan::{Measured, Plan, SeriesPlan};
 
 impl Reader<'_> {
     /// Reads the random times of a sampled series, and the requirement that its runs are judged by.
@@ -26,14 +26,11 @@ impl Reader<'_> {
             };
         };
         let wrong = |message: &str| Err(self.error(value.span(), message));
-        let sample: Sampling = self
-            .word(value)?
-            .parse()
-            .map_err(|error: SamplingError| self.error(value.span(), error.to_string()))?;
-        if !series.at.is_empty() || series.every.is_some() {
-            return wrong("sample chooses the times: remove at and every");
-        }
-        let Some(period) = series.arguments.duration("interval") else {
+        let sample = self.sample_of(series, table, value)?;
+        let Measured::Probe(_, arguments) = &series.measured else {
+            return Ok(());
+        };
+        let Some(period) = arguments.duration("interval") else {
             return wrong("sample needs a probe with an interval, such as timer");
         };
         if period > Nanos::from_secs(1) {
@@ -47,10 +44,9 @@ impl Reader<'_> {
             let message = format!("the budget is longer than the interval of {period}");
             return Err(self.error(budget.span(), message));
         }
-        match (&series.phases, table.get("duration")) {
-            (_, Some(_)) => return wrong("sample contains the length of a run: remove duration"),
-            (None, None) => series.duration = Some(sample.length_ns),
-            (Some(_), None) => {
+        match &series.phases {
+            None => series.duration = Some(sample.length_ns),
+            Some(_) => {
                 let one = series
                     .phase_requests()
                     .is_ok_and(|phases| phases.len() == 1);
@@ -59,10 +55,7 @@ impl Reader<'_> {
                 }
             }
         }
-        if table.get("wait").is_none() {
-            // A run that waits longer would leave its part of the period.
-            series.wait = SeriesPlan::WAIT.min(Nanos(sample.part().0 / 2));
-        }
+        self.wait_within(series, table, sample);
         series.periodic = Some(LoopRequirement {
             period_ns: period,
             budget_ns,
@@ -96,7 +89,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn late_seconds(&self, value: &Value<'_>) -> Result<f64, PlanError> {
+    pub(super) fn late_seconds(&self, value: &Value<'_>) -> Result<f64, PlanError> {
         let text = match value.get_ref() {
             DeValue::Integer(number) => number.as_str(),
             DeValue::Float(number) => number.as_str(),

@@ -1,7 +1,8 @@
 //! Valid and invalid plans.
 
-use punctual_model::{Nanos, WakeupAxis};
-use punctual_monitor::{FlightPlan, Retention, WatchPlan, read_plan};
+use punctual_model::{LoopRequirement, Nanos, WakeupAxis};
+use punctual_monitor::{FlightPlan, Retention, SeriesPlan, SlotRequest, WatchPlan, read_plan};
+use punctual_session::{Request, Subject};
 
 const WHOLE: &str = r#"
 [[series]]
@@ -43,6 +44,78 @@ to = "https://collector.example:8090"
 token_file = "/etc/punctual/token"
 "#;
 
+fn of_probe(series: &SeriesPlan) -> Request {
+    match series.request().unwrap() {
+        SlotRequest::Probe(request) => *request,
+        SlotRequest::Application(request) => panic!("{request:?}"),
+    }
+}
+
+const APPLICATION: &str = r#"
+[[series]]
+name = "motion"
+unit = "motion.service"
+budget = "1ms"
+every = "1h"
+"#;
+
+#[test]
+fn application_series_has_its_requirement() {
+    let read = |text: &str| read_plan("plan", text).map(|plan| plan.series[0].clone());
+    let request = |series: &SeriesPlan| match series.request().unwrap() {
+        SlotRequest::Application(request) => *request,
+        SlotRequest::Probe(request) => panic!("{request:?}"),
+    };
+    let motion = read(APPLICATION).unwrap();
+    let asked = request(&motion);
+    assert_eq!(asked.subject, Subject::Unit("motion.service".to_owned()));
+    assert_eq!(asked.duration, Nanos::from_secs(60));
+    assert_eq!(
+        asked.requirement,
+        LoopRequirement {
+            max_late_seconds_per_day: Some(10.0),
+            ..LoopRequirement::of_jobs(Nanos::from_millis(1))
+        }
+    );
+    let with = |old: &str, new: &str| read(&APPLICATION.replace(old, new));
+    for (old, new) in [
+        ("unit = \"motion.service\"", "comm = \"motion\""),
+        ("motion.service", "other.service"),
+        ("\"1ms\"", "\"2ms\""),
+        ("every", "period = \"1ms\"\nevery"),
+        ("every", "duration = \"5s\"\nevery"),
+    ] {
+        let changed = with(old, new).unwrap();
+        assert_ne!(changed.definition(), motion.definition(), "{new}");
+    }
+    let week = with("every = \"1h\"", "sample = \"60 x 1min in 7d\"").unwrap();
+    assert_eq!(week.length(), Nanos::from_secs(60));
+    assert_eq!(request(&week).requirement.sample, week.sample());
+    for (old, new, what) in [
+        ("budget = \"1ms\"", "", "budget = \"1ms\""),
+        ("unit", "comm = \"a\"\nunit", "measures one thing"),
+        ("unit", "probe = \"timer\"\nunit", "measures one thing"),
+        ("motion.service", "", "name is empty"),
+        ("every", "cpus = \"1\"\nevery", "chooses its CPUs"),
+        ("every", "phases = \"farm:1min\"\nevery", "use duration"),
+        ("every", "samples = true\nevery", "one by one"),
+        ("every = \"1h\"", "", "never due"),
+        (
+            "every",
+            "sample = \"60 x 1min in 7d\"\nevery",
+            "remove at and every",
+        ),
+        (
+            "every",
+            "max_late_seconds_per_day = -1\nevery",
+            "from 0 to below",
+        ),
+    ] {
+        let error = with(old, new).unwrap_err();
+        assert!(error.message.contains(what), "{new}: {error}");
+    }
+}
+
 #[test]
 fn a_plan_is_read_whole() {
     let plan = read_plan("plan", WHOLE).unwrap();
@@ -55,7 +128,7 @@ fn a_plan_is_read_whole() {
     );
     assert_eq!(osadl.length(), Nanos::from_secs(5 * 3600 + 33 * 60));
     assert_eq!(osadl.explain, Some(Nanos::from_micros(100)));
-    let request = osadl.request().unwrap();
+    let request = of_probe(osadl);
     assert_eq!(
         request.arguments.duration("interval"),
         Some(Nanos::from_micros(200))
@@ -65,7 +138,7 @@ fn a_plan_is_read_whole() {
         (second.every, second.wait),
         (Some(Nanos::from_secs(6 * 3600)), Nanos::from_secs(3600))
     );
-    let requirement = second.request().unwrap().limits.requirement;
+    let requirement = of_probe(second).limits.requirement;
     assert_eq!(requirement.limits.len(), 2);
     let windows: Vec<_> = requirement.windows().collect();
     assert_eq!(
@@ -133,7 +206,7 @@ fn sampled_series_has_its_requirement_in_each_run() {
         (week.length(), week.wait),
         (Nanos::from_secs(60), Nanos::from_secs(600))
     );
-    let asked = week.request().unwrap().limits.requirement.periodic;
+    let asked = of_probe(&week).limits.requirement.periodic;
     let asked = asked.unwrap();
     assert_eq!(asked.budget_ns, Nanos::from_micros(100));
     assert_eq!(asked.max_late_seconds_per_day, Some(72.0));

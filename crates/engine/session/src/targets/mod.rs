@@ -26,6 +26,66 @@ pub enum Targets {
     Group(String),
 }
 
+/// An application as a user names it. Its threads are found when it is watched, so the name also
+/// finds an application that was restarted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Processes or threads, by ID.
+    Pids(Vec<u32>),
+    /// Threads or processes, by name.
+    Comm(String),
+    /// A control group, by name or folder path.
+    Group(String),
+    /// A unit of systemd. A name without a suffix is a service.
+    Unit(String),
+}
+
+impl Subject {
+    /// Returns the option that selects the application on a command line, and its value.
+    pub fn option(&self) -> (&'static str, String) {
+        match self {
+            Self::Pids(pids) => {
+                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+                ("pid", pids.join(","))
+            }
+            Self::Comm(comm) => ("comm", comm.clone()),
+            Self::Group(path) => ("cgroup", path.clone()),
+            Self::Unit(unit) => ("unit", unit.clone()),
+        }
+    }
+
+    /// Returns what to watch now.
+    ///
+    /// # Errors
+    /// Returns an error if no process belongs to the unit, or if several units have its name.
+    pub fn targets(&self, host: &Host) -> Result<Targets, TargetError> {
+        Ok(match self {
+            Self::Pids(pids) => Targets::Pids(pids.clone()),
+            Self::Comm(comm) => Targets::Comm(comm.clone()),
+            Self::Group(path) => Targets::Group(path.clone()),
+            Self::Unit(unit) => Targets::of_unit(unit, host)?,
+        })
+    }
+
+    /// Returns what to watch now, if all its jobs can be judged together.
+    ///
+    /// # Errors
+    /// As [`Subject::targets`], and if a name selects threads of several services.
+    pub fn judged(&self, host: &Host) -> Result<Targets, TargetError> {
+        let targets = self.targets(host)?;
+        targets.check_services(host)?;
+        Ok(targets)
+    }
+}
+
+/// Formats as `unit motion.service`.
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (option, value) = self.option();
+        write!(f, "{option} {value}")
+    }
+}
+
 /// Formats as `pid 1234, 1240`, `comm motion` or `cgroup /system.slice/redis.service`.
 impl fmt::Display for Targets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +105,7 @@ impl Targets {
     ///
     /// # Errors
     /// Returns an error if no process belongs to the unit, or if several units have this name.
-    pub fn of_unit(unit: &str, host: &Host) -> Result<Self, TargetError> {
+    fn of_unit(unit: &str, host: &Host) -> Result<Self, TargetError> {
         let name = if unit.contains('.') {
             unit.to_owned()
         } else {
@@ -63,7 +123,7 @@ impl Targets {
     ///
     /// # Errors
     /// Returns [`TargetError::SeveralServices`] with their control groups.
-    pub fn check_services(&self, host: &Host) -> Result<(), TargetError> {
+    fn check_services(&self, host: &Host) -> Result<(), TargetError> {
         let Self::Comm(comm) = self else {
             return Ok(());
         };

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Condition, JobEvidence};
+use super::sampled_run::long_enough;
+use super::{Condition, JobEvidence, LateRun};
 use crate::{
-    Decision, ERROR, IntervalRow, Jobs, LateSeconds, LoopRequirement, Nanos, Outcome, Rate,
-    Recording, ThreadJobs, counted,
+    Completion, Decision, ERROR, IntervalRow, Jobs, LateSeconds, LoopRequirement, Nanos, Outcome,
+    Rate, Recording, ThreadJobs, counted,
 };
 
 /// The late seconds of the jobs of one run.
@@ -229,6 +230,30 @@ impl Condition {
             no_tail: None,
             jobs: Some(JobEvidence::default()),
         }
+    }
+}
+
+impl LateRun {
+    /// Counts the late seconds of the jobs of one run of a sampled series.
+    ///
+    /// # Errors
+    /// Returns the reason why the run proves nothing, in words.
+    pub(super) fn of_jobs(recording: &Recording, asked: &LoopRequirement) -> Result<Self, String> {
+        if recording.completion != Completion::Finished {
+            return Err(format!("it was {}", recording.completion));
+        }
+        let found = LateJobs::of(recording, asked)?;
+        if !found.lacking.is_empty() {
+            return Err(found.lacking.join("; "));
+        }
+        long_enough(recording.duration_ns, asked, Nanos::ZERO)?;
+        Ok(Self {
+            at_least: found.certain.count(),
+            at_most: found.possible.count(),
+            late: found.late,
+            periods: found.jobs,
+            measured_ns: recording.duration_ns,
+        })
     }
 }
 

@@ -297,3 +297,65 @@ fn figures_are_those_of_the_judged_threads() {
     let condition = Condition::of_jobs(&recording, &any(10.0));
     assert_eq!(condition.max_ns, Some(Nanos(90_000)));
 }
+
+/// A recording of jobs has its verdict by itself, except for the runs of a sampled series, which are
+/// judged together.
+#[test]
+fn recording_of_jobs_judges_itself() {
+    let mut recording = steady(60);
+    recording.requirement.periodic = Some(any(4_314.0));
+    let held = recording.judge();
+    assert_eq!(held.outcome, Outcome::Held, "{}", held.sentence);
+    assert!(
+        held.sentence.contains("jobs over 1.00 ms"),
+        "{}",
+        held.sentence
+    );
+    make_late(&mut recording, (0..60).step_by(2));
+    assert_eq!(recording.judge().outcome, Outcome::Broken);
+    recording.explanation = None;
+    assert_eq!(recording.judge().outcome, Outcome::NotProven);
+    let mut sampled = steady(60);
+    let sample = crate::Sampling::new(60, Nanos::from_secs(60), Nanos::from_secs(604_800));
+    sampled.requirement.periodic = Some(LoopRequirement {
+        sample,
+        ..any(10.0)
+    });
+    assert_eq!(sampled.judge().outcome, Outcome::NoRequirement);
+}
+
+#[test]
+fn sampled_run_counts_late_seconds_of_jobs() {
+    let sample = crate::Sampling::new(60, Nanos::from_secs(60), Nanos::from_secs(604_800));
+    let asked = LoopRequirement {
+        sample,
+        ..any(10.0)
+    };
+    let mut run = steady(60);
+    make_late(&mut run, [3, 9]);
+    let late = LateRun::of(&run, &asked).unwrap();
+    assert_eq!((late.at_least, late.late, late.periods), (2, 2, 60_000));
+    // The application was idle for half of the time. Its seconds are not late.
+    run.series.rows.truncate(30);
+    let late = LateRun::of(&run, &asked).unwrap();
+    assert_eq!((late.at_least, late.measured_ns), (2, Nanos::from_secs(60)));
+    let why = |change: fn(&mut Recording)| {
+        let mut run = steady(60);
+        change(&mut run);
+        LateRun::of(&run, &asked).unwrap_err()
+    };
+    type Change = fn(&mut Recording);
+    let cases: [(Change, &str); 4] = [
+        (|run| run.completion = Completion::Stopped, "stopped"),
+        (|run| run.explanation = None, "were not recorded"),
+        (|run| thread(run).jobs = 0, "no job of the application"),
+        (
+            |run| run.duration_ns = Nanos::from_secs(40),
+            "only 40.0 s of 60.0 s",
+        ),
+    ];
+    for (change, words) in cases {
+        let why = why(change);
+        assert!(why.contains(words), "{words}: {why}");
+    }
+}

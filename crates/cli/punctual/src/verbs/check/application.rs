@@ -2,12 +2,11 @@
 
 use anyhow::Result;
 use clap::Args;
-use punctual_experiment::ApplicationRequest;
 use punctual_host::Host;
 use punctual_model::{LoopRequirement, Nanos};
-use punctual_session::{JobDetail, Release};
+use punctual_session::{ApplicationRequest, JobDetail, Release};
 
-use crate::options::subject::{DETAILS, Subject, When};
+use crate::options::subject::{DETAILS, OfSubject, When};
 use crate::processes::serve_symbols;
 use crate::verb::{command_line, named};
 
@@ -16,7 +15,7 @@ use crate::verb::{command_line, named};
 #[command(next_help_heading = "A running application")]
 pub(super) struct OfApplication {
     #[command(flatten)]
-    subject: Subject,
+    subject: OfSubject,
     /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
     ///
     /// A file descriptor can follow, as in epoll:4.
@@ -55,7 +54,7 @@ impl OfApplication {
         (allowed, duration): (f64, Nanos),
         label: Option<String>,
     ) -> Result<Option<ApplicationRequest>> {
-        let Some((targets, budget)) = self.subject.judged(&Host::live(), budget)? else {
+        let Some((subject, budget)) = self.subject.judged(&Host::live(), budget)? else {
             return Ok(None);
         };
         Ok(Some(ApplicationRequest {
@@ -64,7 +63,7 @@ impl OfApplication {
                 max_late_seconds_per_day: Some(allowed),
                 ..LoopRequirement::of_jobs(budget)
             },
-            targets,
+            subject,
             release: self.release.clone().unwrap_or_default(),
             detail: match self.detail {
                 Some(When::Always) => JobDetail::Full,

@@ -7,14 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_experiment::{
-    ApplicationRequest, Around, CheckError, CheckRequest, Checked, check, check_application,
-};
+use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check, check_application};
 use punctual_host::Host;
 use punctual_model::{CpuSet, LoopRequirement, MissLimit, Nanos};
 use punctual_report::html::HtmlOptions;
 use punctual_report::{document, html, text};
-use punctual_session::{RecordingSink, SessionError};
+use punctual_session::{ApplicationRequest, RecordingSink, SessionError};
 use punctual_store::Store;
 
 use crate::audit;

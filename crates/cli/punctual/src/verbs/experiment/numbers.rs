@@ -2,19 +2,17 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use punctual_experiment::{
-    ApplicationRequest, Meter, NumbersBench, NumbersRequest, Progress, run_numbers,
-};
+use punctual_experiment::{Meter, NumbersBench, NumbersRequest, Progress, run_numbers};
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, LoopRequirement, Nanos, NumberEffect, NumbersExperiment};
 use punctual_report::{document, text};
-use punctual_session::{JobDetail, Release};
+use punctual_session::{ApplicationRequest, JobDetail, Release};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::options::measuring;
-use crate::options::subject::Subject;
+use crate::options::subject::OfSubject;
 use crate::output;
 use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
 use crate::running::experiment::{Progressing, failed};
@@ -40,7 +38,7 @@ pub(in crate::verbs) struct OfNumbers {
     #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "numbers")]
     deadline: Option<Nanos>,
     #[command(flatten)]
-    subject: Subject,
+    subject: OfSubject,
     /// Longest job of the application; the share of longer ones is compared
     #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "subject")]
     #[arg(help_heading = "A running application")]
@@ -105,10 +103,10 @@ impl OfNumbers {
 
     /// Returns the source of the numbers.
     fn meter(&self, block: Option<Nanos>) -> Result<Meter> {
-        if let Some((targets, budget)) = self.subject.judged(&Host::live(), self.budget)? {
+        if let Some((subject, budget)) = self.subject.judged(&Host::live(), self.budget)? {
             return Ok(Meter::Jobs(Box::new(ApplicationRequest {
                 requirement: LoopRequirement::of_jobs(budget),
-                targets,
+                subject,
                 release: Release::default(),
                 detail: JobDetail::Windows(None),
                 duration: block.unwrap_or(BLOCK),

@@ -9,13 +9,13 @@ use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_session::{
     EventChoice, ExplainRequest, JobDetail, JobRequest, Level, ObserveRequest, RecordingRequest,
-    RecordingSink, Release, RunLength, Targets, observe,
+    RecordingSink, Release, RunLength, SessionError, Targets, observe,
 };
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::options::measuring;
-use crate::options::subject::{DETAILS, Subject, When};
+use crate::options::subject::{DETAILS, OfSubject, When};
 use crate::output::{self, note};
 use crate::processes::serve_symbols;
 use crate::recordings::timelines;
@@ -33,7 +33,7 @@ const THRESHOLD: Nanos = Nanos::from_micros(100);
 #[command(next_help_heading = "A running application")]
 pub(super) struct Application {
     #[command(flatten)]
-    subject: Subject,
+    subject: OfSubject,
     /// Explain each job that takes longer than this [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     budget: Option<Nanos>,
@@ -116,8 +116,9 @@ impl Application {
 
     /// Returns the threads to watch, or `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
-        if let Some(targets) = self.subject.targets(&Host::live())? {
-            return Ok(Some(targets));
+        if let Some(subject) = self.subject.subject() {
+            let targets = subject.targets(&Host::live());
+            return Ok(Some(targets.map_err(SessionError::from)?));
         }
         let only = [
             ("budget", self.budget.is_some()),

@@ -15,7 +15,7 @@ use super::settings;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
-use crate::processes::{serve_load, serve_partner};
+use crate::processes::{serve_load, serve_partner, serve_symbols};
 use crate::running::stop_flag;
 use crate::verb::command_line;
 
@@ -31,6 +31,7 @@ pub(super) fn runner<'a>(
         host,
         journal: crate::context::journal(),
         partner: serve_partner::program(),
+        reader: serve_symbols::program(),
         isolate: &serve_load::in_subprocess,
         locks: crate::context::cpu_locks(),
         command_line: command_line(),

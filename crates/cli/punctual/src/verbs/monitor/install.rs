@@ -7,7 +7,7 @@ use punctual_command::unit::path_text;
 use punctual_files::Output;
 use punctual_host::Host;
 use punctual_model::CpuSet;
-use punctual_monitor::Plan;
+use punctual_monitor::{Measured, Plan, SeriesPlan};
 
 use super::options::PlanFile;
 use super::unit::{UNIT_PATH, Unit, unit_file};
@@ -47,7 +47,8 @@ pub(super) fn install(file: &PlanFile, write: bool, context: &Context) -> Result
 fn housekeeping(plan: &Plan, host: &Host) -> Option<CpuSet> {
     let online = host.online().ok()?;
     let mut rest = online.clone();
-    for series in &plan.series {
+    let of_probes = |series: &&SeriesPlan| matches!(series.measured, Measured::Probe(..));
+    for series in plan.series.iter().filter(of_probes) {
         let measured = series.cpus.as_ref().unwrap_or(&online);
         rest = rest.difference(measured);
     }

@@ -99,7 +99,7 @@ fn measured(series: &SeriesPlan) -> String {
     let cpus = cpus
         .map(|cpus| format!(", CPUs {cpus}"))
         .unwrap_or_default();
-    format!("{}{conditions}{cpus}", series.probe.name)
+    format!("{}{conditions}{cpus}", series.measured)
 }
 
 /// Returns the series of a plan, with their data in the store.

@@ -11,9 +11,9 @@ use crate::verb::named;
 
 /// Measure on a schedule for years, as a service
 ///
-/// The plan is a TOML file. It lists series (a probe, its parameters, loads, and when to
-/// measure: times of day, intervals, after a boot or a change of the kernel), windows in
-/// which all wake-ups are counted, a flight recorder of trace events between the runs, and
+/// The plan is a TOML file. It lists series (a probe, its parameters, loads, or an application;
+/// and when to measure: times of day, intervals, after a boot or a change of the kernel),
+/// windows in which all wake-ups are counted, a flight recorder of trace events between the runs, and
 /// how long samples, trace events and rows are kept. Each due time of a series is a slot. A
 /// slot is measured in its own process, and ends as a recording, or as a row with the reason
 /// why there is none. If the definition of a series changes, a new epoch begins.
@@ -28,6 +28,12 @@ use crate::verb::named;
 /// at = ["07:10", "19:10"]
 /// after = ["boot", "kernel-change"]
 /// explain = "100us"
+///
+/// [[series]]
+/// name = "motion"
+/// unit = "motion.service"
+/// budget = "1ms"
+/// every = "1h"
 ///
 /// [watch]
 /// window = "5min"

@@ -21,16 +21,23 @@ pub fn improvement(improvement: &Improvement, next: Option<&str>) -> Document {
     if let Some(threshold) = improvement.threshold_ns {
         fields.push(Field::new(
             "late",
-            format!("slot of 10 ms with a latency above {threshold}"),
+            match &improvement.application {
+                Some(application) => format!("job of {application} longer than {threshold}"),
+                None => format!("slot of 10 ms with a latency above {threshold}"),
+            },
         ));
     }
     if let Some(proof) = &improvement.proof {
+        let what = match improvement.application {
+            Some(_) => "share of late jobs",
+            None => "rate",
+        };
         let number =
             |one: Option<f64>| one.map_or_else(|| "?".to_owned(), |one| format!("×{one:.2}"));
         fields.push(Field::new(
             "together",
             format!(
-                "rate {} (95% interval: {} to {}), from new data in {} pairs of blocks",
+                "{what} {} (95% interval: {} to {}), from new data in {} pairs of blocks",
                 number(proof.ratio),
                 number(proof.low),
                 number(proof.high),
@@ -154,6 +161,7 @@ mod tests {
             schema: IMPROVEMENT_SCHEMA,
             sentence: "1 setting is proven to help".to_owned(),
             stopped: false,
+            application: None,
             measured_on: None,
             threshold_ns: None,
             stages: vec![Stage {

@@ -20,7 +20,14 @@ pub fn series_proof(proof: &SeriesProof, zone: &TimeZone) -> Document {
         ..Document::default()
     };
     let tone = outcome_tone(proof.outcome);
-    let mut fields = vec![Field::new("loop", figures::asked_text(&proof.asked))];
+    let mut fields = vec![Field::new(
+        if proof.asked.jobs {
+            "application"
+        } else {
+            "loop"
+        },
+        figures::asked_text(&proof.asked),
+    )];
     let sample = proof.asked.sample;
     fields.extend(sample.map(|sample| {
         let text = format!("{sample}, epoch {}, seed {}", proof.epoch, proof.seed);
@@ -38,13 +45,13 @@ pub fn series_proof(proof: &SeriesProof, zone: &TimeZone) -> Document {
     screen.extend(fields);
     document.push(Section::new(vec![Block::Fields(screen)]).only(Medium::Terminal));
     let all: Vec<&SampledSlot> = proof.runs.iter().collect();
-    let page = vec![Block::Table(table(&all, zone))];
+    let page = vec![Block::Table(table(proof, &all, zone))];
     document.push(Section::titled("Runs", page).only(Medium::Page));
     let notable = |run: &&SampledSlot| run.lacking.is_some() || run.late_seconds_at_most > Some(0);
     let notable: Vec<&SampledSlot> = all.into_iter().filter(notable).collect();
     let shown = &notable[..notable.len().min(SHOWN)];
     if !shown.is_empty() {
-        let mut screen = vec![Block::Table(table(shown, zone))];
+        let mut screen = vec![Block::Table(table(proof, shown, zone))];
         let more = (notable.len() - shown.len()) as u64;
         if more > 0 {
             let more = punctual_model::counted(more, "late or missing run", "late or missing runs");
@@ -55,13 +62,13 @@ pub fn series_proof(proof: &SeriesProof, zone: &TimeZone) -> Document {
     document
 }
 
-fn table(runs: &[&SampledSlot], zone: &TimeZone) -> Table {
+fn table(proof: &SeriesProof, runs: &[&SampledSlot], zone: &TimeZone) -> Table {
     let columns = vec![
         Column::right("run"),
         Column::left("due"),
         Column::left("recording").drop(1),
         Column::right("late seconds"),
-        Column::right("late periods").drop(2),
+        Column::right(format!("late {}", proof.units().1)).drop(2),
         Column::left("missing because").cut_to(16).first(),
     ];
     let rows = runs.iter().map(|run| {
