@@ -3,8 +3,6 @@
 use sha2::{Digest, Sha256};
 
 use crate::canonical::hex;
-use crate::verify::NotVerified;
-use crate::{bundle, pdf};
 
 /// A file with its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +27,4 @@ pub(crate) struct Opened {
     pub(crate) statement: Vec<u8>,
     /// The other files in it; `None` if the file is the statement itself.
     pub(crate) files: Option<Vec<SignedFile>>,
-}
-
-/// Takes the statement from a certificate or a bundle, by the first bytes of the file.
-pub(crate) fn open(file: &[u8]) -> Result<Opened, NotVerified> {
-    if file.starts_with(b"%PDF-") {
-        pdf::open(file)
-    } else if file.starts_with(bundle::MAGIC) {
-        bundle::open(file)
-    } else {
-        Ok(Opened {
-            statement: file.to_owned(),
-            files: None,
-        })
-    }
 }

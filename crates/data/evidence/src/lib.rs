@@ -14,7 +14,9 @@
 mod assumptions;
 mod bundle;
 mod canonical;
+mod check;
 mod envelope;
+mod error;
 mod files;
 mod key;
 pub mod pdf;
@@ -24,8 +26,10 @@ mod verify;
 
 pub use bundle::STATEMENT_FILE;
 pub use canonical::{canonical, digest};
+pub use check::{Check, State};
+pub use error::NotVerified;
 pub use files::SignedFile;
 pub use key::{KeyError, PublicKey, Signer, SigningKey, Trusted};
 pub use ssh::SshError;
 pub use statement::sign;
-pub use verify::{Check, NotVerified, State, Verified, verify};
+pub use verify::{Verified, verify};

@@ -7,66 +7,9 @@ use sha2::{Digest, Sha256};
 use crate::assumptions::assumptions;
 use crate::canonical::{canonical, canonical_of, hex};
 use crate::envelope::{Envelope, PAYLOAD_TYPE};
-use crate::files::{self, SignedFile};
+use crate::files::{Opened, SignedFile};
 use crate::statement::{STATEMENT, Statement, Subject, TEST_RESULT, result};
-use crate::{PublicKey, SshError, Trusted};
-
-/// Reason why a file is no statement that can be verified.
-#[derive(Debug, thiserror::Error)]
-pub enum NotVerified {
-    /// The file is not an envelope.
-    #[error("this is not a signed statement of punctual sign: {0}")]
-    NotAnEnvelope(serde_json::Error),
-    /// The envelope or its payload is of another kind.
-    #[error("the envelope contains {found} instead of {expected}")]
-    OtherKind {
-        /// The kind in the file.
-        found: String,
-        /// The expected kind.
-        expected: &'static str,
-    },
-    /// The signature does not belong to the payload.
-    #[error("the signature does not match: the statement was changed, or its key was replaced")]
-    Signature,
-    /// The file can contain a statement, but does not.
-    #[error("this {0} contains no signed statement of punctual")]
-    NoStatement(&'static str),
-    /// The update with the statement is not the one that punctual writes.
-    #[error("the PDF was changed after its statement was attached")]
-    Update,
-    /// The bundle cannot be read.
-    #[error("the bundle cannot be read: {0}")]
-    Bundle(std::io::Error),
-    /// Signatures of people cannot be verified.
-    #[error(transparent)]
-    Ssh(#[from] SshError),
-    /// The payload cannot be read.
-    #[error("the payload cannot be read: {0}")]
-    Payload(String),
-}
-
-/// Whether something that was checked holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It holds.
-    Holds,
-    /// It does not hold.
-    Broken,
-    /// The recording does not show it.
-    Unknown,
-}
-
-/// One part of the verification.
-#[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    /// Name of the check.
-    pub what: &'static str,
-    /// Whether it holds.
-    pub state: State,
-    /// Finding in words.
-    pub found: String,
-}
+use crate::{Check, NotVerified, PublicKey, SshError, State, Trusted, bundle, pdf};
 
 /// The result of a verification.
 #[derive(Clone, Debug, Serialize)]
@@ -102,7 +45,7 @@ impl Verified {
 /// # Errors
 /// Returns an error if the file contains no statement, or if no key matches its signature.
 pub fn verify(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
-    let opened = files::open(file)?;
+    let opened = open(file)?;
     let envelope = Envelope::from_json(&opened.statement).map_err(NotVerified::NotAnEnvelope)?;
     expect(&envelope.payload_type, PAYLOAD_TYPE)?;
     let unreadable = |why: &dyn std::fmt::Display| NotVerified::Payload(why.to_string());
@@ -157,6 +100,20 @@ pub fn verify(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
     })
 }
 
+/// Takes the statement from a certificate or a bundle, by the first bytes of the file.
+fn open(file: &[u8]) -> Result<Opened, NotVerified> {
+    if file.starts_with(b"%PDF-") {
+        pdf::open(file)
+    } else if file.starts_with(bundle::MAGIC) {
+        bundle::open(file)
+    } else {
+        Ok(Opened {
+            statement: file.to_owned(),
+            files: None,
+        })
+    }
+}
+
 /// Returns the known signer in words.
 fn known_signer(
     envelope: &Envelope,
@@ -193,13 +150,6 @@ fn same_files(named: &[Subject], files: &[SignedFile]) -> Check {
         format!("changed, added or missing: {}", wrong.join(", "))
     };
     Check::new("files", wrong.is_empty(), found)
-}
-
-impl Check {
-    pub(crate) fn new(what: &'static str, holds: bool, found: String) -> Self {
-        let state = if holds { State::Holds } else { State::Broken };
-        Self { what, state, found }
-    }
 }
 
 fn expect(found: &str, expected: &'static str) -> Result<(), NotVerified> {
