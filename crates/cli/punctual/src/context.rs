@@ -53,6 +53,14 @@ pub(crate) fn signing_key() -> Result<PathBuf> {
     Ok(tune_places()?.runs.with_file_name("signing.key"))
 }
 
+/// Returns the note about a list of processes that is incomplete.
+pub(crate) fn hidden(option: &str) -> String {
+    format!(
+        "processes of other users are hidden ({option}), so it is unknown whether there are more; \
+         run as root to see them"
+    )
+}
+
 /// Restores the settings that a killed run, or a killed `tune apply`, left
 /// changed. A failure is reported and does not stop the
 /// verb.

@@ -243,7 +243,10 @@ fn prepare(
     let session = match begun(timer(asked, true)?) {
         Ok(session) => session,
         Err(
-            error @ (SessionError::Trace(_) | SessionError::Target(TargetError::PidNamespace(_))),
+            error @ (SessionError::Trace(_)
+            | SessionError::Target(
+                TargetError::PidNamespace(_) | TargetError::TimeNamespace(_),
+            )),
         ) => {
             lacking.push(format!("{NOT_EXPLAINED}: {error}"));
             begun(timer(asked, false)?)?

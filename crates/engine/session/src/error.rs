@@ -247,7 +247,7 @@ impl SessionError {
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }
             | Self::NoSuchOutlier { .. } => true,
-            Self::Target(error) => !matches!(error, TargetError::PidNamespace(_)),
+            Self::Target(error) => !error.is_of_place(),
             Self::Probe(error) => error.is_usage(),
             Self::Load(error) => !matches!(error, LoadError::Start { .. }),
             Self::Event(_) => true,

@@ -7,6 +7,7 @@ use punctual_model::{CpuSet, FACT_SET_SCHEMA, Fact, FactSet, Reading, TaskFact, 
 
 use crate::cgroup::group_in;
 use crate::facts::{self, NotAConfig};
+use crate::process::hiding_option;
 use crate::root::Root;
 use crate::{Host, Unread, cards, latency_holders};
 
@@ -221,6 +222,10 @@ fn reading(text: Result<String, NoText>) -> Reading {
 /// Returns the processes and kernel threads in ascending order. The other threads of a process are
 /// not read, because that would take a second on a large machine.
 fn tasks(root: &Root) -> Fact<Vec<TaskFact>> {
+    if let Some(option) = hiding_option(root) {
+        let why = format!("/proc hides the processes of other users ({option}): run as root");
+        return Fact::unknown(TASKS, why);
+    }
     let pids = match root.numbered("/proc", "") {
         Ok(pids) if !pids.is_empty() => pids,
         Ok(_) => return Fact::unknown(TASKS, "/proc shows no processes"),

@@ -305,6 +305,17 @@ impl Host {
         process::pid_namespace(&self.root)
     }
 
+    /// Returns the mount option with which `/proc` hides processes from this process, such as
+    /// `hidepid=invisible`; `None` if it shows all.
+    pub fn hiding_option(&self) -> Option<String> {
+        process::hiding_option(&self.root)
+    }
+
+    /// Returns what the time namespace of this process adds to CLOCK_MONOTONIC; `None` if nothing.
+    pub fn monotonic_offset(&self) -> Option<String> {
+        process::monotonic_offset(&self.root)
+    }
+
     /// Returns the start time of process `pid` in clock ticks (1/100 s) since boot. Together with
     /// the boot ID, the start time distinguishes a process from a later one with the same PID.
     /// Returns `None` if the process does not exist, is a zombie, or is hidden.

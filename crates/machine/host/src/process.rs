@@ -51,6 +51,32 @@ pub(crate) fn pid_namespace(root: &Root) -> Option<String> {
     (own != HOST_PIDS).then_some(own)
 }
 
+/// Returns the mount option with which `/proc` hides the processes of other users from this process
+/// (proc(5), hidepid), and `None` if it shows all. Process 1 always exists.
+pub(crate) fn hiding_option(root: &Root) -> Option<String> {
+    let mounts = root.raw_text("/proc/self/mountinfo").ok()?;
+    let on_proc = |line: &&str| line.split(' ').nth(4) == Some("/proc");
+    // A later mount hides an earlier one.
+    let mount = mounts.lines().rfind(on_proc)?;
+    let mut options = mount.split([' ', ',']);
+    let option = options.rfind(|option| option.starts_with("hidepid="))?;
+    let shows_all = root.raw_text("/proc/1/stat").is_ok();
+    (!shows_all).then(|| option.to_owned())
+}
+
+/// Time that a time namespace adds to CLOCK_MONOTONIC.
+const OFFSETS: &str = "/proc/self/timens_offsets";
+
+/// Returns what the time namespace of this process adds to CLOCK_MONOTONIC, as seconds and
+/// nanoseconds, and `None` if this is nothing (time_namespaces(7)).
+pub(crate) fn monotonic_offset(root: &Root) -> Option<String> {
+    let offsets = root.raw_text(OFFSETS).ok()?;
+    let mut lines = offsets.lines().map(str::split_ascii_whitespace);
+    let mut words = lines.find_map(|mut words| (words.next()? == "monotonic").then_some(words))?;
+    let (seconds, nanos) = (words.next()?, words.next()?);
+    (seconds != "0" || nanos != "0").then(|| format!("{seconds} s and {nanos} ns"))
+}
+
 /// Returns the path of a process's executable, without the suffix that the kernel appends if the
 /// file was replaced or deleted.
 pub(crate) fn program_of(root: &Root, pid: u32) -> Option<String> {
@@ -319,6 +345,32 @@ mod tests {
             let _ = (start_time(&text), own_thread(&text));
             let _ = is_running_in(&text, 1);
         }
+    }
+
+    #[test]
+    fn hidden_processes_and_other_clocks_are_known() {
+        let host = |mount: &str, offsets: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let own = folder.path().join("proc/self");
+            std::fs::create_dir_all(&own).unwrap();
+            let before = "20 1 0:19 / /proc rw - proc proc rw,hidepid=invisible";
+            let mounts = format!("{before}\n30 20 0:5 / /proc rw,nosuid - proc proc {mount}\n");
+            std::fs::write(own.join("mountinfo"), mounts).unwrap();
+            std::fs::write(own.join("timens_offsets"), offsets).unwrap();
+            folder
+        };
+        let folder = host("rw,hidepid=2", "monotonic   -5  7\nboottime 1 0\n");
+        let root = Root::new(folder.path().to_owned());
+        assert_eq!(hiding_option(&root).unwrap(), "hidepid=2");
+        assert_eq!(monotonic_offset(&root).unwrap(), "-5 s and 7 ns");
+        // For root, the option hides nothing.
+        std::fs::create_dir(folder.path().join("proc/1")).unwrap();
+        std::fs::write(folder.path().join("proc/1/stat"), "1").unwrap();
+        assert_eq!(hiding_option(&root), None);
+        let folder = host("rw", "monotonic 0 0\nboottime 9 0\n");
+        let root = Root::new(folder.path().to_owned());
+        assert_eq!(hiding_option(&root), None);
+        assert_eq!(monotonic_offset(&root), None);
     }
 
     #[test]

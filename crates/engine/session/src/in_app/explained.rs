@@ -13,7 +13,7 @@ use crate::SessionError;
 use crate::explain::{Explainer, RawOutlier};
 use crate::lifecycle::{Start, monotonic};
 use crate::observe::Background;
-use crate::targets::same_pids_as_events;
+use crate::targets::{same_clock_as_events, same_pids_as_events};
 
 /// A sample above the budget of its channel.
 pub(super) struct OverBudget {
@@ -93,6 +93,7 @@ impl Annotations {
         let tids: Vec<u32> = explained().map(|channel| channel.tid).collect();
         let least = Nanos(least.unwrap_or_default());
         same_pids_as_events(host)?;
+        same_clock_as_events(host)?;
         let mut explainer = Explainer::arm(host, level, least, Delay::Timer)?;
         let cpus = host.online().unwrap_or_default();
         explainer.begin(host, facts, cpus.iter());

@@ -15,7 +15,7 @@ use punctual_trace::{LintAsk, LintWatch, TraceError, Tracefs};
 
 use crate::events::NoPrograms;
 use crate::lifecycle::{RunClock, Start, sleep_until_poll};
-use crate::targets::same_pids_as_events;
+use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{SessionError, Targets};
 use call_locations::CallLocations;
 use targets::LintTargets;
@@ -77,6 +77,7 @@ struct Lint {
 impl Lint {
     fn begin(request: &LintRequest, host: &Host) -> Result<Self, SessionError> {
         same_pids_as_events(host)?;
+        same_clock_as_events(host)?;
         let targets = LintTargets::find(&request.targets, host)?;
         let ask = LintAsk {
             targets: targets.watched(),

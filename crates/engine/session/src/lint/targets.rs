@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_model::{TaskKind, TaskRecord};
 use punctual_trace::LintTarget;
 
-use crate::targets::Started;
+use crate::targets::{Started, not_found};
 use crate::{TargetError, Targets};
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl LintTargets {
         }
         let watched = found(asked, host);
         if watched.is_empty() {
-            return Err(TargetError::NoThread(asked.clone()));
+            return Err(not_found(asked, host));
         }
         Ok(Self {
             text: asked.to_string(),
@@ -117,7 +117,7 @@ fn tasks(host: &Host, target: LintTarget) -> Vec<TaskRecord> {
 
 fn refuse(host: &Host, pid: u32) -> Result<(), TargetError> {
     let Some(process) = host.process_of(pid) else {
-        return Err(TargetError::NoProcess(pid));
+        return Err(not_found(&Targets::Pids(vec![pid]), host));
     };
     if process == std::process::id() {
         return Err(TargetError::OwnCalls);

@@ -42,7 +42,7 @@ use crate::lifecycle::{
     Begun, Context, Moment, REFRESH, RecordingSink, Snapshot, Source, Start, StoreWriter, Watcher,
     monotonic,
 };
-use crate::targets::same_pids_as_events;
+use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
 use counters::CounterWatch;
@@ -106,6 +106,7 @@ pub fn observe(
     stop: &AtomicBool,
 ) -> Result<Outcome, SessionError> {
     same_pids_as_events(host)?;
+    same_clock_as_events(host)?;
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host, &watched);
     let observation = Observation::begin(request, host, watched, &mut recording)?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_host::Host;
 use punctual_model::{GroupFacts, Recording, Task};
 
-use crate::targets::{Started, threads_of_number};
+use crate::targets::{Started, not_found, threads_of_number};
 use crate::{TargetError, Targets};
 
 /// Returns whether both start times are known and different.
@@ -61,7 +61,7 @@ impl Watched {
                 .iter()
                 .find(|pid| threads_of_number(host, **pid).is_empty())
             {
-                return Err(TargetError::NoProcess(*missing));
+                return Err(not_found(&Targets::Pids(vec![*missing]), host));
             }
             roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
@@ -74,7 +74,7 @@ impl Watched {
             return Err(TargetError::NoGroup(path.clone()));
         }
         if first.is_empty() {
-            return Err(TargetError::NoThread(targets.clone()));
+            return Err(not_found(targets, host));
         }
         if first.contains_key(&own) {
             return Err(TargetError::OwnJobs);

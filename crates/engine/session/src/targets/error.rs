@@ -14,6 +14,23 @@ pub enum TargetError {
     /// No thread matches.
     #[error("there is no thread to watch: {0}")]
     NoThread(Targets),
+    /// No thread matches, but `/proc` does not show all.
+    #[error(
+        "no thread of {targets} is visible, because /proc hides the processes of other users \
+         ({option}): run as root"
+    )]
+    Hidden {
+        /// What was looked for.
+        targets: Targets,
+        /// The mount option of `/proc`.
+        option: String,
+    },
+    /// The kernel's events have another clock than this process.
+    #[error(
+        "threads cannot be traced from this time namespace, which adds {0} to CLOCK_MONOTONIC, \
+         because the kernel's events have the times of the host: run punctual outside of it"
+    )]
+    TimeNamespace(String),
     /// The process is this program itself, whose jobs would consist of watching its own jobs.
     #[error("punctual cannot watch itself, because it would record its own actions")]
     OwnJobs,
@@ -83,4 +100,15 @@ pub enum TargetError {
          podman: --pid=host; Kubernetes: hostPID: true)"
     )]
     PidNamespace(String),
+}
+
+impl TargetError {
+    /// Returns whether the same request is valid elsewhere on the machine, such as outside of a
+    /// container.
+    pub(crate) const fn is_of_place(&self) -> bool {
+        matches!(
+            self,
+            Self::PidNamespace(_) | Self::TimeNamespace(_) | Self::Hidden { .. }
+        )
+    }
 }

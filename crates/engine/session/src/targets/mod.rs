@@ -192,6 +192,26 @@ pub(crate) fn same_pids_as_events(host: &Host) -> Result<(), TargetError> {
     }
 }
 
+/// Refuses to trace threads from a time namespace whose clock is not that of the kernel's events.
+pub(crate) fn same_clock_as_events(host: &Host) -> Result<(), TargetError> {
+    match host.monotonic_offset() {
+        Some(offset) => Err(TargetError::TimeNamespace(offset)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error for threads that were not found, which may only be hidden.
+pub(crate) fn not_found(targets: &Targets, host: &Host) -> TargetError {
+    match (host.hiding_option(), targets) {
+        (Some(option), _) => TargetError::Hidden {
+            targets: targets.clone(),
+            option,
+        },
+        (None, Targets::Pids(pids)) if pids.len() == 1 => TargetError::NoProcess(pids[0]),
+        (None, _) => TargetError::NoThread(targets.clone()),
+    }
+}
+
 /// Returns the threads of a process, or the single thread with this ID, with their names. A thread
 /// that is not a group leader is not listed in `/proc`, but it has a folder there, which shows all
 /// threads of its process.

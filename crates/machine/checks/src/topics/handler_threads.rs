@@ -50,7 +50,11 @@ fn threads<'a>(reader: &FactReader<'a>) -> Result<Vec<&'a TaskFact>, Missing> {
     let tasks = reader.tasks()?;
     let handles = |task: &&TaskFact| task.kernel && task.name.starts_with("irq/");
     let all: Vec<&TaskFact> = tasks.iter().filter(handles).collect();
-    if all.is_empty() {
+    if !tasks.iter().any(|task| task.kernel) {
+        Err(Missing::unknown(
+            "no kernel thread is visible: this may be a container, or the facts of a container",
+        ))
+    } else if all.is_empty() {
         Err(Missing::not_applicable("no interrupt has a thread"))
     } else {
         Ok(all)

@@ -9,7 +9,7 @@ use punctual_report::text;
 use punctual_session::{Application, ChannelState, applications};
 use serde::Serialize;
 
-use crate::context::Context;
+use crate::context::{Context, hidden};
 use crate::exit::Exit;
 use crate::output::{self, note};
 
@@ -67,7 +67,8 @@ struct ChannelJson {
 
 impl List {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
-        let (all, refused, closed) = applications(&Host::live());
+        let host = Host::live();
+        let (all, refused, closed) = applications(&host);
         if self.json {
             let rows: Vec<ApplicationJson> = all.iter().map(json_of).collect();
             output::print(&output::json(&rows))?;
@@ -75,6 +76,9 @@ impl List {
             output::print("No application publishes figures.\n")?;
         } else {
             output::print(&text::render(&document(&all), &context.list_style()))?;
+        }
+        if let Some(option) = host.hiding_option() {
+            note(&hidden(&option));
         }
         for refusal in refused {
             note(&refusal.to_string());

@@ -14,7 +14,7 @@ use punctual_rt::{PolicyKind, Tid};
 use punctual_session::{WakeupRequest, WakeupSession};
 use serde::Serialize;
 
-use crate::context::Context;
+use crate::context::{Context, hidden};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::running::{stop_flag, watching};
@@ -71,6 +71,9 @@ enum Sort {
 impl Run for Threads {
     fn run(self, context: &Context) -> Result<Exit> {
         let host = Host::live();
+        if let Some(option) = host.hiding_option() {
+            output::note(&hidden(&option));
+        }
         let by = self.sort;
         let text = |mut rows: Vec<ThreadRow>| {
             sort(&mut rows, by);
