@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, un
 use rustix::io::Errno;
 
 use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
-use crate::{FileError, bounded, rule};
+use crate::{Budget, FileError, rule, text_of};
 
 /// Maximum length of a note that is read, in bytes.
 const NOTE: u64 = 1_024;
@@ -106,8 +106,8 @@ pub fn holder(path: &Path) -> Holder {
         Err(_) => return unknown,
     };
     let note = || {
-        let note = bounded::bytes_of(&file, path, NOTE);
-        let note = note.and_then(|bytes| bounded::text_of(bytes, path));
+        let note = Budget::bytes(NOTE).read_open(&file, path);
+        let note = note.and_then(|bytes| text_of(bytes, path));
         Holder::Unknown { note: note.ok() }
     };
     // An earlier version created the file. Other users can open it, so its lock proves nothing.

@@ -15,7 +15,7 @@ mod rule;
 mod temporary;
 mod walk;
 
-pub mod bounded;
+mod budget;
 pub mod folder;
 pub mod lease;
 pub mod lock;
@@ -26,6 +26,7 @@ pub mod trusted;
 use std::io;
 use std::path::PathBuf;
 
+pub use budget::{Budget, reap, text_of};
 pub use output::Output;
 pub use refusal::Refusal;
 use rustix::fs::{Mode, OFlags};

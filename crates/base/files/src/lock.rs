@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, Mode, fchmod, flock, fstat};
 use rustix::io::Errno;
 
 use crate::trusted::{self, Access};
-use crate::{FileError, bounded, rule};
+use crate::{Budget, FileError, rule, text_of};
 
 /// Maximum length of a note that is read, in bytes.
 const NOTE: u64 = 1_024;
@@ -69,8 +69,9 @@ pub fn ask(path: &Path, note: &str) -> Result<LockRequest, FileError> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
-            let note = bounded::bytes_of(&file, path, NOTE)
-                .and_then(|bytes| bounded::text_of(bytes, path));
+            let note = Budget::bytes(NOTE)
+                .read_open(&file, path)
+                .and_then(|bytes| text_of(bytes, path));
             let note = note.ok().filter(|note| !note.trim().is_empty());
             return Ok(LockRequest::Busy { note });
         }

@@ -2,12 +2,17 @@
 
 use std::path::Path;
 
+use crate::Budget;
+
 /// Paths on Debian and Arch, on Fedora, and on Alpine and the BSDs.
 const ROOTS: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
+
+/// What such a file may take.
+pub const BUDGET: Budget = Budget::bytes(16 << 20);
 
 /// Returns the PEM file of the certificates that this system trusts, or `None` if there is none.
 pub fn file() -> Option<&'static Path> {

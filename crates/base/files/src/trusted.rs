@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
 
 use crate::walk::{LastLink, Named, Stopped, WalkTarget, walk};
-use crate::{FileError, Refusal, bounded, rule};
+use crate::{Budget, FileError, Refusal, rule, text_of};
 
 /// Access mode for opening the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +52,10 @@ pub fn open_or_create(path: &Path, access: Access) -> Result<File, FileError> {
 /// Reads a text file that the program trusts, up to `limit` bytes.
 ///
 /// # Errors
-/// See [`open`] and [`bounded::text`].
+/// See [`open`] and [`Budget::read_text`](crate::Budget::read_text).
 pub fn text(path: &Path, limit: u64) -> Result<String, FileError> {
-    let bytes = bounded::bytes_of(open(path, Access::Read)?, path, limit)?;
-    bounded::text_of(bytes, path)
+    let bytes = Budget::bytes(limit).read_open(open(path, Access::Read)?, path)?;
+    text_of(bytes, path)
 }
 
 fn opened(path: &Path, access: Access, more: OFlags) -> Result<File, FileError> {

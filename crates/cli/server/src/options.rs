@@ -77,7 +77,7 @@ const SECRET_FILE: u64 = 4_096;
 
 /// Reads the secret from a file. Returns an error if every user can access the file.
 fn secret(file: &Path) -> Result<String> {
-    let text = punctual_files::bounded::text(file, SECRET_FILE)?;
+    let text = punctual_files::Budget::bytes(SECRET_FILE).read_text(file)?;
     let wrong = |what: String| UsageError(format!("{}: {what}", file.display()));
     let mode = std::fs::metadata(file)?.permissions().mode() & 0o777;
     if mode & 0o007 != 0 {

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 
+use punctual_files::Budget;
 use sha2::{Digest, Sha256};
 
 use crate::NotVerified;
@@ -14,23 +15,21 @@ pub(crate) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
 /// Name of the statement in a bundle.
 pub const STATEMENT_FILE: &str = "statement.json";
 
-/// Maximum number of files in a bundle.
-const FILES: usize = 10_000;
-/// Maximum size of all files in a bundle, in bytes.
-const BYTES: u64 = 8 << 30;
-/// Maximum size of the statement, in bytes.
-const STATEMENT_BYTES: u64 = 256 << 20;
+/// What all files of a bundle may take.
+const ALL: Budget = Budget::bytes(8 << 30).items(10_000);
+/// What the statement may take.
+const STATEMENT: Budget = Budget::bytes(256 << 20);
 
 pub(crate) fn open(file: &[u8]) -> Result<Opened, NotVerified> {
     let unpacked = zstd::Decoder::with_buffer(file).map_err(NotVerified::Bundle)?;
-    read(unpacked.take(BYTES))
+    read(ALL.limit(unpacked))
         .map_err(NotVerified::Bundle)?
         .ok_or(NotVerified::NoStatement("bundle"))
 }
 
 /// Reads an archive. Returns `None` if it contains no statement.
 fn read(unpacked: impl Read) -> io::Result<Option<Opened>> {
-    let mut part = vec![0; 64 << 10];
+    let (mut part, mut left) = (vec![0; 64 << 10], ALL);
     let mut archive = tar::Archive::new(unpacked);
     let (mut statement, mut files) = (None, Vec::new());
     for entry in archive.entries()? {
@@ -38,14 +37,13 @@ fn read(unpacked: impl Read) -> io::Result<Option<Opened>> {
         let name = entry.path()?.to_string_lossy().into_owned();
         let (_, name) = name.split_once('/').unwrap_or(("", &name));
         let name = name.to_owned();
-        if !entry.header().entry_type().is_file() || files.len() == FILES {
-            return Err(io::Error::other(format!(
-                "{name} is no file, or one too many"
-            )));
+        left.take_item()?;
+        if !entry.header().entry_type().is_file() {
+            return Err(io::Error::other(format!("{name} is no file")));
         }
         if name == STATEMENT_FILE && statement.is_none() {
             let mut content = Vec::new();
-            entry.take(STATEMENT_BYTES).read_to_end(&mut content)?;
+            STATEMENT.append(entry, &mut content)?;
             statement = Some(content);
             continue;
         }

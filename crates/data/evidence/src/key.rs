@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use punctual_files::{FileError, Output, bounded, folder};
+use punctual_files::{Budget, FileError, Output, folder};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use sha2::{Digest, Sha256};
@@ -64,7 +64,7 @@ impl SigningKey {
     pub fn open(path: &Path) -> Result<Self, KeyError> {
         let not_a_key = || KeyError::NotAKey(path.to_owned());
         if path.symlink_metadata().is_ok() {
-            let text = bounded::bytes(path, LARGEST)?;
+            let text = Budget::bytes(LARGEST).read(path)?;
             let der = STANDARD
                 .decode(text.trim_ascii())
                 .map_err(|_| not_a_key())?;

@@ -3,9 +3,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use punctual_files::Budget;
 
 /// Namespace of these signatures (PROTOCOL.sshsig), so that they count for nothing else.
 const NAMESPACE: &str = "punctual";
+
+/// What ssh-keygen may take, with the time in which a person enters a passphrase.
+const BUDGET: Budget = Budget::bytes(1 << 20).within(Duration::from_secs(120));
 
 /// Reason why an SSH key or signature cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +90,7 @@ fn fed(command: &mut Command, input: &[u8]) -> Result<Output, SshError> {
     input_file.write_all(input).map_err(SshError::NotRun)?;
     std::io::Seek::rewind(&mut input_file).map_err(SshError::NotRun)?;
     let command = command.stdin(Stdio::from(input_file));
-    command.output().map_err(SshError::NotRun)
+    BUDGET.output(command).map_err(SshError::NotRun)
 }
 
 fn failed(output: &Output) -> SshError {

@@ -121,6 +121,7 @@ pub(crate) fn decode(text: &[u8]) -> Result<Vec<Bucket>, NotHdr> {
     let zlib = rest.get(..length).ok_or(NotHdr::Text)?;
     let mut plain = Vec::new();
     let most = HEADER + LONGEST;
+    #[expect(clippy::disallowed_methods, reason = "the reader is limited")]
     ZlibDecoder::new(zlib)
         .take(most as u64 + 1)
         .read_to_end(&mut plain)

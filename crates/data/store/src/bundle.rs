@@ -195,5 +195,9 @@ fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, Store
     // Without this, an error while the log is copied into the file would not be reported.
     copy.link.empty_log()?;
     drop(copy);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this function has written the file"
+    )]
     std::fs::read(&path).map_err(StoreError::Bundle)
 }

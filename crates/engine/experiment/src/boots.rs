@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::time::Instant;
 
 use jiff::Timestamp;
+use punctual_files::Budget;
 use punctual_host::Host;
 use punctual_model::{
     Arm, ArmAction, BootAttempt, BootOutcome, Boots, Experiment, ExperimentState,
@@ -202,10 +204,11 @@ fn run_program(program: &[&str]) -> std::io::Result<()> {
     let Some((name, arguments)) = program.split_first() else {
         return Ok(());
     };
-    let output = Command::new(OsStr::new(name))
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()?;
+    let mut command = Command::new(OsStr::new(name));
+    let command = command.args(arguments).stdin(Stdio::null());
+    let output = Budget::bytes(1 << 16)
+        .within(Duration::from_secs(60))
+        .output(command)?;
     if output.status.success() {
         Ok(())
     } else {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use punctual_files::Budget;
 use punctual_host::Host;
 use punctual_model::{
     Arm, ArmAction, Audit, CpuSet, Finding, Improvement, NotTried, Remedy, Risk, Setting,
@@ -201,7 +202,7 @@ fn forbidden(setting: &Setting, host: &Host) -> Option<String> {
 
 fn has_temperature(host: &Host) -> bool {
     let zone = host.root().join("sys/class/thermal/thermal_zone0/temp");
-    std::fs::read_to_string(zone).is_ok()
+    Budget::bytes(64).read(&zone).is_ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_files::reap;
 use punctual_model::Nanos;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -203,9 +204,8 @@ impl Running {
             let _ = self.all_read.recv_timeout(PATIENCE);
         }
         // End the guard before the ID of the process group can be reused.
-        let _ = self.guard.kill();
-        let _ = self.guard.wait();
-        let _ = self.child.wait();
+        reap(&mut self.guard);
+        reap(&mut self.child);
         self.reaped = true;
     }
 }

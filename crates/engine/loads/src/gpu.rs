@@ -7,7 +7,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use punctual_files::Budget;
 use punctual_model::{Arguments, Typed, parameters};
 
 use crate::process::{Processes, Script};
@@ -68,14 +70,17 @@ fn script(arguments: &Arguments, _cpus: &[u32]) -> Result<Script, LoadError> {
 
 /// Draws once, and checks that a GPU does so.
 fn check_renderer(device: &Path) -> Result<(), LoadError> {
-    let drawn = Command::new("stress-ng")
+    let mut command = Command::new("stress-ng");
+    command
         .args(["--timeout", "10", "--gpu", "1", "--gpu-ops", "1"])
         .arg("--gpu-devnode")
         .arg(device)
         .arg("--temp-path")
         .arg(scratch::folder())
-        .stdin(Stdio::null())
-        .output()
+        .stdin(Stdio::null());
+    let drawn = Budget::bytes(1 << 20)
+        .within(Duration::from_secs(60))
+        .output(&mut command)
         .map_err(|source| LoadError::start(ENTRY.name, "cannot run stress-ng", source))?;
     let mut text = drawn.stdout;
     text.extend(drawn.stderr);

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use punctual_files::reap;
 use punctual_host::Host;
 use punctual_model::{Achieved, Arguments, Nanos};
 use punctual_rt::ThreadBuilder;
@@ -295,7 +296,7 @@ impl Guarded {
             self.signal(Signal::KILL);
             self.gone_within(GONE);
         }
-        let _ = self.child.wait();
+        reap(&mut self.child);
         // No process writes to the scratch folder any longer.
         drop(self.cleaner.take());
         let output = self.reader.take().map(Reader::finish).unwrap_or_default();
@@ -343,7 +344,7 @@ impl Drop for Cleaner {
         // `wait` closes the pipe first. The process would then remove the folder, so kill it before
         // that.
         kill_group(self.process.id(), Signal::KILL);
-        let _ = self.process.wait();
+        reap(&mut self.process);
     }
 }
 

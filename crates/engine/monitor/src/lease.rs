@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use punctual_files::lease::{Holder, Lease, holder, remove};
-use punctual_files::{FileError, bounded};
+use punctual_files::{Budget, FileError};
 use punctual_host::Host;
 use punctual_model::ProcessId;
 use punctual_store::Store;
@@ -230,7 +230,7 @@ fn note_of(path: &Path) -> Result<(String, u32), LeaseError> {
     let opened = openat(CWD, path, flags, Mode::empty());
     let file = std::fs::File::from(opened.map_err(|error| open(error.into()))?);
     let owner = file.metadata().map_err(open)?.uid();
-    let text = bounded::text_of(bounded::bytes_of(&file, path, LONGEST)?, path)?;
+    let text = punctual_files::text_of(Budget::bytes(LONGEST).read_open(&file, path)?, path)?;
     Ok((text.trim().to_owned(), owner))
 }
 

@@ -290,6 +290,7 @@ impl ProcessRunner<'_> {
 /// returned sender is dropped.
 fn hand_over(mut stdin: ChildStdin, task: String) -> Sender<()> {
     let (open, closed) = channel();
+    #[expect(clippy::disallowed_methods, reason = "ends when `open` is dropped")]
     std::thread::spawn(move || {
         // Ignore a broken pipe. It means that the process has ended, and then its exit status is
         // more precise.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
+use punctual_files::Budget;
 
 use crate::TraceFileError;
 
@@ -165,9 +166,7 @@ impl<T: Read + Seek> ReadSeek for T {}
 
 /// Reads the first bytes of a stream.
 fn beginning(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    stream.take(BEGINNING).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Budget::bytes(BEGINNING).up_to(stream)
 }
 
 /// A stream that counts the bytes that are read from it.

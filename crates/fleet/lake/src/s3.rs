@@ -71,7 +71,8 @@ impl Bucket {
         let endpoint =
             endpoint.unwrap_or_else(|| format!("https://s3.{}.amazonaws.com", keys.region));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let trusted = punctual_files::roots::file().and_then(|path| std::fs::read(path).ok());
+        let trusted = punctual_files::roots::file()
+            .and_then(|path| punctual_files::roots::BUDGET.read(path).ok());
         let trusted = trusted.unwrap_or_default();
         // Without root certificates, every TLS connection fails.
         let trusted: Vec<Certificate<'static>> = parse_pem(&trusted)

@@ -34,7 +34,9 @@ pub(crate) fn tls(roots: Option<&Path>) -> Result<TlsConfig, DeliverError> {
             .ok_or_else(|| DeliverError::Roots("this system has none".to_owned()))?,
     };
     let cannot = |reason: String| DeliverError::Roots(format!("{}: {reason}", path.display()));
-    let pem = std::fs::read(path).map_err(|error| cannot(error.to_string()))?;
+    let pem = punctual_files::roots::BUDGET
+        .read(path)
+        .map_err(|error| cannot(error.reason()))?;
     let certificates: Vec<Certificate<'static>> = parse_pem(&pem)
         .filter_map(|item| match item {
             Ok(PemItem::Certificate(one)) => Some(one),

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use punctual_files::Budget;
 use rustls::ServerConfig;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,13 +11,19 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{ServeError, TlsFiles};
 
+/// Maximum size of a certificate or key, in bytes.
+const LARGEST: u64 = 1 << 20;
+
 /// Returns the acceptor that starts TLS on a connection.
 pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, ServeError> {
     let cannot = |path: &Path, reason: String| ServeError::Certificate {
         path: path.to_owned(),
         reason,
     };
-    let read = |path: &Path| std::fs::read(path).map_err(|error| cannot(path, error.to_string()));
+    let read = |path: &Path| {
+        let read = Budget::bytes(LARGEST).read(path);
+        read.map_err(|error| cannot(path, error.reason()))
+    };
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(&read(&files.certificate)?)
             .collect::<Result<_, _>>()

@@ -173,6 +173,7 @@ fn open_sealed(path: &Path) -> Result<File, Unfit> {
 }
 
 /// Returns the name of a process. The process can choose this name freely.
+#[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
 fn comm(folder: &Path) -> String {
     let text = fs::read(folder.join("comm")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -203,6 +204,7 @@ fn refusal(folder: &Path, pid: u32, source: io::Error) -> Refusal {
 
 /// Returns the effective user of a process. The user is read from the status of the process,
 /// because root owns the folder of a process that is not dumpable.
+#[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
 fn user_of(folder: &Path) -> Option<u32> {
     let status = fs::read_to_string(folder.join("status")).ok();
     let line = status.as_deref().and_then(|text| {

@@ -27,6 +27,7 @@ impl Identity {
         Self::read(Path::new("/proc"), "self")
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
     fn read(proc: &Path, process: &str) -> io::Result<Self> {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         let boot = fs::read_to_string(proc.join("sys/kernel/random/boot_id"))?;

@@ -1,12 +1,13 @@
 //! Reads small files below a root path. If a file cannot be read, returns the reason.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use punctual_files::Budget;
 use punctual_model::{CpuSet, Fact};
 use rustix::fs::{Mode, OFlags};
 
@@ -76,9 +77,7 @@ impl Root {
 
     /// Returns the file's bytes.
     pub(crate) fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.open(file)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Budget::bytes(READ_LIMIT).up_to(self.open(file)?)
     }
 
     /// Returns the file's text unchanged, except that invalid UTF-8 is replaced.

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use punctual_files::Budget;
 use punctual_files::trusted::{self, Access};
 use punctual_host::netlink::Netlink;
 use punctual_host::{Coalescing, ETHTOOL, Eee, Host};
@@ -85,8 +86,7 @@ pub(crate) struct Files;
 
 impl FileSystem for Files {
     fn read(&self, path: &Path) -> io::Result<String> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(READ_LIMIT).read_to_end(&mut bytes)?;
+        let bytes = Budget::bytes(READ_LIMIT).up_to(File::open(path)?)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 

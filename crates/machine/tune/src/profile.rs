@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use punctual_files::{FileError, bounded, trusted};
+use punctual_files::{Budget, FileError, trusted};
 use punctual_model::{Remedy, Role, RoleError, Setting, boot_parameter};
 use toml::de::{DeTable, DeValue};
 
@@ -222,7 +222,7 @@ impl Profile {
         let read = if rustix::process::geteuid().is_root() {
             trusted::text(path, LARGEST)
         } else {
-            bounded::text(path, LARGEST)
+            Budget::bytes(LARGEST).read_text(path)
         };
         match read {
             Ok(text) => Self::parse(name, &text),

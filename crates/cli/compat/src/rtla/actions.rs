@@ -71,6 +71,10 @@ impl Action {
     }
 
     /// Performs the action. Returns what went wrong, if anything did.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "like rtla, waits for the command of the user"
+    )]
     fn perform(&self) -> Result<(), String> {
         match self {
             Self::Continue => Ok(()),

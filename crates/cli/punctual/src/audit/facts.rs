@@ -1,12 +1,11 @@
 //! Facts of this machine or of a file, as the input of an audit.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use punctual_files::{Budget, FileError};
 use punctual_host::Host;
 use punctual_model::{CpuSet, FactSet, Nanos};
 use punctual_session::InterruptionCounter;
@@ -109,16 +108,15 @@ pub(crate) fn load(path: &Path) -> Result<FactSet> {
         }
         return Ok(Host::new(path).capture(&punctual_checks::patterns()));
     }
-    let mut text = String::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(FACTS_LIMIT + 1).read_to_string(&mut text))
-        .with_context(cannot)?;
-    if read as u64 > FACTS_LIMIT {
-        return Err(UsageError(format!(
-            "{} is too large for a file of facts: pass a file from punctual facts capture",
-            path.display()
-        ))
-        .into());
-    }
+    let text = match Budget::bytes(FACTS_LIMIT).read_text(path) {
+        Err(FileError::TooLarge { .. }) => {
+            return Err(UsageError(format!(
+                "{} is too large for a file of facts: pass a file from punctual facts capture",
+                path.display()
+            ))
+            .into());
+        }
+        text => text.with_context(cannot)?,
+    };
     FactSet::from_json(&text).with_context(cannot)
 }

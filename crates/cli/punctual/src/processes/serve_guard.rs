@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
+use punctual_files::Budget;
 use punctual_model::{Nanos, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,6 +43,8 @@ const PATIENCE: Timespec = Timespec {
 
 /// The byte that the program sends while it is alive, and the byte that it sends when it ends
 /// normally.
+/// Time in which the guard ends after it was told to.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 const LIVES: &[u8] = b".";
 const ENDS: &[u8] = b"!";
 
@@ -150,7 +153,7 @@ impl Drop for Guard {
             // This write fails if the guard has already ended.
             let _ = pipe.write_all(ENDS);
         }
-        let _ = self.child.wait();
+        let _ = Budget::time(ENDS_WITHIN).end(&mut self.child);
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use punctual_files::Budget;
 use punctual_host::Host;
 use punctual_monitor::Push as Plan;
 use punctual_push::{Deliverer, Target};
@@ -54,8 +55,8 @@ pub(crate) fn host_name() -> String {
 pub(crate) fn token_of(file: Option<&Path>) -> Result<Option<String>> {
     let token = match file {
         Some(path) => {
-            let text = std::fs::read_to_string(path);
-            Some(text.with_context(|| format!("cannot read {}", path.display()))?)
+            // A token has a few dozen letters.
+            Some(Budget::bytes(4_096).read_text(path)?)
         }
         None => std::env::var("PUNCTUAL_TOKEN").ok(),
     };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use punctual_evidence::{Check, PublicKey, SigningKey, State, Trusted, Verified};
-use punctual_files::bounded;
+use punctual_files::Budget;
 
 use crate::context::{Context, signing_key};
 use crate::exit::Exit;
@@ -61,7 +61,7 @@ impl Run for Verify {
         {
             trusted.keys.push(SigningKey::open(&path)?.public());
         }
-        let file = bounded::bytes(&self.file, LARGEST)?;
+        let file = Budget::bytes(LARGEST).read(&self.file)?;
         let verified = punctual_evidence::verify(&file, &trusted)
             .with_context(|| format!("{} is not verified", self.file.display()))?;
         let exit = match (verified.is_intact(), verified.is_undisputed()) {

@@ -133,7 +133,7 @@ const NAMES_FILE: u64 = 1 << 20;
 
 /// Creates a token for each name in a file, or for none of them.
 fn enrol_file(file: &Path, role: Role, collection: &dyn Collection) -> Result<()> {
-    let text = punctual_files::bounded::text(file, NAMES_FILE)?;
+    let text = punctual_files::Budget::bytes(NAMES_FILE).read_text(file)?;
     let lines = (1..).zip(text.lines().map(str::trim));
     let is_name = |(_, line): &(usize, &str)| !line.is_empty() && !line.starts_with('#');
     let (numbers, names): (Vec<usize>, Vec<&str>) = lines.filter(is_name).unzip();

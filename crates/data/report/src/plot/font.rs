@@ -10,6 +10,7 @@ const SANS: &[u8] = include_bytes!("../../assets/DejaVuSans.ttf.gz");
 ///
 /// # Errors
 /// Returns an error if the font cannot be decompressed.
+#[expect(clippy::disallowed_methods, reason = "the font is part of the program")]
 pub(super) fn sans() -> io::Result<Vec<u8>> {
     let mut font = Vec::new();
     GzDecoder::new(SANS).read_to_end(&mut font)?;

@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use punctual_files::{Budget, reap};
 use punctual_model::ToJson;
 use punctual_rt::{SharedNumbers, spawn_with};
 
@@ -161,15 +162,7 @@ impl Partner {
 
     /// Waits briefly for the process to end, and returns its exit status.
     fn wait(&mut self) -> Option<std::process::ExitStatus> {
-        const LOOK_AGAIN: Duration = Duration::from_millis(1);
-        let deadline = Instant::now() + GRACE;
-        loop {
-            match self.process.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(LOOK_AGAIN),
-                _ => return None,
-            }
-        }
+        Budget::time(GRACE).ended(&mut self.process).ok().flatten()
     }
 }
 
@@ -179,8 +172,7 @@ impl Drop for Partner {
         self.to = None;
         if self.wait().is_none() {
             punctual_rt::demote_threads_of(self.process.id());
-            let _ = self.process.kill();
-            let _ = self.process.wait();
+            reap(&mut self.process);
         }
     }
 }

@@ -261,6 +261,7 @@ impl<I: BufRead + Send + 'static> Connection<'_, I> {
         if group.ready() {
             let said = writeln!(self.output, "{READY}").and_then(|()| self.output.flush());
             // If the output has no reader, the input has also ended.
+            #[expect(clippy::disallowed_methods, reason = "ends with the input")]
             let start = said.ok().and_then(|()| begin.recv().ok());
             group.open(start.map_or(Opening::Cancelled, Opening::Start));
         } else {

@@ -140,6 +140,7 @@ pub(crate) fn may_use(cpus: &CpuSet) -> Result<(), Error> {
     // Use a single thread, because one thread per CPU would take a long time on a machine with many
     // CPUs. It sleeps, because a CPU may be occupied by threads of higher priority.
     let (hold, held) = std::sync::mpsc::channel::<()>();
+    #[expect(clippy::disallowed_methods, reason = "ends when `hold` is dropped")]
     let thread = ThreadBuilder::new("rights").spawn(move || _ = held.recv())?;
     let bind = |cpus: &[u32]| affinity::set(thread.tid(), cpus);
     let bound = cpus.iter().try_for_each(|cpu| bind(&[*cpu]));

@@ -191,7 +191,7 @@ impl OutlierCommand {
             // The command may already have ended.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let _ = child.wait();
+        punctual_files::reap(&mut child);
     }
 }
 

@@ -121,6 +121,10 @@ impl Promoter {
             shared,
             thread: Some(thread.ok()?),
         };
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the thread says at once whether it can run"
+        )]
         told.recv().unwrap_or(false).then_some(promoter)
     }
 

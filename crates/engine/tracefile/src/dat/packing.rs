@@ -1,10 +1,9 @@
 //! Decompresses the sections and pages of a `trace.dat`.
 
-use std::io::Read;
-
 use super::limits::MOST_BYTES;
 use super::parser::Parser;
 use crate::TraceFileError;
+use punctual_files::Budget;
 
 /// The compression of sections and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +58,12 @@ impl Packing {
     /// decompressed, so a wrong size in a damaged file does not cause a larger allocation.
     pub(super) fn unpack(self, packed: &[u8], size: u64, to: &mut Vec<u8>) -> Result<(), String> {
         let begin = to.len();
+        let budget = Budget::bytes(size);
         let read = match self {
-            Self::None => packed.take(size).read_to_end(to),
-            Self::Zlib => flate2::read::ZlibDecoder::new(packed)
-                .take(size)
-                .read_to_end(to),
+            Self::None => budget.append(packed, to),
+            Self::Zlib => budget.append(flate2::read::ZlibDecoder::new(packed), to),
             Self::Zstd => zstd::stream::read::Decoder::with_buffer(packed)
-                .and_then(|decoder| decoder.take(size).read_to_end(to)),
+                .and_then(|decoder| budget.append(decoder, to)),
         };
         let read = read.map_err(|error| format!("cannot decompress: {error}"))?;
         if read as u64 != size {

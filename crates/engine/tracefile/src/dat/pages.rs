@@ -7,6 +7,7 @@ use super::packing::Packing;
 use super::parser::Endian;
 use crate::TraceFileError;
 use crate::input::ReadSeek;
+use punctual_files::Budget;
 
 /// The pages of one CPU, in a part of the file that either is uncompressed or consists of
 /// compressed chunks.
@@ -110,7 +111,7 @@ impl Pages {
             return Ok(filled.err().map(broken));
         }
         let wanted = left.min(self.most as u64);
-        source.take(wanted).read_to_end(&mut self.block)?;
+        Budget::bytes(wanted).append(source, &mut self.block)?;
         self.at += self.block.len() as u64;
         let is_cut = (self.block.len() as u64) < wanted;
         Ok(is_cut.then(|| format!("the file ends at byte {}", self.at)))
@@ -180,7 +181,7 @@ impl Chunks {
             )));
         }
         self.packed.clear();
-        source.take(packed).read_to_end(&mut self.packed)?;
+        Budget::bytes(packed).append(source, &mut self.packed)?;
         *at += packed;
         if (self.packed.len() as u64) < packed {
             return cut();
@@ -194,8 +195,7 @@ impl Chunks {
         source: &mut dyn ReadSeek,
         at: &mut u64,
     ) -> Result<Option<u32>, TraceFileError> {
-        let mut bytes = Vec::with_capacity(4);
-        source.take(4).read_to_end(&mut bytes)?;
+        let bytes = Budget::bytes(4).up_to(source)?;
         *at += 4;
         let bytes = <[u8; 4]>::try_from(bytes).ok();
         Ok(bytes.map(|bytes| self.endian.u32(bytes)))

@@ -4,6 +4,7 @@ use std::io::{Cursor, Read};
 
 use super::limits::MOST_BYTES;
 use crate::TraceFileError;
+use punctual_files::Budget;
 
 /// Maximum length in bytes of the name of a trace system, a buffer or a compression.
 const LONGEST_NAME: usize = 1_024;
@@ -143,8 +144,7 @@ impl<'a> Parser<'a> {
                 "a part has {size} bytes, which is more than any kernel needs"
             )));
         }
-        let mut bytes = Vec::new();
-        self.input.by_ref().take(size).read_to_end(&mut bytes)?;
+        let bytes = Budget::bytes(size).up_to(&mut self.input)?;
         if (bytes.len() as u64) < size {
             let read = bytes.len();
             return Err(self.damaged(format!(

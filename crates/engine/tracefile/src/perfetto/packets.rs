@@ -1,9 +1,10 @@
 //! The first pass: finds the bundles of events, and reads everything else that is used.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read, SeekFrom, Write};
+use std::io::{BufRead, BufReader, SeekFrom, Write};
 
 use flate2::read::ZlibDecoder;
+use punctual_files::Budget;
 use punctual_model::{Comm, Nanos};
 use tempfile::SpooledTempFile;
 
@@ -168,7 +169,7 @@ fn next_packet(
         return Err(damaged("a packet does not begin here".to_owned()));
     };
     bytes.clear();
-    input.take(size).read_to_end(bytes)?;
+    Budget::bytes(size).append(input, bytes)?;
     if (bytes.len() as u64) < size {
         let there = bytes.len();
         return Err(damaged(format!(
@@ -208,8 +209,8 @@ impl Contents {
     /// Reads packets that are compressed into one.
     fn packed(&mut self, packed: &[u8], offset: u64) -> Result<(), TraceFileError> {
         let mut unpacked = Vec::new();
-        let mut decoder = ZlibDecoder::new(packed).take(LARGEST_UNPACKED);
-        let read = decoder.read_to_end(&mut unpacked);
+        let budget = Budget::bytes(LARGEST_UNPACKED);
+        let read = budget.append(ZlibDecoder::new(packed), &mut unpacked);
         if let Err(error) = read {
             let place = format!("cannot decompress a packet at byte {offset}: {error}");
             self.bad_packed.get_or_insert(place);

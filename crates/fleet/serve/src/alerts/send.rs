@@ -2,10 +2,11 @@
 //! <https://prometheus.io/docs/alerting/latest/configuration/#webhook_config>
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use punctual_files::Budget;
 use punctual_push::protocol::sha256;
 use serde_json::{Value, json};
 
@@ -156,21 +157,11 @@ fn run(command: &[String], payload: &Value) -> Result<(), AlertError> {
         // block.
         let _ = stdin.write_all(payload.to_string().as_bytes());
     }
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match child.try_wait().map_err(failed)? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => {
-                let program = program();
-                return Err(AlertError::Status { program, status });
-            }
-            None if Instant::now() > until => {
-                // The kill fails if the command has already ended.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(AlertError::TooLong { program: program() });
-            }
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
+    let program = program();
+    match Budget::time(PATIENCE).end(&mut child) {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(AlertError::Status { program, status }),
+        Err(error) if error.kind() == ErrorKind::TimedOut => Err(AlertError::TooLong { program }),
+        Err(source) => Err(AlertError::Command { program, source }),
     }
 }

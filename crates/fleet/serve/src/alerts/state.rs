@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
-use punctual_files::{FileError, Output, bounded};
+use punctual_files::{Budget, FileError, Output};
 use punctual_model::{FromJson, ToJson, from_json, to_json};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +55,7 @@ fn damaged(path: &Path, source: serde_json::Error) -> AlertError {
 impl State {
     /// Reads the state. It is empty if the file is missing.
     pub(super) fn read(path: &Path) -> Result<Self, AlertError> {
-        match bounded::text(path, MOST) {
+        match Budget::bytes(MOST).read_text(path) {
             Ok(text) => Self::from_json(text.as_bytes()).map_err(|source| damaged(path, source)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(unusable(path, error)),

@@ -1,11 +1,11 @@
 //! Bodies of deliveries, received and decompressed with limits.
 
 use std::cell::RefCell;
-use std::io::Read;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
+use punctual_files::Budget;
 use tokio::sync::OwnedSemaphorePermit;
 use zstd::bulk::Decompressor;
 
@@ -129,11 +129,8 @@ pub(super) fn unpack_with(
     let decoder = zstd::stream::read::Decoder::with_dictionary(bytes, dictionary);
     let mut decoder = decoder.map_err(not_zstd)?;
     decoder.window_log_max(WINDOW_LOG).map_err(not_zstd)?;
-    let mut body = Vec::new();
-    decoder
-        .take(most as u64 + 1)
-        .read_to_end(&mut body)
-        .map_err(not_zstd)?;
+    let body = Budget::bytes(most as u64 + 1).up_to(decoder);
+    let body = body.map_err(not_zstd)?;
     if body.len() > most {
         Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
+use punctual_files::Budget;
 
 use super::no_config::NotAConfig;
 
@@ -55,10 +56,9 @@ fn read<'a>(
     packer: &'static str,
     decoder: io::Result<impl Read>,
 ) -> Result<Cow<'a, [u8]>, NotAConfig> {
-    let mut all = Vec::new();
     // Reading one more byte distinguishes a text of exactly the maximum size from a longer one.
-    decoder
-        .and_then(|decoder| decoder.take(UNPACKED_LIMIT + 1).read_to_end(&mut all))
+    let all = decoder
+        .and_then(|decoder| Budget::bytes(UNPACKED_LIMIT + 1).up_to(decoder))
         .map_err(|error| NotAConfig::Damaged(packer, error.to_string()))?;
     if all.len() as u64 > UNPACKED_LIMIT {
         Err(NotAConfig::TooLong)

@@ -2,11 +2,11 @@
 //! (`tools/perf/Documentation/jit-interface.txt` in the kernel): a start address, a size and a name
 //! in each line. The file belongs to the program and is untrusted.
 
-use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use super::functions::{LONGEST_NAME, MOST_SYMBOLS};
 use crate::root::Root;
+use punctual_files::Budget;
 
 /// Maximum number of bytes that are read. The newest functions are at the end of the file, which is
 /// beyond this limit only in programs that compile for hours.
@@ -39,7 +39,7 @@ impl PerfMap {
         let mut bytes = Vec::new();
         if let Ok(file) = file {
             // Lines before an error are still valid.
-            let _ = file.take(MOST_READ).read_to_end(&mut bytes);
+            let _ = Budget::bytes(MOST_READ).append(file, &mut bytes);
         }
         Self {
             path,

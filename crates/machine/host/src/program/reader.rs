@@ -13,6 +13,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use punctual_files::{Budget, reap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, geteuid, getuid, setrlimit};
 use rustix::thread::{
@@ -118,16 +119,12 @@ pub(super) fn read_as(
 /// Ends a reader. If `ends` is set, the reader is expected to end by itself and gets some time to
 /// do so. Returns its status if it did.
 fn end(child: &mut Child, ends: bool) -> Option<ExitStatus> {
-    let deadline = Instant::now() + END;
-    let mut status = None;
-    while ends && status.is_none() && Instant::now() < deadline {
-        status = child.try_wait().ok().flatten();
-        std::thread::sleep(Duration::from_millis(1));
+    if ends {
+        return Budget::time(END).end(child).ok();
     }
     // Any output that the reader may still write is not needed.
-    let _ = child.kill();
-    let _ = child.wait();
-    status
+    reap(child);
+    None
 }
 
 fn in_words(status: ExitStatus) -> String {

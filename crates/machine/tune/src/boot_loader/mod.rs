@@ -242,7 +242,7 @@ pub(crate) fn below(host: &Host, path: &str) -> PathBuf {
 
 /// Reads a text file. Returns `None` if it does not exist.
 pub(crate) fn text(path: &Path) -> Result<Option<String>, BootError> {
-    match punctual_files::bounded::text(path, LIMIT) {
+    match punctual_files::Budget::bytes(LIMIT).read_text(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),

@@ -108,7 +108,7 @@ pub(super) fn forget(host: &Host, prefix: &str, run: RunProgram<'_>) -> Result<b
 /// a zero.
 fn variable(host: &Host, name: &str) -> Option<String> {
     let path = below(host, &format!("{VARIABLES}/{name}-{VENDOR}"));
-    let bytes = punctual_files::bounded::bytes(&path, 1 << 16).ok()?;
+    let bytes = punctual_files::Budget::bytes(1 << 16).read(&path).ok()?;
     let units = bytes.get(4..)?.chunks_exact(2);
     let units: Vec<u16> = units
         .map(|two| u16::from_le_bytes([two[0], two[1]]))

@@ -27,7 +27,9 @@ mod words;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use punctual_files::Budget;
 use punctual_host::Host;
 use serde::Serialize;
 
@@ -364,6 +366,9 @@ impl FileEdit {
 /// A function that runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
+/// What a program of the boot loader may take. grub-mkconfig asks each disk for systems.
+const PROGRAM: Budget = Budget::bytes(1 << 20).within(Duration::from_secs(600));
+
 /// Runs a program without input. The program's messages are shown only if it fails.
 pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
     let Some((program, arguments)) = words.split_first() else {
@@ -373,12 +378,13 @@ pub(crate) fn run(words: &[String]) -> Result<(), CmdlineError> {
         command: words.join(" "),
         why,
     };
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(arguments)
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
+        .stdin(Stdio::null());
+    let output = PROGRAM.output(&mut command);
+    let output = output.map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(());
     }
@@ -398,7 +404,7 @@ fn below(root: &Path, path: &str) -> PathBuf {
 /// Reads a text file. Returns `None` if it does not exist.
 fn read(root: &Path, path: &str) -> Result<Option<String>, CmdlineError> {
     let place = below(root, path);
-    match punctual_files::bounded::text(&place, LIMIT) {
+    match punctual_files::Budget::bytes(LIMIT).read_text(&place) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),

@@ -148,7 +148,7 @@ impl Tree {
 
     /// Returns the text of a file, or an empty text if the file cannot be read.
     pub(super) fn text(&self, file: &str) -> String {
-        let text = punctual_files::bounded::text(&self.path(file), LIMIT);
+        let text = punctual_files::Budget::bytes(LIMIT).read_text(&self.path(file));
         text.unwrap_or_default()
     }
 }

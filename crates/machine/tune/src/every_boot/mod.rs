@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use punctual_files::{FileError, Output, bounded, trusted};
+use punctual_files::{Budget, FileError, Output, trusted};
 use punctual_host::Host;
 use serde::{Deserialize, Serialize};
 
@@ -202,7 +202,7 @@ pub fn enable(host: &Host, places: &Locations, tune: &BootTune) -> Result<Vec<St
     let mut tune = tune.clone();
     let mut files = units::files(root, &tune.program);
     if let Some(file) = tune.profile.clone().filter(|name| name.contains('/')) {
-        let text = bounded::text(Path::new(&file), LIMIT)?;
+        let text = Budget::bytes(LIMIT).read_text(Path::new(&file))?;
         files.push((BOOT_PROFILE.to_owned(), text));
         tune.profile = Some(BOOT_PROFILE.to_owned());
     }
@@ -291,7 +291,7 @@ pub fn boot_status(host: &Host, places: &Locations) -> Result<BootStatus, BootEr
 }
 
 fn state_of(root: &Path, path: &str, text: &str) -> Result<UnitState, BootError> {
-    match bounded::text(&below(root, path), LIMIT) {
+    match Budget::bytes(LIMIT).read_text(&below(root, path)) {
         Ok(found) if found == text => Ok(UnitState::Ok),
         Ok(_) => Ok(UnitState::Edited),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(UnitState::Missing),

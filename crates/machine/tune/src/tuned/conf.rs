@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use punctual_files::bounded;
+use punctual_files::Budget;
 
 use crate::TuneError;
 use crate::profile::Spot;
@@ -80,7 +80,9 @@ pub(super) fn read(path: &Path, kind: Kind, by: &str) -> Result<Vec<Section>, Tu
     if path.metadata().is_ok_and(|about| !about.is_file()) {
         return Err(failed("this is not a regular file".to_owned()));
     }
-    let bytes = bounded::bytes(path, LARGEST).map_err(|error| failed(error.reason()))?;
+    let bytes = Budget::bytes(LARGEST)
+        .read(path)
+        .map_err(|error| failed(error.reason()))?;
     match std::str::from_utf8(&bytes) {
         Ok(text) => parse(path, text, kind),
         Err(error) => {

@@ -1,9 +1,11 @@
 //! Experiments that compare boots: the output between two boots.
 
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use punctual_experiment::{BootRequest, BootStep};
+use punctual_files::Budget;
 use punctual_host::Host;
 use punctual_model::Experiment;
 
@@ -86,7 +88,9 @@ pub(super) fn leave(step: &BootStep, booting: Booting) -> Result<Exit> {
     if command.get_program() == "systemctl" {
         command.arg("reboot");
     }
-    let status = command.status().context("reboot")?;
+    let mut child = command.spawn().context("reboot")?;
+    let status = Budget::time(Duration::from_secs(60)).end(&mut child);
+    let status = status.context("reboot")?;
     ensure!(status.success(), "reboot: {status}");
     Ok(Exit::Done)
 }

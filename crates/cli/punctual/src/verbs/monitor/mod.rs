@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use punctual_files::{FileError, bounded, trusted};
+use punctual_files::{Budget, FileError, trusted};
 use punctual_host::Host;
 use punctual_model::Slot;
 use punctual_monitor::{
@@ -68,7 +68,7 @@ impl PlanFile {
         let read = if rustix::process::geteuid().is_root() {
             trusted::text(path, LONGEST_PLAN)
         } else {
-            bounded::text(path, LONGEST_PLAN)
+            Budget::bytes(LONGEST_PLAN).read_text(path)
         };
         let text = read.map_err(|error: FileError| match error.kind() {
             std::io::ErrorKind::NotFound => anyhow::Error::from(UsageError(format!(
