@@ -1,4 +1,4 @@
-//! What reading or waiting may take at most. Files, peers and child processes may send without end,
+//! Limits of reads, waits and child processes. Files, peers and child processes may send without end,
 //! or never answer, so nothing outside this module reads or waits without a limit (`clippy.toml`).
 
 use std::fs::File;
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time that the kernel has to end a process that was killed.
 const DYING: Duration = Duration::from_secs(10);
 
-/// What one read, process or wait may take at most.
+/// Limits of one read, process or wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     bytes: u64,

@@ -11,7 +11,7 @@ const ROOTS: [&str; 3] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// What such a file may take.
+/// Limit of such a file.
 pub const BUDGET: Budget = Budget::bytes(16 << 20);
 
 /// Returns the PEM file of the certificates that this system trusts, or `None` if there is none.

@@ -15,9 +15,9 @@ pub(crate) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
 /// Name of the statement in a bundle.
 pub const STATEMENT_FILE: &str = "statement.json";
 
-/// What all files of a bundle may take.
+/// Limits of all files of a bundle.
 const ALL: Budget = Budget::bytes(8 << 30).items(10_000);
-/// What the statement may take.
+/// Limit of the statement.
 const STATEMENT: Budget = Budget::bytes(256 << 20);
 
 pub(crate) fn open(file: &[u8]) -> Result<Opened, NotVerified> {

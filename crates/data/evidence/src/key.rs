@@ -36,7 +36,7 @@ pub enum KeyError {
     NotPublic(String),
 }
 
-/// Who signs a statement.
+/// Keys that sign a statement.
 pub struct Signer {
     /// The key of this machine.
     pub key: SigningKey,
@@ -44,7 +44,7 @@ pub struct Signer {
     pub ssh_key: Option<PathBuf>,
 }
 
-/// Whose signatures count.
+/// Trusted keys.
 #[derive(Clone, Debug, Default)]
 pub struct Trusted {
     /// Keys of machines.

@@ -10,7 +10,7 @@ use punctual_files::Budget;
 /// Namespace of these signatures (PROTOCOL.sshsig), so that they count for nothing else.
 const NAMESPACE: &str = "punctual";
 
-/// What ssh-keygen may take, with the time in which a person enters a passphrase.
+/// Limits of ssh-keygen. The time includes that for the passphrase.
 const BUDGET: Budget = Budget::bytes(1 << 20).within(Duration::from_secs(120));
 
 /// Reason why an SSH key or signature cannot be used.

@@ -305,8 +305,8 @@ impl Host {
         process::pid_namespace(&self.root)
     }
 
-    /// Returns the mount option with which `/proc` hides processes from this process, such as
-    /// `hidepid=invisible`; `None` if it shows all.
+    /// Returns the mount option of `/proc` that hides processes from this process, such as
+    /// `hidepid=invisible`; `None` if `/proc` shows all.
     pub fn hiding_option(&self) -> Option<String> {
         process::hiding_option(&self.root)
     }

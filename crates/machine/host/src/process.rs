@@ -51,8 +51,8 @@ pub(crate) fn pid_namespace(root: &Root) -> Option<String> {
     (own != HOST_PIDS).then_some(own)
 }
 
-/// Returns the mount option with which `/proc` hides the processes of other users from this process
-/// (proc(5), hidepid), and `None` if it shows all. Process 1 always exists.
+/// Returns the mount option of `/proc` that hides the processes of other users from this process
+/// (proc(5), hidepid); `None` if `/proc` shows all. Process 1 always exists.
 pub(crate) fn hiding_option(root: &Root) -> Option<String> {
     let mounts = root.raw_text("/proc/self/mountinfo").ok()?;
     let on_proc = |line: &&str| line.split(' ').nth(4) == Some("/proc");

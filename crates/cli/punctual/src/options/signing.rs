@@ -10,7 +10,7 @@ use crate::context::signing_key;
 use crate::exit::with_causes;
 use crate::output;
 
-// Who signs a statement.
+// Keys that sign a statement.
 #[derive(Args)]
 pub(crate) struct Signing {
     /// Sign also with an SSH key of a person (ssh-keygen -Y sign)
@@ -24,7 +24,7 @@ impl Signing {
         self.ssh_key.is_some()
     }
 
-    /// Returns who signs.
+    /// Returns the keys that sign.
     pub(crate) fn signer(self) -> Result<Signer> {
         Ok(Signer {
             key: SigningKey::open(&signing_key()?)?,
@@ -32,7 +32,8 @@ impl Signing {
         })
     }
 
-    /// Returns who signs; `None`, with a message, if this user can have no key, and none was given.
+    /// Returns the keys that sign; `None`, with a message, if this machine can have no key and no
+    /// other key was given.
     pub(crate) fn signer_if_possible(self) -> Result<Option<Signer>> {
         let is_requested = self.is_requested();
         match self.signer() {

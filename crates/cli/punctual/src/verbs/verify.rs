@@ -23,7 +23,7 @@ const LONG: &str = "Verify a signed statement about a recording: as punctual sig
     histograms agree. Computes the verdict again from the data, and shows what the recording says \
     about each assumption of the verdict. A signature counts if it is by a key of --key, by the \
     key of this machine, or by the SSH key of a person in the file of --ssh-signers. In a certificate, \
-    each byte of the PDF is signed; what its page says is the word of the signer. In a bundle, each file \
+    each byte of the PDF is signed; the signer vouches for the text of the page. In a bundle, each file \
     is signed.";
 
 const AFTER: &str = "Exit codes:\n  \

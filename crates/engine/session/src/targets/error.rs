@@ -20,7 +20,7 @@ pub enum TargetError {
          ({option}): run as root"
     )]
     Hidden {
-        /// What was looked for.
+        /// The requested threads.
         targets: Targets,
         /// The mount option of `/proc`.
         option: String,

@@ -366,7 +366,7 @@ impl FileEdit {
 /// A function that runs a program of the boot loader.
 type Runner<'a> = &'a dyn Fn(&[String]) -> Result<(), CmdlineError>;
 
-/// What a program of the boot loader may take. grub-mkconfig asks each disk for systems.
+/// Limits of a program of the boot loader. grub-mkconfig searches each disk for systems.
 const PROGRAM: Budget = Budget::bytes(1 << 20).within(Duration::from_secs(600));
 
 /// Runs a program without input. The program's messages are shown only if it fails.
