@@ -361,3 +361,105 @@ fn name_of(comm: &Text, pid: Option<u32>) -> Name {
         comm: Comm::new(comm.0.as_bytes()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Comm, KernelPriority, TraceEvent};
+
+    use super::*;
+
+    fn task(pid: u32, name: &str) -> Task {
+        let mut comm = [0; 16];
+        comm[..name.len()].copy_from_slice(name.as_bytes());
+        Task {
+            pid,
+            comm: Comm(comm),
+            prio: KernelPriority::real_time(80),
+        }
+    }
+
+    /// Returns what ran on CPU 3 while `thread` was current, for a latency of thread 7.
+    fn ran(of: LatencyOf, thread: &Task, flags: u8, depth: u8, schedules: bool) -> Source {
+        let statement = TracerStatement {
+            latency_of: of,
+            tracer: "t".into(),
+            latency: Nanos(10),
+            begin: Nanos(0),
+            cpu: 3,
+            thread: Some(Task {
+                prio: KernelPriority(120),
+                ..task(7, "own")
+            }),
+            ends: None,
+            calls: Vec::new(),
+            stacks: Vec::new(),
+            parts: Vec::new(),
+        };
+        let call = TracedCall {
+            time: Nanos(1),
+            cpu: 3,
+            thread: *thread,
+            flags,
+            preempt_count: depth,
+            function: "f".into(),
+            caller: None,
+        };
+        of_thread(&statement, thread, Some((&call, schedules)))
+    }
+
+    #[test]
+    fn state_of_the_cpu_decides_what_ran() {
+        const OFF: u8 = TraceEvent::IRQS_OFF;
+        let (other, own) = (task(9, "other"), task(7, "own"));
+        let name = || Name::from(&other);
+        let wake = |flags, depth| ran(LatencyOf::WakeUp, &other, flags, depth, false);
+        assert_eq!(wake(OFF, 1), Source::IrqsOff(name()));
+        assert_eq!(wake(0, 1), Source::PreemptOff(name()));
+        // The upper half of the count is not a depth of preemption.
+        let preemptible = Source::Thread {
+            role: Role::HigherPriority,
+            thread: name(),
+        };
+        assert_eq!(wake(0, 0), preemptible);
+        assert_eq!(wake(0, 0x10), preemptible);
+        assert_eq!(
+            ran(LatencyOf::WakeUp, &own, OFF, 1, false),
+            Source::Scheduling
+        );
+        assert_eq!(
+            ran(LatencyOf::WakeUp, &other, OFF, 1, true),
+            Source::Scheduling
+        );
+        let idle = task(0, "swapper/3");
+        assert_eq!(
+            ran(LatencyOf::WakeUp, &idle, OFF, 1, false),
+            Source::IdleExit(3)
+        );
+        // A tracer of sections says itself what was disabled.
+        assert_eq!(
+            ran(LatencyOf::PreemptOff, &other, OFF, 0, true),
+            Source::PreemptOff(name())
+        );
+        assert_eq!(
+            ran(LatencyOf::IrqsOff, &other, 0, 1, true),
+            Source::IrqsOff(name())
+        );
+        assert_eq!(
+            ran(LatencyOf::Either, &other, OFF, 1, true),
+            Source::IrqsOff(name())
+        );
+        assert_eq!(
+            ran(LatencyOf::Either, &other, 0, 1, true),
+            Source::PreemptOff(name())
+        );
+    }
+
+    #[test]
+    fn only_a_name_that_the_kernel_lost_is_replaced() {
+        let section = |thread: &Task| ran(LatencyOf::IrqsOff, thread, 0, 0, false);
+        let named = |name: &str, pid| Source::IrqsOff(Name::from(&task(pid, name)));
+        assert_eq!(section(&task(7, "<...>")), named("own", 7));
+        assert_eq!(section(&task(9, "<...>")), named("<...>", 9));
+        assert_eq!(section(&task(7, "renamed")), named("renamed", 7));
+    }
+}

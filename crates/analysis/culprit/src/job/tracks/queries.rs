@@ -271,3 +271,41 @@ fn cover<S, T>(
     }
     pieces
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the pieces of a segment between 10..20, 30..40 and 40..50, each with its span.
+    fn pieces(from: u64, to: u64) -> Vec<(Option<u64>, u64, u64)> {
+        let spans = [(10, 20), (30, 40), (40, 50)];
+        let ends = |span: &(u64, u64)| (Nanos(span.0), Nanos(span.1));
+        let make = |span: Option<&(u64, u64)>, from: Nanos, to: Nanos| {
+            (span.map(|span| span.0), from.0, to.0)
+        };
+        cover(&spans, (Nanos(from), Nanos(to)), ends, make)
+    }
+
+    #[test]
+    fn segments_are_split_at_spans_and_gaps() {
+        let (first, second, third) = (Some(10), Some(30), Some(40));
+        assert_eq!(
+            pieces(5, 35),
+            [
+                (None, 5, 10),
+                (first, 10, 20),
+                (None, 20, 30),
+                (second, 30, 35)
+            ]
+        );
+        assert_eq!(pieces(12, 18), [(first, 12, 18)]);
+        assert_eq!(pieces(22, 28), [(None, 22, 28)]);
+        assert_eq!(pieces(20, 30), [(None, 20, 30)]);
+        assert_eq!(
+            pieces(35, 60),
+            [(second, 35, 40), (third, 40, 50), (None, 50, 60)]
+        );
+        assert_eq!(pieces(50, 60), [(None, 50, 60)]);
+        assert_eq!(pieces(15, 15), []);
+    }
+}
