@@ -4,6 +4,7 @@ mod grounds;
 mod line;
 mod measured_on;
 mod origin;
+mod upgrade;
 
 pub use line::RecordingLine;
 pub use measured_on::MeasuredOn;
@@ -21,8 +22,8 @@ use crate::{
     StoredAudit, Suspension, Table, ThreadRecord, TopSample, Verdict,
 };
 
-/// The version of the JSON form. Later versions add keys and remove none. The number is increased
-/// when the meaning of a key changes.
+/// The version of the JSON form. The number is increased when a key is renamed or removed, or when
+/// its meaning changes. `upgrade.rs` converts earlier forms, and the tests keep a file of each.
 ///
 /// Version 2: the verdict judges due periods instead of samples. Its outcomes are `held`, `broken`,
 /// `not_proven` and `no_requirement`, and `exceedance_bound` became `bound`.
@@ -31,7 +32,9 @@ use crate::{
 /// `held`, `broken` and `not_proven` describe the machine and are used if a statement about it was
 /// requested.
 ///
-/// Version 4: causes are data (`blame.shares[].cause`). Causes of earlier versions cannot be read.
+/// Version 4: causes are data (`blame.shares[].cause`).
+///
+/// Version 5: `worst` became `top_samples`. Causes of earlier versions are left out.
 pub const SCHEMA_VERSION: u32 = 5;
 
 /// One measurement with all its circumstances and results.
@@ -285,7 +288,7 @@ impl Recording {
         }
     }
 
-    /// Reads the JSON form. A recording with an earlier schema gets a new verdict.
+    /// Reads the JSON form. A recording with an earlier schema is converted and gets a new verdict.
     ///
     /// # Errors
     /// Fails if the schema is newer, or the text is not a recording.
@@ -311,13 +314,12 @@ impl Recording {
         if found > SCHEMA_VERSION.into() {
             return Err(ReadError::Newer { found });
         }
-        serde_json::from_str(text).map_err(|error| {
-            if error.is_data() && (1..SCHEMA_VERSION.into()).contains(&found) {
-                ReadError::Older { found, error }
-            } else {
-                ReadError::NotARecording(error)
-            }
-        })
+        if !(1..SCHEMA_VERSION.into()).contains(&found) {
+            return Ok(serde_json::from_str(text)?);
+        }
+        let mut older = serde_json::from_str(text)?;
+        upgrade::upgrade(found, &mut older);
+        serde_json::from_value(older).map_err(|error| ReadError::Older { found, error })
     }
 
     /// Converts a recording with an earlier schema to the current one. The verdict can change,
@@ -373,6 +375,11 @@ impl Recording {
     /// Returns the value of a probe parameter that is a duration.
     pub fn duration_parameter(&self, name: &str) -> Option<Nanos> {
         self.probe.parameters.get(name)?.as_u64().map(Nanos)
+    }
+
+    /// Returns the step to which the stored samples are rounded down; `None` if unknown.
+    pub fn sample_resolution(&self) -> Option<Nanos> {
+        self.duration_parameter("sample_resolution_ns")
     }
 
     /// Returns probe and parameters in one line: `timer, interval 1.00 ms, fifo 95, CPUs 0-1`. For
@@ -433,12 +440,53 @@ mod tests {
     }
 
     #[test]
+    fn file_of_each_schema_is_read() {
+        for (schema, text) in [
+            (1, include_str!("../../tests/fixtures/recording-1.json")),
+            (2, include_str!("../../tests/fixtures/recording-2.json")),
+            (3, include_str!("../../tests/fixtures/recording-3.json")),
+            (4, include_str!("../../tests/fixtures/recording-4.json")),
+            (5, include_str!("../../tests/fixtures/recording-5.json")),
+        ] {
+            let json: serde_json::Value = serde_json::from_str(text).unwrap();
+            assert_eq!(json["schema"], schema);
+            let read = Recording::from_json(text).unwrap();
+            assert_eq!(read.schema, SCHEMA_VERSION);
+            assert_eq!(read.threads.len(), 2, "schema {schema}");
+            assert!(!read.top_samples.is_empty(), "schema {schema}");
+            assert!(read.accounting().recorded > 0, "schema {schema}");
+            assert_eq!(read.verdict, read.judge(), "schema {schema}");
+            let lost = |read: &Recording| {
+                let lost = |text: &String| text.contains("they are left out");
+                read.warnings.iter().any(lost)
+            };
+            assert!(!lost(&read), "schema {schema} had no causes");
+            if schema < 5 {
+                let mut json = json;
+                json["worst"][0]["blame"] = serde_json::json!({"sentence": "late"});
+                let read = Recording::from_json(&json.to_string()).unwrap();
+                assert!(lost(&read), "schema {schema} had a cause");
+            }
+        }
+        let kept = std::fs::read_dir("tests/fixtures").unwrap().flatten();
+        let kept = kept.filter(|file| {
+            let name = file.file_name();
+            name.to_string_lossy().starts_with("recording-")
+        });
+        assert_eq!(
+            kept.count(),
+            SCHEMA_VERSION as usize,
+            "keep a file of each schema"
+        );
+    }
+
+    #[test]
     fn unreadable_older_schema_is_named() {
         let mut recording = crate::testing::recording(1, 1);
         recording.schema = 3;
         let mut json = serde_json::to_value(recording).unwrap();
         Recording::from_json(&json.to_string()).unwrap();
-        json["top_samples"] = serde_json::json!([{"blame": {"sentence": "late"}}]);
+        json["threads"] = "none".into();
         let error = Recording::from_json(&json.to_string()).unwrap_err();
         assert!(
             matches!(error, ReadError::Older { found: 3, .. }),

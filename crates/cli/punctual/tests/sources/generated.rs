@@ -221,7 +221,8 @@ fn the_schemas_have_their_page() {
     let help = Sandbox::new().done("schema --help");
     let mut page = String::from(
         "# Schemas\n\n`punctual schema OF` prints the JSON Schema of the output of a command. \
-         Existing keys stay,\nwith their meaning and unit; new keys are added.\n\n\
+         Later versions\nadd keys. If a key of a recording is renamed or removed, the number in its \
+         key `schema`\nincreases. `punctual import` reads recordings of all earlier schemas.\n\n\
          | `OF` | written by |\n|---|---|\n",
     );
     // In a narrow terminal, the lines are wrapped.

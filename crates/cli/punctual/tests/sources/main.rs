@@ -7,4 +7,5 @@ mod common;
 mod generated;
 mod handbook;
 mod language;
+mod shapes;
 mod structure;
