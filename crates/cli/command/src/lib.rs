@@ -21,6 +21,7 @@ mod overview;
 mod program;
 pub mod testing;
 pub mod unit;
+pub mod upgrade;
 mod values;
 mod verb;
 

@@ -158,12 +158,24 @@ fn recordings(store: &Path) -> BTreeMap<RecordingId, Recording> {
 
 /// Runs the command in a copy of `seed` once for each fault, and calls `check` after each run.
 fn enumerate(seed: &Sandbox, line: &str, check: &dyn Fn(&Ended<'_>)) {
+    // The next command of any kind recovers.
+    let before = recordings(&seed.path("store.db"));
+    enumerate_from(seed, &before, line, "list --json", check);
+}
+
+/// Like [`enumerate`], for a store that had these recordings, and is readable after `recover`.
+fn enumerate_from(
+    seed: &Sandbox,
+    before: &BTreeMap<RecordingId, Recording>,
+    line: &str,
+    recover: &str,
+    check: &dyn Fn(&Ended<'_>),
+) {
     let logs = tempfile::tempdir().unwrap();
     let log = logs.path().join("strace.log");
     let Some(counts) = count_calls(seed, line, &log) else {
         return;
     };
-    let before = recordings(&seed.path("store.db"));
     let every = std::env::var("PUNCTUAL_FAULTS").is_ok_and(|value| value == "every");
     let mut faults = 0;
     for fault in [Fault::Once, Fault::Full, Fault::Killed] {
@@ -183,11 +195,10 @@ fn enumerate(seed: &Sandbox, line: &str, check: &dyn Fn(&Ended<'_>)) {
                 let told = text(&output.stderr);
                 eprintln!("{line}: {option}: {}: {told}", output.status);
                 assert!(!told.contains("panicked"), "{told}");
-                // The next command recovers.
-                place.done("list --json");
+                place.done(recover);
                 check(&Ended {
                     acknowledged: output.status.success(),
-                    before: &before,
+                    before,
                     now: recordings(&place.path("store.db")),
                     place: &place,
                 });
@@ -274,6 +285,29 @@ fn faults_leave_no_half_backup() {
             ended.place.done("store backup b.db");
         }
         assert_eq!(recordings(&backup), *ended.before);
+    });
+}
+
+#[test]
+fn faults_leave_the_old_store_or_a_converted_one() {
+    let packed = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../data/store/tests/fixtures/schema-13.db.zst"
+    );
+    let old = zstd::decode_all(fs::File::open(packed).unwrap()).unwrap();
+    let seed = Sandbox::in_memory();
+    fs::write(seed.path("store.db"), &old).unwrap();
+    let converted = copy_of(&seed);
+    converted.done("store upgrade");
+    let before = recordings(&converted.path("store.db"));
+    assert_eq!(before.len(), 2);
+    enumerate_from(&seed, &before, "store upgrade", "store upgrade", &|ended| {
+        assert!(ended.new_recordings().is_empty());
+        // The copy is the whole old store: it can be converted in turn.
+        let copy = ended.place.path("store.db.schema-13");
+        let copy = copy.display();
+        ended.place.done(&format!("--store {copy} store upgrade"));
+        assert_eq!(recordings(Path::new(&copy.to_string())), before);
     });
 }
 

@@ -13,6 +13,7 @@ pub(crate) fn open_or_create(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(url) = context.database() {
         return Ok(Arc::new(PostgresCollection::open(url)?));
     }
+    punctual_command::upgrade::for_service(context)?;
     // Opening the store in this way marks runs whose program has ended, and denies other users
     // access to the file.
     let path = context.store_to_change()?.path().to_owned();
@@ -22,6 +23,7 @@ pub(crate) fn open_or_create(context: &Context) -> Result<Arc<dyn Collection>> {
 /// Opens the collection of the store, which must exist.
 pub(crate) fn open_existing(context: &Context) -> Result<Arc<dyn Collection>> {
     if let Some(file) = file_of_store(context)? {
+        punctual_command::upgrade::for_service(context)?;
         Store::open_read_only(&file)?;
     }
     open_or_create(context)

@@ -162,12 +162,21 @@ impl Store {
     /// Returns an error if the file already exists, if another backup writes it, or if reading or
     /// writing fails.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.copy_to(to, RenameFlags::NOREPLACE)
+    }
+
+    /// Copies the store like [`backup`](Self::backup), but replaces an earlier copy.
+    pub(crate) fn backup_over(&self, to: &Path) -> Result<(), StoreError> {
+        self.copy_to(to, RenameFlags::empty())
+    }
+
+    fn copy_to(&self, to: &Path, flags: RenameFlags) -> Result<(), StoreError> {
         let cannot = |reason: String| StoreError::Backup {
             path: to.to_owned(),
             reason,
         };
         let failed = |error: Errno| cannot(std::io::Error::from(error).to_string());
-        if to.symlink_metadata().is_ok() {
+        if flags == RenameFlags::NOREPLACE && to.symlink_metadata().is_ok() {
             return Err(failed(Errno::EXIST));
         }
         let name = to.file_name().ok_or_else(|| failed(Errno::ISDIR))?;
@@ -177,8 +186,9 @@ impl Store {
         let partial = to.with_file_name(partial);
         // Only the owner may read measurements, so create the file with the right mode before
         // SQLite fills it.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&partial, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        let access = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::open(&partial, access, Mode::from_raw_mode(0o600)).map_err(failed)?;
         let own = fstat(&file).map_err(failed)?;
         if own.st_uid != rustix::process::geteuid().as_raw() || own.st_nlink != 1 {
             let why = format!("{} belongs to another user: remove it", partial.display());
@@ -195,15 +205,12 @@ impl Store {
             .execute("VACUUM INTO ?1", [path.as_ref()])
             .map_err(|error| cannot(error.to_string()))
             .and_then(|_| fsync(&file).map_err(failed))
-            .and_then(|()| {
-                let flags = RenameFlags::NOREPLACE;
-                match renameat_with(CWD, &partial, CWD, to, flags) {
-                    // This file system cannot rename without replacing.
-                    Err(Errno::INVAL | Errno::NOSYS) => {
-                        fs::rename(&partial, to).map_err(|error| cannot(error.to_string()))
-                    }
-                    renamed => renamed.map_err(failed),
+            .and_then(|()| match renameat_with(CWD, &partial, CWD, to, flags) {
+                // This file system cannot rename without replacing.
+                Err(Errno::INVAL | Errno::NOSYS) => {
+                    fs::rename(&partial, to).map_err(|error| cannot(error.to_string()))
                 }
+                renamed => renamed.map_err(failed),
             });
         if copied.is_err() {
             let _ = fs::remove_file(&partial);

@@ -221,9 +221,8 @@ pub enum StoreError {
     },
     /// An earlier version of the program created the store.
     #[error(
-        "the store {path} has schema {found}, but this program reads only schema {known}: export \
-         its recordings with the punctual that created it (punctual export ID) and import them \
-         with punctual import, or specify another --store PATH. The store is unchanged"
+        "the store {path} has schema {found}, but this program reads only schema {known}: \
+         {remedy}, or specify another --store PATH. The store is unchanged"
     )]
     Older {
         /// The store.
@@ -232,6 +231,17 @@ pub enum StoreError {
         found: i64,
         /// Schema of this program.
         known: i64,
+        /// How to read the store.
+        remedy: &'static str,
+    },
+    /// A store cannot be converted while another program has it open.
+    #[error(
+        "the store {path} cannot be converted while another program has it open: end runs, \
+         monitors and servers that use it. The store is unchanged"
+    )]
+    InUse {
+        /// The store.
+        path: PathBuf,
     },
     /// A bundle, or the copy of the store that it contains, could not be written.
     #[error("the bundle cannot be written: {0}")]

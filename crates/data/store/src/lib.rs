@@ -67,11 +67,13 @@ mod select;
 mod sidecar;
 mod slots;
 mod step_limit;
+mod steps;
 mod store;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod upgrade;
 mod wake_windows;
 mod writer;
 
@@ -96,5 +98,6 @@ pub use retention::{Aged, Entered, RetentionLimits};
 pub use slots::SlotFilter;
 pub use store::Store;
 pub use texts::LeftOut;
+pub use upgrade::Upgrade;
 pub use wake_windows::LONGEST_WAKE_WINDOW;
 pub use writer::{Batch, Writer};

@@ -115,6 +115,22 @@ impl Link {
         Ok(link)
     }
 
+    /// Opens an existing store of any schema to convert it. While the connection exists, no other
+    /// one can be opened. The first statement fails if another program has the store open.
+    pub(crate) fn open_alone(path: &Path, busy: Duration) -> Result<Self, StoreError> {
+        let path = absolute(path)?;
+        if !look(&path)? {
+            return Err(StoreError::NotThere { path });
+        }
+        let link = Self::connect(&path, &path, OpenFlags::SQLITE_OPEN_READ_WRITE, busy)?;
+        // In exclusive mode, the log needs the lock that each other connection shares, and SQLite
+        // does not wait for it (sqlite.org/pragma.html#pragma_locking_mode).
+        link.connection
+            .pragma_update(None, "locking_mode", "exclusive")
+            .map_err(|error| link.context.on(error))?;
+        Ok(link)
+    }
+
     /// Opens the store for reading.
     pub(crate) fn open_read_only(path: &Path, busy: Duration) -> Result<Self, StoreError> {
         let path = absolute(path)?;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::StoreError;
 use crate::error::Context;
 use crate::tables::{SCHEMA, TABLES};
+use crate::{StoreError, steps};
 
 /// `punc` in ASCII: distinguishes our files from those of other programs (file(1) shows it).
 pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
@@ -19,9 +19,27 @@ pub(crate) fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<i6
 /// Returns whether the file is a store with this program's schema; `false` for a file without
 /// content. Rejects a file of another program or with another schema.
 pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool, StoreError> {
+    match found_schema(connection, context)? {
+        None => Ok(false),
+        Some(SCHEMA) => Ok(true),
+        Some(found) => Err(StoreError::Older {
+            path: context.path.clone(),
+            found,
+            known: SCHEMA,
+            remedy: steps::remedy(found),
+        }),
+    }
+}
+
+/// Returns the schema of a store, which is not later than that of this program; `None` for a file
+/// without content. Rejects a file of another program.
+pub(crate) fn found_schema(
+    connection: &Connection,
+    context: &Context,
+) -> Result<Option<i64>, StoreError> {
     let read = |name: &str| pragma(connection, name).map_err(|error| context.on(error));
     if is_blank(connection).map_err(|error| context.on(error))? {
-        return Ok(false);
+        return Ok(None);
     }
     let application = read("application_id")?;
     let found = read("user_version")?;
@@ -35,7 +53,6 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
         });
     }
     match found {
-        SCHEMA => Ok(true),
         found if found > SCHEMA => Err(StoreError::Newer {
             path: context.path.clone(),
             found,
@@ -43,11 +60,7 @@ pub(crate) fn is_made(connection: &Connection, context: &Context) -> Result<bool
         }),
         // The application ID and the version are written in one transaction.
         found if found < 1 => Err(context.damaged(format!("its schema version is {found}"))),
-        found => Err(StoreError::Older {
-            path: context.path.clone(),
-            found,
-            known: SCHEMA,
-        }),
+        found => Ok(Some(found)),
     }
 }
 

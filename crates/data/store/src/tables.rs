@@ -1,8 +1,8 @@
 //! Tables of a store.
 
 /// Version number of this schema. It is incremented with each change to [`TABLES`]. A program only
-/// reads and writes stores with its own version.
-pub(crate) const SCHEMA: i64 = 13;
+/// reads and writes stores with its own version; `steps.rs` converts earlier ones.
+pub(crate) const SCHEMA: i64 = 14;
 
 /// SQL that creates the tables in an empty file.
 ///
@@ -32,6 +32,7 @@ pub(crate) const SCHEMA: i64 = 13;
 ///   can be shown without reading their recordings. `due` is the sum of the histograms of all
 ///   deliveries. It is a counter: deleting a recording does not decrease it.
 /// * `quarantine` is a delivery that cannot be stored as a recording; `body` is compressed.
+/// * `retired` names a machine that an administrator took out of service.
 /// * `token` contains only the hash of a secret. `machine` is the name of the machine that uses the
 ///   token, as reported by the machine; null until the token is used.
 /// * `destination` and `delivery` are used by a machine that delivers. A finished recording without
@@ -266,5 +267,9 @@ CREATE TABLE delivery (
     reason TEXT,
     at_ns INTEGER NOT NULL,
     PRIMARY KEY (destination, recording)
+) STRICT;
+CREATE TABLE retired (
+    machine TEXT NOT NULL PRIMARY KEY,
+    at_ns INTEGER NOT NULL
 ) STRICT;
 ";

@@ -87,12 +87,16 @@ fn other_schema_is_refused_and_unchanged() {
         let set = connection.pragma_update(None, "user_version", version);
         set.unwrap();
     };
-    for earlier in [1, SCHEMA - 1] {
+    for (earlier, remedy) in [
+        (
+            1,
+            "export its recordings with the punctual that created it (punctual export ID)",
+        ),
+        (SCHEMA - 1, "convert it with punctual store upgrade"),
+    ] {
         becomes(earlier);
-        let reason = format!(
-            "has schema {earlier}, but this program reads only schema {SCHEMA}: export its \
-             recordings with the punctual that created it (punctual export ID)"
-        );
+        let reason =
+            format!("has schema {earlier}, but this program reads only schema {SCHEMA}: {remedy}");
         refused(&path, &reason);
     }
     becomes(SCHEMA + 1);

@@ -20,9 +20,9 @@ mod series;
 mod slots;
 mod texts;
 mod tls;
+mod version;
 mod windows;
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +35,7 @@ use crate::link::Pool;
 use crate::month::{Month, Table};
 use crate::receive::{Incoming, Packed};
 use crate::rows::{COLUMNS, WIDTH, machine, machine_day, of_page, plain, summary, time_at, token};
-use punctual_store::backend::{self, DAY_NS, Selector, compressed, started_ns, unpacked};
+use punctual_store::backend::{self, DAY_NS, Selector, compressed, started_ns, time, unpacked};
 use punctual_store::{
     AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
     Received, Refused, StoreError, TextStore, Token, Total, Wanted,
@@ -67,42 +67,18 @@ impl PostgresCollection {
             pool: Pool::new(url)?,
             months: Mutex::default(),
         };
-        one.make_tables()?;
+        version::make_tables(&one.pool)?;
         Ok(one)
     }
 
-    fn make_tables(&self) -> Result<(), StoreError> {
-        let found = self.pool.with_link(|link| {
-            link.transaction(|link| {
-                link.run("SELECT pg_advisory_xact_lock($1)", &[&schema::LOCK])?;
-                link.batch(
-                    "CREATE TABLE IF NOT EXISTS punctual_schema (version integer NOT NULL)",
-                )?;
-                let row = link.row("SELECT max(version) FROM punctual_schema", &[])?;
-                let found: Option<i32> = row.map(|row| row.try_get(0)).transpose()?.flatten();
-                if found.is_none() {
-                    link.batch(schema::TABLES)?;
-                    link.run(
-                        "INSERT INTO punctual_schema VALUES ($1)",
-                        &[&schema::VERSION],
-                    )?;
-                }
-                Ok(found.unwrap_or(schema::VERSION))
-            })
-        })?;
-        let remedy = match found.cmp(&schema::VERSION) {
-            Ordering::Equal => return Ok(()),
-            Ordering::Greater => "use a newer punctual",
-            Ordering::Less => {
-                "copy the database to a file with the punctual that created it (punctual-server \
-                 copy) and export that file, or specify another database. The database is \
-                 unchanged"
-            }
-        };
-        let known = schema::VERSION;
-        Err(self.pool.failed(format!(
-            "its tables have version {found}, but this program reads only version {known}: {remedy}"
-        )))
+    /// Converts the tables of an earlier version in one transaction, which `dry_run` undoes.
+    /// Returns the versions before and after; `None` if the tables have the version of this program.
+    ///
+    /// # Errors
+    /// [`StoreError::Database`]: the database cannot be reached, or its tables cannot be converted.
+    /// In each case, it is unchanged.
+    pub fn upgrade(url: &str, dry_run: bool) -> Result<Option<(i32, i32)>, StoreError> {
+        version::upgrade(&Pool::new(url)?, dry_run)
     }
 
     /// Creates the partition of a month if it has not been created yet.
@@ -224,14 +200,15 @@ impl Collection for PostgresCollection {
     fn machines(&self) -> Result<Vec<Machine>, StoreError> {
         let mut all = self.pool.with_link(|link| {
             let sql = "SELECT name, recordings, last_seen_ns, latest, latest_started_ns, headline,
-                       outcome, completion, max_ns, p99_ns, fingerprint FROM machine";
+                       outcome, completion, max_ns, p99_ns, fingerprint,
+                       (SELECT at_ns FROM retired WHERE retired.machine = name) FROM machine";
             let all = link
                 .rows(sql, &[])?
                 .iter()
                 .map(machine)
                 .collect::<Result<Vec<_>, _>>()?;
-            let sql = "SELECT name FROM token WHERE role = 'machine'
-                       AND NOT EXISTS (SELECT 1 FROM machine WHERE machine.name = token.name)";
+            let sql = "SELECT name, (SELECT at_ns FROM retired WHERE retired.machine = name)
+                       FROM token WHERE role = 'machine' AND NOT EXISTS (SELECT 1 FROM machine WHERE machine.name = token.name)";
             let enrolled = link.rows(sql, &[])?;
             let enrolled = enrolled.iter().map(|row| {
                 Ok(Machine {
@@ -239,6 +216,7 @@ impl Collection for PostgresCollection {
                     recordings: 0,
                     last_seen: None,
                     latest: None,
+                    retired: row.try_get::<_, Option<i64>>(1)?.map(time),
                 })
             });
             all.into_iter()
@@ -266,6 +244,20 @@ impl Collection for PostgresCollection {
         })?;
         all.sort_by(|a, b| (&a.machine, a.day).cmp(&(&b.machine, b.day)));
         Ok(all)
+    }
+
+    fn set_retired(&self, machine: &str, retired: Option<Timestamp>) -> Result<(), StoreError> {
+        self.pool.with_link(|link| match retired {
+            Some(at) => {
+                let sql = "INSERT INTO retired (machine, at_ns) VALUES ($1, $2)
+                           ON CONFLICT DO NOTHING";
+                link.run(sql, &[&machine, &started_ns(at)]).map(drop)
+            }
+            None => {
+                let sql = "DELETE FROM retired WHERE machine = $1";
+                link.run(sql, &[&machine]).map(drop)
+            }
+        })
     }
 
     fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {

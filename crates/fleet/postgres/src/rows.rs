@@ -169,6 +169,7 @@ pub(super) fn machine(row: &Row) -> Result<Machine, postgres::Error> {
             p99_ns: row.try_get::<_, Option<i64>>(9)?.map(ns),
             fingerprint: row.try_get(10)?,
         }),
+        retired: row.try_get::<_, Option<i64>>(11)?.map(time),
     })
 }
 

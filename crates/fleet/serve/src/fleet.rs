@@ -33,6 +33,9 @@ impl Judge {
     /// Returns the state of a machine. A machine is never shown as meeting its requirement if that
     /// is unknown.
     pub(crate) fn state_of(&self, machine: &Machine) -> MachineState {
+        if machine.retired.is_some() {
+            return MachineState::Retired;
+        }
         let (Some(latest), Some(seen)) = (&machine.latest, machine.last_seen) else {
             return MachineState::NeverMeasured;
         };
@@ -109,6 +112,7 @@ mod tests {
                 p99_ns: None,
                 fingerprint: String::new(),
             }),
+            retired: None,
         }
     }
 
@@ -157,6 +161,14 @@ mod tests {
         assert_eq!(proven(NotProven, NoRequirement), MachineState::NotProven);
         assert_eq!(proven(Broken, NoRequirement), MachineState::Broken);
         assert_eq!(proven(Broken, Met), MachineState::Broken);
+        // Whatever it measured, and however long it is silent.
+        for (outcome, ago) in [(Broken, 0), (Held, 101)] {
+            let retired = Machine {
+                retired: Some(Timestamp::UNIX_EPOCH),
+                ..machine(outcome, Finished, ago)
+            };
+            assert_eq!(judge(&["a"]).state_of(&retired), MachineState::Retired);
+        }
         let never = Machine {
             latest: None,
             last_seen: None,

@@ -206,7 +206,7 @@ impl SeriesVerdicts {
     }
 
     /// Judges new series, and series of machines with new recordings. Then judges the others, those
-    /// with the oldest verdicts first, until `time_limit` is reached.
+    /// with the oldest verdicts first, until `time_limit` is reached. Leaves out retired machines.
     ///
     /// # Errors
     /// Returns an error if the series cannot be listed.
@@ -224,8 +224,17 @@ impl SeriesVerdicts {
             let each = last.all.iter().zip(&last.judged);
             known.extend(each.map(|(one, judged)| (&one.of, (one, *judged))));
         }
+        let retired: BTreeSet<&str> = (machines.iter())
+            .filter(|machine| machine.retired.is_some())
+            .map(|machine| machine.name.as_str())
+            .collect();
+        let is_in_service = |of: &SeriesOf| {
+            let machine = of.machine.as_deref();
+            machine.is_none_or(|name| !retired.contains(name))
+        };
         let mut series: Vec<(Option<Timestamp>, Version, SeriesOf)> =
             (trends.series()?.into_iter())
+                .filter(is_in_service)
                 .map(|of| {
                     let name = of.machine.as_deref().unwrap_or_default();
                     let mark = marks.get(name).copied().flatten();
@@ -322,6 +331,7 @@ mod tests {
             recordings,
             last_seen: None,
             latest: None,
+            retired: None,
         };
         let (worse, trends) = (SeriesVerdicts::default(), Counted::default());
         let judged = |machines: &[Machine], time_limit| {

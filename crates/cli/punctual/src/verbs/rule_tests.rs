@@ -63,6 +63,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("store bundle", "writes a file"),
     ("store compact", "confirms a change"),
     ("store delete", "confirms a change"),
+    ("store upgrade", "confirms a change"),
     ("trend ack", "confirms a change"),
     ("trend note", "has subcommands"),
     ("trend note add", "confirms a change"),

@@ -119,7 +119,7 @@ fn no_token(name: &str) -> UsageError {
 }
 
 /// Writes a line of the audit log.
-fn log(collection: &dyn Collection, action: &str, what: String) -> Result<()> {
+pub(super) fn log(collection: &dyn Collection, action: &str, what: String) -> Result<()> {
     Ok(collection.log(&AuditLine {
         at: Timestamp::now(),
         who: "command line".to_owned(),

@@ -4,7 +4,9 @@ mod access;
 mod copy;
 mod export;
 mod install;
+mod retire;
 mod run;
+mod upgrade;
 
 use punctual_command::{COMPLETE, COMPLETIONS, MAN, PageTexts, Program};
 use punctual_history::HistoryError;
@@ -26,8 +28,10 @@ Exit codes:
         access::REVOKE,
         access::MOVED,
         access::TOKENS,
+        retire::VERB,
         copy::VERB,
         export::VERB,
+        upgrade::VERB,
         COMPLETIONS,
         MAN,
         COMPLETE,
@@ -35,7 +39,7 @@ Exit codes:
     groups: &[
         ("Server", &["run", "install"]),
         ("Access", &["enrol", "revoke", "moved", "tokens"]),
-        ("Recordings", &["copy", "export"]),
+        ("Recordings", &["retire", "copy", "export", "upgrade"]),
     ],
     examples: "\
 Examples:
@@ -116,6 +120,14 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual-server moved board-17",
         "Let another machine use the token of board-17.",
+    ),
+    (
+        "punctual-server retire board-17",
+        "Leave a machine out of the overview, metrics and alerts; its recordings stay.",
+    ),
+    (
+        "punctual-server upgrade --dry-run --store postgres://punctual@db.example/fleet",
+        "Try whether a database of an earlier version can be converted.",
     ),
     (
         "punctual-server copy collector.db postgres://punctual@db.example/fleet",

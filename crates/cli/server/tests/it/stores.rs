@@ -28,15 +28,53 @@ fn files(place: &Sandbox) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Command lines that need a store.
-const LINES: [&str; 7] = [
+const LINES: [&str; 9] = [
     "run --listen 127.0.0.1:0",
     "enrol board-17",
     "revoke board-17",
     "moved board-17",
     "tokens",
+    "retire board-17",
+    "upgrade",
     "export --to file:///nowhere",
     "copy store.db postgres://nobody@127.0.0.1:1/none",
 ];
+
+#[test]
+fn store_of_earlier_version_is_converted_by_itself() {
+    let packed = include_bytes!("../../../../data/store/tests/fixtures/schema-13.db.zst");
+    let place = Sandbox::new();
+    std::fs::write(
+        place.path("store.db"),
+        zstd::decode_all(&packed[..]).unwrap(),
+    )
+    .unwrap();
+    let tried = place.done("upgrade --dry-run");
+    assert!(tried.contains("can be converted from schema 13"), "{tried}");
+    // Nobody runs a command after the package of a service was updated.
+    place.done("enrol board-17");
+    assert!(place.path("store.db.schema-13").exists());
+    let done = place.done("upgrade");
+    assert!(done.contains("needs no conversion"), "{done}");
+    assert!(place.done("tokens").contains("board-17"));
+}
+
+#[test]
+fn machine_is_retired_and_back_in_service() {
+    let place = Sandbox::new();
+    place.done("enrol board-17");
+    let unknown = place.refused("retire board-18", 2);
+    assert!(unknown.contains("no machine 'board-18'"), "{unknown}");
+    let said = |line: &str| {
+        let output = place.server(line).output().unwrap();
+        assert!(output.status.success());
+        text(&output.stderr)
+    };
+    assert!(said("retire board-17").contains("is retired"));
+    assert!(said("retire board-17").contains("is retired since 20"));
+    assert!(said("retire board-17 --undo").contains("in service again"));
+    assert!(said("retire board-17 --undo").contains("is in service"));
+}
 
 #[test]
 fn store_of_newer_program_is_refused_unchanged() {

@@ -235,6 +235,11 @@ fn users(
         let added = copied.refused.pass(to.add_token(&token))?;
         copied.tokens += u64::from(added == Some(true));
     }
+    for machine in from.machines()? {
+        if machine.retired.is_some() {
+            to.set_retired(&machine.name, machine.retired)?;
+        }
+    }
     for one in from.quarantined(usize::MAX)? {
         let checked = texts::check(
             to.name(),

@@ -80,6 +80,23 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
     /// Returns an error if the store cannot be read.
     fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError>;
 
+    /// Takes a machine out of service, or with `None` back into service. Its recordings stay. The
+    /// time of a machine that is already retired does not change.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be written.
+    fn set_retired(&self, machine: &str, retired: Option<Timestamp>) -> Result<(), StoreError>;
+
+    /// Returns the machines in service, by name; see [`machines`](Self::machines).
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    fn machines_in_service(&self) -> Result<Vec<Machine>, StoreError> {
+        let mut machines = self.machines()?;
+        machines.retain(|machine| machine.retired.is_none());
+        Ok(machines)
+    }
+
     /// Returns the total of each machine's recordings. A total never decreases while the server
     /// runs, and is the same after a restart.
     ///
@@ -296,6 +313,8 @@ pub struct Machine {
     pub last_seen: Option<Timestamp>,
     /// Its newest recording; `None` if there is none.
     pub latest: Option<Latest>,
+    /// Time when an administrator took it out of service; `None` if it is in service.
+    pub retired: Option<Timestamp>,
 }
 
 /// Sum over several recordings of a machine.

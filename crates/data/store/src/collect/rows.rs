@@ -52,7 +52,8 @@ pub(super) fn condition(wanted: &Wanted) -> (String, Vec<Value>) {
     (format!("WHERE {}", each.join(" AND ")), values)
 }
 
-/// Returns the machines whose recordings were made in this store.
+/// Returns the machines whose recordings were made in this store. Imports that name no machine belong
+/// to none.
 pub(super) fn local(
     connection: &Connection,
     context: &Context,
@@ -62,7 +63,8 @@ pub(super) fn local(
     // (sqlite.org/lang_select.html#bareagg).
     let sql = format!(
         "SELECT {COLUMNS}, count(*), max(started_ns) FROM recording \
-         WHERE experiment IS NULL AND key NOT IN (SELECT recording FROM collected) GROUP BY host"
+         WHERE experiment IS NULL AND host IS NOT NULL AND \
+         key NOT IN (SELECT recording FROM collected) GROUP BY host"
     );
     let mut statement = connection.prepare_cached(&sql).map_err(on)?;
     let columns = statement.column_count();
@@ -82,6 +84,7 @@ pub(super) fn local(
             recordings,
             last_seen: Some(summary.started),
             latest: Some(Latest::from_summary(&summary)),
+            retired: None,
         };
         machines.insert(name, machine);
     }
@@ -116,6 +119,7 @@ pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine
                 recordings: row.get::<_, Bits>(1)?.0,
                 last_seen: Some(time(row.get(2)?)),
                 latest: Some(latest(row)?),
+                retired: None,
             })
         })?
         .collect::<rusqlite::Result<_>>()?;
@@ -128,6 +132,7 @@ pub(super) fn delivered(connection: &Connection) -> rusqlite::Result<Vec<Machine
             recordings: 0,
             last_seen: None,
             latest: None,
+            retired: None,
         })
     })?;
     for machine in enrolled {

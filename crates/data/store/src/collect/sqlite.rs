@@ -161,12 +161,36 @@ impl Collection for SqliteCollection {
                 });
                 merge(place, machine);
             }
+            let sql = "SELECT machine, at_ns FROM retired";
+            let retired: Vec<(String, i64)> = connection
+                .prepare_cached(sql)
+                .and_then(|mut rows| {
+                    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                    rows.collect()
+                })
+                .map_err(|error| context.on(error))?;
+            for (name, at) in retired {
+                if let Some(machine) = all.get_mut(&name) {
+                    machine.retired = Some(time(at));
+                }
+            }
             Ok(all.into_values().collect())
         })
     }
 
     fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError> {
         self.read(|connection, context| days(connection, since).map_err(|error| context.on(error)))
+    }
+
+    fn set_retired(&self, machine: &str, retired: Option<Timestamp>) -> Result<(), StoreError> {
+        let changed = match retired {
+            Some(at) => self.changed(
+                "INSERT INTO retired (machine, at_ns) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                params![machine, started_ns(at)],
+            ),
+            None => self.changed("DELETE FROM retired WHERE machine = ?1", [machine]),
+        };
+        changed.map(drop)
     }
 
     fn totals(&self) -> Result<Vec<(String, Total)>, StoreError> {

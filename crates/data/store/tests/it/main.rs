@@ -15,5 +15,6 @@ mod keeping;
 mod samples;
 #[path = "../sound/mod.rs"]
 mod sound;
+mod upgrading;
 mod windows;
 mod years;

@@ -276,6 +276,12 @@ fn tokens_and_the_audit_log_are_kept() {
         assert_eq!(names, ["admin", "board"]);
         let never = all.machines().unwrap();
         assert_eq!((never.len(), never[0].last_seen), (1, None));
+        all.set_retired("board", Some(time(1))).unwrap();
+        all.set_retired("board", Some(time(2))).unwrap();
+        assert_eq!(all.machines().unwrap()[0].retired, Some(time(1)));
+        assert!(all.machines_in_service().unwrap().is_empty());
+        all.set_retired("board", None).unwrap();
+        assert_eq!(all.machines_in_service().unwrap(), never);
         assert!(all.remove_token("admin").unwrap() && !all.remove_token("admin").unwrap());
         for number in 0..3 {
             let line = AuditLine {
@@ -634,4 +640,40 @@ fn collectors_share_a_database_that_crashes() {
         (1, each.len() as u64)
     );
     assert!(collections[0].quarantined(1).unwrap().is_empty());
+}
+
+#[test]
+fn tables_of_earlier_version_are_converted() {
+    let Some((cluster, url, name)) = database() else {
+        return;
+    };
+    let unknown = PostgresCollection::upgrade(&url, false).unwrap_err();
+    assert!(
+        unknown.to_string().contains("no tables of punctual"),
+        "{unknown}"
+    );
+    let one = recording(1, "host");
+    let current = PostgresCollection::open(&url).unwrap();
+    receive(&current, "board", &one, None);
+    drop(current);
+    assert_eq!(PostgresCollection::upgrade(&url, false).unwrap(), None);
+    // The tables of version 5 lack this one.
+    let sql = "DROP TABLE retired; UPDATE punctual_schema SET version = 5";
+    cluster.sql(&name, sql).unwrap();
+    let refused = PostgresCollection::open(&url).unwrap_err().to_string();
+    assert!(refused.contains("run punctual-server upgrade"), "{refused}");
+    for (dry_run, opens) in [(true, false), (false, true)] {
+        let done = PostgresCollection::upgrade(&url, dry_run).unwrap().unwrap();
+        assert_eq!(done.0, 5);
+        assert_eq!(PostgresCollection::open(&url).is_ok(), opens);
+    }
+    let all = PostgresCollection::open(&url).unwrap();
+    assert_eq!(all.load(one.id).unwrap().1, one);
+    all.set_retired("board", Some(time(1))).unwrap();
+    assert_eq!(all.machines().unwrap()[0].retired, Some(time(1)));
+    cluster
+        .sql(&name, "UPDATE punctual_schema SET version = 1")
+        .unwrap();
+    let refused = PostgresCollection::upgrade(&url, false).unwrap_err();
+    assert!(refused.to_string().contains("version 1"), "{refused}");
 }

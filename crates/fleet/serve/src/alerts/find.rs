@@ -51,7 +51,7 @@ impl Found {
     ) -> Result<BTreeMap<String, Alert>, AlertError> {
         let mut found = BTreeMap::new();
         worsenings(worse, state, &mut found);
-        let machines = collection.machines()?;
+        let machines = collection.machines_in_service()?;
         let now = Timestamp::now();
         let mut lists = 0;
         for machine in &machines {

@@ -18,9 +18,11 @@ const MOST: usize = 1_000;
 pub(crate) struct MachineJson {
     /// The name of the machine.
     name: String,
-    /// `broken`, `exceeded`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement`, `met` or
-    /// `held`.
+    /// `broken`, `exceeded`, `worse`, `silent`, `not-proven`, `never-measured`, `no-requirement`, `met`,
+    /// `held` or `retired`.
     state: &'static str,
+    /// When an administrator took it out of service. Null if it is in service.
+    retired: Option<Timestamp>,
     /// When data from the machine was last received, or last measured in this store.
     last_seen: Option<Timestamp>,
     /// The number of recordings of the machine.
@@ -43,6 +45,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<Vec<MachineJson>
         let latest = machine.latest.as_ref();
         MachineJson {
             state: judge.state_of(&machine).name(),
+            retired: machine.retired,
             last_seen: machine.last_seen,
             recordings: machine.recordings,
             latest: latest.map(|latest| latest.id),

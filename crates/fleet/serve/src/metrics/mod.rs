@@ -3,6 +3,7 @@
 mod claims;
 pub(crate) mod push;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -28,7 +29,10 @@ pub(crate) async fn get(State(app): State<App>, headers: HeaderMap) -> Result<Re
 
 /// Returns the metrics of all machines.
 pub(crate) fn of_app(app: &Inner) -> Result<Vec<Family>, Problem> {
-    let (machines, totals) = (app.collection.machines()?, app.collection.totals()?);
+    let machines = app.collection.machines_in_service()?;
+    let names: BTreeSet<&str> = machines.iter().map(|one| one.name.as_str()).collect();
+    let mut totals = app.collection.totals()?;
+    totals.retain(|(name, _)| names.contains(name.as_str()));
     let judge = Judge::now(app.config.silent_after, &app.worse);
     let bounds = bounds(app.config.requirement);
     let mut all = families(&machines, &totals, &bounds, &|machine| {
@@ -163,6 +167,7 @@ mod tests {
             recordings: 2,
             last_seen: Some(Timestamp::from_second(1_700_000_000).unwrap()),
             latest: None,
+            retired: None,
         };
         families(
             &[machine],

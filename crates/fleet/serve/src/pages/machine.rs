@@ -75,6 +75,13 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
     let all = format!("/recordings?machine={}", encoded(&machine.name));
     Ok(html! {
         (shown(&[document::machine(&row, host)]))
+        @if let Some(since) = machine.retired {
+            p .warn {
+                "Retired since " (since.strftime("%Y-%m-%d %H:%M")) " UTC. "
+                code { "punctual-server retire --undo " (sanitize(&machine.name)) }
+                " takes it back into service."
+            }
+        }
         @for (other, since) in app.strangers.named(&machine.name) {
             p .warn {
                 "Refused since " (since.strftime("%Y-%m-%d %H:%M")) ": " b { (sanitize(&other)) }

@@ -52,10 +52,16 @@ pub(super) async fn get(
         counts,
         missed,
     } = listing.as_ref();
-    let all = rows.len();
+    let is_empty = rows.is_empty();
+    let retired = counts.get(&MachineState::Retired).copied();
+    let all = rows.len() - retired.unwrap_or_default();
     let wanted = asked.name.to_lowercase();
     let fits = |row: &&OverviewRow| {
-        (asked.state.is_empty() || row.machine.state.name() == asked.state)
+        let is_wanted = match asked.state.as_str() {
+            "" => row.machine.state != MachineState::Retired,
+            state => row.machine.state.name() == state,
+        };
+        is_wanted
             && (wanted.is_empty() || row.machine.name.to_lowercase().contains(&wanted))
             && (asked.model.is_empty() || row.model() == Some(&*asked.model))
             && (asked.missed.is_empty() || missed.contains_key(&row.machine.name))
@@ -87,7 +93,7 @@ pub(super) async fn get(
             button { "Filter" }
             @if found < all { span .faint { (found) " of " (all) } }
         }
-        @if all == 0 { (how_to_begin(&app)) } @else {
+        @if is_empty { (how_to_begin(&app)) } @else {
             (table(&some))
             (turn(&asked, page, pages))
         }

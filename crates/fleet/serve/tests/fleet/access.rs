@@ -192,3 +192,36 @@ fn plain_http_is_refused_outside_of_loopback() {
     let refused = punctual_serve::start(config, std::sync::Arc::new(Sandbox::new().collection()));
     assert!(refused.unwrap_err().to_string().contains("--tls"));
 }
+
+#[test]
+fn retired_machine_is_left_out_but_kept() {
+    let place = Sandbox::new();
+    let collection = place.collection();
+    let server = place.serve();
+    for (number, host) in [(1, "board-1"), (2, "board-2")] {
+        let one = recording(number, host);
+        put_recording(server.address, one.id, &json(&one), &[]);
+    }
+    let shown = |path: &str| get(server.address, path).text();
+    collection
+        .set_retired("board-2", Some(jiff::Timestamp::now()))
+        .unwrap();
+    for path in ["/", "/metrics"] {
+        let text = shown(path);
+        assert!(text.contains("board-1"), "{path}: {text}");
+        assert!(!text.contains("board-2"), "{path}: {text}");
+    }
+    assert!(shown("/").contains("<b>1</b> all"), "{}", shown("/"));
+    let retired = shown("/?state=retired");
+    assert!(retired.contains("board-2") && !retired.contains("board-1"));
+    let page = shown("/machine?name=board-2");
+    assert!(
+        page.contains("punctual-server retire --undo board-2"),
+        "{page}"
+    );
+    assert!(shown("/recordings").contains("board-2"));
+    let machines = get(server.address, "/v1/machines").json();
+    assert_eq!(machines[1]["state"], "retired");
+    collection.set_retired("board-2", None).unwrap();
+    assert!(shown("/").contains("board-2") && shown("/metrics").contains("board-2"));
+}

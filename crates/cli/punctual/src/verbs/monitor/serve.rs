@@ -27,6 +27,7 @@ pub(super) fn run(file: &PlanFile, context: &Context) -> Result<Exit> {
     punctual_rt::share_heap();
     let text = file.text()?;
     let plan = super::read(&text)?;
+    punctual_command::upgrade::for_service(context)?;
     // Open the store to delete from it, because the service removes expired data.
     let store = context.store_to_delete()?;
     let host = Host::live();

@@ -1,4 +1,4 @@
-//! `store`: shows, checks, backs up and merges stores, and deletes or bundles recordings.
+//! `store`: shows, checks, backs up, converts and merges stores, and deletes or bundles recordings.
 
 mod bundle;
 mod delete;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use punctual_command::left_out;
+use punctual_command::{left_out, upgrade};
 use punctual_host::Host;
 use punctual_model::grouped;
 use punctual_report::document::Field;
@@ -20,7 +20,7 @@ use crate::verb::{Run, Verb};
 
 pub(super) const VERB: Verb = Verb::new::<Options>("store");
 
-/// Check, back up or merge the store; delete or bundle recordings
+/// Check, back up, upgrade or merge stores; delete or bundle runs
 #[derive(Parser)]
 #[command(
     name = "store",
@@ -56,6 +56,12 @@ enum What {
     },
     /// Return free space to the file system
     Compact,
+    /// Convert a store of an earlier version; keep a copy
+    Upgrade {
+        /// Try the conversion and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Add the recordings of another store
     Merge {
         /// The other store, which is only read
@@ -93,6 +99,7 @@ impl Run for Options {
                 output::print(&format!("{} kB freed\n", grouped(freed >> 10)))?;
                 Ok(Exit::Done)
             }
+            What::Upgrade { dry_run } => upgrade::run(context, dry_run),
             What::Merge { file, json } => merge(&file, json, context),
         }
     }

@@ -28,11 +28,13 @@ pub enum MachineState {
     Met,
     /// According to the newest verdict, the machine holds its requirement.
     Held,
+    /// An administrator took the machine out of service. It has no state.
+    Retired,
 }
 
 impl MachineState {
     /// All states, the most urgent first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Broken,
         Self::Exceeded,
         Self::Worse,
@@ -42,6 +44,7 @@ impl MachineState {
         Self::NotJudged,
         Self::Met,
         Self::Held,
+        Self::Retired,
     ];
 
     /// Returns the name used in URLs and JSON.
@@ -56,6 +59,7 @@ impl MachineState {
             Self::NotJudged => "no-requirement",
             Self::Met => "met",
             Self::Held => "held",
+            Self::Retired => "retired",
         }
     }
 
@@ -71,6 +75,7 @@ impl MachineState {
             Self::NotJudged => "no requirement",
             Self::Met => "✓ met in the last run",
             Self::Held => "✓ held",
+            Self::Retired => "retired",
         }
     }
 
@@ -79,7 +84,7 @@ impl MachineState {
         match self {
             Self::Broken | Self::Exceeded | Self::Worse => Tone::Bad,
             Self::Silent | Self::NotProven | Self::NeverMeasured => Tone::Warning,
-            Self::NotJudged => Tone::Plain,
+            Self::NotJudged | Self::Retired => Tone::Plain,
             Self::Met | Self::Held => Tone::Good,
         }
     }
