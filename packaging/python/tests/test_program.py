@@ -39,7 +39,11 @@ def test_samples_equal_the_histogram(store, program, tmp_path):
         path = tmp_path / f"samples.{name}"
         command = [program, "--store", store, "export", own, "--format", name, "-o", path]
         subprocess.run(command, check=True, capture_output=True)
-        pd.testing.assert_frame_equal(pp.read_samples(path), samples)
+        read = pp.read_samples(path)
+        pd.testing.assert_frame_equal(read, samples)
+        if name == "parquet":
+            assert read.attrs == {"dropped": 0, "resolution_ns": resolution}
+    assert samples.attrs == {"dropped": 0, "resolution_ns": resolution}
 
 
 def test_lake_has_the_same_figures(store, program, tmp_path):

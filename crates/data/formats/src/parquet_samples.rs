@@ -10,8 +10,10 @@
 //!
 //! The threads follow one after another, each with its samples in the order of measurement. The
 //! file's metadata contains the recording, the program, the start and the host
-//! (`punctual.recording`, `punctual.program`, `punctual.started`, `punctual.hostname`). The file is
-//! compressed with Snappy, which every reader supports.
+//! (`punctual.recording`, `punctual.program`, `punctual.started`, `punctual.hostname`), the number
+//! of samples that could not be stored (`punctual.dropped_samples`), and the step to which
+//! latencies are rounded down (`punctual.sample_resolution_ns`). The file is compressed with
+//! Snappy, which every reader supports.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -163,6 +165,12 @@ fn properties(recording: &Recording) -> WriterProperties {
     if let Some(name) = recording.host.hostname.get() {
         about.push(("punctual.hostname", name.clone()));
     }
+    if let Some(kept) = recording.samples {
+        about.push(("punctual.dropped_samples", kept.dropped.to_string()));
+    }
+    if let Some(step) = recording.sample_resolution() {
+        about.push(("punctual.sample_resolution_ns", step.0.to_string()));
+    }
     let about = about.into_iter().map(|(key, value)| KeyValue {
         key: key.to_owned(),
         value: Some(value),
@@ -265,12 +273,20 @@ mod tests {
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = reader.metadata().file_metadata();
         let about = metadata.key_value_metadata().unwrap();
-        let id = Some(recording.id.to_string());
-        assert!(
-            about
-                .iter()
-                .any(|kv| kv.key == "punctual.recording" && kv.value == id)
-        );
+        for (key, value) in [
+            ("punctual.recording", recording.id.to_string()),
+            (
+                "punctual.dropped_samples",
+                recording.samples.unwrap().dropped.to_string(),
+            ),
+        ] {
+            assert!(
+                about
+                    .iter()
+                    .any(|kv| kv.key == key && kv.value.as_ref() == Some(&value)),
+                "{key}"
+            );
+        }
         let mut expected = (all.iter().zip(0..))
             .flat_map(|(samples, thread)| samples.iter().map(move |sample| (thread, sample)));
         for row in reader.get_row_iter(None).unwrap() {

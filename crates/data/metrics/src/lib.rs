@@ -160,16 +160,23 @@ impl Figures {
 /// Returns the media type and the body of the metrics, in the format that the header `Accept` asks
 /// for.
 pub fn encode(accept: Option<&str>, families: &[Family]) -> (&'static str, Vec<u8>) {
-    if accept.is_some_and(|accept| accept.contains("application/vnd.google.protobuf")) {
-        (protobuf::KIND, protobuf::encode(families))
-    } else {
-        (text::KIND, text::encode(families).into_bytes())
+    let wants = |kind| accept.is_some_and(|accept| accept.contains(kind));
+    // Only this format has native histograms.
+    if wants("application/vnd.google.protobuf") {
+        return (protobuf::KIND, protobuf::encode(families));
     }
+    let form = if wants("application/openmetrics-text") {
+        text::Form::OpenMetrics
+    } else {
+        text::Form::Prometheus
+    };
+    (form.kind(), text::encode(families, form).into_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Form;
     use punctual_model::SignedNanos;
 
     pub(crate) fn some() -> Vec<Family> {
@@ -201,7 +208,7 @@ mod tests {
 
     #[test]
     fn text_is_as_prometheus_reads_it() {
-        let text = text::encode(&some());
+        let text = text::encode(&some(), Form::Prometheus);
         let name = r#"machine="a\"b\\c\nd<script>""#;
         for line in [
             "# TYPE punctual_latency_seconds histogram".to_owned(),
@@ -217,10 +224,29 @@ mod tests {
     }
 
     #[test]
+    fn openmetrics_names_counters_and_bounds_canonically() {
+        let text = text::encode(&some(), Form::OpenMetrics);
+        let name = r#"machine="a\"b\\c\nd<script>""#;
+        for line in [
+            format!("punctual_latency_seconds_bucket{{{name},le=\"1e-06\"}} 3"),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"0.0001\"}} 6"),
+            format!("punctual_latency_seconds_bucket{{{name},le=\"1.0\"}} 6"),
+            "# TYPE punctual_recordings counter".to_owned(),
+            format!("punctual_recordings_total{{{name}}} 2"),
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("\n# EOF\n"), "{text}");
+    }
+
+    #[test]
     fn the_header_accept_chooses_the_format() {
         let of = |accept| encode(accept, &some()).0;
-        assert_eq!(of(None), text::KIND);
-        assert_eq!(of(Some("text/plain;q=0.5,*/*;q=0.1")), text::KIND);
+        let text = Form::Prometheus.kind();
+        assert_eq!(of(None), text);
+        assert_eq!(of(Some("text/plain;q=0.5,*/*;q=0.1")), text);
+        let open = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        assert_eq!(of(Some(open)), Form::OpenMetrics.kind());
         let protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily";
         assert_eq!(of(Some(protobuf)), protobuf::KIND);
     }

@@ -112,7 +112,7 @@ mod tests {
             unnamed: 0,
             events_lost: 3,
         };
-        let of = |axes: &[WakeupAxis]| text::encode(&families(&seen, axes));
+        let of = |axes: &[WakeupAxis]| text::encode(&families(&seen, axes), text::Form::Prometheus);
         let all = of(&[WakeupAxis::Cpu, WakeupAxis::Group]);
         for line in [
             "punctual_wakeup_latency_seconds_bucket{cpu=\"0\",cgroup=\"/a\",le=\"1e-6\"} 1",

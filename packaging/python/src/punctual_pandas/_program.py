@@ -7,7 +7,7 @@ import subprocess
 
 from ._errors import NotARecording, ProgramFailed, ProgramMissing
 from ._recording import frame, parse
-from ._samples import samples_of_csv
+from ._samples import described, samples_of_csv
 
 
 def _run(arguments, store, program):
@@ -40,9 +40,18 @@ def load(recording="last", store=None, program=None):
 
 
 def load_samples(recording="last", store=None, program=None):
-    """Loads every sample of a recording that was measured with --samples."""
+    """Loads every sample of a recording that was measured with --samples.
+
+    `attrs["dropped"]` is the number of samples that could not be stored, of which a warning tells,
+    and `attrs["resolution_ns"]` the step to which latencies are rounded down; None if unknown.
+    """
     output = _run(["export", "--format", "csv", "--", recording], store, program)
-    return samples_of_csv(io.BytesIO(output), f"recording {recording}")
+    samples = samples_of_csv(io.BytesIO(output), f"recording {recording}")
+    about = load(recording, store, program).json
+    parameters = about["probe"]["parameters"]
+    kept = about.get("samples") or {}
+    described(samples, kept.get("dropped"), parameters.get("sample_resolution_ns"))
+    return samples
 
 
 def recordings(store=None, program=None):

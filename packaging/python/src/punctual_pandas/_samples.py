@@ -1,6 +1,7 @@
 """Every sample of a recording, from the files of `punctual export --format parquet` or `csv`."""
 
 import os
+import warnings
 
 import pandas as pd
 
@@ -22,6 +23,16 @@ def _checked(found, source):
         raise NotARecording(f"{source}: {error}") from error
 
 
+def described(samples, dropped, resolution_ns):
+    """Notes what the samples lack, and warns of dropped ones."""
+    samples.attrs["dropped"] = dropped
+    samples.attrs["resolution_ns"] = resolution_ns
+    if dropped:
+        warnings.warn(
+            f"{dropped:,} samples are missing: the machine was too busy to store them", stacklevel=3
+        )
+
+
 def samples_of_csv(file, source):
     """Reads the text of `punctual export --format csv`."""
     try:
@@ -35,8 +46,9 @@ def read_samples(path):
     """Reads every sample from a file of `punctual export --format parquet` or `csv`.
 
     `expected_ns` is the due time on the clock of the measurement, and `latency_ns` is negative for
-    an early sample. Latencies are rounded down to the parameter `sample_resolution_ns` of the
-    probe. A Parquet file needs the package pyarrow.
+    an early sample. A Parquet file needs the package pyarrow. It also tells how many samples could
+    not be stored, in `attrs["dropped"]`, and the step to which latencies are rounded down, in
+    `attrs["resolution_ns"]`; a CSV file does not.
     """
     source = os.fspath(path)
     with open(path, "rb") as file:
@@ -45,6 +57,19 @@ def read_samples(path):
             return samples_of_csv(file, source)
     try:
         found = pd.read_parquet(path)
+        about = _metadata(path)
     except (OSError, ValueError) as error:
         raise NotARecording(f"{source}: damaged Parquet file: {error}") from error
-    return _checked(found, source)
+    samples = _checked(found, source)
+    names = ("punctual.dropped_samples", "punctual.sample_resolution_ns")
+    described(samples, *(about.get(name) for name in names))
+    return samples
+
+
+def _metadata(path):
+    """Returns the numbers in the metadata of a Parquet file."""
+    import pyarrow.parquet
+
+    about = pyarrow.parquet.read_metadata(path).metadata or {}
+    texts = ((name.decode(), value.decode()) for name, value in about.items())
+    return {name: int(value) for name, value in texts if value.isdigit()}

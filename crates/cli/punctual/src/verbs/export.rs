@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::{Parser, value_parser};
 use punctual_formats::{Export, ExportOptions, FORMATS, Format};
+use punctual_model::{Nanos, Recording, grouped};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
@@ -71,6 +72,24 @@ struct ExportFile {
     /// trace-dat, perfetto: only the events around this outlier [default: all]
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     outlier: Option<u64>,
+}
+
+/// Returns a sentence about the samples that a file of every sample lacks, and one about the digits
+/// that they lack.
+fn incomplete(recording: &Recording) -> impl Iterator<Item = String> {
+    let dropped = (recording.samples).filter(|kept| kept.dropped > 0);
+    let dropped = dropped.map(|kept| {
+        format!(
+            "{} of {} samples are missing: the machine was too busy to store them; the histograms \
+             and limits contain them",
+            grouped(kept.dropped),
+            grouped(kept.count + kept.dropped)
+        )
+    });
+    let step = recording.sample_resolution();
+    let step = step.filter(|step| *step > Nanos(1));
+    let rounded = step.map(|step| format!("latencies are rounded down to a multiple of {step}"));
+    dropped.into_iter().chain(rounded)
 }
 
 /// A format of `--format`.
@@ -164,6 +183,9 @@ impl ExportFile {
             .with_context(|| format!("cannot write {}", path.display()))?;
         drop(buffered);
         output.finish()?;
+        if format.needs_samples {
+            incomplete(&recording).for_each(|text| note(&text));
+        }
         Ok(Exit::Done)
     }
 
@@ -230,5 +252,33 @@ impl ExportFile {
             extra_key: self.extra_key,
             histogram_us: self.histogram,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::SamplesKept;
+
+    use super::*;
+
+    #[test]
+    fn dropped_samples_and_digits_are_reported() {
+        let mut recording = punctual_model::testing::recording(1, 1);
+        recording.samples = Some(SamplesKept {
+            count: 420,
+            dropped: 10_370,
+            bytes: 0,
+        });
+        let step = "sample_resolution_ns".to_owned();
+        recording.probe.parameters.insert(step.clone(), 10.into());
+        let said: Vec<String> = incomplete(&recording).collect();
+        assert!(
+            said[0].starts_with("10,370 of 10,790 samples are missing"),
+            "{said:?}"
+        );
+        assert!(said[1].ends_with("a multiple of 10 ns"), "{said:?}");
+        recording.samples = Some(SamplesKept::default());
+        recording.probe.parameters.insert(step, 1.into());
+        assert_eq!(incomplete(&recording).count(), 0);
     }
 }

@@ -167,9 +167,8 @@ impl Request {
         }
     }
 
-    /// Default resolution of stored samples. Reading the clock alone takes about 20 ns, so the
-    /// digits below 10 ns are mostly noise, which does not compress.
-    pub const SAMPLE_RESOLUTION: Nanos = Nanos(10);
+    /// Default resolution of stored samples: they are exact.
+    pub const SAMPLE_RESOLUTION: Nanos = Nanos(1);
 
     /// Returns the approximate length of a run that ends after a number of wake-ups.
     pub(crate) fn length_by_count(&self) -> Option<Nanos> {

@@ -279,8 +279,8 @@ pub(super) struct SampleRetention {
     /// Keep every sample
     #[arg(long)]
     pub(super) samples: bool,
-    /// Round kept samples down to a multiple of this; 1ns keeps exact values but needs more space
-    /// [default: 10ns, less than the time of a clock reading]
+    /// Round kept samples down to a multiple of this; 10ns saves about a third of the space
+    /// [default: 1ns]
     #[arg(long, value_name = "TIME", value_parser = sample_resolution, requires = "samples")]
     pub(super) sample_resolution: Option<Nanos>,
     /// Time covered by a row of the time series [default: 50ms to 5min, depending on the length of

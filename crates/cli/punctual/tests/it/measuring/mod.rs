@@ -248,7 +248,7 @@ fn two_runs_may_write_at_once() {
 #[test]
 fn samples_are_kept_as_measured() {
     let place = Sandbox::new();
-    place.done(&format!("{PLAIN} -D 2s --samples --sample-resolution 1ns"));
+    place.done(&format!("{PLAIN} -D 2s --samples"));
     let recording = place.last();
     let kept = recording.samples.unwrap();
     assert_eq!(kept.count + kept.dropped, recording.accounting().recorded);
