@@ -53,6 +53,7 @@ const OPTIONS: &[(&str, &str, &str)] = &[
     ("experiment", "--time", "--duration"),
     ("improve", "--time", "--duration"),
     ("import", "--from", "--format"),
+    ("import", "--mtime", "--at mtime"),
     ("list", "--number", "--limit"),
     ("machine threads", "--kind", "--type"),
     ("watch", "--worst", "--longest"),

@@ -489,7 +489,7 @@ fn dated_files_join_a_series() {
     assert!(imported.iter().all(is_import), "{imported:?}");
 }
 
-/// With the options --at, --mtime and --host, a file without a date or a machine can join a series.
+/// With the options --at and --host, a file without a date or a machine can join a series.
 /// If such a file is refused, the message names the file and the options.
 #[test]
 fn options_supply_missing_date_and_machine() {
@@ -497,7 +497,7 @@ fn options_supply_missing_date_and_machine() {
     let name = "rtla-timerlat-top.txt";
     bring(&place, name);
     let refused = place.refused(&format!("import {name} --series farm"), 2);
-    for told in [name, "--at", "--mtime"] {
+    for told in [name, "--at", "--at mtime"] {
         assert!(refused.contains(told), "{told}: {refused}");
     }
     assert!(place.listed().is_empty());
@@ -523,7 +523,7 @@ fn options_supply_missing_date_and_machine() {
         .unwrap();
     let changed = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_600);
     file.set_modified(changed).unwrap();
-    let note = place.run(&format!("import {name} --series farm --mtime"));
+    let note = place.run(&format!("import {name} --series farm --at mtime"));
     assert!(note.status.success(), "{note:?}");
     let note = String::from_utf8_lossy(&note.stderr).into_owned();
     assert!(
@@ -551,5 +551,37 @@ fn options_supply_missing_date_and_machine() {
         "{all:?}"
     );
     assert_eq!(place.done("list --json --host other").trim(), "[]");
-    place.refused("import - --mtime --at 2026-05-04", 2);
+    let old = place.refused(&format!("import {name} --mtime"), 2);
+    assert!(old.contains("--at mtime"), "{old}");
+}
+
+#[test]
+fn dated_files_of_many_machines_are_imported_at_once() {
+    let place = Sandbox::new();
+    bring(&place, "rtla-timerlat-top.txt");
+    for (board, day) in [("board-1", "03"), ("board-1", "04"), ("board-2", "03")] {
+        fs::create_dir_all(place.path(board)).unwrap();
+        let file = place.path(&format!("{board}/timerlat-2026-11-{day}.txt"));
+        fs::copy(place.path("rtla-timerlat-top.txt"), file).unwrap();
+    }
+    let files = "board-1/timerlat-2026-11-03.txt board-1/timerlat-2026-11-04.txt \
+                 board-2/timerlat-2026-11-03.txt";
+    let options = "--series nightly --at name:%Y-%m-%d --host name:%h/*";
+    place.done(&format!("import {files} {options}"));
+    let listed = place.done("list");
+    for (board, count) in [("board-1", 2), ("board-2", 1)] {
+        assert_eq!(listed.matches(board).count(), count, "{listed}");
+    }
+    assert!(listed.contains("2026-11-04 00:00"), "{listed}");
+    // A file whose name lacks the date is refused, with its pattern.
+    let refused = place.refused(&format!("import rtla-timerlat-top.txt {options}"), 2);
+    let said = "the name does not match --at name:%Y-%m-%d";
+    assert!(refused.contains(said), "{refused}");
+    for wrong in [
+        "--at name:%H:%M",
+        "--host name:board",
+        "--host name:%h*****",
+    ] {
+        place.refused(&format!("import rtla-timerlat-top.txt {wrong}"), 2);
+    }
 }

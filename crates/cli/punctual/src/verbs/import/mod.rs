@@ -2,6 +2,7 @@
 
 mod given;
 mod help;
+mod in_name;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -334,7 +335,7 @@ fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result
         store.delete(recording.id)?;
         let text = format!(
             "{file}: has no date, and was not imported: to join series '{name}', pass the date \
-             with --at 2026-11-03T08:15:00Z, or pass --mtime if the file was last changed when the \
+             with --at 2026-11-03T08:15:00Z, or pass --at mtime if the file was last changed when the \
              measurement ended"
         );
         return Err(UsageError(text).into());
