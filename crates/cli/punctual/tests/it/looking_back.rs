@@ -263,6 +263,19 @@ fn the_printed_command_works_as_printed() {
         command.output().unwrap()
     };
     let store = ["--store", other.to_str().unwrap()];
+    let open = |words: &[&str]| {
+        let shown = punctual(&[&["trend", "changes", "--open"], words, &store].concat());
+        (text(&shown.stdout), shown.status.code())
+    };
+    let (all, _) = open(&[]);
+    assert!(all.contains("osadl on lab"), "{all}");
+    assert!(all.contains("osadl on the shop"), "{all}");
+    let (of_one, _) = open(&["--host", "lab"]);
+    assert!(
+        !of_one.contains("the shop") && of_one.contains("tail"),
+        "{of_one}"
+    );
+    assert_eq!(open(&["--json"]).1, Some(2));
     let ways: [&[&str]; 4] = [
         &["trend", "ada's board"],
         &["trend", "osadl", "--host", "lab"],
