@@ -44,5 +44,5 @@ pub use request::{
 pub use targets::{Subject, TargetError, Targets};
 pub use trace_file::{
     ExplainedTrace, GuestTraceError, GuestTraces, TraceRequest, explain_guest, explain_trace,
-    trace_threads,
+    explain_trace_jobs, trace_threads,
 };

@@ -18,6 +18,7 @@ impl LateReactions {
     /// Ends the stream and returns the late reactions.
     pub fn finish(mut self, facts: &TraceFacts<'_>) -> LateFound {
         self.add_noise(facts);
+        self.end_jobs(Nanos(u64::MAX));
         self.close(Nanos(u64::MAX));
         let recorded = |name: &&str| !facts.recorded.contains(*name);
         let not_recorded: BTreeSet<String> =

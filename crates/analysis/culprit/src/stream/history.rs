@@ -202,6 +202,26 @@ impl History {
         }
     }
 
+    /// Returns the events of all CPUs from `from` to `to`, and the gaps in that time. A job can wait
+    /// for threads on any CPU. `expected`: release of the job.
+    pub(super) fn slice_of_all(&self, expected: Nanos, from: Nanos, to: Nanos) -> TraceSlice {
+        let first = self.events.partition_point(|event| event.time < from);
+        let end = self.events.partition_point(|event| event.time <= to);
+        let cpus: BTreeSet<u32> = self.cpus.keys().copied().collect();
+        let mut events = self.lead(&cpus, first);
+        events.extend(self.events.range(first..end.max(first)).cloned());
+        let known = self.cpus.values().flat_map(|cpu| &cpu.gaps);
+        let mut gaps: Vec<EventGap> = known
+            .filter(|gap| gap.from < to && gap.to >= from)
+            .cloned()
+            .collect();
+        gaps.extend(cpus.iter().filter_map(|cpu| self.before(*cpu, expected)));
+        TraceSlice {
+            events,
+            gaps: apart(gaps),
+        }
+    }
+
     /// Returns the gap before the oldest event that is still held or that the trace contains, if
     /// the latency begins in that gap.
     fn before(&self, cpu: u32, expected: Nanos) -> Option<EventGap> {

@@ -192,6 +192,8 @@ pub struct LateReactions {
     /// Whether a tracer stated a latency.
     has_samples: bool,
     open: VecDeque<Ended>,
+    /// Jobs to explain that have not ended yet.
+    jobs: VecDeque<Late>,
     real_time: Longest,
     others: Longest,
     seen_real_time: bool,
@@ -203,8 +205,9 @@ pub struct LateReactions {
 
 impl LateReactions {
     /// Creates a finder.
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(mut wanted: Wanted) -> Self {
         let most = wanted.most;
+        let jobs = wanted.jobs.as_mut().map(std::mem::take);
         Self {
             wanted,
             history: History::new(HELD),
@@ -224,6 +227,7 @@ impl LateReactions {
             tracers: HashMap::new(),
             has_samples: false,
             open: VecDeque::new(),
+            jobs: jobs.unwrap_or_default().into(),
             real_time: Longest::new(most),
             others: Longest::new(most),
             seen_real_time: false,
@@ -309,6 +313,7 @@ impl LateReactions {
         }
         self.now = time;
         self.found.without_end += self.finder.take_without_end().len() as u64;
+        self.end_jobs(time);
         self.close(time);
     }
 
@@ -333,6 +338,23 @@ impl LateReactions {
                 self.slept.remove(&task.pid);
             }
             _ => {}
+        }
+    }
+
+    /// Queues the jobs that ended before `now`.
+    fn end_jobs(&mut self, now: Nanos) {
+        while self.jobs.front().is_some_and(|job| job.actual < now) {
+            let Some(late) = self.jobs.pop_front() else {
+                return;
+            };
+            self.queue(Ended {
+                late,
+                waker: None,
+                before: Vec::new(),
+                stated: None,
+                sample: None,
+                segments: Vec::new(),
+            });
         }
     }
 
@@ -368,8 +390,15 @@ impl LateReactions {
         });
     }
 
-    /// Queues a reaction that has ended. Its events are collected a little later.
+    /// Queues a reaction that has ended, unless jobs are explained in place of reactions.
     fn ended(&mut self, ended: Ended) {
+        if self.wanted.jobs.is_none() {
+            self.queue(ended);
+        }
+    }
+
+    /// Queues a reaction or a job that has ended. Its events are collected a little later.
+    fn queue(&mut self, ended: Ended) {
         if !self.wanted.has(&ended.late) {
             return;
         }
@@ -385,7 +414,10 @@ impl LateReactions {
     /// Returns whether a reaction is shown even if there are real-time threads.
     fn is_first_choice(&self, ended: &Ended) -> bool {
         let late = &ended.late;
-        late.prio.is_real_time() || ended.stated.is_some() || self.wanted.names_threads()
+        late.prio.is_real_time()
+            || ended.stated.is_some()
+            || self.wanted.names_threads()
+            || self.wanted.jobs.is_some()
     }
 
     /// Collects the events of reactions that ended long enough before `now`.
@@ -428,7 +460,10 @@ impl LateReactions {
         let from = late.events_from.min(late.expected).saturating_sub(BEFORE);
         let to = late.actual + AFTER;
         let thread = (late.tid, late.cpu);
-        let TraceSlice { mut events, gaps } = self.history.slice(thread, late.expected, from, to);
+        let TraceSlice { mut events, gaps } = match late.delay {
+            Delay::Job => self.history.slice_of_all(late.expected, from, to),
+            _ => self.history.slice(thread, late.expected, from, to),
+        };
         // A thread that its own timer wakes has slept until then.
         let is_own = |event: &&TraceEvent| matches!(&event.kind, EventKind::Waking { task, .. } if task.pid == late.tid);
         let by_timer = late.delay == Delay::Timer && ended.stated.is_none();
@@ -451,7 +486,7 @@ impl LateReactions {
         events.splice(0..0, more);
         // The sort is stable: events of one CPU with equal times keep their order.
         events.sort_by_key(|event| event.time);
-        let window = Window {
+        let mut window = Window {
             victim: Victim {
                 tid: late.tid,
                 comm: late.comm,
@@ -478,6 +513,9 @@ impl LateReactions {
             segments: Vec::new(),
             activity: Vec::new(),
         };
+        if late.delay == Delay::Job {
+            crate::job::keep_concerned(&mut window);
+        }
         Some(Reaction {
             window,
             stated: ended.stated,

@@ -19,6 +19,9 @@ pub struct Wanted {
     pub cpu: Option<u32>,
     /// Span of time, on the clock of the trace, that selected reactions overlap, if limited.
     pub between: Option<(Nanos, Nanos)>,
+    /// Jobs to explain in place of the waits and stated latencies of the trace, in order of their
+    /// ends. The selection above also applies to them.
+    pub jobs: Option<Vec<Late>>,
 }
 
 impl Wanted {
@@ -34,6 +37,7 @@ impl Wanted {
             comm: None,
             cpu: None,
             between: None,
+            jobs: None,
         }
     }
 
@@ -43,7 +47,7 @@ impl Wanted {
     }
 
     /// Returns whether a reaction matches the selection. The threshold is not checked.
-    pub(super) fn has(&self, late: &Late) -> bool {
+    pub fn has(&self, late: &Late) -> bool {
         let comm = self.comm.is_none_or(|comm| comm == late.comm);
         let pid = self.pids.is_empty() || self.pids.contains(&late.tid);
         let cpu = self.cpu.is_none_or(|cpu| cpu == late.cpu);

@@ -239,7 +239,10 @@ fn options_of_other_sources_are_refused() {
     let file = fixture("tracefs");
     let trace = format!("--trace {}", file.display());
     for (line, expected) in [
-        (format!("{trace} --budget 1ms"), "--budget"),
+        (format!("{trace} --budget 1ms --threshold 5us"), "--budget"),
+        (format!("{trace} --budget 1ms --thread-times"), "--budget"),
+        (format!("{trace} --release timerfd"), "read:4"),
+        ("--trace - --budget 1ms".to_owned(), "must be a file"),
         (format!("{trace} --wait --release futex"), "--release"),
         (format!("{trace} --wait"), "--wait"),
         (format!("{trace} --cgroup /a"), "--cgroup"),

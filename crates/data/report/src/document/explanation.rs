@@ -23,6 +23,12 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
         }
     }
     document.push(Section::new(vec![Block::text(text)]));
+    if explanation.trace.is_some() && explanation.jobs.is_some() {
+        document.title = super::jobs::sentence(recording).unwrap_or_default();
+        super::jobs::sections(recording)
+            .into_iter()
+            .for_each(|section| document.push(section));
+    }
     findings::of_explanation(explanation)
         .into_iter()
         .for_each(|section| document.push(section));

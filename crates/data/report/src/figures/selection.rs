@@ -11,6 +11,20 @@ pub(super) fn selection(explanation: &Explanation, trace: &TraceSummary) -> Stri
         "of all selected threads"
     };
     let kept = explanation.outliers.len() as u64;
+    if explanation.jobs.is_some() {
+        let (jobs, budget) = (
+            counted(explanation.seen, "job", "jobs"),
+            explanation.threshold_ns,
+        );
+        let mut text = format!("{jobs} above {budget}");
+        if explanation.seen > kept {
+            text.push_str(&format!(
+                "; {} of the longest were explained",
+                grouped(kept)
+            ));
+        }
+        return text;
+    }
     let reactions = counted(explanation.seen, "reaction", "reactions");
     let (count, threshold) = (grouped(kept), explanation.threshold_ns);
     let mut text = match (explanation.threshold_ns.0, explanation.seen) {

@@ -81,6 +81,9 @@ const YIELD: &str = "sched_yield";
 /// A job in progress that takes longer than this and than its budget opens a window.
 const LONG: Nanos = Nanos::from_secs(1);
 
+/// Number of the system call that stands for each sleep in a trace without system calls.
+pub(crate) const SLEEP: i64 = -2;
+
 /// Maximum number of wait calls that are reported.
 const PLACES: usize = 8;
 
@@ -108,6 +111,9 @@ impl Waits {
 
     /// Returns the kind of a wait; `None` if it is not a requested one.
     fn kind(&self, tid: u32, call: Call) -> Option<CallKind> {
+        if call.id == SLEEP {
+            return (self.release == Release::default()).then_some(CallKind::Any);
+        }
         let name = system_call_name(call.id)?;
         let sleeps = matches!(name, "nanosleep" | "clock_nanosleep");
         let of_kind = match &self.release.kind {
@@ -130,6 +136,9 @@ impl Waits {
     }
 
     fn name(call: Call) -> String {
+        if call.id == SLEEP {
+            return "any sleep".to_owned();
+        }
         system_call_name(call.id).map_or_else(|| format!("system call {}", call.id), str::to_owned)
     }
 
@@ -185,7 +194,7 @@ impl Waits {
 }
 
 /// Follows the jobs of an observation.
-pub(super) struct JobWatch {
+pub(crate) struct JobWatch {
     finder: JobFinder,
     waits: Waits,
     budget: Nanos,
@@ -196,7 +205,7 @@ pub(super) struct JobWatch {
 }
 
 impl JobWatch {
-    pub(super) fn new(host: &Host, request: &JobRequest) -> Self {
+    pub(crate) fn new(host: &Host, request: &JobRequest) -> Self {
         let numbers = CallNumbers {
             restart: system_call_numbers("restart_syscall"),
             futex: system_call_numbers("futex"),
@@ -218,7 +227,7 @@ impl JobWatch {
         }
     }
 
-    pub(super) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
+    pub(crate) fn take(&mut self, event: &TraceEvent, watched: &dyn Fn(u32) -> bool) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
         while let Some(tid) = finder.needs_processes().first().copied() {
             let process = waits.host.process_of(tid).map(|id| Process {
@@ -232,7 +241,7 @@ impl JobWatch {
     }
 
     /// Returns the jobs of threads whose release wait is found only at the end.
-    pub(super) fn finish(&mut self) -> Vec<Late> {
+    pub(crate) fn finish(&mut self) -> Vec<Late> {
         let Self { finder, waits, .. } = self;
         let jobs = finder.finish(&|tid, call| waits.kind(tid, call));
         self.spans(jobs)
@@ -258,7 +267,7 @@ impl JobWatch {
         jobs.into_iter().map(span).collect()
     }
 
-    pub(super) fn blind_until(&mut self, time: Nanos) {
+    pub(crate) fn blind_until(&mut self, time: Nanos) {
         self.finder.blind_until(time);
     }
 
@@ -328,7 +337,7 @@ impl JobWatch {
     }
 
     /// Returns the results. `place`: index of a thread in the recording.
-    pub(super) fn jobs(
+    pub(crate) fn jobs(
         &self,
         (by_observer, start, end): (u64, Nanos, Nanos),
         place: impl Fn(u32) -> u32,
@@ -402,7 +411,7 @@ impl JobWatch {
 }
 
 /// Returns warnings about missing jobs.
-pub(super) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> String) -> Vec<String> {
+pub(crate) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> String) -> Vec<String> {
     let mut warnings = Vec::new();
     if !has_calls {
         warnings.push(

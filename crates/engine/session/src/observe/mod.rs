@@ -49,6 +49,7 @@ use counters::CounterWatch;
 use finder::Finder;
 use head::head;
 pub use jobs::{JobDetail, JobRequest};
+pub(crate) use jobs::{JobWatch, SLEEP, warnings as missing_jobs};
 use pace::Pace;
 pub use release::{Release, ReleaseError, ReleaseKind};
 use source::EventSource;

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod forms;
 mod guest;
+mod jobs;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -21,6 +22,7 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 use crate::lifecycle::Start;
 
 pub use guest::{GuestTraceError, GuestTraces, explain_guest};
+pub use jobs::explain_trace_jobs;
 pub use threads::trace_threads;
 
 /// Architectures on which every interrupt belongs to a device. They are recognized by these parts
@@ -145,6 +147,11 @@ pub(crate) fn find(
             },
         });
     }
+    let calls = match request.wanted.jobs {
+        Some(_) => jobs::system_call_names(),
+        // System call numbers in the trace are those of the traced machine.
+        None => BTreeMap::new(),
+    };
     let kernel = head.kernel.as_deref().unwrap_or_default();
     Ok(finder.finish(&TraceFacts {
         recorded: &head.recorded,
@@ -153,9 +160,7 @@ pub(crate) fn find(
         may_have_vectors: !WITHOUT_VECTORS.iter().any(|name| kernel.contains(name)),
         kernel: head.kernel.as_deref(),
         symbols: &head.symbols,
-        // System call numbers in the trace are those of the traced machine, so names of this
-        // machine are not used.
-        calls: &BTreeMap::new(),
+        calls: &calls,
     }))
 }
 

@@ -10,7 +10,8 @@ use punctual_formats::{ImportError, Source, recognise};
 use punctual_model::{Comm, Explanation, Nanos};
 use punctual_report::document::{self, Document};
 use punctual_session::{
-    ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace, trace_threads,
+    ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace, explain_trace_jobs,
+    trace_threads,
 };
 use punctual_tracefile::{Input, TraceFileError, TraceReader, open};
 
@@ -25,16 +26,16 @@ pub(super) struct Foreign {
     /// Find the late reactions in this trace, - for stdin
     #[arg(long, value_name = "FILE", group = "waits")]
     #[arg(conflicts_with_all = [
-        "recording", "cgroup", "wait", "budget", "release", "cost", "detail", "duration", "events",
-        "event", "no_bpf", "label", "quiet", "verbose",
+        "recording", "cgroup", "wait", "cost", "detail", "duration", "events", "event", "no_bpf",
+        "label", "quiet", "verbose",
     ])]
     trace: Option<PathBuf>,
     /// Explain this guest's trace, with --trace of its KVM host
-    #[arg(long, value_name = "FILE", requires = "trace")]
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["budget", "release"])]
     guest: Option<PathBuf>,
     /// Show run time and waits of each thread, like perf sched latency
     #[arg(long, requires = "trace")]
-    #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold"])]
+    #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold", "budget", "release"])]
     thread_times: bool,
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
@@ -149,7 +150,14 @@ impl Foreign {
         let file = self.explained(path)?;
         let request = self.request(file, of)?;
         if self.guest.is_none() {
-            return explain_trace(reader, request).map_err(|error| match kind_of(path, &error) {
+            let explained = match &of.jobs {
+                None => explain_trace(reader, request),
+                Some(jobs) => {
+                    let mut again = Self::open_again(file)?;
+                    explain_trace_jobs(reader, again.as_mut(), request, jobs)
+                }
+            };
+            return explained.map_err(|error| match kind_of(path, &error) {
                 Some(kind) => anyhow!("{}: {kind}", path.display()),
                 None => anyhow::Error::new(error).context(path.display().to_string()),
             });
@@ -162,6 +170,19 @@ impl Foreign {
             again: again.as_mut(),
         };
         Ok(explain_guest(traces, request)?)
+    }
+
+    /// Opens a trace that is already open.
+    fn open_again(path: &Path) -> Result<Box<dyn TraceReader>> {
+        if path == Path::new("-") {
+            return Err(UsageError(
+                "--trace - with --budget or --release: the trace is read twice, so it must be a \
+                 file"
+                    .to_owned(),
+            )
+            .into());
+        }
+        Self::open(path)
     }
 
     /// Opens a trace.
@@ -211,6 +232,7 @@ impl Foreign {
             comm: of.comm.map(|name| Comm::new(name.as_bytes())),
             cpu: self.cpu,
             between: at.or(between),
+            jobs: None,
         })
     }
 }

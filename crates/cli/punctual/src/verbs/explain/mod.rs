@@ -36,6 +36,10 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     threads, or of all threads if no real-time thread was late. The file can be a trace.dat of \
     trace-cmd, a perf.data with tracepoints, a .pftrace of Perfetto, or the text of trace-cmd \
     report, of perf script or of tracefs' trace. It can be compressed.\n\n\
+    With --trace and --budget or --release, punctual explains the jobs of the threads in the file, as \
+    with --pid. It needs switches and wake-ups, and system calls (raw_syscalls) to find the waits \
+    that release the jobs. Without --pid or --comm, it takes the real-time threads, or all threads \
+    if no real-time thread has jobs.\n\n\
     With --trace and --thread-times, punctual prints a table instead: for each thread, its run time, \
     and the number, average and maximum of its waits for a CPU.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
@@ -81,7 +85,7 @@ impl Run for Explain {
             return written::write(&self, path, context);
         }
         if let Some(path) = self.foreign.file() {
-            let selection = self.application.selection();
+            let selection = self.application.selection()?;
             if let Some(times) = self.foreign.thread_times(path, &selection)? {
                 output::print(&text::render(&times, &context.style()))?;
                 return Ok(Exit::Done);

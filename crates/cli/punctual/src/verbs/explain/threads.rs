@@ -9,7 +9,7 @@ use punctual_model::{Completion, Nanos, Recording};
 use punctual_report::{document, text};
 use punctual_session::{
     EventChoice, ExplainRequest, JobDetail, JobRequest, Level, ObserveRequest, RecordingRequest,
-    RecordingSink, Release, RunLength, SessionError, Targets, observe,
+    RecordingSink, Release, ReleaseKind, RunLength, SessionError, Targets, observe,
 };
 
 use crate::context::Context;
@@ -52,7 +52,7 @@ pub(super) struct Application {
     #[arg(long, group = "waits", conflicts_with_all = ["budget", "release", "cost", "detail"])]
     wait: bool,
     /// With --wait or --trace: explain each wait longer than this [default with --wait: 100us]
-    #[arg(long, value_name = "TIME", requires = "waits")]
+    #[arg(long, value_name = "TIME", requires = "waits", conflicts_with_all = ["budget", "release"])]
     threshold: Option<Nanos>,
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measuring::run_length)]
@@ -85,6 +85,8 @@ pub(super) struct Selection<'a> {
     pub(super) pids: &'a [u32],
     pub(super) comm: Option<&'a str>,
     pub(super) threshold: Option<Nanos>,
+    /// Explains the jobs of the threads in place of their waits.
+    pub(super) jobs: Option<JobRequest>,
 }
 
 /// Parses a budget. Zero is rejected, because every job takes time.
@@ -106,12 +108,29 @@ fn share(text: &str) -> Result<f64, Invalid> {
 
 impl Application {
     /// Returns which late reactions of a trace are selected.
-    pub(super) fn selection(&self) -> Selection<'_> {
-        Selection {
+    pub(super) fn selection(&self) -> Result<Selection<'_>, UsageError> {
+        let release = self.release.clone();
+        if release
+            .as_ref()
+            .is_some_and(|one| one.kind == ReleaseKind::Timerfd)
+        {
+            return Err(UsageError(
+                "--release timerfd with --trace: a trace does not contain which descriptors are \
+                 timers: pass the descriptor, as in --release read:4"
+                    .to_owned(),
+            ));
+        }
+        let has_jobs = self.budget.is_some() || release.is_some();
+        Ok(Selection {
+            jobs: has_jobs.then(|| JobRequest {
+                budget: self.budget.unwrap_or(BUDGET),
+                release: release.unwrap_or_default(),
+                detail: JobDetail::Full,
+            }),
             pids: &self.subject.pid,
             comm: self.subject.comm.as_deref(),
             threshold: self.threshold,
-        }
+        })
     }
 
     /// Returns the threads to watch, or `None` to explain a recording.

@@ -62,7 +62,7 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
         Some(trace) => {
             let explained = options
                 .foreign
-                .explain(trace, &options.application.selection())?;
+                .explain(trace, &options.application.selection()?)?;
             written(&Explained::read(explained), *form, options, path)?;
         }
         None if options.application.targets()?.is_some() => {
@@ -85,7 +85,7 @@ fn convert(options: &Explain, trace: &Path, path: &Path) -> Result<()> {
     let mut buffered = BufWriter::new(&mut output);
     let file = options.foreign.explained(trace)?;
     let mut reader = foreign::Foreign::open(file)?;
-    let selection = options.application.selection();
+    let selection = options.application.selection()?;
     let request = (options.foreign).request(file, &selection)?;
     let between = request.wanted.between;
     let can_append = reader.head().takes_slices() && file == trace && trace != Path::new("-");
