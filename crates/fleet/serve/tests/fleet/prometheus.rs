@@ -29,6 +29,12 @@ fn promtool_accepts_metrics_and_rules() {
     assert!(output.status.success(), "{output:?}");
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/prometheus");
     let output = Command::new("promtool")
+        .args(["check", "config", "--syntax-only"])
+        .arg(rules.join("prometheus.yml"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let output = Command::new("promtool")
         .args(["check", "rules"])
         .arg(rules.join("punctual.rules.yml"))
         .output()
