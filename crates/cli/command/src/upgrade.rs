@@ -37,8 +37,8 @@ fn sentence(done: &punctual_store::Upgrade) -> String {
     )
 }
 
-/// Converts a store of an earlier version before a service opens it, because nobody is there to do
-/// so after an update of the package.
+/// Converts a store of an earlier version before a service opens it, because an update of the
+/// package does not convert it.
 ///
 /// # Errors
 /// Returns an error if the store cannot be converted. It is unchanged in this case.

@@ -25,8 +25,8 @@ pub(super) struct Given {
     at: Option<Date>,
     /// Name of the machine, for files without one, or name:PATTERN
     ///
-    /// name:%h_* takes it from the name of the file, name:%h/* from its folder. %h stands for the
-    /// machine, and * for any text.
+    /// name:%h_* takes it from the name of the file, name:%h/* from its folder. %h is the
+    /// machine, and * any text.
     #[arg(long, value_name = "NAME", value_parser = host)]
     host: Option<Machine>,
 }
@@ -76,7 +76,10 @@ impl Given {
         {
             // A store cannot distinguish times before 1678.
             if started < Timestamp::UNIX_EPOCH {
-                let text = format!("{}: {started} is no start of a measurement", path.display());
+                let text = format!(
+                    "{}: {started} cannot be the start of a measurement",
+                    path.display()
+                );
                 return Err(UsageError(text).into());
             }
             recording.started = started;

@@ -16,7 +16,7 @@ const WILDCARDS: usize = 4;
 /// time zone in the pattern, the time is UTC.
 pub(super) fn date(pattern: &str, path: &Path) -> Option<Timestamp> {
     let name = path.file_name()?.to_string_lossy();
-    // A hyphen before a date is no sign.
+    // A hyphen before a date does not make the year negative.
     let starts = name.char_indices().filter(|(_, c)| !"+-".contains(*c));
     starts.into_iter().find_map(|(at, _)| {
         let (time, _) = BrokenDownTime::parse_prefix(pattern, &name[at..]).ok()?;
@@ -41,8 +41,8 @@ pub(super) fn check_date(pattern: &str) -> Result<(), String> {
     }
 }
 
-/// Finds the machine in the path of a file. `%h` in the pattern stands for its name, and `*` for any
-/// text without a slash. The pattern is compared with as many parts of the path as it has.
+/// Finds the machine in the path of a file. `%h` in the pattern is its name, and `*` any text
+/// without a slash. The pattern is compared with as many parts of the path as it has.
 pub(super) fn host(pattern: &str, path: &Path) -> Option<String> {
     let parts: Vec<String> = (path.components())
         .map(|part| part.as_os_str().to_string_lossy().into_owned())
