@@ -14,7 +14,8 @@ use punctual_model::{
 use punctual_tracefile::{Item, TraceFileError, TraceReader};
 
 use super::{ExplainedTrace, TraceRequest, find, recording_of};
-use crate::observe::{JobRequest, JobWatch, SLEEP, missing_jobs};
+use crate::observe::JobRequest;
+use crate::observe::jobs::{JobWatch, SLEEP, warnings as missing_jobs};
 
 /// Maximum number of threads whose jobs are followed.
 const THREADS: usize = 4_096;
