@@ -528,19 +528,6 @@ mod tests {
     }
 
     #[test]
-    fn wait_for_a_thread_on_another_cpu_is_charged_to_it() {
-        let explained = explained(&text(true, "futex", true), &[40]);
-        let explanation = explained.recording.explanation.unwrap();
-        let [outlier] = explanation.outliers.as_slice() else {
-            panic!("{:?}", explanation.outliers);
-        };
-        let sentence = outlier.blame.sentence();
-        assert!(sentence.contains("helper"), "{sentence}");
-        let waits = outlier.blame.shares.iter().map(|share| share.ns.0).max();
-        assert!(waits > Some(6_900_000), "{sentence}");
-    }
-
-    #[test]
     fn sleeps_end_jobs_without_system_calls() {
         let explained = explained(&text(false, "poll", false), &[40]);
         let warnings = explained.recording.warnings.join(" ");
