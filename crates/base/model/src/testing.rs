@@ -326,6 +326,7 @@ pub fn week(allowed: f64, late: impl Fn(u64) -> Option<u64>) -> SeriesProof {
         let measured = late(number).map(|late| LateRun {
             at_least: late,
             at_most: late,
+            worst_window: None,
             late,
             periods: 60_000,
             measured_ns: minute,

@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 
 use super::Condition;
 use crate::{
-    Completion, IntervalRow, LoadRecord, LoopRequirement, Nanos, Recording, Unknown, counted,
+    Completion, IntervalRow, LoadRecord, LoopRequirement, MissLimit, Nanos, Recording, Unknown,
+    counted,
 };
 
-/// The late seconds of one run.
+/// The late seconds of one run, or its violated seconds if the requirement limits windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateRun {
     /// Number of seconds that were late for certain.
     pub at_least: u64,
     /// Number of seconds that may have been late: after a missed period, the time of the next ones
-    /// is only known to be within its wait.
+    /// is only known to be within its wait. Violated seconds of several threads may be the same
+    /// ones.
     pub at_most: u64,
+    /// Largest number of late periods in a window of a thread. `None` without such a limit.
+    pub worst_window: Option<u64>,
     /// Number of late periods or jobs of all threads. If the periods were not counted one by one, the
     /// number is rounded up to the edge of a bucket.
     pub late: u64,
@@ -73,13 +77,44 @@ impl LateRun {
         };
         let warm_up = recording.duration_parameter("warm_up_ns");
         long_enough(measured, asked, warm_up.unwrap_or_default())?;
-        Ok(Self {
+        let late_seconds = possible.union(&certain).count() as u64;
+        let mut run = Self {
             at_least: certain.len() as u64,
-            at_most: possible.union(&certain).count() as u64,
+            at_most: late_seconds,
+            worst_window: None,
             late,
             periods,
             measured_ns: measured,
-        })
+        };
+        if let Some(misses) = asked.misses {
+            run.violated(recording, (misses, asked.budget_ns))?;
+        }
+        Ok(run)
+    }
+
+    /// Replaces the late seconds by those in which a window was violated.
+    fn violated(
+        &mut self,
+        recording: &Recording,
+        (limit, budget): (MissLimit, Nanos),
+    ) -> Result<(), String> {
+        let (mut most, mut all, mut worst) = (0, 0u64, 0);
+        for thread in &recording.threads {
+            let mut windows = thread.windows.iter();
+            let windows = windows.find(|one| one.limit == limit && one.budget_ns == budget);
+            let seconds = windows.and_then(|one| Some((one.worst, one.violated_seconds?)));
+            let Some((in_window, seconds)) = seconds else {
+                return Err(format!("it did not count the late periods of {limit}"));
+            };
+            worst = worst.max(in_window);
+            most = most.max(seconds);
+            all = all.saturating_add(seconds);
+        }
+        // Each violated second is a late one.
+        self.at_most = self.at_most.min(all).max(most);
+        self.at_least = most;
+        self.worst_window = Some(worst);
+        Ok(())
     }
 }
 
@@ -216,6 +251,34 @@ mod tests {
         rows.remove(6);
         let late = LateRun::of(&recording, &asked(Nanos::from_millis(1))).unwrap();
         assert_eq!((late.at_least, late.at_most), (3, 5));
+    }
+
+    #[test]
+    fn violated_seconds_are_those_of_the_windows() {
+        let limit: MissLimit = "2/100".parse().unwrap();
+        let asked = LoopRequirement {
+            misses: Some(limit),
+            ..asked(Nanos(100_000))
+        };
+        let mut recording = quiet();
+        let why = LateRun::of(&recording, &asked).unwrap_err();
+        assert_eq!(why, "it did not count the late periods of 2/100");
+        for place in 0..4 {
+            recording.series.rows[place].max_ns = Some(Nanos(150_000));
+        }
+        for (place, thread) in recording.threads.iter_mut().enumerate() {
+            let mut windows = crate::MissWindows::new(limit, Nanos(100_000));
+            // The second thread has three late periods in a row in its second second.
+            for number in 0..2_000 {
+                let is_late = place == 1 && (1_500..1_503).contains(&number);
+                let late = if is_late { 150_000 } else { 10 };
+                windows.sample(Nanos(late), Nanos::from_millis(number));
+            }
+            thread.windows = vec![windows.count()];
+        }
+        let run = LateRun::of(&recording, &asked).unwrap();
+        assert_eq!((run.at_least, run.at_most), (1, 1));
+        assert_eq!(run.worst_window, Some(3));
     }
 
     #[test]

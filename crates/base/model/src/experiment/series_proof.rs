@@ -64,10 +64,14 @@ pub struct SampledSlot {
     pub state: Option<SlotState>,
     /// Its recording. Null if there is none.
     pub recording: Option<RecordingId>,
-    /// Number of seconds that were late for certain. Null if the run is missing.
+    /// Number of seconds that were late for certain, or violated if the requirement limits windows.
+    /// Null if the run is missing.
     pub late_seconds: Option<u64>,
     /// Number of seconds that may have been late.
     pub late_seconds_at_most: Option<u64>,
+    /// Largest number of late periods in a window of a thread. Absent unless it is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_window: Option<u64>,
     /// Number of late periods or jobs.
     pub late: Option<u64>,
     /// Number of due periods, or of jobs.
@@ -90,6 +94,7 @@ impl SampledSlot {
             recording: None,
             late_seconds: None,
             late_seconds_at_most: None,
+            worst_window: None,
             late: None,
             periods: None,
             measured_ns: None,
@@ -104,6 +109,7 @@ impl SampledSlot {
             Ok(run) => {
                 self.late_seconds = Some(run.at_least);
                 self.late_seconds_at_most = Some(run.at_most);
+                self.worst_window = run.worst_window;
                 (self.late, self.periods) = (Some(run.late), Some(run.periods));
                 self.measured_ns = Some(run.measured_ns);
             }
@@ -212,11 +218,11 @@ impl SeriesProof {
             (false, true) => " without load".to_owned(),
             (false, false) => format!(" under this load ({})", self.loads.join(", ")),
         };
-        let budget = self.asked.budget_ns;
-        format!(
-            "late seconds a day ({} over {budget}){under}",
-            self.units().1
-        )
+        let (budget, unit) = (self.asked.budget_ns, self.asked.unit());
+        match self.asked.misses {
+            None => format!("{unit} a day ({} over {budget}){under}", self.units().1),
+            Some(misses) => format!("{unit} a day (over {budget}, more than {misses}){under}"),
+        }
     }
 
     /// Returns the names of one and of several counted reactions.
@@ -245,8 +251,18 @@ impl SeriesProof {
     fn evidence(&self, sampled: &SampledRuns) -> String {
         let [least, most] = sampled.late();
         let late = match most {
-            most if most > least => format!("{} to {} late seconds", grouped(least), grouped(most)),
-            _ => counted(least, "late second", "late seconds"),
+            most if most > least => {
+                format!(
+                    "{} to {} {}",
+                    grouped(least),
+                    grouped(most),
+                    self.asked.unit()
+                )
+            }
+            _ => {
+                let several = self.asked.unit();
+                counted(least, several.strip_suffix('s').unwrap_or(several), several)
+            }
         };
         let sum = |of: fn(&SampledSlot) -> Option<u64>| -> u64 {
             (self.runs.iter().filter_map(of)).fold(0, u64::saturating_add)
@@ -259,6 +275,14 @@ impl SeriesProof {
             grouped(sum(|run| run.late)),
             counted(sum(|run| run.periods), self.units().0, self.units().1),
         );
+        let worst = self.runs.iter().filter_map(|run| run.worst_window).max();
+        if let (Some(misses), Some(worst)) = (self.asked.misses, worst) {
+            text.push_str(&format!(
+                ", at most {} late in {} consecutive periods",
+                grouped(worst),
+                grouped(misses.periods().into())
+            ));
+        }
         let missing = sampled.missing() - self.pending();
         if missing > 0 {
             text.push_str(&format!(
@@ -302,10 +326,11 @@ impl SeriesProof {
         }
         all.push(match sampled.needed(allowed, ERROR) {
             Some(runs) => format!(
-                "to prove at most {} a day, {} runs of {} without a late second are needed",
+                "to prove at most {} a day, {} runs of {} without {} are needed",
                 number(allowed),
                 grouped(runs),
                 length(self.sample().length_ns.as_secs_f64()),
+                self.asked.unit()
             ),
             None => "no number of runs proves that no second is ever late".to_owned(),
         });
@@ -360,6 +385,22 @@ mod tests {
         assert!(high.claims[0].value > Some(1_440.0));
     }
 
+    /// A limit of windows is in the quantity, and the worst window in the evidence.
+    #[test]
+    fn windows_are_named_in_the_claim() {
+        let mut held = week(100.0, |_| Some(0));
+        held.asked.misses = "2/100".parse().ok();
+        held.runs[7].worst_window = Some(2);
+        held.judge();
+        for part in [
+            "held: at most 72 violated seconds a day (over 100 µs, more than 2/100) without load",
+            "0 violated seconds in 60 of 60 runs",
+            "at most 2 late in 100 consecutive periods",
+        ] {
+            assert!(held.sentence.contains(part), "{}", held.sentence);
+        }
+    }
+
     #[test]
     fn unfinished_period_is_never_held() {
         let mut half = week(80_000.0, |_| Some(0));
@@ -378,6 +419,7 @@ mod tests {
         half.runs[0].fill(Ok(LateRun {
             at_least: 60,
             at_most: 60,
+            worst_window: None,
             late: 60_000,
             periods: 60_000,
             measured_ns: MINUTE,

@@ -22,9 +22,15 @@ pub struct WindowCount {
     /// Due time of the period that violated the first window, since the start of the run. Null if
     /// none was violated.
     pub first_violated_ns: Option<Nanos>,
+    /// Number of seconds of the run, counted from its start, with a late period that violated a
+    /// window. Null in recordings of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub violated_seconds: Option<u64>,
     /// Largest number of consecutive late periods.
     pub longest_series: u64,
 }
+
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Counts late periods in windows, in the order of the periods. It allocates memory only when it is
 /// created.
@@ -37,6 +43,8 @@ pub struct MissWindows {
     series: u64,
     /// The late periods in the last window, by their number.
     late: VecDeque<u64>,
+    /// The number of seconds up to the end of the last violated one.
+    violated_until: u64,
 }
 
 impl MissWindows {
@@ -49,8 +57,10 @@ impl MissWindows {
                 worst: 0,
                 worst_end_ns: None,
                 first_violated_ns: None,
+                violated_seconds: Some(0),
                 longest_series: 0,
             },
+            violated_until: 0,
             next: 0,
             series: 0,
             late: VecDeque::with_capacity(limit.periods() as usize + 1),
@@ -81,6 +91,12 @@ impl MissWindows {
             self.next = self.next.saturating_add(more);
             self.series = self.series.saturating_add(more);
             self.count.longest_series = self.count.longest_series.max(self.series);
+            // All periods of the windows before them are late.
+            let since_first = (count - 1).saturating_mul(interval.0);
+            self.violated(
+                self.violated_until,
+                Nanos(first.0.saturating_add(since_first)),
+            );
         }
     }
 
@@ -99,6 +115,17 @@ impl MissWindows {
         }
         if in_window > u64::from(limit.late()) {
             self.count.first_violated_ns.get_or_insert(due);
+            self.violated(due.0 / SECOND.0, due);
+        }
+    }
+
+    /// Counts the seconds from this one to the one of `due`, except for those already counted.
+    fn violated(&mut self, from: u64, due: Nanos) {
+        let until = due.0 / SECOND.0 + 1;
+        let new = until.saturating_sub(from.max(self.violated_until));
+        self.violated_until = self.violated_until.max(until);
+        if let Some(seconds) = &mut self.count.violated_seconds {
+            *seconds += new;
         }
     }
 

@@ -343,6 +343,7 @@ fn windows_are_judged_by_their_worst() {
             worst,
             worst_end_ns: None,
             first_violated_ns: None,
+            violated_seconds: Some(0),
             longest_series: worst,
         }];
         recording.requirement.limits = vec![Limit::of_misses(limit, Nanos(50_000))];

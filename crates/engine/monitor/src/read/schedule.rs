@@ -63,7 +63,7 @@ impl Reader<'_> {
             max_late_seconds_per_day: allowed
                 .map(|allowed| self.late_seconds(allowed))
                 .transpose()?,
-            misses: None,
+            misses: self.windows(table, true)?.map(|(limit, _)| limit),
             max_misses_per_day: None,
             sample: Some(sample),
         });

@@ -1,6 +1,6 @@
 //! Valid and invalid plans.
 
-use punctual_model::{LoopRequirement, Nanos, WakeupAxis};
+use punctual_model::{Limit, LoopRequirement, Nanos, WakeupAxis};
 use punctual_monitor::{FlightPlan, Retention, SeriesPlan, SlotRequest, WatchPlan, read_plan};
 use punctual_session::{Request, Subject};
 
@@ -214,6 +214,16 @@ fn sampled_series_has_its_requirement_in_each_run() {
     // The requirement is part of the definition, so a change starts a new epoch.
     let changed = read(&SAMPLED.replace("72", "72.5")).unwrap();
     assert_ne!(changed.definition(), week.definition());
+    // Windows are counted in each run, and judged over all of them.
+    let windows = read(&SAMPLED.replace("budget", "misses = \"2/100\"\nbudget")).unwrap();
+    let asked = of_probe(&windows).limits.requirement;
+    let limit = "2/100".parse().unwrap();
+    assert_eq!(asked.periodic.unwrap().misses, Some(limit));
+    assert_eq!(
+        asked.limits,
+        [Limit::of_misses(limit, Nanos::from_micros(100))]
+    );
+    assert_ne!(windows.definition(), week.definition());
     let loaded = SAMPLED.replace("budget", "phases = \"cpu:1min\"\nbudget");
     assert_eq!(read(&loaded).unwrap().length(), Nanos::from_secs(60));
     for (old, new, what) in [

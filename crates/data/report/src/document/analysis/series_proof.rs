@@ -67,7 +67,7 @@ fn table(proof: &SeriesProof, runs: &[&SampledSlot], zone: &TimeZone) -> Table {
         Column::right("run"),
         Column::left("due"),
         Column::left("recording").drop(1),
-        Column::right("late seconds"),
+        Column::right(proof.asked.unit()),
         Column::right(format!("late {}", proof.units().1)).drop(2),
         Column::left("missing because").cut_to(16).first(),
     ];
