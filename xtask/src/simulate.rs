@@ -16,7 +16,7 @@ pub(crate) struct Options {
     ///
     /// A trend has one series for seven machines.
     #[arg(long, value_name = "NAME")]
-    #[arg(value_parser = ["compare", "trend", "wandering", "rates", "weeks", "experiments", "series", "critical"])]
+    #[arg(value_parser = ["compare", "trend", "wandering", "noise", "fleet", "rates", "weeks", "experiments", "series", "critical"])]
     only: Option<String>,
 }
 

@@ -58,6 +58,7 @@ pub mod changes;
 mod compare;
 mod comparison;
 mod counts;
+pub mod discoveries;
 mod figure;
 pub mod holm;
 mod identity;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_model::{Claim, Outcome, RecordingId, SeriesProof};
+use punctual_stats::discoveries;
 use punctual_stats::trend::{ChangePoint, FactChange, Trend};
 use punctual_store::Machine;
 
@@ -105,7 +106,22 @@ pub(crate) struct JudgedSeries {
 /// The number of recordings of a machine, and its newest recording.
 type Version = Option<(u64, Option<RecordingId>)>;
 
+/// Share of the alarms about regressions that may be false, over all series together.
+const FALSE: f64 = 0.05;
+
 impl JudgedSeries {
+    /// Returns the largest probability at which a regression raises an alarm. In many series, chance
+    /// alone makes some regressions, so the limit depends on their number.
+    pub(crate) fn alarm_limit(&self) -> f64 {
+        let trends = || self.all.iter().filter_map(|one| one.trend.as_ref().ok());
+        let judged = trends().filter(|trend| trend.groups.iter().any(|group| group.judged));
+        let least = trends().filter_map(|trend| {
+            let each = open(trend).map(|change| trend.p_of_any(change));
+            each.min_by(f64::total_cmp)
+        });
+        discoveries::limit(least.collect(), judged.count(), FALSE)
+    }
+
     /// Returns the verdicts over the runs of sampled series, with their machines.
     fn proofs(&self) -> impl Iterator<Item = (&str, &SeriesProof)> {
         let all = self.all.iter();
@@ -136,11 +152,14 @@ impl SeriesVerdicts {
         last.all.iter().find(|known| known.of == *of).cloned()
     }
 
-    /// Returns the machines with an open regression.
+    /// Returns the machines with an open regression that chance does not explain among all series.
     pub(crate) fn machines(&self) -> BTreeSet<String> {
-        let last = self.last();
-        let all = last.iter().flat_map(|look| &look.all);
-        let worse = all.filter(|one| one.trend.as_ref().is_ok_and(is_worse));
+        let Some(last) = self.last() else {
+            return BTreeSet::new();
+        };
+        let limit = last.alarm_limit();
+        let is_alarm = |trend: &Trend| open(trend).any(|one| trend.p_of_any(one) <= limit);
+        let worse = (last.all.iter()).filter(|one| one.trend.as_ref().is_ok_and(is_alarm));
         worse.filter_map(|one| one.of.machine.clone()).collect()
     }
 
@@ -197,12 +216,8 @@ impl SeriesVerdicts {
     /// Returns the number of open regressions, or `None` until all series have been judged once.
     pub(crate) fn open(&self) -> Option<usize> {
         let look = self.last()?;
-        let trends = look
-            .all
-            .iter()
-            .filter_map(|judged| judged.trend.as_ref().ok());
-        let changes = trends.flat_map(|trend| trend.groups.iter().flat_map(|one| &one.changes));
-        Some(changes.filter(|one| one.is_open_worsening()).count())
+        let trends = (look.all.iter()).filter_map(|judged| judged.trend.as_ref().ok());
+        Some(trends.map(|trend| open(trend).count()).sum())
     }
 
     /// Judges new series, and series of machines with new recordings. Then judges the others, those
@@ -283,15 +298,20 @@ fn version(machine: &Machine) -> (&str, Version) {
 
 /// Returns whether a series has an open regression.
 pub(crate) fn is_worse(trend: &Trend) -> bool {
-    let mut changes = trend.groups.iter().flat_map(|group| &group.changes);
-    changes.any(ChangePoint::is_open_worsening)
+    open(trend).next().is_some()
+}
+
+/// Returns the open regressions of a series.
+fn open(trend: &Trend) -> impl Iterator<Item = &ChangePoint> {
+    let changes = trend.groups.iter().flat_map(|group| &group.changes);
+    changes.filter(|change| change.is_open_worsening())
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 
-    use punctual_stats::trend::{Question, Run, judge};
+    use punctual_stats::trend::{Followed, Group, Question, Run, judge};
 
     use super::*;
     use crate::trends::{Decided, Noted};
@@ -322,6 +342,74 @@ mod tests {
         fn note(&self, _: &SeriesOf, _: &Noted) -> Result<(), SourceError> {
             Ok(())
         }
+    }
+
+    /// A judged series with an open regression of this probability, or without one.
+    fn series(machine: usize, p: Option<f64>) -> Judged {
+        let mut trend = judge(&[], Question::default());
+        let at = Timestamp::UNIX_EPOCH;
+        let change = |p| ChangePoint {
+            id: String::new(),
+            followed: Followed::P99,
+            threshold_ns: None,
+            run: 0,
+            recording: RecordingId::new(),
+            at,
+            earliest: at,
+            latest: at,
+            before: 1.0,
+            after: 2.0,
+            ratio: 2.0,
+            low: 1.5,
+            high: Some(2.5),
+            max_before_ns: None,
+            max_after_ns: None,
+            p,
+            p_wandering: p,
+            worse: true,
+            stands: true,
+            facts: Vec::new(),
+            facts_within_runs: None,
+            acknowledged: None,
+        };
+        trend.groups.push(Group {
+            load: "idle".to_owned(),
+            cpus: punctual_model::CpuClass::General,
+            judged: true,
+            threshold_ns: None,
+            thresholds_ns: Vec::new(),
+            limit_ns: None,
+            runs: Vec::new(),
+            changes: p.map(change).into_iter().collect(),
+            drifts: Vec::new(),
+            spikes: Vec::new(),
+        });
+        Judged {
+            of: SeriesOf {
+                series: "s".to_owned(),
+                machine: Some(format!("m{machine}")),
+            },
+            trend: Ok(trend),
+            proof: Ok(None),
+        }
+    }
+
+    #[test]
+    fn alarms_need_more_in_many_series() {
+        let alarms = |number: usize, p: f64| {
+            let all = (0..number).map(|place| series(place, (place == 0).then_some(p)));
+            let worse = SeriesVerdicts::default();
+            worse.set(&Arc::new(JudgedSeries {
+                all: all.collect(),
+                judged: Vec::new(),
+            }));
+            assert_eq!(worse.open(), Some(1));
+            worse.machines().len()
+        };
+        // Two figures are followed, so the p-value counts twice.
+        assert_eq!([alarms(1, 0.02), alarms(1, 0.03)], [1, 0]);
+        assert_eq!([alarms(200, 0.02), alarms(200, 2e-4)], [0, 0]);
+        assert_eq!(alarms(200, 1e-4), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod comparisons;
 mod counts;
 mod critical;
 mod experiments;
+mod fleet;
 mod late;
 mod machines;
 mod rates;
@@ -39,6 +40,12 @@ fn main() {
     }
     if is_wanted("wandering") {
         wandering::print(series);
+    }
+    if is_wanted("noise") {
+        wandering::print_noise(series);
+    }
+    if is_wanted("fleet") {
+        fleet::print();
     }
     if is_wanted("rates") {
         rates::print(machines);

@@ -2,7 +2,8 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::confirm::{mean, of_residuals, power, rest_of};
+use super::fit::{left, mean, power, step_column};
+use super::noise::Noise;
 use super::{LEAST_RUNS, Values};
 
 /// Minimum number of independent runs from which a slope is calculated.
@@ -23,7 +24,16 @@ pub struct Drift {
     pub interval: (f64, f64),
     /// The probability of such a slope if there is no drift.
     pub p: f64,
+    /// Whether a single step explains the levels about as well as the line.
+    pub may_be_step: bool,
 }
+
+/// Share of the error probability that the p-value may use, because it does not include the error of
+/// the estimated noise (calibrated: `cargo xtask simulate --only noise`).
+const SHARE: f64 = 0.25;
+
+/// Minimum advantage of a line over a step in the logarithm of the likelihood, times two.
+const SURE: f64 = 3.0;
 
 /// Returns the drift from this run on, or `None` if there is none at this error level. The error of
 /// the slope takes the autocorrelation of the residuals into account.
@@ -41,10 +51,10 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
     let residuals: Vec<f64> = each()
         .map(|(at, level)| level - middle - slope * place(at))
         .collect();
-    // A curve in the levels would look like correlation, so it is removed before the estimate.
+    // A curve in the levels would look like persistent noise, so it is removed before the estimate.
     let powers = [0, 1, 2, 3].map(|by| (0..levels.len()).map(power(levels.len(), by)).collect());
-    let phi = of_residuals(&rest_of(levels, &powers), powers.len(), levels.len());
-    let independent = runs * (1.0 - phi) / (1.0 + phi);
+    let noise = Noise::of(levels, &powers);
+    let independent = noise.independent(runs);
     if independent < LEAST_INDEPENDENT {
         return None;
     }
@@ -65,12 +75,31 @@ pub(super) fn since(values: &Values, levels: &[f64], from: usize, level: f64) ->
         }
     };
     let wide = error * t.inverse_cdf(0.975);
-    (p <= level).then(|| Drift {
+    let may_be_step = step_fits(levels, noise);
+    // After a step, this is the same step at a slightly wrong place.
+    let is_rest = from > 0 && may_be_step;
+    (p <= level * SHARE && !is_rest).then(|| Drift {
         from,
         before: at(slope, -1.0),
         after: at(slope, 1.0),
         ratio: ratio(slope),
         interval: (ratio(slope - wide), ratio(slope + wide)),
         p,
+        may_be_step,
     })
+}
+
+/// Returns whether the best step explains the levels about as well as a line.
+fn step_fits(levels: &[f64], noise: Noise) -> bool {
+    let Some((at, _)) = noise.best(levels, LEAST_RUNS) else {
+        return false;
+    };
+    let seen = noise.whitened(levels);
+    let left = |column: Vec<f64>| {
+        let columns = [vec![1.0; levels.len()], column].map(|one| noise.whitened(&one));
+        left(&seen, &columns).max(f64::MIN_POSITIVE)
+    };
+    let by_line = left((0..levels.len()).map(power(levels.len(), 1)).collect());
+    let by_step = left(step_column(levels.len(), at));
+    levels.len() as f64 * (by_step / by_line).ln() < SURE
 }

@@ -13,10 +13,14 @@
 mod confirm;
 mod critical;
 mod drift;
+mod fit;
+mod noise;
 mod scan;
 mod spikes;
 
 use fastrand::Rng;
+
+use crate::discoveries;
 
 pub use confirm::{Strongest, strongest};
 pub use drift::Drift;
@@ -39,9 +43,6 @@ const EFFORT: u64 = 12_000_000;
 /// Accepted probability that a step or drift is reported in a trend that has none, for all of its
 /// series together. With fewer than three series, each series gets a third of this probability.
 const WRONG: f64 = 0.03;
-
-/// Factor for comparisons with limits, which makes them tolerate rounding errors.
-const NEARLY: f64 = 1.0 + 1e-9;
 
 /// The scanned values, one for each run.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +69,9 @@ pub struct Step {
     /// The probability of such a split if there is no change. This is the larger of two values: one
     /// from permutations, and one for levels that wander.
     pub p: f64,
+    /// The probability of such a step in a level that only wanders. Permutations, which have no
+    /// part in it, cannot show a very small probability.
+    pub p_wandering: f64,
 }
 
 impl Values {
@@ -235,15 +239,9 @@ fn candidates_of(families: &[Vec<Values>], judged: usize, seed: u64) -> Vec<Vec<
         let each = family.iter().flatten().map(|split| split.p);
         each.min_by(f64::total_cmp)
     };
-    let mut all: Vec<f64> = whole.iter().filter_map(least).collect();
-    all.sort_by(f64::total_cmp);
-    let accepted = (all.iter().enumerate())
-        .map(|(place, p)| (p, ALPHA * (place + 1) as f64 / judged as f64))
-        .filter(|(p, limit)| **p <= limit * NEARLY)
-        .map(|(_, limit)| limit)
-        .fold(0.0, f64::max);
+    let accepted = discoveries::limit(whole.iter().filter_map(least).collect(), judged, ALPHA);
     let of = |(values, first): (&Values, Option<Split>)| match first {
-        Some(first) if first.p <= accepted * NEARLY => {
+        Some(first) if first.p <= accepted => {
             let mut found = vec![first];
             for (from, to) in [(0, first.at), (first.at, values.len())] {
                 divide(values, (from, to), accepted, (tests, seed), &mut found);
@@ -281,7 +279,7 @@ fn steps(values: &Values, found: &[Split], confirmed: Vec<(usize, f64)>) -> Vec<
     let each = splits.iter().zip(chances).enumerate();
     each.map(|(index, (split, p))| {
         let (from, to) = ends(&places, index, values.len());
-        step(values, (from, places[index], to), split.p.max(p))
+        step(values, (from, places[index], to), [split.p, p])
     })
     .collect()
 }
@@ -292,7 +290,11 @@ fn ends(places: &[usize], index: usize, runs: usize) -> (usize, usize) {
     (from, places.get(index + 1).copied().unwrap_or(runs))
 }
 
-fn step(values: &Values, (from, at, to): (usize, usize, usize), p: f64) -> Step {
+fn step(
+    values: &Values,
+    (from, at, to): (usize, usize, usize),
+    [by_permutations, p_wandering]: [f64; 2],
+) -> Step {
     let pairs = values.part(from, to);
     let (earliest, latest) = pairs.where_about(at - from);
     let (ratio, interval) = match values {
@@ -305,7 +307,8 @@ fn step(values: &Values, (from, at, to): (usize, usize, usize), p: f64) -> Step 
         latest: from + latest,
         ratio,
         interval,
-        p,
+        p: by_permutations.max(p_wandering),
+        p_wandering,
     }
 }
 
@@ -327,7 +330,7 @@ fn divide(
     let Some(one) = split(values, from, to, judged, seed) else {
         return;
     };
-    if one.p > accepted * NEARLY {
+    if one.p > accepted {
         return;
     }
     found.push(one);

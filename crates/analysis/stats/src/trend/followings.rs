@@ -179,6 +179,7 @@ impl<'a> Followings<'a> {
             max_before_ns: self.usual_max(places[start], run),
             max_after_ns: self.usual_max(run, next.unwrap_or(self.runs.len())),
             p: step.p,
+            p_wandering: step.p_wandering,
             worse,
             stands,
             facts,
@@ -231,6 +232,7 @@ impl<'a> Followings<'a> {
             high: Some(drift.interval.1).filter(|high| high.is_finite()),
             p: drift.p,
             worse: drift.after > drift.before,
+            may_be_step: drift.may_be_step,
         })
     }
 

@@ -217,6 +217,10 @@ pub struct ChangePoint {
     /// The probability of such a step if there is no change, taking into account that levels
     /// wander.
     pub p: f64,
+    /// The probability of such a step in a level that only wanders, without the lower end that the
+    /// number of permutations sets to `p`.
+    #[serde(default)]
+    pub p_wandering: f64,
     /// Whether the new level is worse.
     pub worse: bool,
     /// Whether the change remains, which means that the newest level is not back at the old one.
@@ -260,6 +264,9 @@ pub struct Drifting {
     pub p: f64,
     /// Whether the figure is getting worse.
     pub worse: bool,
+    /// Whether a single step explains the runs about as well as the line.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_step: bool,
 }
 
 /// A fact that changed near a change point.
@@ -416,6 +423,19 @@ fn of_figure(followed: Followed, threshold: Option<Nanos>) -> String {
     match followed {
         Followed::Tail => format!("late > {}", threshold.unwrap_or_default()),
         figure => figure.name().to_owned(),
+    }
+}
+
+impl Trend {
+    /// Returns the probability of a change point like this one in any figure of a machine that does
+    /// not change.
+    pub fn p_of_any(&self, change: &ChangePoint) -> f64 {
+        // p50 and p99 are followed as well.
+        let figures = self
+            .groups
+            .iter()
+            .map(|group| group.thresholds_ns.len() + 2);
+        change.p_wandering * figures.sum::<usize>() as f64
     }
 }
 

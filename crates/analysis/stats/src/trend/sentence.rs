@@ -54,7 +54,8 @@ fn drifting(groups: &[Group]) -> String {
         several => format!(" ({several} drifts in all)"),
     };
     format!(
-        "no open step regressions, but a drift since {}: {}, load {}{more}",
+        "no open step regressions, but a {} since {}: {}, load {}{more}",
+        if drift.may_be_step { "change" } else { "drift" },
         day(drift.from),
         drift.sentence(group),
         group.name()
@@ -67,9 +68,14 @@ fn day(at: jiff::Timestamp) -> String {
 }
 
 impl Drifting {
-    /// Returns `p99 rises slowly, by 40% (25% to 58%)`.
+    /// Returns `p99 rises slowly, by 40% (25% to 58%)`, or `p99 has risen, slowly or in a step, by
+    /// 40% (25% to 58%)`.
     pub fn sentence(&self, group: &Group) -> String {
-        let moves = if self.worse { "rises" } else { "falls" };
+        let [moves, moved] = if self.worse {
+            ["rises", "has risen"]
+        } else {
+            ["falls", "has fallen"]
+        };
         let percent = |ratio: f64| format!("{:.0}%", 100.0 * (ratio - 1.0).abs());
         let (from, to) = (self.low, self.high);
         let (small, large) = if self.worse {
@@ -78,15 +84,20 @@ impl Drifting {
             (to, Some(from))
         };
         let text = |ratio: Option<f64>| ratio.map_or_else(|| "any".to_owned(), percent);
+        let moves = if self.may_be_step {
+            format!("{moved}, slowly or in a step")
+        } else {
+            format!("{moves} slowly")
+        };
         match self.followed {
             Followed::Tail => format!(
-                "the number of periods above {} per run {moves} slowly, from {} to {}",
+                "the number of periods above {} per run {moves}, from {} to {}",
                 self.threshold_ns.unwrap_or_default(),
                 short(group.a_run(self.before)),
                 short(group.a_run(self.after)),
             ),
             figure => format!(
-                "{} {moves} slowly, by {} ({} to {})",
+                "{} {moves}, by {} ({} to {})",
                 figure.name(),
                 text(self.ratio),
                 text(small),

@@ -49,6 +49,45 @@ fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
         .collect()
 }
 
+/// Simulates a condition that doubles the late slots, with an effect that builds up and fades over
+/// this many blocks. The pilot has six blocks of the baseline.
+fn fading(blocks: f64, seed: u64) -> Effect {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut one = experiment(2, seed);
+    one.pilot = Some(punctual_model::Pilot {
+        recording: None,
+        measured_ns: Nanos::from_secs(60),
+        late: (0..6).map(|_| poisson(400.0, &mut random)).sum(),
+        threshold_ns: Nanos(100_000),
+        block_ns: Nanos::from_secs(10),
+        rounds: 20,
+        dispersion: 1.0,
+        detects: None,
+    });
+    let kept = (-1.0 / blocks).exp();
+    let mut effect = 0.0;
+    for round in 0..20 {
+        for arm in round_order(seed, round, 2) {
+            effect = kept * effect + (1.0 - kept) * f64::from(arm);
+            let late = poisson(400.0 * 2.0_f64.powf(effect), &mut random);
+            let first = (0..late).filter(|_| random.bool()).count() as u64;
+            one.blocks.push(block(round, arm, late, first));
+        }
+    }
+    results(&one, true).remove(0).effect
+}
+
+/// An effect that lasts for more than a block hides the difference between the conditions.
+#[test]
+fn carried_effects_are_not_equivalent() {
+    for blocks in [1.5, 3.0, 10.0, 30.0, 100.0] {
+        let wrong = (0..40).filter(|seed| fading(blocks, *seed) == Effect::Equivalent);
+        let wrong = wrong.count();
+        eprintln!("{blocks} blocks: {wrong} of 40 equivalent");
+        assert!(wrong <= 2, "{blocks} blocks: {wrong} of 40");
+    }
+}
+
 /// An effect that lasts for many blocks changes both arms alike, but not the pilot before them.
 #[test]
 fn lasting_effect_is_not_equivalent() {

@@ -139,12 +139,13 @@ fn usual_gap(listed: &[Listed]) -> Option<Duration> {
 /// as the same one within its interval.
 fn worsenings(worse: &SeriesVerdicts, state: &State, found: &mut BTreeMap<String, Alert>) {
     let Some(look) = worse.last() else { return };
+    let limit = look.alarm_limit();
     for judged in &look.all {
         let of = &judged.of;
         match &judged.trend {
             Ok(trend) => {
                 for group in &trend.groups {
-                    of_group(of, trend, group, found);
+                    of_group(of, (trend, group), (limit, state), found);
                 }
             }
             Err(_) => keep(&prefix("worse", of), state, found),
@@ -190,7 +191,14 @@ fn unproven(of: &SeriesOf, proof: &SeriesProof) -> Option<Alert> {
     })
 }
 
-fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<String, Alert>) {
+/// Adds the open regressions of a group with a probability up to `limit`, and those with an active
+/// alert.
+fn of_group(
+    of: &SeriesOf,
+    (trend, group): (&Trend, &Group),
+    (limit, state): (f64, &State),
+    found: &mut BTreeMap<String, Alert>,
+) {
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for change in group.changes.iter().filter(|change| change.worse) {
         let followed = change.followed.name();
@@ -206,6 +214,9 @@ fn of_group(of: &SeriesOf, trend: &Trend, group: &Group, found: &mut BTreeMap<St
             prefix("worse", of),
             group.name()
         );
+        if trend.p_of_any(change) > limit && !state.stands(&key) {
+            continue;
+        }
         let alert = Alert {
             kind: Kind::Worse,
             machine: of.machine.clone().unwrap_or_default(),

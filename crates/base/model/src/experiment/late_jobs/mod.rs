@@ -250,6 +250,7 @@ impl LateRun {
         Ok(Self {
             at_least: found.certain.count(),
             at_most: found.possible.count(),
+            worst_window: None,
             late: found.late,
             periods: found.jobs,
             measured_ns: recording.duration_ns,

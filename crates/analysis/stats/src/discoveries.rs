@@ -1,0 +1,44 @@
+//! How small a p-value must be among many, so that few of the findings are false.
+
+/// Factor for comparisons with limits, which makes them tolerate rounding errors.
+const NEARLY: f64 = 1.0 + 1e-9;
+
+/// Returns the largest p-value that is a finding, so that on average at most this share of the
+/// findings is false (Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995).
+/// `tests` is the number of all p-values; those that are not listed are 1. Returns 0 if there is no
+/// finding. If nothing is true, any finding is made with at most this probability.
+pub fn limit(mut listed: Vec<f64>, tests: usize, share: f64) -> f64 {
+    listed.sort_by(f64::total_cmp);
+    let limits = listed.iter().enumerate().map(|(place, p)| {
+        let limit = share * (place + 1) as f64 / tests.max(1) as f64;
+        (*p, limit * NEARLY)
+    });
+    limits
+        .filter(|(p, limit)| p <= limit)
+        .map(|(_, limit)| limit)
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the paper: 15 p-values at 5% have 4 findings.
+    #[test]
+    fn findings_are_those_of_the_paper() {
+        let paper = [
+            0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
+            0.5719, 0.6528, 0.7590, 1.0,
+        ];
+        let limit_of = |listed: &[f64]| limit(listed.to_vec(), 15, 0.05);
+        let found = |listed: &[f64]| {
+            let limit = limit_of(listed);
+            listed.iter().filter(|p| **p <= limit).count()
+        };
+        assert_eq!(found(&paper), 4);
+        // The p-values that are not listed only matter by their number.
+        assert_eq!(found(&paper[..9]), 4);
+        assert_eq!(limit_of(&paper[9..]), 0.0);
+        assert_eq!(limit(Vec::new(), 0, 0.05), 0.0);
+    }
+}
