@@ -3,10 +3,10 @@
 /// Factor for comparisons with limits, which makes them tolerate rounding errors.
 const NEARLY: f64 = 1.0 + 1e-9;
 
-/// Returns the largest p-value that is a finding, so that on average at most this share of the
+/// Returns the largest p-value that counts as a finding. On average, at most this share of the
 /// findings is false (Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995).
-/// `tests` is the number of all p-values; those that are not listed are 1. Returns 0 if there is no
-/// finding. If nothing is true, any finding is made with at most this probability.
+/// `tests` is the number of all p-values; p-values that are not listed are 1. Returns 0 without a
+/// finding. If there is nothing to find, `share` is also the probability of any finding.
 pub fn limit(mut listed: Vec<f64>, tests: usize, share: f64) -> f64 {
     listed.sort_by(f64::total_cmp);
     let limits = listed.iter().enumerate().map(|(place, p)| {

@@ -31,7 +31,7 @@ pub(crate) enum Moves {
 pub(crate) enum Noise {
     /// An autoregression with this autocorrelation.
     Wanders(f64),
-    /// The same, and independent noise of the same size.
+    /// An autoregression with this autocorrelation, and independent noise of equal size.
     HiddenWander(f64),
     /// Long memory: the sum of autoregressions over many time scales, whose spectrum falls with the
     /// frequency (1/f).

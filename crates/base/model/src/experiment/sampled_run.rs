@@ -92,7 +92,7 @@ impl LateRun {
         Ok(run)
     }
 
-    /// Replaces the late seconds by those in which a window was violated.
+    /// Replaces the late seconds by the violated seconds.
     fn violated(
         &mut self,
         recording: &Recording,
