@@ -9,6 +9,8 @@ mod facts;
 mod followings;
 mod judge;
 mod near;
+#[cfg(test)]
+mod rest_tests;
 mod runs;
 mod sentence;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 
-const PLAIN: &str = "root=/dev/sda1";
+pub(super) const PLAIN: &str = "root=/dev/sda1";
 const LIMITED: &str = "root=/dev/sda1 processor.max_cstate=1";
 
 fn when(number: usize) -> Timestamp {
@@ -20,7 +20,7 @@ fn when(number: usize) -> Timestamp {
 }
 
 /// About 50 late periods between `max_us`/2 and `max_us`.
-fn run(number: usize, max_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
+pub(super) fn run(number: usize, max_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run {
     let mut rows: BTreeMap<u64, u64> = BTreeMap::from([(4_000, 5_000), (5_000, 4_900)]);
     for _ in 0..random.u64(40..60) {
         *rows
@@ -45,7 +45,7 @@ fn run(number: usize, max_us: u64, facts: &Arc<Facts>, random: &mut Rng) -> Run 
     }
 }
 
-fn facts(command_line: &str) -> Arc<Facts> {
+pub(super) fn facts(command_line: &str) -> Arc<Facts> {
     let known = |text: &str| Some(text.to_owned());
     Arc::new(BTreeMap::from([
         ("kernel.command_line".to_owned(), known(command_line)),
@@ -72,7 +72,7 @@ fn made_up(runs: usize, periods: &[(usize, usize)]) -> Vec<Run> {
         .collect()
 }
 
-fn question() -> Question {
+pub(super) fn question() -> Question {
     Question {
         series: "osadl".to_owned(),
         ..Question::default()
@@ -479,57 +479,4 @@ fn fact_unknown_to_side_is_no_difference() {
         !not_known.iter().any(|name| name.starts_with(OPTION)),
         "{not_known:?}"
     );
-}
-
-/// After a step of all figures is acknowledged, nothing is left: no figure also rises slowly.
-#[test]
-fn acknowledged_step_leaves_no_drift() {
-    for seed in 0..6 {
-        let mut random = Rng::with_seed(seed);
-        let same = facts(PLAIN);
-        let runs: Vec<Run> = (0..90)
-            .map(|number| {
-                let level = if number < 30 + 5 * seed as usize {
-                    10
-                } else {
-                    16
-                };
-                let one = run(number, 20 * level, &same, &mut random);
-                let noise = 900 + random.u64(0..200);
-                let [p50, p99] = [400, 500].map(|ns| Some(Nanos(ns * level * noise / 1_000)));
-                Run { p50, p99, ..one }
-            })
-            .collect();
-        let before = judge(&runs, question());
-        assert_eq!(before.verdict, TrendVerdict::Worse, "{}", before.sentence);
-        let known = before.groups[0]
-            .changes
-            .iter()
-            .map(|change| Acknowledgement {
-                load: "idle".to_owned(),
-                cpus: CpuClass::General,
-                followed: change.followed,
-                worse: change.worse,
-                recording: change.recording,
-                at: change.at,
-                who: "me".to_owned(),
-                why: "a new load".to_owned(),
-            });
-        let acknowledged = Question {
-            acknowledged: known.collect(),
-            ..question()
-        };
-        let after = judge(&runs, acknowledged);
-        assert_eq!(
-            after.verdict,
-            TrendVerdict::NoWorsening,
-            "{}",
-            after.sentence
-        );
-        assert!(
-            after.groups[0].drifts.is_empty(),
-            "{:?}",
-            after.groups[0].drifts
-        );
-    }
 }
