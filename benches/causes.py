@@ -3,14 +3,14 @@
 
     sudo benches/causes.py                               # all causes, 30 runs of 1.5 s
     sudo benches/causes.py --runs 4 --causes lock copy
-    sudo benches/causes.py --detail windows              # the default of explain --pid
+    sudo benches/causes.py --detail windows --runs 1 --seconds 4   # the default of explain --pid
     sudo benches/causes.py --punctual target/debug/punctual --verbose
 
 Builds and runs crates/cli/punctual/tests/culprits/jobs.c while `punctual explain --pid` watches it.
 Each fourth of its jobs is delayed in one of the ways below, in turn. The program measures each
 delay with its own clock, and prints kind, name and times. A recording stores about 64 outliers, so
-each run is short enough for its delayed jobs and those of its helper threads. With --detail windows, a run must last longer,
-because the full stage is recorded only for a part of the time.
+each run is short enough for its delayed jobs and those of its helper threads. With --detail windows,
+the full stage is recorded only for a part of the time. Each cause then runs alone, --runs times.
 
     lock      holder of a lock that is preempted     peers     thread of equal priority
     holds     holder of a lock that runs             higher    thread of higher priority
@@ -31,6 +31,9 @@ Prints a row for each cause:
     over       those that took longer than the budget
     explained  those of `over` that are stored with an explanation
     named      those of `explained` with a share of the right kind and name
+    alike      those of `explained` without such a share that resemble one that has it
+    unknown    those of the others whose largest share is an unknown cause
+    accused    those of the others whose largest share is another cause
     main       those of `named` in which this share is the largest
     strict     those of `named` whose share differs from the program's figure by at most 10% or 20 us
     exact      the same, if a smaller share may be completed by the shares below
@@ -82,6 +85,8 @@ NOT_SEEN_BY_THE_CLOCK = {
     "interrupt", "softirq", "nmi", "silence", "idle_exit", "scheduling", "return_to_user",
 }
 RUNNABLE = {"higher_priority", "competing", "blocking"}
+# Shares that accuse nobody.
+UNKNOWN = {"unexplained", "undecided", "silence"}
 # Delays that consist of many sleeps.
 OF_MANY_SLEEPS = {"fsync", "fault", "quota"}
 
@@ -174,6 +179,7 @@ def watched(command, budget_ns, folder, options, **how):
 class Row:
     def __init__(self):
         self.induced = self.over = self.explained = 0
+        self.alike = self.unknown = self.accused = 0
         self.named = self.main = self.strict = self.exact = 0
         self.errors, self.wrong = [], []
 
@@ -182,7 +188,15 @@ def sums(shares, fits):
     return sum(share["ns"] for share in shares if fits(share))
 
 
-def compare(row, truth, outlier):
+def resembled(outlier, explanation):
+    """Returns the explained outlier that one of the light stage resembles."""
+    for one in explanation.get("resemblances", []):
+        if one["number"] == outlier["number"]:
+            return [other for other in explanation["outliers"] if other["number"] == one["outlier"]]
+    return []
+
+
+def compare(row, truth, outlier, explanation):
     """Compares the shares of a job with the program's figure."""
     cause, kind, who, begin, end = truth
     took = end - begin
@@ -197,11 +211,17 @@ def compare(row, truth, outlier):
         return fits(share) or is_call or share["kind"] in ("device", "waiting")
 
     found = sums(shares, fits)
+    largest = max(shares, key=lambda share: share["ns"])
     if found == 0:
+        alike = resembled(outlier, explanation)
+        if any(fits(share) for one in alike for share in one["blame"]["shares"]):
+            row.alike += 1
+            return
+        row.unknown += largest["kind"] in UNKNOWN and not alike
+        row.accused += largest["kind"] not in UNKNOWN or bool(alike)
         row.wrong.append((truth, outlier))
         return
     row.named += 1
-    largest = max(shares, key=lambda share: share["ns"])
     row.main += fits(largest)
     ours = in_call if cause == "fsync" else fits
     found = sums(shares, ours)
@@ -239,17 +259,20 @@ def judge(rows, told, recording, budget_ns):
         row.over += outlier is not None or took > budget_ns
         if outlier is not None:
             row.explained += 1
-            compare(row, truth, outlier)
+            compare(row, truth, outlier, recording["explanation"])
 
 
 def show(rows, causes, verbose):
-    columns = ["induced", "over", "explained", "named", "main", "strict", "exact"]
+    columns = ["induced", "over", "explained", "named", "alike", "unknown", "accused"]
+    columns += ["main", "strict", "exact"]
     print(f"{'cause':10}" + "".join(f"{name:>10}" for name in columns) + f"{'error':>9}")
     for cause in causes:
         row = rows.get(cause, Row())
         error = f"{statistics.median(row.errors):+.1%}" if row.errors else "-"
         figures = "".join(f"{getattr(row, name):>10}" for name in columns)
         print(f"{cause:10}{figures}{error:>9}")
+    total = {name: sum(getattr(row, name) for row in rows.values()) for name in columns}
+    print(f"{'all':10}" + "".join(f"{total[name]:>10}" for name in columns))
     for cause in causes if verbose else []:
         for truth, outlier in rows.get(cause, Row()).wrong[:3]:
             shares = sorted(outlier["blame"]["shares"], key=lambda share: -share["ns"])
@@ -287,8 +310,9 @@ def main():
         ways = [cause for cause in options.causes if cause not in ("quota", "flood")]
         network = ["unshare", "--net", "--mount", "sh", "-c", IN_OWN_NETWORK, cpu_mask(cpu)]
         command = [program, str(cpu), folder]
-        for _ in range(options.runs if ways else 0):
-            told, recording = watched([*command, *ways], BUDGET_NS, folder, options)
+        together = [ways] if options.detail == "full" else [[way] for way in ways]
+        for of_run in [some for some in together if some] * options.runs:
+            told, recording = watched([*command, *of_run], BUDGET_NS, folder, options)
             judge(rows, told, recording, BUDGET_NS)
         if "flood" in options.causes:
             told, recording = watched([*network, *command, "flood"], BUDGET_NS, folder, options)

@@ -1,56 +1,68 @@
-//! Outliers of the light stage whose wait is the same as that of an explained outlier.
+//! Outliers of the light stage that resemble explained outliers.
 
-use std::collections::BTreeMap;
+use punctual_model::cause::{Detail, Leaf, Missing, Name, Source, Unknown, Wait};
+use punctual_model::{Nanos, Outlier, Resemblance, ResemblancePlace, ShareKind, Text};
 
-use punctual_model::cause::{Detail, Leaf, Missing, Name, Source, Unknown};
-use punctual_model::{Nanos, Outlier, Text};
+/// Several causes can take a similar time on the CPU, so one explained outlier does not suffice.
+const LEAST_ON_CPU: usize = 2;
 
-/// The explained outlier that an outlier of the light stage resembles.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alike {
-    /// Number of the first explained outlier with the most frequent main cause.
-    pub outlier: u64,
-    /// Number of explained outliers with the same wait and this main cause.
-    pub with_cause: u64,
-    /// Number of explained outliers with the same wait.
-    pub explained: u64,
-    /// The system call of the wait.
-    pub call: Text,
-    /// Its first argument.
-    pub argument: u64,
-    /// The thread that ended both waits; `None` if an interrupt ended them.
-    pub waker: Option<Name>,
-}
-
-/// The wait that took most of an outlier: its thread, its place, and the thread that ended it.
+/// What took most of an outlier, as far as the light stage shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Signature {
     thread: u32,
-    call: Text,
-    argument: u64,
-    waker: Option<Name>,
+    place: ResemblancePlace,
+    /// How long it took.
+    took: Nanos,
 }
 
-/// Returns the explained outliers that those of the light stage resemble, by the number of the
-/// latter. Only outliers whose longest share is a wait of unknown cause are compared.
-pub fn alike(outliers: &[Outlier]) -> BTreeMap<u64, Alike> {
-    let explained: Vec<(Signature, &Outlier)> = outliers
-        .iter()
-        .filter(|outlier| !outlier.light_stage)
-        .filter_map(|outlier| Some((signature(outlier, false)?, outlier)))
-        .collect();
+impl Signature {
+    fn resembles(&self, other: &Self) -> bool {
+        let similar = self.place != ResemblancePlace::OnCpu || is_similar(self.took, other.took);
+        (self.thread, &self.place) == (other.thread, &other.place) && similar
+    }
+}
+
+/// Returns whether two times differ by at most 25%.
+fn is_similar(one: Nanos, other: Nanos) -> bool {
+    one.0.max(other.0) / 5 <= one.0.min(other.0) / 4
+}
+
+/// Which shares of an outlier are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// Those of unknown cause, in the light stage.
+    Light,
+    /// The waits of an explained outlier.
+    Waits,
+    /// The times of an explained outlier that the light stage shows as time on the CPU.
+    OnCpu,
+}
+
+/// Returns the explained outliers that those of the light stage resemble. Only outliers whose longest
+/// share is of unknown cause are compared.
+pub fn alike(outliers: &[Outlier]) -> Vec<Resemblance> {
+    let explained = |side: Side| {
+        let in_full = outliers.iter().filter(|outlier| !outlier.light_stage);
+        let known = in_full.filter_map(|outlier| Some((signature(outlier, side)?, outlier)));
+        known.collect::<Vec<(Signature, &Outlier)>>()
+    };
+    let (waits, on_cpu) = (explained(Side::Waits), explained(Side::OnCpu));
     let in_light = outliers.iter().filter(|outlier| outlier.light_stage);
     in_light
         .filter_map(|outlier| {
-            let signature = signature(outlier, true)?;
-            let same = explained.iter().filter(|(other, _)| *other == signature);
+            let signature = signature(outlier, Side::Light)?;
+            let known = match signature.place {
+                ResemblancePlace::Wait { .. } => &waits,
+                ResemblancePlace::OnCpu => &on_cpu,
+            };
+            let same = known.iter().filter(|(other, _)| signature.resembles(other));
             let same: Vec<&Outlier> = same.map(|(_, other)| *other).collect();
-            Some((outlier.number, resembles(signature, &same)?))
+            resemblance(outlier.number, signature.place, &same)
         })
         .collect()
 }
 
-fn resembles(signature: Signature, same: &[&Outlier]) -> Option<Alike> {
+fn resemblance(number: u64, place: ResemblancePlace, same: &[&Outlier]) -> Option<Resemblance> {
     let cause = |outlier: &Outlier| {
         let largest = outlier.blame.largest();
         largest.map(|share| share.cause.source.without_ids())
@@ -63,42 +75,95 @@ fn resembles(signature: Signature, same: &[&Outlier]) -> Option<Alike> {
     let first = same
         .iter()
         .max_by_key(|one| (with_cause(one), std::cmp::Reverse(one.number)))?;
-    Some(Alike {
+    let is_certain = with_cause(first) == same.len() && same.len() >= LEAST_ON_CPU;
+    (is_certain || place != ResemblancePlace::OnCpu).then(|| Resemblance {
+        number,
         outlier: first.number,
         with_cause: with_cause(first) as u64,
         explained: same.len() as u64,
-        call: signature.call,
-        argument: signature.argument,
-        waker: signature.waker,
+        place,
     })
 }
 
-/// Returns the wait that took the largest part of an outlier; `None` if something else took more.
-/// `unknown`: whether its cause must be unknown, or must be known.
-fn signature(outlier: &Outlier, unknown: bool) -> Option<Signature> {
-    let mut waits: Vec<(Signature, Nanos)> = Vec::new();
+/// Returns what took the largest part of an outlier; `None` if something else took more.
+fn signature(outlier: &Outlier, side: Side) -> Option<Signature> {
+    let mut places: Vec<(ResemblancePlace, Nanos)> = Vec::new();
     let mut other = Nanos::ZERO;
     for share in &outlier.blame.shares {
-        let wait = wait_of(&share.cause.source, share.cause.detail.as_ref());
-        let Some((call, argument, waker)) =
-            wait.filter(|_| is_unknown(&share.cause.source) == unknown)
-        else {
+        let Some(place) = place_of(&share.cause.source, share.cause.detail.as_ref(), side) else {
             other = other.max(share.ns);
             continue;
         };
-        let signature = Signature {
-            thread: outlier.thread,
-            call: call.clone(),
-            argument,
-            waker: waker.cloned(),
-        };
-        match waits.iter_mut().find(|(known, _)| *known == signature) {
+        match places.iter_mut().find(|(known, _)| *known == place) {
             Some((_, total)) => *total += share.ns,
-            None => waits.push((signature, share.ns)),
+            None => places.push((place, share.ns)),
         }
     }
-    let longest = waits.into_iter().rev().max_by_key(|(_, total)| *total)?;
-    (longest.1 >= other).then_some(longest.0)
+    let (place, took) = places.into_iter().rev().max_by_key(|(_, took)| *took)?;
+    (took >= other).then_some(Signature {
+        thread: outlier.thread,
+        place,
+        took,
+    })
+}
+
+/// Returns where the thread was during a share: in a wait, or on its CPU. Returns `None` for shares
+/// that are not compared, and if the thread that ended the wait is unknown.
+fn place_of(source: &Source, detail: Option<&Detail>, side: Side) -> Option<ResemblancePlace> {
+    let is_on_cpu = match side {
+        Side::Light => is_on_cpu_in_light_stage(source, detail),
+        Side::Waits => false,
+        Side::OnCpu => is_on_cpu(source, detail),
+    };
+    if is_on_cpu {
+        return Some(ResemblancePlace::OnCpu);
+    }
+    let is_compared = match side {
+        Side::Light => is_unknown(source),
+        Side::Waits => !is_unknown(source),
+        Side::OnCpu => false,
+    };
+    let (call, argument, waker) = wait_of(source, detail).filter(|_| is_compared)?;
+    Some(ResemblancePlace::Wait {
+        call: call.clone(),
+        argument,
+        waker: waker.copied(),
+    })
+}
+
+/// Returns whether the light stage shows a share as time on the CPU, or as a page fault that sleeps.
+fn is_on_cpu_in_light_stage(source: &Source, detail: Option<&Detail>) -> bool {
+    match source {
+        Source::PageFault => true,
+        Source::Unexplained(Unknown::NotRecorded { what, .. }) => match what {
+            Missing::OnCpu => true,
+            Missing::WokenBy => matches!(detail, Some(Detail::WaitsIn { call: None, .. })),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Returns whether the light stage would have shown a share as time on the CPU.
+fn is_on_cpu(source: &Source, detail: Option<&Detail>) -> bool {
+    use ShareKind::{Interrupt, Nmi, OwnWork, PageFault, ReturnToUser, Softirq, SystemCall};
+    match source {
+        // A thread that spins for a lock has no stack of a sleep.
+        Source::Awaited(awaited) => {
+            let slept = matches!(detail, Some(Detail::WaitsIn { at: Some(_), .. }));
+            awaited.wait == Wait::Lock && awaited.leaf == Leaf::Ran && !slept
+        }
+        source => [
+            Interrupt,
+            Nmi,
+            OwnWork,
+            PageFault,
+            ReturnToUser,
+            Softirq,
+            SystemCall,
+        ]
+        .contains(&source.kind()),
+    }
 }
 
 /// Returns the place of a wait, and the thread that ended it. Returns `None` for other shares, and if
@@ -207,17 +272,54 @@ mod tests {
                 &[(ran(), 0x5000, 100), (Source::UserSpace, 0, 900)],
             ),
         ];
-        let found = alike(&outliers);
-        assert_eq!(found.len(), 1);
-        let expected = Alike {
+        let expected = Resemblance {
+            number: 1,
             outlier: 2,
             with_cause: 2,
             explained: 3,
-            call: "futex".into(),
-            argument: 0x5000,
-            waker: Some(waker(20)),
+            place: ResemblancePlace::Wait {
+                call: "futex".into(),
+                argument: 0x5000,
+                waker: Some(waker(20)),
+            },
         };
-        assert_eq!(found[&1], expected);
+        assert_eq!(alike(&outliers), [expected]);
+    }
+
+    fn on_cpu() -> Source {
+        Source::Unexplained(Unknown::NotRecorded {
+            what: Missing::OnCpu,
+            events: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn outliers_on_the_cpu_are_alike() {
+        let call = || Source::SystemCall("pwrite64".into());
+        let light = outlier(1, true, &[(on_cpu(), 0, 1_000)]);
+        let full = |number, source, us| outlier(number, false, &[(source, 0, us)]);
+        let others = [full(2, call(), 1_100), full(3, call(), 900)];
+        let [first, second] = others.clone();
+        let found = alike(&[light.clone(), first.clone(), second.clone()]);
+        let expected = Resemblance {
+            number: 1,
+            outlier: 2,
+            with_cause: 2,
+            explained: 2,
+            place: ResemblancePlace::OnCpu,
+        };
+        assert_eq!(found, [expected]);
+        // One explained outlier, one that took longer, and one of another cause.
+        assert_eq!(alike(&[light.clone(), first.clone()]), []);
+        let longer = full(3, call(), 1_300);
+        assert_eq!(alike(&[light.clone(), first.clone(), longer]), []);
+        let other = full(4, Source::PageFault, 1_000);
+        assert_eq!(alike(&[light.clone(), first.clone(), second, other]), []);
+        // A thread that spins for a lock is on its CPU.
+        let spun = |number| full(number, waits_for(20, Leaf::Ran), 1_000);
+        assert_eq!(alike(&[light.clone(), spun(5), spun(6)])[0].explained, 2);
+        let slept = |number| full(number, waits_for(20, Leaf::Slept), 1_000);
+        assert_eq!(alike(&[light, slept(5), slept(6)]), []);
     }
 
     #[test]
@@ -252,6 +354,11 @@ mod tests {
             outlier(1, false, &[(Source::OwnSleep, 0x5000, 500)]),
             outlier(2, true, &[(unknown, 0x5000, 900)]),
         ];
-        assert_eq!(alike(&by_interrupt)[&2].waker, None);
+        let place = ResemblancePlace::Wait {
+            call: "futex".into(),
+            argument: 0x5000,
+            waker: None,
+        };
+        assert_eq!(alike(&by_interrupt)[0].place, place);
     }
 }

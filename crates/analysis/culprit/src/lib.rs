@@ -69,7 +69,7 @@ mod victim;
 mod walk;
 mod without;
 
-pub use alike::{Alike, alike};
+pub use alike::alike;
 pub use blame::{Found, explain, find};
 pub use counters::JobCounters;
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};

@@ -36,10 +36,11 @@ mod words;
 pub use cause::{
     ActivitySpan, Blame, BlameWords, CauseSummary, CauseWords, Delay, EventGap, Evidence,
     Explanation, GapReason, HandlerOf, HostSpan, HostTrace, JobWindows, Jobs, Move, NotShown,
-    Outlier, Period, RealTimeLimit, ReleaseChoice, ReleaseWait, Reservation, RuntimeStop, Segment,
-    Share, ShareKind, SmiCount, StatedLatency, StealCount, StealRise, StopReason, Suspension,
-    SuspensionKind, ThreadActivity, ThreadJobs, ThreadState, Throttle, TopSample, TopSamples,
-    TraceSummary, UnseenTheft, Usual, UsualLength, Victim, WaitCall, Window,
+    Outlier, Period, RealTimeLimit, ReleaseChoice, ReleaseWait, Resemblance, ResemblancePlace,
+    Reservation, RuntimeStop, Segment, Share, ShareKind, SmiCount, StatedLatency, StealCount,
+    StealRise, StopReason, Suspension, SuspensionKind, ThreadActivity, ThreadJobs, ThreadState,
+    Throttle, TopSample, TopSamples, TraceSummary, UnseenTheft, Usual, UsualLength, Victim,
+    WaitCall, Window,
 };
 pub use cpuset::{CpuSet, CpuSetError};
 pub use event::{

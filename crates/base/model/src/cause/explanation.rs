@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{PolicyChange, RefusedCall, Source};
-use crate::{Blame, CauseWords, Fact, Jobs, Nanos, TickReasons, TraceSummary};
+use crate::cause::{Name, PolicyChange, RefusedCall, Source};
+use crate::{Blame, CauseWords, Fact, Jobs, Nanos, Text, TickReasons, TraceSummary};
 
 /// The explanation of the outliers of a run: each explained outlier, and a summary of their causes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,6 +63,9 @@ pub struct Explanation {
     /// Explained outliers, in ascending order of their numbers. If there are more than
     /// [`Explanation::KEPT`], only the largest ones are kept.
     pub outliers: Vec<Outlier>,
+    /// Outliers of the light stage that resemble explained ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resemblances: Vec<Resemblance>,
     /// The causes of all explained outliers, the largest total time first.
     pub causes: Vec<CauseSummary>,
     /// Periodic causes.
@@ -105,6 +108,39 @@ impl Outlier {
         let is_ordinary = scheduling.is_some_and(|own| !own.policy.is_real_time());
         (is_ordinary, Reverse(self.latency_ns), self.number)
     }
+}
+
+/// An outlier of the light stage, and the explained outliers that it resembles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resemblance {
+    /// Number of the outlier of the light stage.
+    pub number: u64,
+    /// Number of the first explained outlier with the most frequent main cause.
+    pub outlier: u64,
+    /// Number of similar explained outliers with this main cause.
+    pub with_cause: u64,
+    /// Number of similar explained outliers.
+    pub explained: u64,
+    /// What the outliers have in common, in addition to their thread.
+    pub place: ResemblancePlace,
+}
+
+/// What took most of two similar outliers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResemblancePlace {
+    /// A wait.
+    Wait {
+        /// The system call.
+        call: Text,
+        /// Its first argument.
+        argument: u64,
+        /// The thread that ended both waits. Absent if an interrupt ended them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waker: Option<Name>,
+    },
+    /// Time on the CPU, of a similar length.
+    OnCpu,
 }
 
 /// The contribution of one source to all outliers. Threads with the same comm are combined.

@@ -26,7 +26,7 @@ pub use evidence::{
     RealTimeLimit, RuntimeStop, SmiCount, StealCount, StealRise, StopReason, Throttle, Usual,
     UsualLength,
 };
-pub use explanation::{CauseSummary, Explanation, Outlier, Period};
+pub use explanation::{CauseSummary, Explanation, Outlier, Period, Resemblance, ResemblancePlace};
 pub use host_span::HostSpan;
 pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,

@@ -1,7 +1,6 @@
 //! The outliers of a recording, one line each. This is the first part of the output of `explain`.
 
-use punctual_culprit::Alike;
-use punctual_model::{Explanation, Outlier, Recording, ShareKind};
+use punctual_model::{Explanation, Outlier, Recording, Resemblance, ResemblancePlace, ShareKind};
 
 use super::table::{Column, Row, Table};
 use super::{Block, Document, Section, findings, foreign_trace};
@@ -53,6 +52,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
         Column::left("main cause").cut_to(20),
     ];
     let alike = punctual_culprit::alike(&explanation.outliers);
+    let alike = |number: u64| alike.iter().find(|one| one.number == number);
     let rows = largest.into_iter().map(|outlier| {
         Row::new([
             outlier.number.to_string(),
@@ -63,7 +63,7 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
             },
             figures::thread_label(recording, outlier.thread, outlier.cpu),
             outlier.latency_ns.to_string(),
-            match alike.get(&outlier.number) {
+            match alike(outlier.number) {
                 Some(one) => format!("as outlier {} ({})", one.outlier, as_well(one)),
                 None if outlier.light_stage => {
                     format!("{} (light stage)", outlier.blame.culprit())
@@ -80,35 +80,53 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
 
 /// Returns what an outlier of the light stage has in common with explained ones, such as `same futex,
 /// same waker; 2 explained`.
-fn as_well(alike: &Alike) -> String {
-    let waker = match &alike.waker {
-        Some(_) => "same waker",
-        None => "both woken by an interrupt",
+fn as_well(alike: &Resemblance) -> String {
+    let place = match &alike.place {
+        ResemblancePlace::Wait { call, waker, .. } => {
+            let waker = match waker {
+                Some(_) => "same waker",
+                None => "both woken by an interrupt",
+            };
+            format!("same {}, {waker}", call.0)
+        }
+        ResemblancePlace::OnCpu => "on the CPU for a similar time".to_owned(),
     };
     let explained = match (alike.with_cause, alike.explained) {
         (some, all) if some == all => format!("{all} explained"),
         (some, all) => format!("{some} of {all} explained"),
     };
-    format!("same {}, {waker}; {explained}", alike.call.0)
+    format!("{place}; {explained}")
 }
 
 /// Returns which explained outliers an outlier of the light stage resembles.
 pub fn resemblance(explanation: &Explanation, number: u64) -> Option<Section> {
-    let alike = punctual_culprit::alike(&explanation.outliers).remove(&number)?;
-    let explained = explanation.outliers.iter();
-    let cause = (explained.filter(|one| one.number == alike.outlier))
-        .map(|one| one.blame.culprit())
-        .next()?;
-    let waker = match &alike.waker {
-        Some(waker) => format!("the waker {waker} are"),
-        None => "the wake-up by an interrupt are".to_owned(),
+    let alike = punctual_culprit::alike(&explanation.outliers);
+    let alike = alike.into_iter().find(|one| one.number == number)?;
+    let cause = (explanation
+        .outliers
+        .iter()
+        .filter(|one| one.number == alike.outlier))
+    .map(|one| one.blame.culprit())
+    .next()?;
+    let place = match &alike.place {
+        ResemblancePlace::Wait {
+            call,
+            argument,
+            waker,
+        } => {
+            let by = match waker {
+                Some(waker) => format!("the waker {waker}"),
+                None => "the wake-up by an interrupt".to_owned(),
+            };
+            format!("the thread, {} {argument:#x} and {by} are the same", call.0)
+        }
+        ResemblancePlace::OnCpu => {
+            "the thread is the same, and it was on its CPU for a similar time".to_owned()
+        }
     };
     Some(Section::new(vec![Block::text(format!(
-        "As outlier {}: the thread, {} {:#x} and {waker} the same. {} of {} with these \
-         in common {} {cause} as their main cause",
+        "As outlier {}: {place}. {} of {} with these in common {} {cause} as their main cause",
         alike.outlier,
-        alike.call.0,
-        alike.argument,
         alike.with_cause,
         punctual_model::counted(alike.explained, "explained outlier", "explained outliers"),
         if alike.with_cause == 1 { "has" } else { "have" },

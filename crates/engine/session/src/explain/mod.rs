@@ -468,6 +468,7 @@ impl Explainer {
         let mut outliers = self.buffer.take_outliers();
         outliers.sort_by_key(|outlier| outlier.number);
         let explanation = Explanation {
+            resemblances: punctual_culprit::alike(&outliers),
             outliers,
             ..self.head()
         };
