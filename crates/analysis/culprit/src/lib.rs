@@ -80,7 +80,7 @@ pub use job::{
     thread_activity,
 };
 pub use period::find_period;
-pub use policies::PolicyWatch;
+pub use policies::{PolicyWatch, RefusedCalls};
 pub use stream::{
     HostView, LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, VirtualCpus, Wanted,
 };

@@ -37,17 +37,11 @@ impl PolicyChanges {
     }
 }
 
-/// Follows the threads of a running application, whose own policies are known at the start.
+/// Counts the refused calls for a policy or for locked memory, by thread, call and error.
 #[derive(Debug, Default)]
-pub struct PolicyWatch {
-    /// The policies of the real-time threads.
-    own: HashMap<u32, (KernelPriority, Policy)>,
-    changes: PolicyChanges,
-    /// Number of refused calls, by thread, call and error.
-    refused: BTreeMap<(u32, i64, u32), u64>,
-}
+pub struct RefusedCalls(BTreeMap<(u32, i64, u32), u64>);
 
-impl PolicyWatch {
+impl RefusedCalls {
     /// Calls that change the policy of a thread, or lock memory.
     pub const CALLS: [&str; 6] = [
         "sched_setscheduler",
@@ -58,6 +52,50 @@ impl PolicyWatch {
         "mlock2",
     ];
 
+    /// Applies an event. Only failed calls are counted.
+    pub fn event(&mut self, event: &TraceEvent) {
+        if let EventKind::SysExit {
+            id,
+            ret: ret @ -133..0,
+        } = event.kind
+        {
+            let key = (event.pid, id, ret.unsigned_abs() as u32);
+            if self.0.len() < 10 * MOST || self.0.contains_key(&key) {
+                *self.0.entry(key).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns the refused calls. `call` names system calls, and `thread` threads. Calls and threads
+    /// without a name are left out.
+    pub fn named(
+        &self,
+        call: impl Fn(i64) -> Option<String>,
+        thread: impl Fn(u32) -> Option<String>,
+    ) -> Vec<RefusedCall> {
+        let named = self.0.iter().filter_map(|((tid, id, error), times)| {
+            let call = call(*id).filter(|call| Self::CALLS.contains(&call.as_str()))?;
+            Some(RefusedCall {
+                thread: thread(*tid)?,
+                call,
+                error: *error,
+                times: *times,
+            })
+        });
+        named.take(MOST).collect()
+    }
+}
+
+/// Follows the threads of a running application, whose own policies are known at the start.
+#[derive(Debug, Default)]
+pub struct PolicyWatch {
+    /// The policies of the real-time threads.
+    own: HashMap<u32, (KernelPriority, Policy)>,
+    changes: PolicyChanges,
+    refused: RefusedCalls,
+}
+
+impl PolicyWatch {
     /// Sets the policy that a thread has itself, without inheritance. It is followed if it is a
     /// real-time policy.
     pub fn begin(&mut self, tid: u32, policy: Policy, priority: u8) {
@@ -81,16 +119,7 @@ impl PolicyWatch {
                 self.runs(prev, event.time);
                 self.runs(next, event.time);
             }
-            EventKind::SysExit {
-                id,
-                ret: ret @ -133..0,
-            } => {
-                let key = (event.pid, *id, ret.unsigned_abs() as u32);
-                if self.refused.len() < 10 * MOST || self.refused.contains_key(&key) {
-                    *self.refused.entry(key).or_default() += 1;
-                }
-            }
-            _ => {}
+            _ => self.refused.event(event),
         }
     }
 
@@ -120,22 +149,9 @@ impl PolicyWatch {
         std::mem::take(&mut self.changes).into_list()
     }
 
-    /// Returns the refused calls. `call` names system calls, and `thread` threads.
-    pub fn refused(
-        &self,
-        call: impl Fn(i64) -> Option<String>,
-        thread: impl Fn(u32) -> String,
-    ) -> Vec<RefusedCall> {
-        let named = self.refused.iter().filter_map(|((tid, id, error), times)| {
-            let call = call(*id).filter(|call| Self::CALLS.contains(&call.as_str()))?;
-            Some(RefusedCall {
-                thread: thread(*tid),
-                call,
-                error: *error,
-                times: *times,
-            })
-        });
-        named.take(MOST).collect()
+    /// Returns the refused calls.
+    pub const fn refused(&self) -> &RefusedCalls {
+        &self.refused
     }
 }
 
@@ -231,7 +247,8 @@ mod tests {
             };
             Some(name.to_owned())
         };
-        let refused = watch.refused(name, |tid| format!("motion-{tid}"));
+        let refused = watch.refused();
+        let refused = refused.named(name, |tid| Some(format!("motion-{tid}")));
         let found: Vec<(&str, u32, u64)> = (refused.iter())
             .map(|one| (one.call.as_str(), one.error, one.times))
             .collect();

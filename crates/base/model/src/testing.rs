@@ -188,6 +188,7 @@ fn host(cpus: u32) -> HostFacts {
             lockdown: text("none", "/sys/kernel/security/lockdown"),
             rt_runtime_us: Fact::known(950_000, "/proc/sys/kernel/sched_rt_runtime_us"),
             rt_period_us: Fact::known(1_000_000, "/proc/sys/kernel/sched_rt_period_us"),
+            sched_ext: Fact::known("none".to_owned(), "/sys/kernel/sched_ext/state"),
             configuration: text("9c1f0a7be3d25846", "/boot/config"),
             options: [("HZ", "1000"), ("NO_HZ_FULL", "y"), ("PREEMPT_RT", "y")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))

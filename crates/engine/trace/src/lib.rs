@@ -64,7 +64,7 @@ pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
 pub use jobs::{CallCost, CounterEvents, Descent, JobAsk, JobRecorder};
 pub use late::LateStacks;
-pub use lint::{LintAsk, LintTarget, LintWatch};
+pub use lint::{FailedCalls, LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};

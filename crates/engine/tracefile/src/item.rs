@@ -96,6 +96,8 @@ pub struct TraceHead {
     pub lists_events: bool,
     /// Function names of the kernel addresses in the events, if known.
     pub symbols: BTreeMap<u64, String>,
+    /// Names of system calls, by number, if the file states them.
+    pub calls: BTreeMap<i64, String>,
     /// The recording session that the trace belongs to. Only a `trace.dat` states it.
     pub session: TraceSession,
     /// Warnings about data that could not be read: one sentence for each, with the offset or the
@@ -115,10 +117,10 @@ impl TraceHead {
 }
 
 /// The meaning of a system call number depends on the architecture of the traced machine, which is
-/// unknown. System calls are therefore shown by number.
+/// unknown. System calls are therefore shown by number, unless the file names them.
 impl EventNames for TraceHead {
     fn call(&self, id: i64) -> String {
-        format!("system call {id}")
+        (self.calls.get(&id).cloned()).unwrap_or_else(|| format!("system call {id}"))
     }
 
     fn symbol(&self, address: u64) -> String {

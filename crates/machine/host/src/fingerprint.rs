@@ -92,6 +92,9 @@ fn kernel(lines: &mut Lines, kernel: &KernelFacts) {
     lines.fact("kernel.lockdown", &kernel.lockdown);
     lines.fact("kernel.rt_runtime_us", &kernel.rt_runtime_us);
     lines.fact("kernel.rt_period_us", &kernel.rt_period_us);
+    if let Some(name) = kernel.sched_ext.get().filter(|name| *name != "none") {
+        lines.value("kernel.sched_ext", Some(name));
+    }
 }
 
 fn processor(lines: &mut Lines, processor: &ProcessorFacts) {
@@ -189,6 +192,7 @@ mod tests {
         ("lockdown", |f| f.kernel.lockdown = text("x")),
         ("rt_runtime_us", |f| f.kernel.rt_runtime_us.value = Some(-1)),
         ("rt_period_us", |f| f.kernel.rt_period_us.value = Some(1)),
+        ("sched_ext", |f| f.kernel.sched_ext = text("lavd_1.0.6")),
         ("model", |f| f.processor.model = text("x")),
         ("vendor", |f| f.processor.vendor = text("x")),
         ("microcode", |f| f.processor.microcode = text("x")),

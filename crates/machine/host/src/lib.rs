@@ -237,9 +237,8 @@ impl Host {
 
     /// Returns the name of the sched_ext scheduler, if one is enabled.
     pub fn sched_ext(&self) -> Option<String> {
-        let enabled = self.root.text("/sys/kernel/sched_ext/state").ok()? == "enabled";
-        let name = self.root.text("/sys/kernel/sched_ext/root/ops");
-        enabled.then(|| name.unwrap_or_else(|_| "of unknown name".to_owned()))
+        let name = facts::sched_ext(&self.root).value?;
+        (name != "none").then_some(name)
     }
 
     /// Returns whether a thread is in a control group or below it (`/proc/TID/cgroup`). The name of

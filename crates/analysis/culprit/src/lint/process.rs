@@ -89,6 +89,22 @@ pub(crate) fn not_locked(facts: &LintFacts) -> Found {
     })
 }
 
+pub(crate) fn refused_call(facts: &LintFacts) -> Found {
+    let violations = facts.refused_calls.iter().map(|call| {
+        let (comm, tid) = call.thread.rsplit_once('-').unwrap_or((&call.thread, ""));
+        Violation {
+            count: call.times,
+            ..violation(tid.parse().unwrap_or(0), comm, call.refusal())
+        }
+    });
+    let why = facts.refused_unknown.clone().map(Unseen::Fact);
+    Found {
+        violations: violations.collect(),
+        unknown: why
+            .or_else(|| (facts.calls_traced == Nanos::ZERO).then_some(Unseen::NoCallTraced)),
+    }
+}
+
 pub(crate) fn small_memlock_limit(facts: &LintFacts) -> Found {
     each(processes(facts), |process| {
         let Some(limit) = process.memlock_limit.clone().map_err(Unseen::Fact)? else {

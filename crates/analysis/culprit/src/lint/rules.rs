@@ -304,6 +304,19 @@ pub const RULES: &[Rule] = &[
         finds: Finds::State(process::not_locked),
     },
     Rule {
+        id: "refused-call",
+        title: "refused call for a policy or locked memory",
+        severity: Severity::High,
+        why: "The program continues without the policy, the priority or the locked memory that it \
+              asked for.",
+        source: "sched_setscheduler(2), mlockall(2)",
+        remedy: "Check the result of the call. Raise RLIMIT_RTPRIO and RLIMIT_MEMLOCK \
+                 (LimitRTPRIO=, LimitMEMLOCK= in the systemd unit), or grant CAP_SYS_NICE and \
+                 CAP_IPC_LOCK.",
+        hook: "raw_syscalls:sys_exit, while system calls are traced",
+        finds: Finds::State(process::refused_call),
+    },
+    Rule {
         id: "memlock-limit",
         title: "memory lock limit below the size of the process",
         severity: Severity::Medium,

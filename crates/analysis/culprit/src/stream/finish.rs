@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    EventGap, EventKind, GapReason, Nanos, NotShown, TraceEvent, Window, event_names,
+    EventGap, EventKind, GapReason, Nanos, NotShown, Task, TraceEvent, Window, event_names,
 };
 
 use super::history::apart;
@@ -78,6 +78,13 @@ impl LateReactions {
             is_refill: &|function| is_refill(function, facts.symbols),
             has_fair_server: facts.kernel.and_then(has_fair_server),
         });
+        let thread = |tid: u32| {
+            self.names
+                .get(&tid)
+                .map_or(format!("thread {tid}"), Task::label)
+        };
+        found.refused_calls =
+            (self.refused).named(|id| facts.calls.get(&id).cloned(), |tid| Some(thread(tid)));
         let (threads, other_threads) = self.waits.into_parts();
         LateFound {
             reactions,
@@ -111,6 +118,7 @@ impl LateFound {
             not_shown: Vec::new(),
             scheduler: Vec::new(),
             policy_changes: Vec::new(),
+            refused_calls: Vec::new(),
             clock_error: None,
         }
     }

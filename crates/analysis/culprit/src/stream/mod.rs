@@ -34,7 +34,7 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use punctual_model::cause::{PolicyChange, SchedulerFinding};
+use punctual_model::cause::{PolicyChange, RefusedCall, SchedulerFinding};
 use punctual_model::{
     Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Segment,
     Task, TraceEvent, Vector, Victim, Window,
@@ -46,6 +46,7 @@ pub use waits::ThreadWaits;
 pub use wanted::Wanted;
 
 use crate::finder::{Late, LateWakeUps, Wait};
+use crate::policies::RefusedCalls;
 use crate::scene::hides_changes;
 use crate::scheduler::SchedulerRules;
 use clocks::Clocks;
@@ -145,6 +146,8 @@ pub struct LateFound {
     pub scheduler: Vec<SchedulerFinding>,
     /// Threads that lost their policy, the earliest first.
     pub policy_changes: Vec<PolicyChange>,
+    /// Refused calls for a policy or for locked memory.
+    pub refused_calls: Vec<RefusedCall>,
     /// Largest limit on the difference between the clocks of CPUs. The outer value is `None` if no
     /// limit was needed, the inner one if none was found.
     pub clock_error: Option<Option<Nanos>>,
@@ -172,6 +175,7 @@ pub struct LateReactions {
     timers: Timers,
     timer_calls: TimerCalls,
     rules: SchedulerRules,
+    refused: RefusedCalls,
     clocks: Clocks,
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
@@ -215,6 +219,7 @@ impl LateReactions {
             timers: Timers::default(),
             timer_calls: TimerCalls::default(),
             rules: SchedulerRules::default(),
+            refused: RefusedCalls::default(),
             clocks: Clocks::default(),
             waits: WaitsByThread::default(),
             names: HashMap::new(),
@@ -250,6 +255,7 @@ impl LateReactions {
         self.note_threads(&event);
         self.note_noise(&event);
         self.timer_calls.note(&event);
+        self.refused.event(&event);
         let calls = |from, to| self.timer_calls.last_within(from, to).into_keys().collect();
         self.rules.event(&event, calls);
         if let Some((tid, expired)) = self.timers.take(&event) {
@@ -402,9 +408,9 @@ impl LateReactions {
         if !self.wanted.has(&ended.late) {
             return;
         }
-        self.waits.record(&ended.late);
         let is_below = |least| ended.late.latency() <= least;
         if self.wanted.threshold.is_some_and(is_below) {
+            self.waits.record(&ended.late);
             self.seen_real_time |= self.is_first_choice(&ended);
             return;
         }
@@ -427,6 +433,8 @@ impl LateReactions {
             let Some(ended) = self.open.pop_front() else {
                 return;
             };
+            // A tracer may state the same latency after the events of a wait, which is then forgotten.
+            self.waits.record(&ended.late);
             let first = self.is_first_choice(&ended);
             self.seen_real_time |= first;
             let latency = ended.late.latency();

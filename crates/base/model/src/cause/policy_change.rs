@@ -61,6 +61,11 @@ impl RefusedCall {
     /// Returns the refusal as a sentence without a full stop: `motion-1300: the kernel refused
     /// sched_setscheduler (EPERM)`.
     pub fn sentence(&self) -> String {
+        format!("{}: {}", self.thread, self.refusal())
+    }
+
+    /// Returns the refusal without the thread.
+    pub fn refusal(&self) -> String {
         let times = match self.times {
             1 => String::new(),
             times => format!(", {}", counted(times, "time", "times")),
@@ -72,17 +77,9 @@ impl RefusedCall {
             (1, _) => ("EPERM", ": it needs CAP_SYS_NICE or a higher RLIMIT_RTPRIO"),
             (12, _) => ("ENOMEM", ": RLIMIT_MEMLOCK is too low"),
             (16, _) => ("EBUSY", ": the deadline reservations exceed the CPUs"),
-            _ => {
-                return format!(
-                    "{}: {} failed with error {}{times}",
-                    self.thread, self.call, self.error
-                );
-            }
+            _ => return format!("{} failed with error {}{times}", self.call, self.error),
         };
-        format!(
-            "{}: the kernel refused {} ({error}){times}{remedy}",
-            self.thread, self.call
-        )
+        format!("the kernel refused {} ({error}){times}{remedy}", self.call)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cause::RefusedCall;
 use crate::{Nanos, Policy, Severity};
 
 /// The version of [`LintReport`] as JSON. It is increased only if a reader of the older form would
@@ -332,6 +333,11 @@ pub struct LintFacts {
     pub threads: Vec<LintThread>,
     /// Its processes.
     pub processes: Vec<LintProcess>,
+    /// Calls for a policy or for locked memory that the kernel refused while system calls were
+    /// traced.
+    pub refused_calls: Vec<RefusedCall>,
+    /// Reason why refused calls could not be recorded.
+    pub refused_unknown: Option<String>,
     /// Other notes for the reader.
     pub notes: Vec<String>,
 }

@@ -118,6 +118,9 @@ pub struct KernelFacts {
     pub rt_runtime_us: Fact<i64>,
     /// The period of the limit on real-time threads: `sched_rt_period_us`.
     pub rt_period_us: Fact<i64>,
+    /// Name of the enabled sched_ext scheduler, which usually contains its version, or `none`.
+    #[serde(default = "sched_ext_not_recorded")]
+    pub sched_ext: Fact<String>,
     /// A hash of 16 hexadecimal digits over all options of the configuration.
     #[serde(default = "not_recorded")]
     pub configuration: Fact<String>,
@@ -130,6 +133,10 @@ pub struct KernelFacts {
 /// Reason why recordings of earlier versions lack a fact.
 fn not_recorded() -> Fact<String> {
     Fact::unknown("kernel configuration", "recorded by an earlier version")
+}
+
+fn sched_ext_not_recorded() -> Fact<String> {
+    Fact::unknown("sched_ext scheduler", "recorded by an earlier version")
 }
 
 /// The processor as a whole.
@@ -252,6 +259,7 @@ impl HostFacts {
                 lockdown: fact(from),
                 rt_runtime_us: fact(from),
                 rt_period_us: fact(from),
+                sched_ext: fact(from),
                 configuration: fact(from),
                 options: BTreeMap::new(),
             },

@@ -57,7 +57,7 @@ const FOREIGN: [(&[u8], &str); 13] = [
 ];
 
 /// Text that only one tool prints, the name of the tool, and a remedy.
-const TOOLS: [(&str, &str); 29] = [
+const TOOLS: [(&str, &str); 33] = [
     (
         "RTAI",
         "is the output of RTAI, whose RTD| lines have different columns from Xenomai's: it cannot \
@@ -122,6 +122,26 @@ const TOOLS: [(&str, &str); 29] = [
         "[tid/pid]",
         "is the output of perf sched timehist, which cannot be imported: import the output of perf \
          sched latency, or explain the trace with punctual explain --trace perf.data",
+    ),
+    (
+        "# tracer: function_graph",
+        "is the trace of the tracer function_graph, which shows how long functions ran and no \
+         latencies: punctual explain --trace FILE needs sched:sched_switch and sched:sched_waking",
+    ),
+    (
+        " ms): ",
+        "is the output of perf trace, which lists system calls and no latencies: explain perf.data \
+         of perf sched record with punctual explain --trace perf.data",
+    ),
+    (
+        ") = 0 <0.",
+        "is the output of strace, which slows down each system call and shows no latencies: \
+         punctual explain --pid PID finds and explains slow jobs",
+    ),
+    (
+        "<unfinished ...>",
+        "is the output of strace, which slows down each system call and shows no latencies: \
+         punctual explain --pid PID finds and explains slow jobs",
     ),
     (
         "Kwork Name",

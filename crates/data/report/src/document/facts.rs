@@ -145,6 +145,7 @@ fn kernel(host: &HostFacts) -> Vec<FactRow> {
         row("timer ticks", &kernel.hz, |hz| format!("{hz} Hz")),
         yes_no("high-resolution timers", &kernel.high_resolution_timers),
         text("lockdown", &kernel.lockdown),
+        text("sched_ext scheduler", &kernel.sched_ext),
         row("real-time share", &kernel.rt_runtime_us, |us| match us {
             -1 => "all".to_owned(),
             us => format!("{us} µs a period"),

@@ -1,6 +1,7 @@
 //! Collects those actions of a running program's real-time threads that cost latency.
 
 mod call_locations;
+mod refused;
 mod targets;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use crate::lifecycle::{RunClock, Start, sleep_until_poll};
 use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{SessionError, Targets};
 use call_locations::CallLocations;
+use refused::RefusedInLint;
 use targets::LintTargets;
 
 /// Parameters of `lint`.
@@ -71,6 +73,7 @@ struct Lint {
     threads: BTreeMap<u32, (TaskRecord, TaskUsage, bool)>,
     processes: BTreeMap<u32, LintProcess>,
     facts: LintFacts,
+    refused: RefusedInLint,
     start: Start,
 }
 
@@ -120,6 +123,7 @@ impl Lint {
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             facts,
+            refused: RefusedInLint::default(),
             start: Start::now(),
         };
         lint.look(true);
@@ -137,17 +141,20 @@ impl Lint {
         loop {
             sleep_until_poll(TURN, clock.start, clock.duration);
             let moment = clock.moment();
-            if let Some(watch) = &mut self.watch
-                && calls_since.is_none()
+            if calls_since.is_none()
                 && moment.elapsed >= calls_from
                 && request.calls > Nanos::ZERO
+                && self.watch.is_some()
             {
                 note(&format!(
                     "tracing system calls for {}: meanwhile, each system call on the machine \
                      takes slightly longer",
                     request.calls
                 ));
-                watch.trace_calls();
+                if let Some(watch) = &mut self.watch {
+                    watch.trace_calls();
+                }
+                self.refused.start(&self.host);
                 calls_since = Some(Instant::now());
             }
             self.read();
@@ -165,11 +172,15 @@ impl Lint {
         if let Some(watch) = &mut self.watch {
             watch.stop_calls();
         }
+        if let Err(error) = self.refused.stop() {
+            self.facts.notes.push(error.to_string());
+        }
         self.facts.duration = self.start.elapsed();
     }
 
     /// Reads the actions, and resolves the locations of new ones while their process is alive.
     fn read(&mut self) {
+        self.refused.read();
         let Some(watch) = &mut self.watch else { return };
         match watch.read() {
             Ok(acts) => {
@@ -201,6 +212,7 @@ impl Lint {
             }
         }
         let tasks = self.targets.tasks(&self.host);
+        self.refused.note(&tasks);
         let real_time = tasks
             .iter()
             .filter(|task| task.scheduling.policy.is_real_time());
@@ -254,6 +266,8 @@ impl Lint {
             .collect();
         facts.notes.extend(forked(&self.host, &self.targets));
         facts.processes = self.processes.into_values().collect();
+        facts.refused_calls = self.refused.finish();
+        facts.refused_unknown = self.refused.unknown;
         facts.notes.extend(self.locations.notes());
         facts.acts = self.locations.finish();
         if request.calls == Nanos::ZERO {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, PolicyWatch, Process,
-    SeenWaits,
+    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, Process,
+    RefusedCalls, SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
@@ -221,7 +221,7 @@ impl JobWatch {
             budget: request.budget,
             over: BTreeMap::new(),
             reservations: Reservations::default(),
-            policy_calls: (PolicyWatch::CALLS.into_iter())
+            policy_calls: (RefusedCalls::CALLS.into_iter())
                 .flat_map(system_call_numbers)
                 .collect(),
         }

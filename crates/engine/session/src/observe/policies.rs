@@ -29,5 +29,6 @@ pub(super) fn changes(policies: &mut PolicyWatch, start: &Start) -> Vec<PolicyCh
 
 /// Returns the refused calls, with the names of their threads.
 pub(super) fn refused(policies: &PolicyWatch, title: impl Fn(u32) -> String) -> Vec<RefusedCall> {
-    policies.refused(|id| system_call_name(id).map(str::to_owned), title)
+    let call = |id| system_call_name(id).map(str::to_owned);
+    policies.refused().named(call, |tid| Some(title(tid)))
 }

@@ -147,11 +147,10 @@ pub(crate) fn find(
             },
         });
     }
-    let calls = match request.wanted.jobs {
-        Some(_) => jobs::system_call_names(),
-        // System call numbers in the trace are those of the traced machine.
-        None => BTreeMap::new(),
-    };
+    let mut calls = call_names(head);
+    if request.wanted.jobs.is_some() {
+        calls.extend(jobs::system_call_names());
+    }
     let kernel = head.kernel.as_deref().unwrap_or_default();
     Ok(finder.finish(&TraceFacts {
         recorded: &head.recorded,
@@ -162,6 +161,30 @@ pub(crate) fn find(
         symbols: &head.symbols,
         calls: &calls,
     }))
+}
+
+/// Names of the calls that set a policy or lock memory on x86-64, by number.
+const POLICY_CALLS: [(i64, &str); 6] = [
+    (142, "sched_setparam"),
+    (144, "sched_setscheduler"),
+    (149, "mlock"),
+    (151, "mlockall"),
+    (314, "sched_setattr"),
+    (325, "mlock2"),
+];
+
+/// Returns the names of system calls: those that the file states, and those of x86-64 if the trace has
+/// events of interrupt vectors, which only x86 has.
+fn call_names(head: &TraceHead) -> BTreeMap<i64, String> {
+    let mut names = head.calls.clone();
+    if head
+        .recorded
+        .iter()
+        .any(|event| event.starts_with("irq_vectors:"))
+    {
+        names.extend(POLICY_CALLS.map(|(id, name)| (id, name.to_owned())));
+    }
+    names
 }
 
 pub(crate) fn recording_of(
@@ -228,6 +251,7 @@ pub(crate) fn recording_of(
         events: head.recorded.iter().cloned().collect(),
         missing_events: found.missing,
         policy_changes: found.policy_changes,
+        refused_calls: found.refused_calls,
         events_lost: found.lost.1,
         waits_without_end: found.without_end,
         causes: tally.causes(),

@@ -260,3 +260,29 @@ fn events_of_one_cpu_explain_a_wait_without_a_common_clock() {
         "{shares:#?}"
     );
 }
+
+#[test]
+fn refused_calls_are_named() {
+    let head = "motion-1300 [001] d..2. 10.000000: sched_switch: prev_comm=ctl prev_pid=1400 \
+                prev_prio=9 prev_state=S ==> next_comm=motion next_pid=1300 next_prio=120\n";
+    let exit = "motion-1300 [001] ....  10.000100: sys_exit: NR 144 = -1\n";
+    let vector = "motion-1300 [001] d.h.. 10.000200: local_timer_entry: vector=236\n";
+    let named = "motion-1300 [001] ....  10.000300: sys_mlockall -> 0xfffffffffffffff4\n";
+    let refused = |lines: &[&str]| {
+        let text = format!("{head}{}", lines.concat());
+        let explained = explain(Input::stream(std::io::Cursor::new(text))).unwrap();
+        let calls = explained.recording.explanation.unwrap().refused_calls;
+        calls.iter().map(|call| call.sentence()).collect::<Vec<_>>()
+    };
+    // The number alone has another meaning on other architectures.
+    assert_eq!(refused(&[exit]), [""; 0]);
+    let found = refused(&[exit, vector, named]);
+    assert!(
+        found[0].contains("motion-1300: the kernel refused mlockall (ENOMEM)"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].contains("refused sched_setscheduler (EPERM)"),
+        "{found:?}"
+    );
+}

@@ -8,6 +8,7 @@ mod bpf;
 mod calls;
 mod events;
 mod layout;
+mod refused;
 
 use punctual_model::{ActKind, Acts, LintSource, Nanos};
 
@@ -15,6 +16,8 @@ use crate::flight::Owner;
 use crate::{TraceError, Tracefs, WatchError};
 use bpf::BpfLint;
 use events::EventLint;
+
+pub use refused::FailedCalls;
 
 /// A process or thread to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

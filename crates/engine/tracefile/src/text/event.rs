@@ -26,6 +26,9 @@ pub(super) enum Found<'a> {
     /// A flush of the TLB inside a switch, which the thread that left the CPU writes after
     /// `sched_switch`; with its fields.
     InSwitch(&'a str),
+    /// The end of a system call of this name, with its result, as the events of the system
+    /// `syscalls` show it.
+    Returned(&'a str, i64),
     /// Any other output of a tracer.
     Other,
 }
@@ -63,6 +66,9 @@ impl Table {
             let number = lost.rsplit(' ').next().and_then(|count| count.parse().ok());
             return Found::Lost(number);
         }
+        if let Some((call, result)) = returned(rest) {
+            return Found::Returned(call, result);
+        }
         let Some((system, name, text)) = split(rest) else {
             return Found::Other;
         };
@@ -91,6 +97,27 @@ impl Table {
         let vector = ending.and_then(|ending| name.strip_suffix(ending));
         Found::Event(index, Vector::named(vector.unwrap_or_default()), text)
     }
+}
+
+/// Returns the system call and the result of `sys_mlockall -> 0xfffffffffffffff4` (tracefs) or
+/// `syscalls:sys_exit_mlockall: 0xfffffffffffffff4` (perf, trace-cmd), if the call sets a policy or locks
+/// memory.
+fn returned(rest: &str) -> Option<(&str, i64)> {
+    let (call, result) = match rest.split_once(" -> ") {
+        Some((call, result)) => (call.strip_prefix("sys_")?, result),
+        None => {
+            let rest = rest.strip_prefix("syscalls:").unwrap_or(rest);
+            rest.strip_prefix("sys_exit_")?.split_once(':')?
+        }
+    };
+    let result = result.trim().strip_prefix("0x")?;
+    // A kernel for 32 bits prints fewer digits.
+    let result = match u64::from_str_radix(result, 16).ok()? {
+        short @ 0x8000_0000..=0xffff_ffff => i64::from(short as u32 as i32),
+        long => long as i64,
+    };
+    let is_known = call.starts_with("sched_set") || call.starts_with("mlock");
+    (is_known && is_name(call)).then_some((call, result))
 }
 
 /// Returns whether the event is written with its trace system, as perf does.
@@ -227,6 +254,23 @@ mod tests {
         assert_eq!(found(" PERF_RECORD_LOST lost 12"), "Lost(Some(12))");
         assert_eq!(found(" <stack trace>"), "Stack");
         assert_eq!(found(" kernel_stack:  <stack trace >"), "Stack");
+    }
+
+    #[test]
+    fn results_of_policy_calls_are_read() {
+        for text in [
+            " sys_mlockall -> 0xfffffffffffffff4",
+            " syscalls:sys_exit_mlockall: 0xfffffffffffffff4",
+            " sys_exit_mlockall:    0xfffffff4",
+        ] {
+            assert_eq!(found(text), r#"Returned("mlockall", -12)"#);
+        }
+        assert_eq!(
+            found(" sys_sched_setattr -> 0x0"),
+            r#"Returned("sched_setattr", 0)"#
+        );
+        assert_eq!(found(" sys_read -> 0xfffffffffffffff5"), "Other");
+        assert_eq!(found(" sys_mlockall(flags: 3)"), "Other");
     }
 
     #[test]

@@ -113,6 +113,24 @@ impl Stamp {
     }
 }
 
+/// Returns whether the time of a line is a whole number, as with the clocks `counter` and `x86-tsc`:
+/// `<idle>-0     [001] d..2. 90714: sched_switch: prev_comm=swapper/1`.
+pub(super) fn is_without_unit(line: &str) -> bool {
+    let Some((_, rest)) = line
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+    else {
+        return false;
+    };
+    let mut words = rest.split_whitespace();
+    let time = words.find(|word| word.ends_with(':'));
+    let time = time.and_then(|word| whole(&word[..word.len() - 1]));
+    time.is_some()
+        && words
+            .next()
+            .is_some_and(|event| event.starts_with("sched_") && event.ends_with(':'))
+}
+
 /// Returns the number before `us`. After `us`, the kernel prints a character that indicates the
 /// delay to the next event (`trace_print_lat_context`).
 fn micros(text: &str) -> Option<&str> {

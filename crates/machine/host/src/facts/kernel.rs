@@ -6,9 +6,11 @@ use super::COMMAND_LINE;
 use super::config::{KernelConfig, Setting};
 use super::{names, preempt};
 use crate::root::{LOCKDOWN, Root, number};
-use crate::unread::Unparsed;
+use crate::unread::{Unparsed, Unread};
 
 const TIMER_LIST: &str = "/proc/timer_list";
+const SCHED_EXT: &str = "/sys/kernel/sched_ext/state";
+const SCHED_EXT_NAME: &str = "/sys/kernel/sched_ext/root/ops";
 const ARCHITECTURE: &str = "/proc/sys/kernel/arch";
 
 pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -> KernelFacts {
@@ -24,12 +26,28 @@ pub(super) fn facts(root: &Root, release: Fact<String>, config: &KernelConfig) -
         lockdown: root.choice(LOCKDOWN),
         rt_runtime_us: root.number("/proc/sys/kernel/sched_rt_runtime_us"),
         rt_period_us: root.number("/proc/sys/kernel/sched_rt_period_us"),
+        sched_ext: sched_ext(root),
         architecture: architecture(root),
         configuration: config.digest(),
         options: config.options(),
         release,
         version,
         command_line,
+    }
+}
+
+/// Returns the name of the sched_ext scheduler, or `none`. A kernel without sched_ext has no file,
+/// but a recorded tree may lack files that the kernel had.
+pub(crate) fn sched_ext(root: &Root) -> Fact<String> {
+    let known = |name: &str| Fact::known(name.to_owned(), SCHED_EXT);
+    match root.text(SCHED_EXT) {
+        Ok(state) if state == "enabled" => match root.text(SCHED_EXT_NAME) {
+            Ok(name) => Fact::known(name, SCHED_EXT_NAME),
+            Err(_) => known("of unknown name"),
+        },
+        Ok(_) => known("none"),
+        Err(Unread::NotThere) if root.is_live() => known("none"),
+        Err(why) => Fact::unknown(SCHED_EXT, why.to_string()),
     }
 }
 
@@ -117,6 +135,23 @@ fn hres_active(timer_list: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sched_ext_scheduler_has_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path().to_owned());
+        assert!(sched_ext(&root).value.is_none());
+        let write = |file: &str, text: &str| {
+            let path = folder.path().join(&file[1..]);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(SCHED_EXT, "disabled\n");
+        assert_eq!(sched_ext(&root).value.as_deref(), Some("none"));
+        write(SCHED_EXT, "enabled\n");
+        write(SCHED_EXT_NAME, "lavd_1.0.6\n");
+        assert_eq!(sched_ext(&root).value.as_deref(), Some("lavd_1.0.6"));
+    }
 
     #[test]
     fn every_cpu_must_have_them() {

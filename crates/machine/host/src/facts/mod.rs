@@ -18,6 +18,7 @@ use crate::fingerprint::fingerprint;
 use crate::root::Root;
 use config::KernelConfig;
 use cpuinfo::CpuInfo;
+pub(crate) use kernel::sched_ext;
 pub use no_config::{NoConfig, NotAConfig};
 pub(crate) use system::distribution_like;
 

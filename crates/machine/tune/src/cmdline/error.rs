@@ -41,6 +41,14 @@ pub enum CmdlineError {
         /// Known names, separated by commas.
         known: String,
     },
+    /// The file of the boot loader is not edited.
+    #[error("the boot loader reads {file}, which this command does not edit: {how}")]
+    ByHand {
+        /// The file.
+        file: String,
+        /// Instructions for the user.
+        how: &'static str,
+    },
     /// The parameters of this system are part of an image or of a declaration.
     #[error("this system is built from an image, so no file is edited: {how}")]
     Image {

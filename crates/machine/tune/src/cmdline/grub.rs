@@ -11,7 +11,7 @@ const DEFAULT: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
 /// Configuration of s390x's boot loader.
 pub(super) const ZIPL: &str = "/etc/zipl.conf";
 /// Configuration of the program that writes the entries of Pop!_OS.
-const KERNELSTUB: &str = "/etc/kernelstub/configuration";
+pub(super) const KERNELSTUB: &str = "/etc/kernelstub/configuration";
 /// Where TuneD keeps its parameters if GRUB's environment block does not contain them.
 const TUNED: &str = "/etc/tuned/bootcmdline";
 

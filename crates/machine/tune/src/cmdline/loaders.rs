@@ -28,11 +28,57 @@ const LOADERS: &[Loader] = &[
     loader("uenv", uenv),
     loader("limine", limine),
     loader("boot-entries", grub::boot_entries),
+    loader("kernelstub", kernelstub),
     loader("zipl", zipl),
     loader("syslinux", syslinux),
     loader("grub", grub::grub),
+    loader("flash-kernel", flash_kernel),
     loader("kernel-install", kernel_install),
 ];
+
+/// Files of boot loaders that are not edited, and where the parameters belong.
+const BY_HAND: &[(&str, &str)] = &[
+    (
+        "/boot/refind_linux.conf",
+        "add the parameters to the quoted options of its first line",
+    ),
+    (
+        "/boot/boot.ini",
+        "add the parameters to bootargs in the line `setenv bootargs`",
+    ),
+    (
+        "/media/boot/boot.ini",
+        "add the parameters to bootargs in the line `setenv bootargs`",
+    ),
+    (
+        "/boot/boot.cmd",
+        "add the parameters to the line `setenv bootargs`, then run `mkimage -T script -C none -d \
+         boot.cmd boot.scr` in /boot",
+    ),
+    (
+        "/etc/lilo.conf",
+        "add the parameters to `append=` of the default image, then run `lilo`",
+    ),
+    (
+        "/etc/elilo.conf",
+        "add the parameters to `append=` of the default image, then run `elilo`",
+    ),
+    (
+        "/boot/grub/menu.lst",
+        "add the parameters to the `kernel` line of the default entry (GRUB 0.97)",
+    ),
+    (
+        "/boot/grub/grub.conf",
+        "add the parameters to the `kernel` line of the default entry (GRUB 0.97)",
+    ),
+    ("/boot/grub/grub.cfg", GRUB_BY_HAND),
+    ("/boot/grub2/grub.cfg", GRUB_BY_HAND),
+    ("/boot/EFI/BOOT/grub.cfg", GRUB_BY_HAND),
+    ("/boot/efi/EFI/BOOT/grub.cfg", GRUB_BY_HAND),
+];
+
+const GRUB_BY_HAND: &str =
+    "there is no /etc/default/grub, so add the parameters to the `linux` line of the default entry";
 
 /// Returns the names, separated by commas.
 fn names() -> String {
@@ -59,7 +105,14 @@ pub(super) fn find(
         .filter_map(|loader| Some((loader, (loader.find)(&tree)?)));
     let mut all = all;
     let Some((loader, found)) = all.next() else {
-        return Err(CmdlineError::NoLoader { known: names() });
+        let by_hand = BY_HAND.iter().find(|(file, _)| tree.has(file));
+        return Err(match by_hand.filter(|_| wanted.is_none()) {
+            Some((file, how)) => CmdlineError::ByHand {
+                file: (*file).to_owned(),
+                how,
+            },
+            None => CmdlineError::NoLoader { known: names() },
+        });
     };
     Ok((loader, found, all.map(|(other, _)| other.name).collect()))
 }
@@ -215,6 +268,34 @@ fn limine(tree: &Tree) -> Option<Found> {
     Some(Found {
         notes,
         ..Found::single(Source::new(file, Form::Limine))
+    })
+}
+
+/// The program that writes the entries of Pop!_OS, if the EFI partition is not mounted. It writes its
+/// entries again when it runs.
+fn kernelstub(tree: &Tree) -> Option<Found> {
+    let file = tree.first(&[grub::KERNELSTUB])?;
+    let program = tree.first(&["/usr/bin/kernelstub"]);
+    let note =
+        "the entry on the EFI partition changes when `kernelstub` runs: run it before the reboot";
+    Some(Found {
+        command: program.map(str::to_owned).into_iter().collect(),
+        notes: program
+            .is_none()
+            .then(|| note.to_owned())
+            .into_iter()
+            .collect(),
+        ..Found::single(Source::new(file, Form::Kernelstub))
+    })
+}
+
+/// The scripts of flash-kernel (Debian and Ubuntu on Arm boards) read this variable.
+fn flash_kernel(tree: &Tree) -> Option<Found> {
+    let program = tree.first(&["/usr/sbin/flash-kernel"])?;
+    let file = tree.first(&["/etc/default/flash-kernel"])?;
+    Some(Found {
+        command: vec![program.to_owned()],
+        ..Found::single(Source::new(file, Form::Variable("LINUX_KERNEL_CMDLINE", 0)))
     })
 }
 

@@ -225,6 +225,31 @@ pub(super) const SYSTEMS: &[(Texts, &str, Texts)] = &[
     ),
     (
         &[(
+            "/etc/kernelstub/configuration",
+            "{\"user\": {\"kernel_options\": [\"quiet\", \"splash\"]}}\n",
+        )],
+        "kernelstub",
+        &[(
+            "/etc/kernelstub/configuration",
+            "{\"user\": {\"kernel_options\": [\"quiet\", \"isolcpus=2-3\"]}}\n",
+        )],
+    ),
+    (
+        &[
+            (
+                "/etc/default/flash-kernel",
+                "LINUX_KERNEL_CMDLINE=\"quiet splash\"\n",
+            ),
+            ("/usr/sbin/flash-kernel", ""),
+        ],
+        "flash-kernel",
+        &[(
+            "/etc/default/flash-kernel",
+            "LINUX_KERNEL_CMDLINE=\"quiet isolcpus=2-3\"\n",
+        )],
+    ),
+    (
+        &[(
             "/boot/armbianEnv.txt",
             "verbosity=1\nextraargs=cma=256M splash\n",
         )],

@@ -385,6 +385,18 @@ fn image_based_system_refusal_gives_command() {
 }
 
 #[test]
+fn files_that_are_not_edited_are_named() {
+    for (file, word) in [
+        ("/boot/refind_linux.conf", "quoted options"),
+        ("/boot/boot.cmd", "mkimage"),
+        ("/boot/grub/grub.cfg", "no /etc/default/grub"),
+    ] {
+        let error = System::new(&[(file, "")]).plan().unwrap_err().to_string();
+        assert!(error.contains(file) && error.contains(word), "{error}");
+    }
+}
+
+#[test]
 fn a_write_that_fails_is_undone() {
     let system = System::new(SYSTEMS[0].0);
     let mut edit = system.plan().unwrap();

@@ -9,7 +9,7 @@ use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, TraceEvent,
 
 use super::event::{Found, Table, has_system};
 use super::head::{self, Columns};
-use super::line::{Line, clean};
+use super::line::{Line, clean, is_without_unit};
 use super::lines::Lines;
 use super::names::Names;
 use super::order::Order;
@@ -90,6 +90,8 @@ pub(super) struct TextReader<R> {
     is_overwritten: bool,
     /// Whether a header has been read after events, so that the next event begins another trace.
     begins: bool,
+    /// Whether a line has an event whose time is a whole number.
+    is_without_unit: bool,
     is_at_end: bool,
 }
 
@@ -118,6 +120,7 @@ impl<R: BufRead> TextReader<R> {
             is_report: false,
             is_overwritten: false,
             begins: false,
+            is_without_unit: false,
             is_at_end: false,
         };
         let mut line = String::new();
@@ -129,6 +132,10 @@ impl<R: BufRead> TextReader<R> {
         }
         if reader.order.newest().is_none() && reader.warnings.no_cpu.is_any() {
             return Err(TraceFileError::NoCpu);
+        }
+        if reader.order.newest().is_none() && reader.is_without_unit {
+            let clock = "counter or x86-tsc".to_owned();
+            return Err(TraceFileError::NoTime { clock });
         }
         if !reader.is_trace {
             let first = reader.first.unwrap_or_default();
@@ -213,6 +220,7 @@ impl<R: BufRead> TextReader<R> {
             .any(|of| trimmed.starts_with(of))
             || trimmed.starts_with("CPU ") && trimmed.ends_with(" is empty");
         if !is_known {
+            self.is_without_unit |= is_without_unit(text);
             self.warnings.no_event.add(self.lines.number, trimmed);
         }
     }
@@ -279,9 +287,24 @@ impl<R: BufRead> TextReader<R> {
                 let (name, fields) = ("tlb_flush".into(), fields.to_owned());
                 self.accept(header, None, EventKind::Requested { name, fields });
             }
+            Found::Returned(call, ret) => {
+                let id = self.number_of(call);
+                self.accept(header, None, EventKind::SysExit { id, ret });
+            }
             Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
         }
+    }
+
+    /// Returns a number for a system call. The trace shows only its name, so the number is negative.
+    fn number_of(&mut self, call: &str) -> i64 {
+        let calls = &mut self.head.calls;
+        let known = calls.iter().find(|(_, name)| *name == call);
+        known.map(|(id, _)| *id).unwrap_or_else(|| {
+            let id = -1 - calls.len() as i64;
+            calls.insert(id, call.to_owned());
+            id
+        })
     }
 
     fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
