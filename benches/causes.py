@@ -202,8 +202,11 @@ def compare(row, truth, outlier, explanation):
     took = end - begin
     shares = outlier["blame"]["shares"]
 
+    # In the light stage, the softirq that completes requests stands for the disk.
+    whos = (who, "softirq BLOCK") if cause == "fsync" else (who,)
+
     def fits(share):
-        return share["kind"] == kind and share["who"].startswith(who)
+        return share["kind"] == kind and share["who"].startswith(whos)
 
     def in_call(share):
         # A disk that is fast, or a thread that completes its requests, are parts of the call.

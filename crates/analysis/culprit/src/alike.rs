@@ -3,8 +3,9 @@
 use punctual_model::cause::{Detail, Leaf, Missing, Name, Source, Unknown, Wait};
 use punctual_model::{Nanos, Outlier, Resemblance, ResemblancePlace, ShareKind, Text};
 
-/// Several causes can take a similar time on the CPU, so one explained outlier does not suffice.
-const LEAST_ON_CPU: usize = 2;
+/// Several causes can take a similar time on the CPU, or end a wait, so one explained outlier does not
+/// suffice.
+const LEAST: usize = 2;
 
 /// What took most of an outlier, as far as the light stage shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,15 +17,33 @@ struct Signature {
 }
 
 impl Signature {
-    fn resembles(&self, other: &Self) -> bool {
-        let similar = self.place != ResemblancePlace::OnCpu || is_similar(self.took, other.took);
-        (self.thread, &self.place) == (other.thread, &other.place) && similar
+    /// Returns whether this outlier of the light stage resembles an explained one.
+    fn resembles(&self, explained: &Self) -> bool {
+        use ResemblancePlace::{OnCpu, Wait};
+        let is_same_place = match (&self.place, &explained.place) {
+            (OnCpu, OnCpu) => is_similar(self.took, explained.took),
+            (
+                Wait {
+                    call,
+                    argument,
+                    waker,
+                },
+                Wait {
+                    call: other,
+                    argument: of_other,
+                    waker: by,
+                },
+            ) => (call, argument) == (other, of_other) && (waker.is_none() || waker == by),
+            _ => false,
+        };
+        self.thread == explained.thread && is_same_place
     }
 }
 
-/// Returns whether two times differ by at most 25%.
-fn is_similar(one: Nanos, other: Nanos) -> bool {
-    one.0.max(other.0) / 5 <= one.0.min(other.0) / 4
+/// Returns whether a time on the CPU in the light stage fits one in the full stage, whose records make
+/// it longer.
+const fn is_similar(light: Nanos, full: Nanos) -> bool {
+    light.0 / 5 <= full.0 / 4 && full.0 / 5 <= light.0 / 2
 }
 
 /// Which shares of an outlier are compared.
@@ -75,8 +94,17 @@ fn resemblance(number: u64, place: ResemblancePlace, same: &[&Outlier]) -> Optio
     let first = same
         .iter()
         .max_by_key(|one| (with_cause(one), std::cmp::Reverse(one.number)))?;
-    let is_certain = with_cause(first) == same.len() && same.len() >= LEAST_ON_CPU;
-    (is_certain || place != ResemblancePlace::OnCpu).then(|| Resemblance {
+    let is_certain = with_cause(first) == same.len() && same.len() >= LEAST;
+    // Who or what ended both waits is the same, or nobody did.
+    let is_specific = match &place {
+        ResemblancePlace::Wait { waker: None, .. } => same.iter().all(|one| {
+            let largest = one.blame.largest().map(|share| &share.cause.source);
+            !matches!(largest, Some(Source::Awaited(_)))
+        }),
+        ResemblancePlace::Wait { .. } => true,
+        ResemblancePlace::OnCpu => false,
+    };
+    (is_certain || is_specific).then(|| Resemblance {
         number,
         outlier: first.number,
         with_cause: with_cause(first) as u64,
@@ -179,6 +207,7 @@ fn wait_of<'a>(
             what: Missing::WokenBy,
             ..
         }) => None,
+        Source::Unexplained(Unknown::NoWaker) => None,
         _ => return None,
     };
     match detail {
@@ -298,7 +327,8 @@ mod tests {
         let call = || Source::SystemCall("pwrite64".into());
         let light = outlier(1, true, &[(on_cpu(), 0, 1_000)]);
         let full = |number, source, us| outlier(number, false, &[(source, 0, us)]);
-        let others = [full(2, call(), 1_100), full(3, call(), 900)];
+        // The full stage makes system calls longer.
+        let others = [full(2, call(), 2_100), full(3, call(), 900)];
         let [first, second] = others.clone();
         let found = alike(&[light.clone(), first.clone(), second.clone()]);
         let expected = Resemblance {
@@ -311,7 +341,7 @@ mod tests {
         assert_eq!(found, [expected]);
         // One explained outlier, one that took longer, and one of another cause.
         assert_eq!(alike(&[light.clone(), first.clone()]), []);
-        let longer = full(3, call(), 1_300);
+        let longer = full(3, call(), 2_600);
         assert_eq!(alike(&[light.clone(), first.clone(), longer]), []);
         let other = full(4, Source::PageFault, 1_000);
         assert_eq!(alike(&[light.clone(), first.clone(), second, other]), []);
@@ -332,7 +362,7 @@ mod tests {
         for light in [
             outlier(2, true, &[(waits_for(20, Leaf::Unknown), 0x6000, 900)]),
             outlier(2, true, &[(waits_for(22, Leaf::Unknown), 0x5000, 900)]),
-            // An interrupt ended the wait.
+            // What ended the wait is unknown, and there is only one explained wait.
             outlier(2, true, &[(unknown.clone(), 0x5000, 900)]),
             // Its cause is known.
             outlier(2, true, &[(waits_for(20, Leaf::Ran), 0x5000, 900)]),
@@ -348,6 +378,9 @@ mod tests {
         ] {
             assert!(alike(&[light, explained.clone()]).is_empty());
         }
+        let other = outlier(3, false, &[(waits_for(20, Leaf::Ran), 0x5000, 600)]);
+        let light = outlier(2, true, &[(unknown.clone(), 0x5000, 900)]);
+        assert_eq!(alike(&[light, explained.clone(), other])[0].explained, 2);
         // Explained outliers are not compared with each other, nor those of the light stage.
         assert!(alike(&[explained.clone(), explained.clone()]).is_empty());
         let by_interrupt = [

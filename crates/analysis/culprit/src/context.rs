@@ -316,11 +316,16 @@ fn bit(vec: u32) -> u32 {
     1u32.checked_shl(vec).unwrap_or(0)
 }
 
+/// The flag of `contention_begin` for a lock whose waiters spin (`include/trace/events/lock.h`).
+const SPINS: u32 = 1;
+
 /// Names of the threads in the window, and their activity in the kernel.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Threads {
     tasks: BTreeMap<u32, Task>,
     doing: BTreeMap<u32, Doing>,
+    /// The kernel locks that threads spin for.
+    spins: BTreeMap<u32, u64>,
     /// Time of each thread's last page fault, and whether it came from user space. No event shows
     /// when a fault ends.
     faults: BTreeMap<u32, (Nanos, bool)>,
@@ -381,6 +386,16 @@ impl Threads {
                 return;
             }
             EventKind::WorkqueueStart { function, .. } => Doing::Work(*function),
+            EventKind::ContentionBegin { lock_addr, flags } => {
+                if flags & SPINS != 0 {
+                    self.spins.insert(event.pid, *lock_addr);
+                }
+                return;
+            }
+            EventKind::ContentionEnd { .. } => {
+                self.spins.remove(&event.pid);
+                return;
+            }
             EventKind::SysExit { .. } => {
                 self.doing.remove(&event.pid);
                 self.faults.remove(&event.pid);
@@ -427,6 +442,11 @@ impl Threads {
     /// user space.
     pub(crate) fn fault(&self, pid: u32) -> Option<(Nanos, bool)> {
         self.faults.get(&pid).copied()
+    }
+
+    /// Returns the kernel lock that the thread spins for.
+    pub(crate) fn spins_for(&self, pid: u32) -> Option<u64> {
+        self.spins.get(&pid).copied()
     }
 
     pub(crate) fn doing(&self, pid: u32) -> Option<Doing> {

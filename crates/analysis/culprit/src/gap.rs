@@ -131,6 +131,9 @@ pub(crate) fn doing(moment: &Moment<'_, '_>, pid: u32) -> Option<Activity> {
         Doing::Syscall(id) => Activity::Syscall(window.call(id).as_str().into()),
         Doing::Work(function) => Activity::Work(symbol(window, function)),
     });
+    if let Some(lock) = threads.spins_for(pid) {
+        return Some(Activity::SpinsFor(symbol(window, lock)));
+    }
     match threads.fault(pid) {
         Some((at, user)) if moment.from + moment.length <= at + FAULT_TIME => {
             Some(Activity::PageFault { user })

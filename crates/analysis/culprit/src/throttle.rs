@@ -45,9 +45,13 @@ pub(crate) fn judge(window: &Window, mut spans: Vec<CauseSpan>) -> Vec<CauseSpan
 /// the scheduler (kernel: `sysctl_sched_latency`, 24 ms on 8 CPUs), and a tick.
 const TURN: Nanos = Nanos::from_millis(30);
 
+/// Each further thread of equal rank shortens the slices of all, but a slice ends with a tick (4 ms at
+/// 250 Hz).
+const FURTHER: Nanos = Nanos::from_millis(4);
+
 /// Withdraws the charge against the threads that ran in a wait, if the trace cannot show quotas and
-/// the wait does not look like the turns of equal threads: the CPU was also idle, or one thread ran
-/// for longer than its turn.
+/// the wait does not look like the turns of equal threads: the CPU was also idle, one thread ran for
+/// longer than its turn, or all ran for longer than their turns.
 fn suspect(event: &Text, wait: &mut [CauseSpan]) {
     let mut ran: BTreeMap<u32, Nanos> = BTreeMap::new();
     for one in wait.iter() {
@@ -58,7 +62,10 @@ fn suspect(event: &Text, wait: &mut [CauseSpan]) {
     let idle = wait
         .iter()
         .any(|one| matches!(one.cause.source, Source::NotRun(_)));
-    if !idle && ran.values().all(|ran| *ran <= TURN) {
+    let total = Nanos(ran.values().map(|ran| ran.0).sum());
+    let further = (ran.len() as u64).saturating_sub(1);
+    let turns = TURN + Nanos(FURTHER.0 * further);
+    if !idle && total <= turns && ran.values().all(|ran| *ran <= TURN) {
         return;
     }
     for one in wait.iter_mut() {

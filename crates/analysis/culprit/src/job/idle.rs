@@ -77,6 +77,14 @@ impl Ends {
         idle >= ENDS && idle >= 3 * busy && 2 * (idle + busy) >= waits
     }
 
+    /// Returns whether all known ends are timeouts or new work, but too few to be sure. The place is
+    /// judged some waits after the last of them.
+    pub(super) const fn may_be_idle(&self) -> bool {
+        let idle = self.timeouts + self.passed;
+        let busy = self.answered + self.held + self.held_by_peers;
+        busy == 0 && idle > 0 && idle <= ENDS
+    }
+
     const fn are_new_work(&self) -> bool {
         self.passed > self.timeouts
     }

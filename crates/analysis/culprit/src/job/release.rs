@@ -319,6 +319,20 @@ impl Waits {
         self.by_call.len() > 1 && self.bursts.are_tiny()
     }
 
+    /// Returns whether the thread may also be idle at a place: it does almost nothing between its waits,
+    /// this one was at least as long as the waits at `first`, and too few have ended to tell.
+    pub(super) fn may_be_idle_at(&self, call: Call, length: Nanos, first: Call) -> bool {
+        let [place, first] = [call, first].map(|call| self.by_call.get(&call));
+        let (Some(place), Some(first)) = (place, first) else {
+            return false;
+        };
+        let usual = first
+            .period()
+            .unwrap_or_else(|| Nanos(median(first.lengths.clone())));
+        let is_lock = place.is_lock() || place.is_mutual;
+        !is_lock && self.bursts.are_tiny() && length >= usual && place.ends.may_be_idle()
+    }
+
     /// Returns the idle waits other than `first`. `known` are those found before. `may_be` tells
     /// whether a wait is in a futex or until a time.
     pub(super) fn also_idle(

@@ -5,7 +5,7 @@ use punctual_model::{EventKind, Nanos, SignedNanos, TraceEvent};
 use super::judge::Judge;
 use super::learning::{Kept, Learning};
 use super::pools::Waited;
-use super::release::{FoundRelease, Waits};
+use super::release::{Call, FoundRelease, Waits};
 use super::seen::{Job, JobSeen};
 use super::thread_state::{
     CallNumbers, EndedWait, FutexCall, OpenJob, Outcome, Point, Stages, Step, ThreadState,
@@ -28,6 +28,10 @@ pub(super) struct Thread {
     pub(super) busy_since: Option<Nanos>,
     /// End of the last wait, and the CPU time of the thread until it.
     pub(super) last_wait: Option<(Nanos, Nanos)>,
+    /// The longest wait elsewhere since the last release.
+    pub(super) longest_elsewhere: Option<(Call, Nanos)>,
+    /// All waits so far, while earlier events are replayed.
+    pub(super) all_waits: Option<Waits>,
     /// The last wait, until it has been added to those of the process.
     pub(super) waited: Option<Waited>,
 }
@@ -124,7 +128,7 @@ impl Thread {
         if let (Some(since), Some(first)) = (learning.dropped_since, learning.kept.front()) {
             self.seen.not_counted += first.time().saturating_sub(since);
         }
-        let waits = std::mem::take(&mut self.seen.waits);
+        self.all_waits = Some(std::mem::take(&mut self.seen.waits));
         self.state = ThreadState::default();
         let mut stages = learning.stages;
         let mut jobs = Vec::new();
@@ -137,7 +141,7 @@ impl Thread {
                 }
             }
         }
-        self.seen.waits = waits;
+        self.seen.waits = self.all_waits.take().unwrap_or_default();
         self.waited = None;
         jobs
     }
@@ -251,6 +255,10 @@ impl Thread {
                 self.note_wait(wait, release.has(wait.call), stages);
                 None
             }
+            Step::Job(Outcome::Completed(open, end)) if self.may_be_idle(&open, end, numbers) => {
+                self.seen.incomplete += 1;
+                None
+            }
             Step::Job(Outcome::Completed(open, end)) => {
                 Some(self.completed(tid, event.cpu, open, end))
             }
@@ -275,11 +283,35 @@ impl Thread {
         self.elsewhere += u64::from(!is_release);
         if is_release {
             (self.busy_since, self.seen_in_full) = (Some(to), false);
+            self.longest_elsewhere = None;
+        } else if let Some(call) = call {
+            let before = self
+                .longest_elsewhere
+                .map_or(Nanos::ZERO, |(_, longest)| longest);
+            if to.saturating_sub(from) >= before {
+                self.longest_elsewhere = Some((call, to.saturating_sub(from)));
+            }
         }
         for waits in self.waits() {
             waits.add(call, (from, to), !stages.light);
         }
         self.waited = call.map(|call| (call, from, to));
+    }
+
+    /// Returns whether an ordinary thread that does almost nothing may have been idle in what looks like
+    /// a job. This is undecided until the place has been seen more often.
+    fn may_be_idle(&self, open: &OpenJob, end: Point, numbers: &CallNumbers) -> bool {
+        let waits = self.all_waits.as_ref().unwrap_or(&self.seen.waits);
+        let Some((call, length)) = self.longest_elsewhere else {
+            return false;
+        };
+        let response = end.at.saturating_sub(open.release.at);
+        let is_whole_job = length.0 >= response.0 / 10 * 9;
+        let first = self.seen.release.map(|found| found.call);
+        is_whole_job
+            && !self.state.prio.is_real_time()
+            && numbers.futex.contains(&call.id)
+            && first.is_some_and(|first| waits.may_be_idle_at(call, length, first))
     }
 
     /// Notes an outcome without a completed job.

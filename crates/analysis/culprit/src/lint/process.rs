@@ -97,11 +97,14 @@ pub(crate) fn refused_call(facts: &LintFacts) -> Found {
             ..violation(tid.parse().unwrap_or(0), comm, call.refusal())
         }
     });
-    let why = facts.refused_unknown.clone().map(Unseen::Fact);
+    let unknown = match &facts.refused_unknown {
+        Some(why) => Some(Unseen::Fact(why.clone())),
+        None if facts.calls_traced == Nanos::ZERO => Some(Unseen::NoCallTraced),
+        None => facts.threads.is_empty().then_some(Unseen::NoThread),
+    };
     Found {
         violations: violations.collect(),
-        unknown: why
-            .or_else(|| (facts.calls_traced == Nanos::ZERO).then_some(Unseen::NoCallTraced)),
+        unknown,
     }
 }
 

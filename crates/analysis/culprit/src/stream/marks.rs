@@ -10,6 +10,15 @@ use crate::finder::Late;
 /// Maximum time from the end of a latency until the program writes the latency into the trace.
 pub(super) const STATED_WITHIN: Nanos = Nanos::from_millis(1);
 
+/// Returns the name of a thread that no event names: the kernel gives each of the tracer's threads the
+/// number of its CPU.
+fn unnamed(sample: Option<TracerSample>, cpu: u32) -> Comm {
+    match sample {
+        Some(TracerSample::Osnoise) => Comm::new(format!("osnoise/{cpu}").as_bytes()),
+        _ => Comm::default(),
+    }
+}
+
 impl LateReactions {
     /// Processes a text that a thread wrote into the trace.
     /// Returns whether the text states a latency.
@@ -81,7 +90,7 @@ impl LateReactions {
         let expected = end.saturating_sub(latency);
         let late = Late {
             tid,
-            comm: task.map_or_else(Comm::default, |task| task.comm),
+            comm: task.map_or_else(|| unnamed(sample, cpu), |task| task.comm),
             prio: task.map_or(KernelPriority::UNKNOWN, |task| task.prio),
             cpu,
             delay: match sample {

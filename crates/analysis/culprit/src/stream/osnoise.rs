@@ -43,6 +43,13 @@ pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTr
     if complete {
         added.extend(noise::spell_out(window));
         added.extend(switches(window, sample));
+        // A noise states its start, which may be before the first line.
+        let first = added.iter().map(|event| event.time).min();
+        for gap in &mut window.evidence.gaps {
+            if gap.reason == GapReason::BeforeTrace {
+                gap.to = gap.to.min(first.unwrap_or(gap.to)).max(gap.from);
+            }
+        }
     }
     if let TracerSample::Timerlat { woken: Some(woken) } = sample {
         added.extend(interrupt(window, woken));

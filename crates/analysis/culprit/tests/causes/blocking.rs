@@ -57,6 +57,42 @@ fn in_a_worker_with_preemption_disabled() {
 }
 
 #[test]
+fn spinning_for_a_kernel_lock() {
+    let spins = |flags| {
+        let stream = Stream::late(200.0)
+            .sleeping_beside(make())
+            .change(|window| {
+                window.missing_events.clear();
+                window.symbols.insert(0xd1, "tasklist_lock".to_owned());
+            })
+            .event(
+                -40.0,
+                EventKind::SysEnter {
+                    id: 1,
+                    args: [0; 2],
+                },
+            )
+            .event(
+                -20.0,
+                EventKind::ContentionBegin {
+                    lock_addr: 0xd1,
+                    flags,
+                },
+            )
+            .timer(2.0)
+            .switch(190.0, make(), RUNNABLE, victim());
+        stream.summary()
+    };
+    let found = spins(1);
+    assert!(
+        found.contains("spinning for the kernel lock tasklist_lock"),
+        "{found}"
+    );
+    // A thread that waits for a mutex does not spin all the time.
+    assert!(!spins(32).contains("tasklist_lock"));
+}
+
+#[test]
 fn interrupts_disabled_with_the_place() {
     let stream = Stream::late(300.0)
         .sleeping_beside(make())

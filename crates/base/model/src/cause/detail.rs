@@ -180,6 +180,8 @@ pub enum Activity {
     Work(Text),
     /// Preemption is disabled at a function or address.
     PreemptionOff(Text),
+    /// Spins for a kernel lock, by its name or address.
+    SpinsFor(Text),
     /// It sleeps.
     Asleep,
     /// Its last event was a page fault, which may already be over.

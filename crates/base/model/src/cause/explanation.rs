@@ -135,7 +135,8 @@ pub enum ResemblancePlace {
         call: Text,
         /// Its first argument.
         argument: u64,
-        /// The thread that ended both waits. Absent if an interrupt ended them.
+        /// The thread that ended both waits. Absent if what ended the wait in the light stage is
+        /// unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waker: Option<Name>,
     },

@@ -470,6 +470,7 @@ fn activity(activity: &Activity) -> String {
         Activity::PageFault { user: false } => "in a kernel page fault".to_owned(),
         Activity::Work(function) => format!("in work {function}"),
         Activity::PreemptionOff(place) => format!("preemption disabled at {place}"),
+        Activity::SpinsFor(lock) => format!("spinning for the kernel lock {lock}"),
         Activity::Asleep => "which slept itself".to_owned(),
         Activity::Faulted => "its last event was a page fault".to_owned(),
         Activity::AwaitsLockOf(holder) => format!("which waited for a lock held by {holder}"),

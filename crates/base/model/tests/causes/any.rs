@@ -206,6 +206,7 @@ fn any_activity() -> impl Strategy<Value = Activity> + Clone {
         any::<bool>().prop_map(|user| Activity::PageFault { user }),
         any_text().prop_map(Activity::Work),
         any_text().prop_map(Activity::PreemptionOff),
+        any_text().prop_map(Activity::SpinsFor),
         Just(Activity::Asleep),
         Just(Activity::Faulted),
         any_name().prop_map(Activity::AwaitsLockOf),

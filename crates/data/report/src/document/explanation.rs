@@ -85,7 +85,7 @@ fn as_well(alike: &Resemblance) -> String {
         ResemblancePlace::Wait { call, waker, .. } => {
             let waker = match waker {
                 Some(_) => "same waker",
-                None => "both woken by an interrupt",
+                None => "waker not recorded",
             };
             format!("same {}, {waker}", call.0)
         }
@@ -114,11 +114,13 @@ pub fn resemblance(explanation: &Explanation, number: u64) -> Option<Section> {
             argument,
             waker,
         } => {
-            let by = match waker {
-                Some(waker) => format!("the waker {waker}"),
-                None => "the wake-up by an interrupt".to_owned(),
-            };
-            format!("the thread, {} {argument:#x} and {by} are the same", call.0)
+            let place = format!("{} {argument:#x}", call.0);
+            match waker {
+                Some(waker) => format!("the thread, {place} and the waker {waker} are the same"),
+                None => format!(
+                    "the thread and {place} are the same; what ended the wait was not recorded"
+                ),
+            }
         }
         ResemblancePlace::OnCpu => {
             "the thread is the same, and it was on its CPU for a similar time".to_owned()
@@ -207,7 +209,7 @@ mod tests {
         let one = text::render(&one, &TextStyle::default());
         let one = one.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            one.contains("futex 0x5000 and the waker db-20 are the same. 1 of 1 explained outlier"),
+            one.contains("the thread, futex 0x5000 and the waker db-20 are the same. 1 of 1 explained outlier"),
             "{one}"
         );
     }

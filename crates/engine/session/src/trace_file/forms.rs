@@ -191,6 +191,56 @@ fn changed(text: &str, prefix: &str, end: &str) -> String {
         .collect()
 }
 
+fn crc(bytes: &[u8]) -> [u8; 4] {
+    let mut crc = flate2::Crc::new();
+    crc.update(bytes);
+    crc.sum().to_le_bytes()
+}
+
+/// Returns the bytes of a number in groups of 7 bits.
+fn in_groups(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// Puts a text into an xz file without compression (tukaani.org/xz/xz-file-format.txt): a block of
+/// LZMA2 with stored chunks, and no check.
+fn xz(text: &[u8]) -> Vec<u8> {
+    let with_crc = |bytes: &[u8]| [bytes, &crc(bytes)].concat();
+    let padded = |mut bytes: Vec<u8>| {
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    };
+    // The length of the header in words of 4 bytes, without the first word; one filter (LZMA2) with
+    // one byte of properties: the size of the dictionary.
+    let mut block = with_crc(&[2, 0, 0x21, 1, 8, 0, 0, 0]);
+    for (place, chunk) in text.chunks(0xffff).enumerate() {
+        let [high, low] = (chunk.len() as u16 - 1).to_be_bytes();
+        block.extend([if place == 0 { 1 } else { 2 }, high, low]);
+        block.extend(chunk);
+    }
+    block.push(0);
+    let sizes = [in_groups(block.len()), in_groups(text.len())].concat();
+    let index = with_crc(&padded([vec![0, 1], sizes].concat()));
+    let words = (index.len() / 4 - 1) as u32;
+    let end = [&words.to_le_bytes()[..], &[0, 0]].concat();
+    [
+        b"\xfd7zXZ\0".to_vec(),
+        with_crc(&[0, 0]),
+        padded(block),
+        index,
+        crc(&end).to_vec(),
+        end,
+        b"YZ".to_vec(),
+    ]
+    .concat()
+}
+
 /// The forms that show the flags of events.
 fn with_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
     let tracefs = lines(events, of_tracefs);
@@ -231,6 +281,7 @@ fn with_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("tracefs", tracefs.clone().into_bytes()),
         ("gzip", packed.finish().unwrap()),
+        ("xz", xz(tracefs.as_bytes())),
         ("CRLF", changed(&tracefs, "", "\r").into_bytes()),
         ("mail", changed(&tracefs, "> > ", "").into_bytes()),
         ("quoted-printable", quoted.into_bytes()),
@@ -266,6 +317,8 @@ fn without_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
         let (comm, pid) = name(event);
         format!("{comm:>16} {pid:>5} [001]")
     };
+    // -F tid,cpu,time,event,trace
+    let no_comm = |event: &Event| format!("{:>7} [001]", event.current.pid);
     let process = |event: &Event| {
         let (comm, pid) = name(event);
         format!("{comm:>16} {pid:>5}/{pid:<5} [001]")
@@ -274,6 +327,8 @@ fn without_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
         ("perf", perf(&usual, "", "")),
         ("perf --ns", perf(&usual, "000", "")),
         ("perf -F pid,tid", perf(&process, "", "")),
+        ("perf -F -comm", perf(&no_comm, "", "")),
+        ("perf -F -comm -g", perf(&no_comm, "", STACK)),
         ("perf -g", perf(&usual, "", STACK)),
         ("perf -g --ns", perf(&process, "000", STACK)),
     ]

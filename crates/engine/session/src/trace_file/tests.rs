@@ -286,3 +286,19 @@ fn refused_calls_are_named() {
         "{found:?}"
     );
 }
+
+#[test]
+fn noise_before_the_first_line_is_named() {
+    let text = "\
+        # tracer: osnoise\n\
+        <...>-8870 [003] d.h..  1120.100100: irq_noise: local_timer:236 start 1120.100090001 duration 8010 ns\n\
+        <...>-8870 [003] d..2.  1120.107000: thread_noise: ksoftirqd/3:33 start 1120.101000001 duration 5900001 ns\n\
+        osnoise/3-8870 [003] .....  1120.107003: sample_threshold: start 1120.100089000 duration 6913000 ns interference 2\n";
+    let explained = explain(Input::stream(std::io::Cursor::new(text))).unwrap();
+    let outlier = longest(&explained);
+    assert_eq!(outlier.blame.victim.comm.to_string(), "osnoise/3");
+    let shares = shares(outlier);
+    let has = |words: &str| shares.iter().any(|share| share.contains(words));
+    assert!(has("8.01 µs interrupt: local_timer"), "{shares:?}");
+    assert!(has("5.90 ms other thread: ksoftirqd/3-33"), "{shares:?}");
+}
