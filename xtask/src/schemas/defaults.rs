@@ -18,6 +18,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
         "not_recorded",
         r#"{"source": "kernel configuration", "unknown": "recorded by an earlier version"}"#,
     ),
+    (
+        "sched_ext_not_recorded",
+        r#"{"source": "sched_ext scheduler", "unknown": "recorded by an earlier version"}"#,
+    ),
 ];
 
 /// Finds the values of missing fields in the source.

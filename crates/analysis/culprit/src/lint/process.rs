@@ -1,5 +1,6 @@
 //! Rules about the state of processes and threads, from /proc.
 
+use punctual_model::cause::RefusedCall;
 use punctual_model::{LintFacts, LintThread, Nanos, Policy, Violation};
 
 use super::unseen::Unseen;
@@ -92,19 +93,24 @@ pub(crate) fn not_locked(facts: &LintFacts) -> Found {
 pub(crate) fn refused_call(facts: &LintFacts) -> Found {
     let violations = facts.refused_calls.iter().map(|call| {
         let (comm, tid) = call.thread.rsplit_once('-').unwrap_or((&call.thread, ""));
+        let once = RefusedCall {
+            times: 1,
+            ..call.clone()
+        };
         Violation {
             count: call.times,
-            ..violation(tid.parse().unwrap_or(0), comm, call.refusal())
+            ..violation(tid.parse().unwrap_or(0), comm, once.refusal())
         }
     });
+    let violations: Vec<Violation> = violations.collect();
     let unknown = match &facts.refused_unknown {
         Some(why) => Some(Unseen::Fact(why.clone())),
         None if facts.calls_traced == Nanos::ZERO => Some(Unseen::NoCallTraced),
         None => facts.threads.is_empty().then_some(Unseen::NoThread),
     };
     Found {
-        violations: violations.collect(),
-        unknown,
+        unknown: unknown.filter(|_| violations.is_empty()),
+        violations,
     }
 }
 
