@@ -85,7 +85,7 @@ NOT_SEEN_BY_THE_CLOCK = {
     "interrupt", "softirq", "nmi", "silence", "idle_exit", "scheduling", "return_to_user",
 }
 RUNNABLE = {"higher_priority", "competing", "blocking"}
-# Shares that accuse nobody.
+# Shares of unknown cause.
 UNKNOWN = {"unexplained", "undecided", "silence"}
 # Delays that consist of many sleeps.
 OF_MANY_SLEEPS = {"fsync", "fault", "quota"}
@@ -202,7 +202,7 @@ def compare(row, truth, outlier, explanation):
     took = end - begin
     shares = outlier["blame"]["shares"]
 
-    # In the light stage, the softirq that completes requests stands for the disk.
+    # In the light stage, the softirq that completes requests is named instead of the disk.
     whos = (who, "softirq BLOCK") if cause == "fsync" else (who,)
 
     def fits(share):

@@ -7,7 +7,7 @@ use punctual_model::{Nanos, Outlier, Resemblance, ResemblancePlace, ShareKind, T
 /// suffice.
 const LEAST: usize = 2;
 
-/// What took most of an outlier, as far as the light stage shows it.
+/// The wait, or the time on the CPU, that took most of an outlier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Signature {
     thread: u32,
@@ -49,7 +49,7 @@ const fn is_similar(light: Nanos, full: Nanos) -> bool {
 /// Which shares of an outlier are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    /// Those of unknown cause, in the light stage.
+    /// Shares of unknown cause, in the light stage.
     Light,
     /// The waits of an explained outlier.
     Waits,
@@ -95,7 +95,7 @@ fn resemblance(number: u64, place: ResemblancePlace, same: &[&Outlier]) -> Optio
         .iter()
         .max_by_key(|one| (with_cause(one), std::cmp::Reverse(one.number)))?;
     let is_certain = with_cause(first) == same.len() && same.len() >= LEAST;
-    // Who or what ended both waits is the same, or nobody did.
+    // The same thread ended both waits, or no thread did.
     let is_specific = match &place {
         ResemblancePlace::Wait { waker: None, .. } => same.iter().all(|one| {
             let largest = one.blame.largest().map(|share| &share.cause.source);
@@ -362,7 +362,7 @@ mod tests {
         for light in [
             outlier(2, true, &[(waits_for(20, Leaf::Unknown), 0x6000, 900)]),
             outlier(2, true, &[(waits_for(22, Leaf::Unknown), 0x5000, 900)]),
-            // What ended the wait is unknown, and there is only one explained wait.
+            // The waker is unknown, and there is only one explained wait.
             outlier(2, true, &[(unknown.clone(), 0x5000, 900)]),
             // Its cause is known.
             outlier(2, true, &[(waits_for(20, Leaf::Ran), 0x5000, 900)]),

@@ -51,7 +51,7 @@ fn nothing_there_is_all_unknown() {
     assert_eq!(facts.fingerprint.len(), 16);
     // Each unknown fact has a reason.
     let json = serde_json::to_value(&facts).unwrap();
-    assert_eq!(count_unknown(&json), (35, 0));
+    assert_eq!(count_unknown(&json), (36, 0));
     assert!(host.online().is_err() && host.boot_id().is_none());
     let counters = host.counters();
     assert!(

@@ -298,8 +298,8 @@ impl Thread {
         self.waited = call.map(|call| (call, from, to));
     }
 
-    /// Returns whether an ordinary thread that does almost nothing may have been idle in what looks like
-    /// a job. This is undecided until the place has been seen more often.
+    /// Returns whether an apparent job may be idle time of an ordinary thread that does almost nothing.
+    /// More waits at the place decide this.
     fn may_be_idle(&self, open: &OpenJob, end: Point, numbers: &CallNumbers) -> bool {
         let waits = self.all_waits.as_ref().unwrap_or(&self.seen.waits);
         let Some((call, length)) = self.longest_elsewhere else {

@@ -121,11 +121,11 @@ pub struct Resemblance {
     pub with_cause: u64,
     /// Number of similar explained outliers.
     pub explained: u64,
-    /// What the outliers have in common, in addition to their thread.
+    /// The wait or the time on the CPU that the outliers have in common.
     pub place: ResemblancePlace,
 }
 
-/// What took most of two similar outliers.
+/// The wait, or the time on the CPU, that took most of two similar outliers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResemblancePlace {

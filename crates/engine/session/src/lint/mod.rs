@@ -123,7 +123,10 @@ impl Lint {
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             facts,
-            refused: RefusedInLint::default(),
+            refused: match request.calls {
+                Nanos::ZERO => RefusedInLint::default(),
+                _ => RefusedInLint::new(host),
+            },
             start: Start::now(),
         };
         lint.look(true);
@@ -154,7 +157,7 @@ impl Lint {
                 if let Some(watch) = &mut self.watch {
                     watch.trace_calls();
                 }
-                self.refused.start(&self.host);
+                self.refused.record(true);
                 calls_since = Some(Instant::now());
             }
             self.read();
@@ -172,9 +175,7 @@ impl Lint {
         if let Some(watch) = &mut self.watch {
             watch.stop_calls();
         }
-        if let Err(error) = self.refused.stop() {
-            self.facts.notes.push(error.to_string());
-        }
+        self.refused.record(false);
         self.facts.duration = self.start.elapsed();
     }
 
@@ -266,6 +267,9 @@ impl Lint {
             .collect();
         facts.notes.extend(forked(&self.host, &self.targets));
         facts.processes = self.processes.into_values().collect();
+        if let Err(error) = self.refused.stop() {
+            facts.notes.push(error.to_string());
+        }
         facts.refused_calls = self.refused.finish();
         facts.refused_unknown = self.refused.unknown;
         facts.notes.extend(self.locations.notes());

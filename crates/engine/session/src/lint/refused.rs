@@ -25,16 +25,29 @@ impl RefusedInLint {
         self.names.extend(names);
     }
 
-    pub(super) fn start(&mut self, host: &Host) {
+    /// Prepares the record, which takes time.
+    pub(super) fn new(host: &Host) -> Self {
         let numbers = RefusedCalls::CALLS
             .into_iter()
             .flat_map(system_call_numbers);
         let numbers: Vec<i64> = numbers.collect();
         let stream = Tracefs::find(host.root())
-            .and_then(|tracefs| FailedCalls::start(&tracefs, host.own_process(), &numbers));
+            .and_then(|tracefs| FailedCalls::new(&tracefs, host.own_process(), &numbers));
+        let mut calls = Self::default();
         match stream {
-            Ok(stream) => (self.stream, self.unknown) = (Some(stream), None),
-            Err(error) => self.unknown = Some(error.to_string()),
+            Ok(stream) => calls.stream = Some(stream),
+            Err(error) => calls.unknown = Some(error.to_string()),
+        }
+        calls
+    }
+
+    pub(super) fn record(&mut self, on: bool) {
+        let switched = self
+            .stream
+            .as_ref()
+            .map_or(Ok(()), |stream| stream.record(on));
+        if let Err(error) = switched {
+            self.unknown = Some(error.to_string());
         }
     }
 

@@ -7,22 +7,38 @@ use crate::{TraceError, Tracefs};
 
 const EVENT: &str = "sys_exit";
 
-/// Records failures of some system calls, in all threads of the machine, until this is dropped. This
-/// slows down every system call on the machine.
+/// Records failures of some system calls, in all threads of the machine, until this is dropped.
 #[derive(Debug)]
-pub struct FailedCalls(Stream);
+pub struct FailedCalls {
+    stream: Stream,
+    filter: String,
+}
 
 impl FailedCalls {
-    /// Starts recording the failures of the system calls with these numbers. The trace instance
-    /// belongs to this process (`owner`).
+    /// Prepares the record for the system calls with these numbers. The trace instance belongs to this
+    /// process (`owner`). Nothing is recorded until [`record`](Self::record) is called.
     ///
     /// # Errors
     /// Returns an error if the kernel rejects a step. In that case, nothing is left behind.
-    pub fn start(tracefs: &Tracefs, owner: Owner, calls: &[i64]) -> Result<Self, TraceError> {
+    pub fn new(tracefs: &Tracefs, owner: Owner, calls: &[i64]) -> Result<Self, TraceError> {
         let each = calls.iter().map(|id| format!("id == {id}"));
         let each = each.collect::<Vec<_>>().join(" || ");
         let filter = format!("ret < 0 && ({each})");
-        Stream::watch(tracefs, owner, &[(EVENT, Some(&filter))]).map(Self)
+        let stream = Stream::watch(tracefs, owner, &[(EVENT, Some(&filter))])?;
+        stream.off(EVENT)?;
+        Ok(Self { stream, filter })
+    }
+
+    /// Starts or stops recording. Meanwhile, every system call on the machine is slower.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel rejects the filter or the event.
+    pub fn record(&self, on: bool) -> Result<(), TraceError> {
+        if on {
+            self.stream.on(EVENT, Some(&self.filter))
+        } else {
+            self.stream.off(EVENT)
+        }
     }
 
     /// Returns the failures since the last call.
@@ -34,7 +50,7 @@ impl FailedCalls {
             Streamed::Event(event) => Some(event),
             Streamed::Gap { .. } => None,
         };
-        Ok(self.0.read()?.into_iter().filter_map(event).collect())
+        Ok(self.stream.read()?.into_iter().filter_map(event).collect())
     }
 
     /// Ends the record. Dropping it does the same, but ignores errors.
@@ -42,6 +58,6 @@ impl FailedCalls {
     /// # Errors
     /// Returns an error if the trace instance cannot be removed. The next command tries again.
     pub fn stop(self) -> Result<(), TraceError> {
-        self.0.stop()
+        self.stream.stop()
     }
 }
