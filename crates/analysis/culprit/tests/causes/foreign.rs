@@ -213,6 +213,7 @@ fn found(events: &[TraceEvent], damage: &Damage) -> LateFound {
         comm: Some(Comm::new(b"victim")),
         cpu: None,
         between: None,
+        jobs: None,
     });
     let (first, last) = (events[0].time.0, events[events.len() - 1].time.0);
     let time = |part: f64| first + ((last - first) as f64 * part) as u64;
