@@ -19,6 +19,7 @@ mod window;
 mod without_ids;
 mod words;
 
+pub use crate::finding::RefusedCall;
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
 pub use detail::{Activity, Detail, Disabled, Ran, Rank, Rival, Stay};
 pub use evidence::{
@@ -32,7 +33,7 @@ pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
     ThreadJobs, ThreadState, WaitCall,
 };
-pub use policy_change::{PolicyChange, RefusedCall};
+pub use policy_change::PolicyChange;
 pub use scheduler_finding::{SchedulerFinding, SchedulerRule};
 pub use suspension::{Suspension, SuspensionKind};
 pub use top_samples::{TopSample, TopSamples};

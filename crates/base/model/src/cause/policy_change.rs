@@ -1,9 +1,9 @@
-//! Changes of scheduling that a run shows: lost policies, and calls that the kernel refused.
+//! Lost policies of threads.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KernelPriority, Nanos, Policy, Task, counted};
+use crate::{KernelPriority, Nanos, Policy, Task};
 
 /// A thread lost its policy or a part of its real-time priority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,19 +20,6 @@ pub struct PolicyChange {
     pub at_ns: Nanos,
     /// The same as a time of day. Null if unknown.
     pub at: Option<Timestamp>,
-}
-
-/// Calls for a policy or for locked memory that the kernel refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedCall {
-    /// The thread that made the call, as `comm-tid`.
-    pub thread: String,
-    /// Name of the system call.
-    pub call: String,
-    /// Number of the error, such as 1 for EPERM.
-    pub error: u32,
-    /// Number of such calls.
-    pub times: u64,
 }
 
 impl PolicyChange {
@@ -57,32 +44,6 @@ impl PolicyChange {
     }
 }
 
-impl RefusedCall {
-    /// Returns the refusal as a sentence without a full stop: `motion-1300: the kernel refused
-    /// sched_setscheduler (EPERM)`.
-    pub fn sentence(&self) -> String {
-        format!("{}: {}", self.thread, self.refusal())
-    }
-
-    /// Returns the refusal without the thread.
-    pub fn refusal(&self) -> String {
-        let times = match self.times {
-            1 => String::new(),
-            times => format!(", {}", counted(times, "time", "times")),
-        };
-        let (error, remedy) = match (self.error, self.call.as_str()) {
-            (1, "mlockall" | "mlock" | "mlock2") => {
-                ("EPERM", ": it needs CAP_IPC_LOCK or RLIMIT_MEMLOCK above 0")
-            }
-            (1, _) => ("EPERM", ": it needs CAP_SYS_NICE or a higher RLIMIT_RTPRIO"),
-            (12, _) => ("ENOMEM", ": RLIMIT_MEMLOCK is too low"),
-            (16, _) => ("EBUSY", ": the deadline reservations exceed the CPUs"),
-            _ => return format!("{} failed with error {}{times}", self.call, self.error),
-        };
-        format!("the kernel refused {} ({error}){times}{remedy}", self.call)
-    }
-}
-
 /// Formats a time of a trace as the trace does: `8210.500000`.
 fn seconds(time: Nanos) -> String {
     format!(
@@ -98,7 +59,7 @@ mod tests {
     use crate::Comm;
 
     #[test]
-    fn change_and_refusal_are_sentences() {
+    fn change_is_a_sentence() {
         let mut change = PolicyChange {
             thread: Task {
                 pid: 1300,
@@ -119,27 +80,6 @@ mod tests {
         assert_eq!(
             change.sentence(),
             "motion-1300 was real-time 60 until 8210.500000, then nice 5"
-        );
-        let mut refused = RefusedCall {
-            thread: "motion-1300".to_owned(),
-            call: "sched_setscheduler".to_owned(),
-            error: 1,
-            times: 1,
-        };
-        assert_eq!(
-            refused.sentence(),
-            "motion-1300: the kernel refused sched_setscheduler (EPERM): it needs CAP_SYS_NICE or a \
-             higher RLIMIT_RTPRIO"
-        );
-        (refused.call, refused.error, refused.times) = ("mlockall".to_owned(), 12, 3);
-        assert_eq!(
-            refused.sentence(),
-            "motion-1300: the kernel refused mlockall (ENOMEM), 3 times: RLIMIT_MEMLOCK is too low"
-        );
-        refused.error = 22;
-        assert_eq!(
-            refused.sentence(),
-            "motion-1300: mlockall failed with error 22, 3 times"
         );
     }
 }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::RefusedCall;
+use super::RefusedCall;
 use crate::{Nanos, Policy, Severity};
 
 /// The version of [`LintReport`] as JSON. It is increased only if a reader of the older form would

@@ -1,6 +1,7 @@
 //! The findings of an audit of a machine.
 
 mod lint;
+mod refused_call;
 mod stored_audit;
 
 pub use lint::{
@@ -8,6 +9,7 @@ pub use lint::{
     LintSource, LintThread, PlacedAct, Polled, RuleResult, RuleState, TIMER_SIGNAL, Violation,
     WaitedFile, WaitedTimer,
 };
+pub use refused_call::RefusedCall;
 pub use stored_audit::{StoredAudit, StoredFinding};
 
 use std::cmp::Reverse;
