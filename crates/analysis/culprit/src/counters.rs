@@ -72,9 +72,14 @@ impl JobCounters {
         self.threads.remove(&tid);
     }
 
-    /// Compares a job with the earlier jobs of its thread, and adds it to them. The jobs of each
-    /// thread must be added in ascending order of time.
-    pub fn job(&mut self, tid: u32, release: Nanos, completion: Nanos) -> HardwareCounters {
+    /// Compares a job with the earlier jobs of its thread, and adds it to them if it is typical. The
+    /// jobs of each thread must be added in ascending order of time.
+    pub fn job(
+        &mut self,
+        tid: u32,
+        (release, completion): (Nanos, Nanos),
+        is_typical: bool,
+    ) -> HardwareCounters {
         let unknown = |why: &str| HardwareCounters::Unknown(why.to_owned());
         let Some(thread) = self.threads.get_mut(&tid) else {
             return unknown("no reading of this thread's counters");
@@ -85,10 +90,12 @@ impl JobCounters {
             return unknown("the counters were not read at the beginning or the end of this job");
         };
         let (jobs, median) = (thread.jobs.len(), thread.median());
-        if thread.jobs.len() == JOBS {
-            thread.jobs.pop_front();
+        if is_typical {
+            if thread.jobs.len() == JOBS {
+                thread.jobs.pop_front();
+            }
+            thread.jobs.push_back(slow);
         }
-        thread.jobs.push_back(slow);
         if slow == JobCounts::default() {
             return unknown("the processor did not count during all of this job");
         }
@@ -201,7 +208,8 @@ mod tests {
             self.run(values, length);
             self.read();
             // The event is written just after the reading.
-            self.counters.job(TID, release, self.now + Nanos(500))
+            self.counters
+                .job(TID, (release, self.now + Nanos(500)), true)
         }
 
         fn usual(&mut self, jobs: usize) {
@@ -242,7 +250,8 @@ mod tests {
         fake.now += Nanos(MS);
         fake.run([500_000, 1_000_000, 50], MS / 4);
         fake.read();
-        let HardwareCounters::Compared(found) = fake.counters.job(TID, release, fake.now) else {
+        let HardwareCounters::Compared(found) = fake.counters.job(TID, (release, fake.now), true)
+        else {
             panic!("it is not compared");
         };
         assert_eq!(found.slow.cycles, Some(1_000_000));
@@ -258,7 +267,8 @@ mod tests {
         let release = Nanos(fake.now.0 - MS);
         fake.run([1_000_000, 2_000_000, 100], MS / 2);
         fake.read();
-        let HardwareCounters::Compared(found) = fake.counters.job(TID, release, fake.now) else {
+        let HardwareCounters::Compared(found) = fake.counters.job(TID, (release, fake.now), true)
+        else {
             panic!("it is not compared");
         };
         assert_eq!(found.slow.cycles, Some(1_000_000));
@@ -299,7 +309,7 @@ mod tests {
             let release = fake.now;
             fake.run([0, 1_000, 0], MS);
             take(&mut fake);
-            found = fake.counters.job(TID, release, fake.now);
+            found = fake.counters.job(TID, (release, fake.now), true);
         }
         assert_eq!(
             found.to_string(),
@@ -311,7 +321,7 @@ mod tests {
     #[test]
     fn jobs_without_readings_are_unknown() {
         let mut fake = Fake::default();
-        let found = fake.counters.job(TID, Nanos(1), Nanos(2));
+        let found = fake.counters.job(TID, (Nanos(1), Nanos(2)), true);
         assert_eq!(unknown(&found), "no reading of this thread's counters");
         fake.usual(3);
         let found = fake.job([1; 3], MS);
@@ -325,7 +335,7 @@ mod tests {
         );
         // The reading at the end is missing.
         let release = fake.now + Nanos(MS);
-        let found = fake.counters.job(TID, release, release + Nanos(MS));
+        let found = fake.counters.job(TID, (release, release + Nanos(MS)), true);
         assert!(
             unknown(&found).contains("at the beginning or the end"),
             "{found}"
@@ -351,7 +361,7 @@ mod tests {
                 running: Nanos(value / 2),
             });
             for (release, end) in [(0, u64::MAX), (u64::MAX, 0), (5, 5)] {
-                counters.job(TID, Nanos(release), Nanos(end));
+                counters.job(TID, (Nanos(release), Nanos(end)), true);
             }
         }
         assert!(counters.threads[&TID].readings.len() <= READINGS);

@@ -75,9 +75,9 @@ pub use counters::JobCounters;
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use host::away_and_unknown;
 pub use job::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Process, SeenWaits,
-    add_preempted, interrupt_source, is_name_of_jvm, keep_concerned, preempted_meanwhile,
-    thread_activity,
+    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Process,
+    SeenWaits, add_preempted, interrupt_source, is_name_of_jvm, keep_concerned,
+    preempted_meanwhile, thread_activity,
 };
 pub use period::find_period;
 pub use policies::{PolicyWatch, RefusedCalls};

@@ -14,10 +14,16 @@
  * switches and wake-ups of watched threads, with the system call in which a thread sleeps, and all
  * switches of a CPU for which a watched thread waits.
  *
+ * Once user space knows enough about a thread, its jobs are counted here from the next release wait in
+ * the light stage on, in the buckets of the histogram of user space. Its records are then written, but not listed. Only a job
+ * that is longer than a limit of user space is listed, as one record.
+ *
  * User space sleeps until the ring `news` has an entry: a job took longer than the budget, a
- * watched thread forked, executed a program or ended, or a quarter of a ring was written.
+ * watched thread forked, executed a program or ended, or a quarter of a ring was written and has
+ * listed records.
  */
 #include "jobs.h"
+#include "buckets.h"
 
 /* The numbers must match src/jobs/record.rs. */
 enum {
@@ -53,6 +59,9 @@ enum {
 	WAKER_USER_WORDS,
 	COUNTER,
 	INTERRUPT_STACK,
+	JOB,
+	TAKEN,
+	RETURNED,
 };
 
 /* Indexes in Vector::NAMED; larger ones are `ipi`. */
@@ -95,10 +104,18 @@ struct record {
 	u8 kind;
 	u8 flags;
 	u8 count;		/* of frames */
-	u8 part;		/* of a stack; 1 for a wake-up with the waker's name */
+	u8 part;		/* of a stack; 1 for a wake-up with the waker's name, and for a
+				 * switch with the call in which the thread sleeps */
 	union {
 		struct {
-			char prev_comm[16];
+			union {
+				char prev_comm[16];
+				struct {
+					u64 one;
+					u32 call;
+					u32 two;
+				};
+			};
 			char next_comm[16];
 			u32 prev_pid;
 			u32 next_pid;
@@ -133,7 +150,8 @@ struct head {
 	u64 calls;
 	u64 watched_calls;
 	u64 stacks_dropped;
-	u64 padding[3];
+	u64 told;		/* `listed` when the reader was last woken for it */
+	u64 padding[2];
 };
 
 struct {
@@ -183,23 +201,121 @@ struct {
 	MAP_NUMBER(max_entries, 65536);
 } news SEC(".maps");
 
-/* The release waits of a watched thread, and its job in progress. */
+/* The release waits of a watched thread, and how to count its jobs. Written by user space only. */
 enum { WAITS = 4 };
-struct job {
+struct waits {
 	u64 arguments[WAITS];
 	u64 ignored[WAITS];	/* bits of the argument */
 	u32 calls[WAITS];	/* ~0 for none */
-	u64 released;		/* 0 if there is no job */
-	u64 waits;		/* in a release wait */
+	u64 list_above;		/* longer jobs are listed, not counted */
+	u64 origin;		/* beginning of the time series */
+	u64 row_length;
+	u64 wanted;		/* number in `tallies` + 1 if its jobs should be counted */
 };
 
-/* Set by user space once the release waits of a thread are known. */
 struct {
-	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct waits);
+} release_waits SEC(".maps");
+
+/* The job in progress of a watched thread. Written here only. While the thread is not counted, only
+ * `wait` and `released` are known. */
+struct job {
+	u64 counted;		/* number in `tallies` + 1; 0 while its records are listed */
+	u64 wait;		/* number of the release wait that it is in, + 1 */
+	u64 last_wait;		/* the same of its last sleep */
+	u64 released;		/* 0 if there is no job */
+	u64 slept;		/* since when it sleeps; 0 if it does not */
+	u64 woken;		/* a wake-up since it runs */
+	u64 prio;		/* when it was taken; never negative */
+	u64 ran;		/* since its release, up to its last switch */
+	u64 running;		/* since when it runs; 0 if it does not */
+	u64 call;		/* in which it sleeps, with its first argument */
+	u64 argument;
+	u64 row;		/* of the time series, and its beginning */
+	u64 row_begins;
+	u64 begins[COUNTERS][3];	/* counters at its last release wait */
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
 	MAP_NUMBER(max_entries, 1);	/* set by the loader */
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct job);
 } jobs SEC(".maps");
+
+/* The number of a thread in `release_waits` and `jobs`, in two steps, because thread IDs are sparse. Array
+ * look-ups are inlined; those of hashes and of task storage are calls. 0 for none. */
+enum { PAGE = 64 };
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} job_pages SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u32);
+} job_numbers SEC(".maps");
+
+/* The counts of a thread. Only its own switches write the histograms, one at a time, so that no CPU
+ * needs its own. All counts only grow, so user space reads them by subtraction. Rows of the time series
+ * take turns in the banks. */
+enum { BANKS = 4, ELSEWHERE = WAITS };
+struct bank {
+	u64 row;
+	u64 count;
+	u64 sum;
+	u64 min;		/* in this row */
+	u64 max;
+};
+
+struct tally {
+	u64 writes;		/* odd while the histograms are written */
+	u64 incomplete;		/* jobs without a known end or release */
+	u64 last;		/* response time of the last job */
+	u64 unplaced;		/* waits for which `waits_elsewhere` was full */
+	u64 waits[WAITS + 1];	/* in each release wait, and elsewhere */
+	u64 waited[WAITS + 1];	/* their total time */
+	u64 ran;
+	u64 ran_min;
+	u64 ran_max;
+	struct bank banks[BANKS];
+	u32 execution[COUNTED_BUCKETS];
+	u32 responses[BANKS * COUNTED_BUCKETS];
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_NUMBER(max_entries, 1);	/* set by the loader */
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct tally);
+} tallies SEC(".maps");
+
+/* Where counted threads wait elsewhere. */
+struct place_of_wait {
+	u64 argument;
+	u32 call;
+	u32 pid;
+};
+
+struct waited {
+	u64 count;
+	u64 total;
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, 4096);
+	MAP_TYPE(key, struct place_of_wait);
+	MAP_TYPE(value, struct waited);
+} waits_elsewhere SEC(".maps");
 
 /* Bits for threads that woke a watched one, and for threads that woke these. */
 struct {
@@ -383,7 +499,7 @@ static __attribute__((noinline)) int tell(void)
 }
 
 /* Begins a record. Interrupts may write others meanwhile. */
-INLINE struct record *reserve(u32 kind, u32 *sequence)
+INLINE struct record *reserve_at(u32 kind, u32 *sequence, u64 now)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
@@ -394,8 +510,11 @@ INLINE struct record *reserve(u32 kind, u32 *sequence)
 	if (!head)
 		return 0;
 	number = __sync_fetch_and_add(&head->begun, 1);
-	if (UNLIKELY(!(((u32)number + 1) & (ring_mask >> 2))))
+	/* Listed records must be read before they are overwritten. */
+	if (UNLIKELY(!(((u32)number + 1) & (ring_mask >> 2))) && head->told != head->listed) {
+		head->told = head->listed;
 		tell();
+	}
 	place = cpu * (ring_mask + 1) + ((u32)number & ring_mask);
 	record = bpf_map_lookup_elem(&records, &place);
 	if (!record)
@@ -403,10 +522,15 @@ INLINE struct record *reserve(u32 kind, u32 *sequence)
 	*(volatile u32 *)&record->sequence = 0;
 	asm volatile("" ::: "memory");
 	*sequence = (u32)number + 1;
-	record->time = bpf_ktime_get_ns();
+	record->time = now;
 	record->kind = kind;
 	record->flags = 0;
 	return record;
+}
+
+INLINE struct record *reserve(u32 kind, u32 *sequence)
+{
+	return reserve_at(kind, sequence, bpf_ktime_get_ns());
 }
 
 INLINE void end(struct record *record, u32 sequence)
@@ -455,10 +579,10 @@ static __attribute__((noinline)) int write_kept(struct place *place)
 	if (!place)
 		return 0;
 	place->kept = 0;
-	record = reserve(SWITCH, &sequence);
+	record = reserve_at(SWITCH, &sequence, place->last.time);
 	if (!record)
 		return 0;
-	record->time = place->last.time;
+	record->part = 0;
 	record->of_switch = place->last.of_switch;
 	end(record, sequence);
 	/* The thread has been watched only since then. */
@@ -507,6 +631,15 @@ INLINE u32 put(u32 kind, u32 number, u64 one, u64 two)
 	return sequence;
 }
 
+/* Copies the name of a thread. Two loads are faster than a helper. */
+INLINE void copy_name(char *to, const struct task_struct *task)
+{
+	u64 *from = (u64 *)__builtin_preserve_access_index(&task->comm);
+
+	((u64 *)to)[0] = from[0];
+	((u64 *)to)[1] = from[1];
+}
+
 /* A record about another thread: `text` is its name, `one` its ID and priority. */
 INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 two)
 {
@@ -521,7 +654,7 @@ INLINE u32 put_task(u32 kind, const struct task_struct *task, u32 number, u64 tw
 	record->other.number = number;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
 	record->other.two = two;
-	bpf_probe_read_kernel(record->other.text, 16, task->comm);
+	copy_name(record->other.text, task);
 	end(record, sequence);
 	return sequence;
 }
@@ -707,14 +840,28 @@ static __attribute__((noinline)) int begin_counting(u32 pid)
 	return 0;
 }
 
-/* Adds the counters since the last reading to the sums of a watched thread, the current one, and
- * writes them. Their time is that of the next record, which they come before. */
-static __attribute__((noinline)) int put_counters(u32 pid, u64 now)
+INLINE void list_counter(u32 pid, u32 counter, u64 time, u64 value, u64 enabled, u64 running)
 {
-	u32 zero = 0, sequence, has;
+	u32 sequence;
+	struct record *record = reserve_at(COUNTER, &sequence, time);
+
+	if (!record)
+		return;
+	record->frames[0] = pid | (u64)counter << 32;
+	record->frames[1] = value;
+	record->frames[2] = enabled;
+	record->frames[3] = running;
+	end(record, sequence);
+	list(sequence);
+}
+
+/* Adds the counters since the last reading to the sums of a watched thread, the current one, and
+ * lists them if `listed_too`. Their time is that of the next record, which they come before. */
+static __attribute__((noinline)) int put_counters(u32 pid, u64 now, int listed_too)
+{
+	u32 zero = 0, has;
 	struct last_counts *at = bpf_map_lookup_elem(&last, &zero);
 	struct counts counts = {}, *sum = bpf_map_lookup_elem(&sums, &pid);
-	struct record *record;
 
 	if (!at)
 		return 0;
@@ -736,16 +883,9 @@ static __attribute__((noinline)) int put_counters(u32 pid, u64 now)
 			/* The thread got the CPU before it was watched. */
 			sum->of[i].enabled += HOLE;
 		}
-		record = begin(COUNTER, &sequence);
-		if (!record)
-			break;
-		record->time = now;
-		record->frames[0] = pid | (u64)i << 32;
-		record->frames[1] = sum->of[i].counter;
-		record->frames[2] = sum->of[i].enabled;
-		record->frames[3] = sum->of[i].running;
-		end(record, sequence);
-		list(sequence);
+		if (listed_too)
+			list_counter(pid, i, now, sum->of[i].counter, sum->of[i].enabled,
+				     sum->of[i].running);
 	}
 	at->pid = pid;
 	at->has = has;
@@ -791,45 +931,338 @@ INLINE void switch_counters(u32 prev, int left, u32 next, int came)
 		begin_counting(next);
 }
 
-INLINE void fill_switch(struct record *record, const struct task_struct *prev,
-			const struct task_struct *next, u32 state)
+/* Returns the number of a thread in `release_waits` and `jobs`; 0 if it has none. */
+INLINE u32 job_number(u32 pid)
 {
-	record->of_switch.prev_pid = prev->pid;
-	record->of_switch.prev_prio = prev->prio;
-	record->of_switch.prev_state = state;
-	record->of_switch.next_pid = next->pid;
-	record->of_switch.next_prio = next->prio;
-	bpf_probe_read_kernel(record->of_switch.prev_comm, 16, prev->comm);
-	bpf_probe_read_kernel(record->of_switch.next_comm, 16, next->comm);
+	u32 place = pid / PAGE, *page = bpf_map_lookup_elem(&job_pages, &place), *number;
+
+	if (!page || !*page)
+		return 0;
+	place = *page * PAGE + pid % PAGE;
+	number = bpf_map_lookup_elem(&job_numbers, &place);
+	return number ? *number : 0;
 }
 
-INLINE int is_release_of(const struct job *job, u32 call, u64 argument)
+INLINE struct job *job_of(u32 pid)
+{
+	u32 number = job_number(pid);
+
+	return number ? bpf_map_lookup_elem(&jobs, &number) : 0;
+}
+
+/* Returns the job of a thread while it is counted. */
+INLINE struct job *counted_job(u32 pid)
+{
+	struct job *job = job_of(pid);
+
+	return job && job->counted ? job : 0;
+}
+
+/* Returns the number of the release wait that this is, + 1; 0 if it is none. */
+INLINE u32 release_number(const struct waits *waits, u32 call, u64 argument)
 {
 	for (u32 i = 0; i < WAITS; i++)
-		if (job->calls[i] == call &&
-		    (job->arguments[i] & ~job->ignored[i]) == (argument & ~job->ignored[i]))
-			return 1;
+		if (waits->calls[i] == call &&
+		    !((waits->arguments[i] ^ argument) & ~waits->ignored[i]))
+			return i + 1;
 	return 0;
 }
 
-/* Ends the job of a thread that begins to wait. */
-INLINE void note_wait(u32 pid, u32 call, u64 argument, u64 now)
+/* Ends the job of a thread that is not counted and begins to wait. */
+INLINE void note_wait(struct job *job, u32 number, u64 now)
 {
-	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
-
-	if (!job)
-		return;
-	job->waits = is_release_of(job, call, argument);
-	if (!job->waits)
+	job->wait = number;
+	if (!number)
 		return;
 	if (UNLIKELY(job->released && now - job->released > budget_ns))
 		tell();
 	job->released = 0;
 }
 
+INLINE struct tally *tally_of(const struct job *job)
+{
+	u32 number = job->counted - 1;
+
+	return bpf_map_lookup_elem(&tallies, &number);
+}
+
+/* Counts the time of a sleep that is not a release wait. */
+static __attribute__((noinline)) int count_elsewhere(struct job *job, struct tally *tally,
+						     u32 pid, u64 slept)
+{
+	struct place_of_wait place = {};
+	struct waited fresh = { 1, slept }, *known;
+
+	if (!job || !tally)
+		return 0;
+	place.argument = job->argument;
+	place.call = job->call;
+	place.pid = pid;
+	known = bpf_map_lookup_elem(&waits_elsewhere, &place);
+	if (known) {
+		known->count++;
+		known->total += slept;
+	} else if (bpf_map_update_elem(&waits_elsewhere, &place, &fresh, 0)) {
+		tally->unplaced++;
+	}
+	return 0;
+}
+
+/* Counts a job. Its length is below COUNTED_NS. */
+static __attribute__((noinline)) int count_job(const struct waits *waits, struct job *job,
+					       struct tally *tally, u64 response)
+{
+	u64 ran;
+	u32 place, run;
+	struct bank *bank;
+
+	if (!waits || !job || !tally)
+		return 0;
+	ran = job->ran < response ? job->ran : response;
+	if (job->released - job->row_begins >= waits->row_length) {
+		job->row = (job->released - waits->origin) / waits->row_length;
+		job->row_begins = waits->origin + job->row * waits->row_length;
+	}
+	place = bucket_of(response), run = bucket_of(ran);
+	if (place >= COUNTED_BUCKETS || run >= COUNTED_BUCKETS)
+		return 0;
+	bank = &tally->banks[job->row % BANKS];
+	place += job->row % BANKS * COUNTED_BUCKETS;
+	if (place >= BANKS * COUNTED_BUCKETS)
+		return 0;
+	*(volatile u64 *)&tally->writes += 1;
+	asm volatile("" ::: "memory");
+	if (bank->row != job->row || !bank->count) {
+		bank->row = job->row;
+		bank->min = ~0ULL;
+		bank->max = 0;
+	}
+	bank->count++;
+	bank->sum += response;
+	if (response < bank->min)
+		bank->min = response;
+	if (response > bank->max)
+		bank->max = response;
+	tally->responses[place]++;
+	if (!tally->ran_max || ran < tally->ran_min)
+		tally->ran_min = ran;
+	if (ran > tally->ran_max)
+		tally->ran_max = ran;
+	tally->ran += ran;
+	tally->execution[run]++;
+	tally->last = response;
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&tally->writes += 1;
+	return 0;
+}
+
+/* Lists the counters at the beginning and the end of a job. */
+static __attribute__((noinline)) int list_counters(struct job *job, u32 pid, u64 now)
+{
+	struct counts *sum = bpf_map_lookup_elem(&sums, &pid);
+
+	if (!job || !sum)
+		return 0;
+	for (u32 i = 0; i < COUNTERS; i++)
+		list_counter(pid, i, job->released, job->begins[i][0], job->begins[i][1],
+			     job->begins[i][2]);
+	for (u32 i = 0; i < COUNTERS; i++)
+		list_counter(pid, i, now, sum->of[i].counter, sum->of[i].enabled,
+			     sum->of[i].running);
+	return 0;
+}
+
+/* Lists a job of a counted thread. */
+static __attribute__((noinline)) int list_job(struct job *job, const struct task_struct *task,
+					      u64 now)
+{
+	struct record *record;
+	u32 sequence, pid;
+
+	if (!job)
+		return 0;
+	pid = task->pid;
+	if (counting)
+		list_counters(job, pid, now);
+	record = reserve_at(JOB, &sequence, now);
+	if (!record)
+		return 0;
+	record->other.pid = pid;
+	record->other.number = task->prio;
+	record->other.one = job->released;
+	record->other.two = job->ran;
+	copy_name(record->other.text, task);
+	end(record, sequence);
+	list(sequence);
+	if (now - job->released > budget_ns)
+		tell();
+	return 0;
+}
+
+/* Notes the counters at which the next job begins. */
+static __attribute__((noinline)) int note_counters(struct job *job, u32 pid)
+{
+	struct counts *sum = bpf_map_lookup_elem(&sums, &pid);
+
+	if (!job || !sum)
+		return 0;
+	for (u32 i = 0; i < COUNTERS; i++) {
+		job->begins[i][0] = sum->of[i].counter;
+		job->begins[i][1] = sum->of[i].enabled;
+		job->begins[i][2] = sum->of[i].running;
+	}
+	return 0;
+}
+
+/* Notes that a counted thread begins to sleep, and ends its job if this is a release wait. */
+INLINE void count_sleep(const struct waits *waits, struct job *job, struct task_struct *prev,
+			u32 call, u64 argument, u64 now)
+{
+	u64 response = now - job->released;
+	struct tally *tally = tally_of(job);
+
+	/* Some kernels do not trace every switch and wake-up. */
+	if (UNLIKELY(job->slept && tally))
+		tally->incomplete++;
+	job->slept = 0;
+	job->call = call;
+	job->argument = argument;
+	/* A signal interrupted the release wait, which continues. */
+	if (call == (HAS(pt_regs___x86, orig_ax) ? 219 : 128) && job->last_wait) {
+		job->wait = job->last_wait;
+		job->released = 0;
+		goto sleeps;
+	}
+	job->wait = job->last_wait = release_number(waits, call, argument);
+	if (!job->wait)
+		goto sleeps;
+	if (job->released) {
+		if (UNLIKELY(!tally || response > waits->list_above || response >= COUNTED_NS))
+			list_job(job, prev, now);
+		else
+			count_job(waits, job, tally, response);
+	}
+	job->released = 0;
+	if (counting)
+		note_counters(job, prev->pid);
+sleeps:
+	/* A wake-up on another CPU at the same time needs the rest. */
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&job->slept = now;
+}
+
+/* Notes the end of a sleep of a counted thread. Returns whether the sleep was a part of a job. */
+INLINE int count_wake(struct job *job, u32 pid, u64 now)
+{
+	struct tally *tally = tally_of(job);
+	u64 slept = *(volatile u64 *)&job->slept;
+	u32 wait;
+
+	if (!slept) {
+		job->woken = now;
+		return job->released != 0;
+	}
+	asm volatile("" ::: "memory");
+	wait = job->wait;
+	slept = now - slept;
+	job->slept = 0;
+	if (tally && wait && wait <= WAITS) {
+		tally->waits[wait - 1]++;
+		tally->waited[wait - 1] += slept;
+	} else if (tally) {
+		tally->waits[ELSEWHERE]++;
+		tally->waited[ELSEWHERE] += slept;
+		count_elsewhere(job, tally, pid, slept);
+	}
+	if (!wait)
+		return job->released != 0;
+	job->wait = 0;
+	job->released = now;
+	job->ran = 0;
+	return 0;
+}
+
+/* Notes that a counted thread gets a CPU. */
+INLINE void count_run(struct job *job, u32 pid, u64 now)
+{
+	struct tally *tally;
+
+	job->running = now;
+	if (UNLIKELY(job->slept)) {
+		/* Another CPU woke it just before this one noted its sleep, or no event shows its
+		 * wake-up. */
+		if (job->woken) {
+			count_wake(job, pid, job->slept);
+		} else {
+			tally = tally_of(job);
+			if (job->wait && tally)
+				tally->incomplete++;
+			job->slept = job->wait = 0;
+		}
+	}
+	job->woken = 0;
+}
+
+INLINE void count_stop(struct job *job, u64 now)
+{
+	if (job->running)
+		job->ran += now - job->running;
+	job->running = 0;
+}
+
+/* From now on, the records of a thread are listed again, from its job in progress on. */
+static __attribute__((noinline)) int return_job(struct job *job, u32 pid, u64 now)
+{
+	struct record *record;
+	u32 sequence;
+
+	if (!job)
+		return 0;
+	job->counted = 0;
+	count_stop(job, now);
+	record = reserve_at(RETURNED, &sequence, now);
+	if (!record)
+		return 0;
+	record->other.pid = pid;
+	record->other.one = job->released;
+	record->other.two = job->ran;
+	end(record, sequence);
+	list(sequence);
+	return 0;
+}
+
+/* Counts the jobs of a thread from now on, when it begins its release wait. Returns whether it does. */
+static __attribute__((noinline)) int take_job(const struct waits *waits, struct job *job,
+					      const struct task_struct *task, u64 now)
+{
+	struct record *record;
+	u32 sequence;
+
+	if (!waits || !job)
+		return 0;
+	record = reserve_at(TAKEN, &sequence, now);
+	if (!record)
+		return 0;
+	record->other.pid = task->pid;
+	job->prio = task->prio;
+	end(record, sequence);
+	list(sequence);
+	job->counted = waits->wanted;
+	job->last_wait = job->wait;
+	job->released = job->ran = job->running = job->woken = 0;
+	/* The next job is in another row. */
+	job->row_begins = ~0ULL / 2;
+	if (counting)
+		note_counters(job, task->pid);
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)&job->slept = now;
+	return 1;
+}
+
 /* Lists the system call, with its arguments, in which a watched thread begins to sleep. The
  * number is ~0 if it sleeps outside of system calls, in a page fault. */
-INLINE void put_sleeping(struct task_struct *prev, u64 now)
+INLINE u32 put_sleep_call(struct task_struct *prev, u64 now, const struct waits *waits,
+			  struct job *job)
 {
 	void *regs = (void *)bpf_task_pt_regs(prev);
 	u32 sequence, call = call_in(regs);
@@ -837,12 +1270,13 @@ INLINE void put_sleeping(struct task_struct *prev, u64 now)
 	u64 one, two;
 
 	read_arguments(regs, &one, &two);
-	note_wait(prev->pid, call, one, now);
+	if (waits && job)
+		note_wait(job, release_number(waits, call, one), now);
 	if (counting)
-		put_counters(prev->pid, now);
+		put_counters(prev->pid, now, 1);
 	record = begin(SLEEP, &sequence);
 	if (!record)
-		return;
+		return 0;
 	record->time = now;
 	record->other.pid = prev->pid;
 	record->other.number = call;
@@ -850,6 +1284,7 @@ INLINE void put_sleeping(struct task_struct *prev, u64 now)
 	record->other.two = two;
 	end(record, sequence);
 	list(sequence);
+	return sequence;
 }
 
 /* Returns whether a watched thread ends a part of its work: by a sleep, or by giving up the rest
@@ -861,17 +1296,118 @@ INLINE int ends_work(struct task_struct *prev, u32 state)
 	return state & 3 || (!state && prev->prio < 0 && call_of(prev) == yield);
 }
 
-/* Begins the job of a thread whose wait ends. Returns whether the wait was a part of a job. */
-INLINE int note_release(u32 pid, u64 now)
+/* Begins the job of a thread that is not counted and whose wait ends. Returns whether the wait was a
+ * part of a job. */
+INLINE int note_release(struct job *job, u64 now)
 {
-	struct job *job = bpf_map_lookup_elem(&jobs, &pid);
+	if (!job->wait)
+		return job->released != 0;
+	job->wait = 0;
+	job->released = now;
+	return 0;
+}
 
+/* Notes the end of a wait. Returns whether the wait was a part of a job. */
+INLINE int note_wake(struct job *job, u32 pid, u64 now)
+{
 	if (!job)
 		return 0;
-	if (!job->waits)
-		return job->released != 0;
-	job->waits = 0;
-	job->released = now;
+	return job->counted ? count_wake(job, pid, now) : note_release(job, now);
+}
+
+/* Returns whether the records of a thread must be listed again: user space wants it, the thread has
+ * lost its priority, or it got the policy SCHED_DEADLINE, whose jobs begin without a wake-up. */
+INLINE int must_return(const struct waits *waits, const struct job *job,
+		       const struct task_struct *task)
+{
+	int prio = task->prio;
+
+	return !waits->wanted || prio < 0 || prio > (int)job->prio;
+}
+
+/* The call in which a counted thread begins to sleep, if it does. */
+struct asleep_in {
+	u64 one;
+	u32 call;
+	u32 two;
+	u32 sleeps;
+};
+
+/* User space knows the name of a counted thread from other records. */
+INLINE void fill_switch(struct record *record, const struct task_struct *prev,
+			const struct task_struct *next, u32 state, const struct asleep_in *in)
+{
+	record->part = in->sleeps;
+	record->of_switch.prev_pid = prev->pid;
+	record->of_switch.prev_prio = prev->prio;
+	record->of_switch.prev_state = state;
+	record->of_switch.next_pid = next->pid;
+	record->of_switch.next_prio = next->prio;
+	if (in->sleeps) {
+		record->of_switch.one = in->one;
+		record->of_switch.call = in->call;
+		record->of_switch.two = in->two;
+	} else {
+		copy_name(record->of_switch.prev_comm, prev);
+	}
+	copy_name(record->of_switch.next_comm, next);
+}
+
+/* A watched thread loses this CPU. Returns whether the switch must be listed. */
+INLINE int leave(struct task_struct *prev, u32 state, u64 now, struct asleep_in *in, int light)
+{
+	u32 pid = prev->pid, number = job_number(pid), call;
+	struct waits *waits = number ? bpf_map_lookup_elem(&release_waits, &number) : 0;
+	struct job *job = number ? bpf_map_lookup_elem(&jobs, &number) : 0;
+	int ends = ends_work(prev, state);
+	u64 one, two;
+	void *regs;
+
+	if (waits && job && job->counted) {
+		if (LIKELY(!must_return(waits, job, prev))) {
+			count_stop(job, now);
+			if (!ends)
+				return 0;
+			regs = (void *)bpf_task_pt_regs(prev);
+			call = call_in(regs);
+			read_arguments(regs, &one, &two);
+			if (counting)
+				put_counters(pid, now, 0);
+			count_sleep(waits, job, prev, call, one, now);
+			in->sleeps = 1;
+			in->one = one;
+			in->call = call;
+			in->two = two;
+			return 0;
+		}
+		return_job(job, pid, now);
+	}
+	if (!ends || !put_sleep_call(prev, now, waits, job))
+		return 1;
+	if (!light || !waits || !job || !waits->wanted || !job->wait || prev->prio < 0)
+		return 1;
+	return !take_job(waits, job, prev, now);
+}
+
+/* A watched thread gets this CPU. Returns whether the switch must be listed. */
+INLINE int come(struct task_struct *next, u64 now)
+{
+	u32 number = job_number(next->pid);
+	struct waits *waits = number ? bpf_map_lookup_elem(&release_waits, &number) : 0;
+	struct job *job = number ? bpf_map_lookup_elem(&jobs, &number) : 0;
+
+	if (!waits || !job)
+		return 1;
+	/* No event shows the end of a wait for the next period of SCHED_DEADLINE. */
+	if (next->prio < 0)
+		note_wake(job, next->pid, now);
+	if (!job->counted)
+		return 1;
+	if (must_return(waits, job, next)) {
+		return_job(job, next->pid, now);
+		return 1;
+	}
+	count_run(job, next->pid, now);
 	return 0;
 }
 
@@ -881,7 +1417,8 @@ INLINE int switching_light(u64 *arguments)
 	struct task_struct *next = (struct task_struct *)arguments[2];
 	u32 own = bpf_get_smp_processor_id(), sequence, state;
 	struct place *place = bpf_map_lookup_elem(&places, &own);
-	int left = is_watched(prev->pid), came = is_watched(next->pid);
+	int left = is_watched(prev->pid), came = is_watched(next->pid), listed_one = 0;
+	struct asleep_in in = {};
 	struct record *record;
 	u64 now;
 
@@ -903,19 +1440,17 @@ INLINE int switching_light(u64 *arguments)
 		return 0;
 	}
 	state = state_of(prev, arguments[0]);
-	if (left && ends_work(prev, state))
-		put_sleeping(prev, now);
-	/* No event shows the end of a wait for the next period of SCHED_DEADLINE. */
-	if (came && next->prio < 0)
-		note_release(next->pid, now);
+	if (left)
+		listed_one = leave(prev, state, now, &in, 1);
+	if (came)
+		listed_one |= come(next, now);
 	switch_counters(prev->pid, left, next->pid, came);
-	record = reserve(SWITCH, &sequence);
+	record = reserve_at(SWITCH, &sequence, now);
 	if (!record)
 		return 0;
-	record->time = now;
-	fill_switch(record, prev, next, state);
+	fill_switch(record, prev, next, state, &in);
 	end(record, sequence);
-	if (left || came)
+	if (listed_one)
 		list(sequence);
 	/* An idle CPU has no thread that waits for it. */
 	if (!next->pid)
@@ -933,10 +1468,11 @@ int switching(u64 *arguments)
 	u32 state, prev_pid = prev->pid, next_pid = next->pid;
 	u32 sequence = 0;
 	u32 own = bpf_get_smp_processor_id();
+	struct asleep_in in = {};
 	struct place *place;
 	struct cpu *cpu;
 	struct record *record;
-	int kept = 0;
+	int kept = 0, left, came, listed_one = 0;
 	u64 now;
 
 	if (is_light())
@@ -954,11 +1490,12 @@ int switching(u64 *arguments)
 		return 0;
 	if (!place->full)
 		place->full = 1;
-	if (is_watched(prev_pid) && ends_work(prev, state))
-		put_sleeping(prev, now);
-	if (next->prio < 0)
-		note_release(next_pid, now);
-	switch_counters(prev_pid, is_watched(prev_pid), next_pid, is_watched(next_pid));
+	left = is_watched(prev_pid), came = is_watched(next_pid);
+	if (left)
+		listed_one = leave(prev, state, now, &in, 0);
+	if (came)
+		listed_one |= come(next, now);
+	switch_counters(prev_pid, left, next_pid, came);
 	if (place->until > now) {
 		record = begin(SWITCH, &sequence);
 	} else {
@@ -968,19 +1505,15 @@ int switching(u64 *arguments)
 	if (!record)
 		return 0;
 	record->time = now;
-	fill_switch(record, prev, next, state);
+	fill_switch(record, prev, next, state, &in);
 	if (kept) {
 		place->kept = 1;
 		return 0;
 	}
 	end(record, sequence);
-	if (!is_watched(prev_pid)) {
-		if (is_watched(next_pid))
-			list(sequence);
-		return 0;
-	}
-	list(sequence);
-	if (!(state & 3))
+	if (listed_one)
+		list(sequence);
+	if (!left || !(state & 3))
 		return 0;
 	if (is_release(call_of(prev)))
 		return 0;
@@ -1009,10 +1542,10 @@ INLINE int is_on_task_stack(u64 *context)
 }
 
 /* `in_job`: whether the name of the waker explains a part of a job. */
-INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int in_job)
+INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int in_job, u64 now)
 {
 	u32 sequence, pid = bpf_get_current_pid_tgid();
-	struct record *record = reserve(WAKING, &sequence);
+	struct record *record = reserve_at(WAKING, &sequence, now);
 	u64 name[2] = {};
 
 	if (!record)
@@ -1026,7 +1559,7 @@ INLINE u32 put_light_waking(struct task_struct *task, u32 on, int by_thread, int
 	record->other.number = on;
 	record->other.one = (u32)task->pid | (u64)(u32)task->prio << 32;
 	record->other.two = name[0];
-	bpf_probe_read_kernel(record->other.text, 16, task->comm);
+	copy_name(record->other.text, task);
 	*(u64 *)&record->other.text[16] = name[1];
 	end(record, sequence);
 	return sequence;
@@ -1054,6 +1587,7 @@ int waking(u64 *arguments)
 	struct task_struct *task = (struct task_struct *)arguments[0];
 	u32 pid = task->pid, by = bpf_get_current_pid_tgid(), on = cpu_of(task);
 	int watched_one = is_watched(pid), by_thread, in_job;
+	struct job *job;
 	u32 sequence;
 	u64 now;
 
@@ -1062,17 +1596,20 @@ int waking(u64 *arguments)
 			return 0;
 		now = bpf_ktime_get_ns();
 		touch(on, now);
-		in_job = note_release(pid, now);
+		job = job_of(pid);
+		in_job = note_wake(job, pid, now);
 		by_thread = is_on_task_stack(arguments);
-		list(put_light_waking(task, on, by_thread, in_job));
+		sequence = put_light_waking(task, on, by_thread, in_job, now);
+		if (!job || !job->counted)
+			list(sequence);
 		if (in_job && !by_thread)
 			put_interrupt(arguments);
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	note_waker(pid, by);
-	if (watched_one)
-		note_release(pid, now);
+	job = watched_one ? job_of(pid) : 0;
+	note_wake(job, pid, now);
 	if (is_concerned(pid)) {
 		touch(bpf_get_smp_processor_id(), now);
 		touch(on, now);
@@ -1080,10 +1617,10 @@ int waking(u64 *arguments)
 	if (!matters())
 		return 0;
 	sequence = put_task(WAKING, task, on, 0);
-	if (watched_one) {
+	if (watched_one && (!job || !job->counted))
 		list(sequence);
+	if (watched_one)
 		put_waker(arguments, pid, now);
-	}
 	return 0;
 }
 
@@ -1113,6 +1650,28 @@ int executing(u64 *arguments)
 	return 0;
 }
 
+/* Forgets the job of a thread that ends. */
+static __attribute__((noinline)) int end_job(u32 pid)
+{
+	u32 place = pid / PAGE, *page = bpf_map_lookup_elem(&job_pages, &place), *number;
+	struct tally *tally;
+	struct job *job = job_of(pid);
+
+	if (!job || !page)
+		return 0;
+	if (job->counted) {
+		tally = tally_of(job);
+		if (tally && job->released)
+			tally->incomplete++;
+		job->counted = job->released = 0;
+	}
+	place = *page * PAGE + pid % PAGE;
+	number = bpf_map_lookup_elem(&job_numbers, &place);
+	if (number)
+		*number = 0;
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int exiting(u64 *arguments)
 {
@@ -1122,7 +1681,7 @@ int exiting(u64 *arguments)
 	/* A thread that was killed in its sleep in the light stage has an entry. */
 	bpf_map_delete_elem(&asleep, &pid);
 	if (is_watched(pid)) {
-		bpf_map_delete_elem(&jobs, &pid);
+		end_job(pid);
 		list(put_task(PROCESS_EXIT, task, 0, 0));
 		tell();
 	} else if (!is_light() && (matters() || is_concerned(pid))) {
@@ -1167,10 +1726,25 @@ int inheriting(u64 *arguments)
 	return 0;
 }
 
+/* Returns whether a system call is a release wait of a thread whose jobs are counted. */
+INLINE int is_counted_wait(u32 pid, u32 call)
+{
+	u32 number = job_number(pid);
+	struct waits *waits = number ? bpf_map_lookup_elem(&release_waits, &number) : 0;
+	struct job *job = number ? bpf_map_lookup_elem(&jobs, &number) : 0;
+
+	if (!waits || !job || !job->counted)
+		return 0;
+	for (u32 i = 0; i < WAITS; i++)
+		if (waits->calls[i] == call)
+			return 1;
+	return 0;
+}
+
 /* Lists a record of a system call if it may begin or end a job. */
 INLINE void list_call(u32 pid, u32 number, u32 sequence)
 {
-	if (is_release(number) || has_bit(&learning, pid))
+	if (has_bit(&learning, pid) || (is_release(number) && !is_counted_wait(pid, number)))
 		list(sequence);
 }
 
@@ -1214,6 +1788,17 @@ static __attribute__((noinline)) int put_owner(u64 futex)
 	return 0;
 }
 
+/* Lists the records of a thread again if user space wants it, before its next system call. */
+INLINE void return_caller(u32 pid)
+{
+	u32 number = job_number(pid);
+	struct waits *waits = number ? bpf_map_lookup_elem(&release_waits, &number) : 0;
+	struct job *job = number ? bpf_map_lookup_elem(&jobs, &number) : 0;
+
+	if (waits && job && job->counted && !waits->wanted)
+		return_job(job, pid, bpf_ktime_get_ns());
+}
+
 SEC("tp_btf/sys_enter")
 int calling(u64 *arguments)
 {
@@ -1230,6 +1815,8 @@ int calling(u64 *arguments)
 		return 0;
 	if (head)
 		head->watched_calls++;
+	if (!is_light())
+		return_caller(pid);
 	read_arguments(regs, &one, &two);
 	if (HAS(pt_regs___x86, orig_ax)) {
 		three = ((struct pt_regs___third *)regs)->dx;
@@ -1238,8 +1825,8 @@ int calling(u64 *arguments)
 		three = ((struct pt_regs___arm64 *)regs)->regs[2];
 		nanosleep = 101, futex = 98, clock_nanosleep = 115;
 	}
-	if (counting && (is_release(number) || has_bit(&learning, pid)))
-		put_counters(pid, bpf_ktime_get_ns());
+	if (counting && !counted_job(pid) && (is_release(number) || has_bit(&learning, pid)))
+		put_counters(pid, bpf_ktime_get_ns(), 1);
 	list_call(pid, number, put(SYS_ENTER, number, one, two));
 	if (number == clock_nanosleep)
 		put_sleep(pid, number, one, two, three);

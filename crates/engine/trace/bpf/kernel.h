@@ -34,6 +34,7 @@ static long (*const bpf_probe_read_kernel)(void *to, u32 size, const void *from)
 
 #define SEC(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* How a map describes itself to the loader. */

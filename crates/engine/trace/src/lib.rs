@@ -56,13 +56,15 @@ pub use event::{Decoder, FieldPosition, Format};
 pub use export::{Description, FormatText, LARGEST_TRACE, pack_pages, trace_dat, unpack_pages};
 pub use files::{Files, RealFiles};
 pub use flight::{
-    Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, NotAChoice,
+    Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, ListedJob, NotAChoice,
     NotRecorded, Owner, Plan, RawPage, ReleaseCall, Scout, ScoutEvent, StackPart, StopHandle,
     TraceSlice, WaitRecord,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};
-pub use jobs::{CallCost, CounterEvents, Descent, JobAsk, JobRecorder};
+pub use jobs::{
+    CallCost, CountAsk, CountedJobs, CountedWaits, CounterEvents, Descent, JobAsk, JobRecorder,
+};
 pub use late::LateStacks;
 pub use lint::{FailedCalls, LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;

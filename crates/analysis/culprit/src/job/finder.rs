@@ -22,8 +22,8 @@ pub struct JobFinder {
     numbers: CallNumbers,
     /// Events before this time are incomplete.
     blind: Nanos,
-    stages: Stages,
-    threads: BTreeMap<u32, Thread>,
+    pub(super) stages: Stages,
+    pub(super) threads: BTreeMap<u32, Thread>,
     pools: Pools,
     siblings: Siblings,
     wakers: Wakers,
@@ -103,6 +103,9 @@ impl JobFinder {
             .threads
             .entry(tid)
             .or_insert_with(|| Thread::new(event.time, stages));
+        if thread.is_counted {
+            return Vec::new();
+        }
         let waits = thread.seen.waits.count;
         let since = thread.released();
         let mut jobs: Vec<Job> = thread
@@ -200,6 +203,8 @@ impl JobFinder {
     fn interrupt(&mut self) {
         for thread in self.threads.values_mut() {
             thread.seen.incomplete += u64::from(thread.state.interrupt());
+            // The end of the counting may be among the lost events.
+            thread.is_counted = false;
             (thread.busy_since, thread.last_wait) = (None, None);
             thread.seen.waits.interrupt();
             (thread.last_release, thread.elsewhere) = (None, 0);

@@ -7,6 +7,7 @@
 
 mod call;
 mod chain;
+mod counted;
 mod cpu_span;
 mod faults;
 mod finder;
@@ -36,6 +37,7 @@ use std::collections::BTreeSet;
 use punctual_model::cause::Detail;
 use punctual_model::{EventKind, Nanos, TraceEvent, Window};
 
+pub use counted::Counted;
 pub use finder::JobFinder;
 pub use interrupt::interrupt_source;
 pub use jvm::is_name_of_jvm;

@@ -1,7 +1,10 @@
 //! Jobs, and the statistics of the jobs of a thread.
 
+use std::collections::BTreeMap;
+
 use punctual_model::{Comm, Histogram, KernelPriority, Nanos};
 
+use super::call::Call;
 use super::release::{FoundRelease, Releases, SeenWaits, Waits};
 
 /// A completed job.
@@ -66,6 +69,9 @@ pub struct JobSeen {
     /// tell apart, with its beginning.
     pub busy: Option<(Nanos, Nanos)>,
     pub(super) waits: Waits,
+    /// Waits that the kernel has counted: all, and those at known places.
+    pub(super) counted_waits: u64,
+    pub(super) counted_places: BTreeMap<Call, (u64, Nanos)>,
     /// CPU time of each job.
     pub execution: Histogram,
 }
@@ -73,7 +79,7 @@ pub struct JobSeen {
 impl JobSeen {
     /// Returns the number of waits of any kind.
     pub const fn waits(&self) -> u64 {
-        self.waits.count
+        self.waits.count + self.counted_waits
     }
 
     pub(super) fn releases(&self) -> Releases {
@@ -87,6 +93,21 @@ impl JobSeen {
 
     /// Returns the places where the thread waited, in descending order of total time.
     pub fn seen_waits(&self) -> Vec<SeenWaits> {
-        self.waits.seen_waits()
+        let mut places = self.waits.seen_waits();
+        for (call, (count, total)) in &self.counted_places {
+            if let Some(place) = places.iter_mut().find(|place| place.call == *call) {
+                place.count += count;
+                place.total += *total;
+            } else {
+                places.push(SeenWaits {
+                    call: *call,
+                    count: *count,
+                    total: *total,
+                    period: None,
+                });
+            }
+        }
+        places.sort_by_key(|place| std::cmp::Reverse(place.total));
+        places
     }
 }

@@ -34,6 +34,8 @@ pub(super) struct Thread {
     pub(super) all_waits: Option<Waits>,
     /// The last wait, until it has been added to those of the process.
     pub(super) waited: Option<Waited>,
+    /// Whether the kernel counts its jobs, so that there are no events of it.
+    pub(super) is_counted: bool,
 }
 
 /// A search for another release wait begins if the thread has not entered its release wait for this

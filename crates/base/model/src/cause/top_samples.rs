@@ -70,6 +70,11 @@ impl<const N: usize> TopSamples<N> {
         }
     }
 
+    /// Returns the length that a latency must exceed to be added; `None` while any latency is.
+    pub const fn floor(&self) -> Option<Nanos> {
+        self.floor
+    }
+
     /// Returns the entries as (latency, time), the largest first.
     pub fn sorted(&self) -> Vec<(Nanos, Nanos)> {
         let mut entries = self.entries[..self.len].to_vec();

@@ -119,3 +119,93 @@ fn idle_process_lets_the_observer_sleep() {
     let ended = |one: &String| one.contains("all watched threads had ended after");
     assert!(warnings.iter().any(ended), "{warnings:?}");
 }
+
+/// The kernel counts the jobs of a thread after its first thousand waits.
+#[test]
+fn figures_of_counted_jobs_balance() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Sandbox::new();
+    let script = "
+import time
+while True:
+    time.sleep(0.0003)
+    sum(range(200))
+";
+    let Ok(app) = Command::new("python3").args(["-c", script]).spawn() else {
+        punctual_testing::skip!(Program, "a thread with many jobs: python3");
+        return;
+    };
+    let app = Running(app);
+    let pid = app.0.id();
+    let line = format!("explain --pid {pid} --budget 5ms --cost 0.5% -q -D 5s");
+    let output = place.run(&line);
+    if text(&output.stderr).contains("the cost of watching cannot be limited") {
+        punctual_testing::skip_refused("explain --cost", text(&output.stderr));
+        return;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    drop(app);
+    let recording = place.last();
+    crate::common::assert_conserved(&recording);
+    let jobs = recording
+        .explanation
+        .as_ref()
+        .unwrap()
+        .jobs
+        .as_ref()
+        .unwrap();
+    let (of_thread, thread) = (&jobs.threads[0], &recording.threads[0]);
+    // The light stage shows only a wait at which the thread sleeps, and a busy machine delays it.
+    assert!(of_thread.jobs > 1_500, "{}", of_thread.jobs);
+    assert_eq!(thread.histogram.count(), of_thread.jobs);
+    assert_eq!(of_thread.execution.count(), of_thread.jobs);
+    assert!(of_thread.waits >= of_thread.jobs, "{}", of_thread.waits);
+    let in_rows: u64 = recording
+        .series
+        .rows
+        .iter()
+        .map(|row| row.histogram.total())
+        .sum();
+    assert_eq!(in_rows, of_thread.jobs);
+    let longest = recording
+        .top_samples
+        .first()
+        .map(|sample| sample.latency_ns);
+    assert_eq!(longest, thread.histogram.max());
+}
+
+#[test]
+fn recording_continues_across_a_restart() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let place = Sandbox::new();
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("pt-restarted");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let run = || Running(Command::new(&program).arg("60").spawn().unwrap());
+    let first = run();
+    let watching = place.spawn("explain --comm pt-restarted -D 5s -q");
+    let begun = eventually(|| place.run("show last --json").status.success());
+    assert!(begun, "nothing is watched");
+    drop(first);
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let second = run();
+    let output = watching.wait_with_output().unwrap();
+    drop(second);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let recording = place.last();
+    let restarted = |one: &String| one.contains("the watched processes restarted after");
+    assert!(
+        recording.warnings.iter().any(restarted),
+        "{:?}",
+        recording.warnings
+    );
+    assert!(
+        recording.duration_ns >= Nanos::from_millis(4_900),
+        "{}",
+        recording.duration_ns
+    );
+}

@@ -38,9 +38,10 @@ impl CounterWatch {
         self.0.iter_mut().for_each(|counters| counters.forget(tid));
     }
 
-    pub(super) fn job(&mut self, job: &Late) -> HardwareCounters {
+    /// Compares a job with typical ones, and adds it to them if it is one.
+    pub(super) fn job(&mut self, job: &Late, is_typical: bool) -> HardwareCounters {
         match &mut self.0 {
-            Ok(counters) => counters.job(job.tid, job.expected, job.actual),
+            Ok(counters) => counters.job(job.tid, (job.expected, job.actual), is_typical),
             Err(why) => HardwareCounters::Unknown(why.clone()),
         }
     }

@@ -4,15 +4,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, FoundRelease, Job, JobFinder, JobSeen, Late, Process,
+    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Late, Process,
     RefusedCalls, SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
     Delay, Jobs, Nanos, ReleaseChoice, ReleaseWait, ThreadJobs, TraceEvent, WaitCall,
 };
-use punctual_trace::{Followed, ReleaseCall, Stage};
+use punctual_trace::{
+    CountedJobs, CountedWaits, Followed, ListedJob, ReleaseCall, ScoutEvent, Stage,
+};
 
+use super::counted::CountedWatch;
 use super::release::{DESCRIPTORS, Release, ReleaseKind};
 use super::reservations::{Reservations, reserved_by};
 use super::windows::Progress;
@@ -202,6 +205,7 @@ pub(crate) struct JobWatch {
     reservations: Reservations,
     /// Calls whose refusal is reported.
     policy_calls: Vec<i64>,
+    pub(super) counted: CountedWatch,
 }
 
 impl JobWatch {
@@ -224,6 +228,7 @@ impl JobWatch {
             policy_calls: (RefusedCalls::CALLS.into_iter())
                 .flat_map(system_call_numbers)
                 .collect(),
+            counted: CountedWatch::default(),
         }
     }
 
@@ -271,7 +276,8 @@ impl JobWatch {
         self.finder.blind_until(time);
     }
 
-    pub(super) fn enter(&mut self, stage: Stage, at: Nanos) {
+    fn enter(&mut self, stage: Stage, at: Nanos) {
+        self.counted.enter(stage);
         self.finder.enter(stage == Stage::Light, at);
     }
 
@@ -293,8 +299,11 @@ impl JobWatch {
         Progress {
             active,
             learning: self.is_learning(),
-            oldest_open: self.finder.oldest_open(),
-            long_job: self.finder.needs_full_stage(now.saturating_sub(long)),
+            oldest_open: (self.finder.oldest_open().into_iter())
+                .chain(self.counted.oldest_open())
+                .min(),
+            long_job: self.finder.needs_full_stage(now.saturating_sub(long))
+                || self.counted.needs_full_stage(now.saturating_sub(long)),
         }
     }
 
@@ -334,6 +343,75 @@ impl JobWatch {
 
     pub(super) fn forget(&mut self, tid: u32) {
         self.finder.forget(tid);
+    }
+
+    /// Returns the threads whose jobs the kernel should count. A job that does not end is followed
+    /// here: the thread may have stopped using its release wait.
+    pub(super) fn countable(&self, now: Nanos) -> Vec<u32> {
+        let before = now.saturating_sub(LONG);
+        let all = self.finder.countable();
+        all.filter(|tid| !self.counted.is_open_since(*tid, before))
+            .collect()
+    }
+
+    /// Handles a change of the stage or of how the jobs of a thread become known. Returns the job, if
+    /// it is one that the kernel has listed.
+    pub(super) fn notice(&mut self, event: &ScoutEvent) -> Vec<Late> {
+        match event {
+            ScoutEvent::Stage { at, stage } => self.enter(*stage, *at),
+            ScoutEvent::Taken { tid, .. } => self.finder.taken(*tid),
+            ScoutEvent::Returned { at, tid, open } => {
+                self.counted.returned(*tid);
+                self.finder.returned(*tid, *at, *open);
+            }
+            ScoutEvent::Job(job) => return self.listed(job),
+            ScoutEvent::Event(_) | ScoutEvent::Counter(_) | ScoutEvent::Gap { .. } => {}
+        }
+        Vec::new()
+    }
+
+    /// Counts a job that the kernel has timed but not counted.
+    fn listed(&mut self, job: &ListedJob) -> Vec<Late> {
+        let job = Job {
+            tid: job.tid,
+            comm: job.comm,
+            prio: job.prio,
+            cpu: job.cpu,
+            release: job.release,
+            completion: job.completion,
+            ran: job.ran,
+            events_from: job.release,
+        };
+        self.finder.add_listed(&job);
+        self.spans(vec![job])
+    }
+
+    /// Adds what the kernel has counted.
+    pub(super) fn add_counted(&mut self, counted: &CountedJobs) {
+        let of_release = counted.waits.iter().map(|waits| waits.count).sum::<u64>();
+        let all = Counted {
+            execution: &counted.execution,
+            incomplete: counted.incomplete,
+            waits: of_release + counted.elsewhere,
+        };
+        self.finder.add_counted(counted.tid, all);
+        self.counted.add(counted);
+        self.add_counted_waits(&counted.waits);
+    }
+
+    /// Adds the places of waits that the kernel has counted.
+    pub(super) fn add_counted_waits(&mut self, waits: &[CountedWaits]) {
+        for one in waits {
+            let ignored = match system_call_name(one.id) {
+                Some("futex") => Call::IGNORED_OF_FUTEX,
+                _ => 0,
+            };
+            let call = Call {
+                id: one.id,
+                argument: one.argument & !ignored,
+            };
+            (self.finder).add_counted_waits(one.tid, call, (one.count, one.total));
+        }
     }
 
     /// Returns the results. `place`: index of a thread in the recording.
@@ -390,8 +468,12 @@ impl JobWatch {
         jobs.released_at_once += seen.at_once;
         jobs.released_while_stopped += seen.while_stopped;
         jobs.longest_stop_ns = jobs.longest_stop_ns.max(seen.longest_stop);
-        jobs.incomplete += seen.incomplete;
-        let open = seen.open_since.map(|since| end.saturating_sub(since));
+        let counted_open = self.counted.open(tid);
+        jobs.incomplete += seen.incomplete + u64::from(counted_open.is_some());
+        let open = seen
+            .open_since
+            .or(counted_open)
+            .map(|since| end.saturating_sub(since));
         jobs.open_ns = jobs.open_ns.max(open.unwrap_or_default());
         if let Some((since, length)) = seen.busy
             && length > jobs.busy_ns

@@ -5,14 +5,17 @@
 //! recorder shows why.
 
 mod background;
+mod counted;
 mod counters;
 mod finder;
 mod head;
 pub(crate) mod jobs;
+mod late;
 mod pace;
 mod policies;
 mod release;
 mod reservations;
+mod restarts;
 mod source;
 mod turns;
 mod warnings;
@@ -22,7 +25,6 @@ mod windows;
 
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::Duration;
 
 use punctual_culprit::Late;
@@ -33,11 +35,9 @@ use punctual_model::{
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
-use punctual_trace::{
-    CallCost, Followed, HELD_BACK, JobRecorder, Level, ScoutEvent, Stage, TraceError,
-};
+use punctual_trace::{CallCost, Followed, JobRecorder, Level, ScoutEvent, Stage, TraceError};
 
-use crate::explain::{Explainer, RawOutlier};
+use crate::explain::Explainer;
 use crate::lifecycle::{
     Begun, Context, Moment, REFRESH, RecordingSink, Snapshot, Source, Start, StoreWriter, Watcher,
     monotonic,
@@ -51,8 +51,9 @@ use head::head;
 pub use jobs::{JobDetail, JobRequest};
 use pace::Pace;
 pub use release::{Release, ReleaseError, ReleaseKind};
+use restarts::Restarts;
 use source::EventSource;
-use warnings::{by_tracer, lost_warnings, untimed};
+use warnings::{by_tracer, lost_warnings, uncounted, unplaced, untimed};
 use watched::Watched;
 use watched_tracks::WatchedTracks;
 use windows::{Taken, Windows};
@@ -185,6 +186,9 @@ struct Observation<'a> {
     row_length: Nanos,
     background: Option<Background>,
     pace: Pace,
+    /// Whether the jobs of all threads are read in this window.
+    reads_all: bool,
+    restarts: Restarts,
     /// Number of waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
@@ -235,6 +239,8 @@ impl<'a> Observation<'a> {
             row_length: recording.series.interval_ns,
             background: None,
             pace: Pace::new(monotonic()),
+            reads_all: false,
+            restarts: Restarts::default(),
             without_end: 0,
             warnings: no_programs.map(by_tracer).into_iter().collect(),
         })
@@ -253,7 +259,8 @@ impl<'a> Observation<'a> {
     fn read(&mut self, store: &mut StoreWriter<'_>) -> Result<(), TraceError> {
         let mut late = Vec::new();
         let events = self.source.read(&mut self.explainer)?;
-        self.note_activity(!events.is_empty());
+        let has_counted = self.read_counts();
+        self.note_activity(has_counted || !events.is_empty());
         for event in events {
             let event = match event {
                 ScoutEvent::Event(event) => event,
@@ -268,10 +275,10 @@ impl<'a> Observation<'a> {
                     self.finder.blind_until(until);
                     continue;
                 }
-                ScoutEvent::Stage { at, stage } => {
-                    if let Some(jobs) = self.finder.jobs() {
-                        jobs.enter(stage, at);
-                    }
+                other => {
+                    let listed = self.finder.jobs().map(|jobs| jobs.notice(&other));
+                    let listed = listed.into_iter().flatten();
+                    late.extend(listed.filter(|found| self.record(found, false)));
                     continue;
                 }
             };
@@ -281,7 +288,7 @@ impl<'a> Observation<'a> {
             if let EventKind::ProcessExit { task } = &event.kind {
                 self.watched.end(task);
             }
-            late.extend(found.into_iter().filter(|found| self.record(found)));
+            late.extend(found.into_iter().filter(|found| self.record(found, true)));
         }
         // Waits without an end have no length, but they are not missed periods.
         self.without_end += self.finder.without_end();
@@ -315,29 +322,29 @@ impl<'a> Observation<'a> {
             programs.enter(stage)?;
             explainer.shut_stacks(stage == Stage::Light);
         }
+        // Before the next refresh.
+        let reads = windows.reads();
+        if reads != std::mem::replace(&mut self.reads_all, reads) {
+            self.choose_counted()?;
+        }
         Ok(())
     }
 
-    /// Counts a wait or a job. Returns whether it took too long.
-    fn record(&mut self, found: &Late) -> bool {
+    /// Counts a wait or a job. Returns whether it took too long. The kernel lists only long jobs,
+    /// which are not typical.
+    fn record(&mut self, found: &Late, is_typical: bool) -> bool {
         let since = found.expected.saturating_sub(self.start.monotonic);
         self.tracks.record(found, since, self.row_length);
         self.pace.measured = true;
         let late = found.latency() > self.request.threshold();
         if let Some(watch) = &mut self.counters {
-            let counters = watch.job(found);
+            let counters = watch.job(found, is_typical);
             if late {
                 self.explainer
                     .counted((found.tid, found.expected), counters);
             }
         }
         late
-    }
-
-    fn explain(&mut self, late: &[Late], store: &mut StoreWriter<'_>) {
-        let seen: Vec<RawOutlier> = late.iter().map(|late| self.sighting(late)).collect();
-        let stored = (self.explainer).explain(seen, &self.start, store.writer());
-        store.note(stored);
     }
 
     /// Returns the final statistics of the jobs, including those of threads whose release wait has
@@ -349,7 +356,7 @@ impl<'a> Observation<'a> {
         let last = watch.finish();
         let late: Vec<Late> = last
             .into_iter()
-            .filter(|found| self.record(found))
+            .filter(|found| self.record(found, true))
             .collect();
         self.explain(&late, store);
         let Finder::Jobs(watch) = &self.finder else {
@@ -376,19 +383,6 @@ impl<'a> Observation<'a> {
             jobs.windows = Some(windows.finish(monotonic(), taken));
         }
         Some(jobs)
-    }
-
-    fn sighting(&self, late: &Late) -> RawOutlier {
-        RawOutlier {
-            thread: self.tracks.track_index(late.tid),
-            tid: late.tid,
-            cpu: Some(late.cpu),
-            scheduling: self.tracks.scheduling(late),
-            expected: late.expected,
-            latency: late.latency(),
-            delay: Some(late.delay),
-            story_from: late.events_from,
-        }
     }
 }
 
@@ -423,18 +417,10 @@ impl Source for Observation<'_> {
         if let Some(background) = &self.background {
             background.turn();
         }
-        let ended = moment.completion();
-        if ended.is_none() && self.watched.all_gone(&self.host) {
-            // Read their last events, with their last names.
-            thread::sleep(HELD_BACK);
-            self.read(store)?;
-            self.warnings.push(format!(
-                "all watched threads had ended after {}",
-                moment.elapsed
-            ));
-            self.pace.changed = true;
-            return Ok(Some(Completion::Finished));
-        }
+        let ended = match moment.completion() {
+            None => self.ends_with_threads(store, moment.elapsed)?,
+            ended => ended,
+        };
         // The last names of the threads.
         self.pace.changed |= ended.is_some();
         Ok(ended)
@@ -460,6 +446,9 @@ impl Source for Observation<'_> {
         if std::mem::take(&mut self.pace.changed) || is_open {
             new = self.watched.refresh(targets, &self.host, anew);
             self.tracks.rename(&self.watched);
+            if is_open {
+                self.note_restart();
+            }
         }
         let has_ended = |tid| !self.watched.has(tid);
         let followed = self.finder.followed(self.watched.tids(), &has_ended);
@@ -472,7 +461,7 @@ impl Source for Observation<'_> {
             self.pace.attend(monotonic());
             self.followed = followed;
         }
-        Ok(())
+        self.choose_counted()
     }
 
     fn batch(&self, elapsed: Nanos) -> Batch {
@@ -504,6 +493,7 @@ impl Source for Observation<'_> {
         // The observation is over, so this thread gets its former policy back.
         self.background = None;
         let lost = self.source.lost(&mut self.explainer);
+        self.finish_counts();
         let jobs = self.jobs(store);
         self.tracks.rename(&self.watched);
         let names = self.request.targets.named(&self.watched.first);
@@ -518,10 +508,16 @@ impl Source for Observation<'_> {
             None => self.warnings.push(TO_SWITCH_IN.to_owned()),
         }
         self.warnings.extend(lost_warnings(lost, self.without_end));
+        self.warnings.extend(self.restarts.warnings());
         self.warnings.extend(self.source.reset_by_others());
         self.warnings.extend_from_slice(self.watched.notes());
         if let Some(programs) = self.explainer.programs() {
             self.warnings.extend(untimed(programs.untimed()));
+            if let Finder::Jobs(jobs) = &self.finder {
+                self.warnings
+                    .extend(uncounted(jobs.counted.uncounted, source::COUNTED));
+                self.warnings.extend(unplaced(jobs.counted.unplaced));
+            }
             let notes = source::descents(programs.descents(), |tid| self.watched.has(tid));
             self.warnings.extend(notes);
         }

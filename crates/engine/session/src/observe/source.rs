@@ -14,6 +14,9 @@ use crate::explain::Explainer;
 /// Maximum number of threads whose jobs are timed in the kernel.
 const TIMED: u32 = 16_384;
 
+/// Maximum number of threads whose jobs are counted in the kernel, which takes 92 kB each.
+pub(super) const COUNTED: u32 = 64;
+
 /// Source of the events of the watched threads.
 pub(super) enum EventSource {
     /// A separate trace instance.
@@ -41,6 +44,7 @@ impl EventSource {
                     pid_max,
                     budget: threshold,
                     timed: TIMED,
+                    counted: COUNTED,
                     counters,
                 };
                 match JobRecorder::start(ask) {

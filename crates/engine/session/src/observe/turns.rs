@@ -50,6 +50,13 @@ impl Observation<'_> {
             time = time.min(Duration::from(left).max(TURN));
         }
         let programs = self.explainer.programs();
+        // The programs keep the counts of the last few rows apart.
+        if programs
+            .as_ref()
+            .is_some_and(|programs| programs.is_counting())
+        {
+            time = time.min(Duration::from(self.row_length) * 2).max(TURN);
+        }
         let Some(programs) = programs.filter(|_| time > TURN) else {
             return thread::sleep(time);
         };

@@ -21,6 +21,27 @@ pub(super) fn untimed(threads: usize) -> Option<String> {
     })
 }
 
+/// Returns the warning that the kernel does not count the jobs of some threads.
+pub(super) fn uncounted(threads: usize, most: u32) -> Option<String> {
+    (threads > 0).then(|| {
+        format!(
+            "the jobs of {} are read one by one, because the kernel counts those of at most {most} \
+             threads: this takes more CPU time",
+            counted(threads as u64, "thread", "threads")
+        )
+    })
+}
+
+/// Returns the warning that places of waits are unknown.
+pub(super) fn unplaced(waits: u64) -> Option<String> {
+    (waits > 0).then(|| {
+        format!(
+            "the places of {} are unknown, because there were too many different ones",
+            counted(waits, "wait", "waits")
+        )
+    })
+}
+
 /// Returns warnings about missing waits of the watched threads.
 pub(super) fn lost_warnings(events: u64, without_end: u64) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -48,7 +69,13 @@ mod tests {
     #[test]
     fn what_was_lost_is_told_as_lost() {
         assert!(lost_warnings(0, 0).is_empty());
-        assert_eq!(untimed(0), None);
+        assert_eq!(
+            (untimed(0), uncounted(0, 64), unplaced(0)),
+            (None, None, None)
+        );
+        let read = uncounted(2, 64);
+        assert!(read.is_some_and(|text| text.starts_with("the jobs of 2 threads are read one by")));
+        assert!(unplaced(1).is_some_and(|text| text.starts_with("the places of 1 wait are")));
         assert!(untimed(1).is_some_and(|text| text.starts_with("the jobs of 1 thread are not")));
         let told = lost_warnings(1_200, 27);
         assert!(told[0].starts_with("1,200 trace events of the watched threads were lost"));

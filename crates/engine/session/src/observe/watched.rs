@@ -45,6 +45,8 @@ pub(super) struct Watched {
     taken: BTreeSet<u32>,
     /// IDs of threads that have ended. Another thread may reuse such an ID.
     ended: BTreeSet<u32>,
+    /// The threads at the start, or after the last restart.
+    generation: BTreeSet<u32>,
     /// Notes about reused IDs, for the reader.
     notes: Vec<String>,
     /// Resources of the threads in the requested group.
@@ -81,6 +83,7 @@ impl Watched {
         }
         let started = |tid: &u32| (*tid, host.process_start(*tid));
         let now = first.keys().map(started).collect();
+        let generation = first.keys().copied().collect();
         let (first, notes) = with_threads_limited(first, Recording::MAX_THREADS - 1);
         Ok(Self {
             now,
@@ -89,6 +92,7 @@ impl Watched {
             roots,
             taken: BTreeSet::new(),
             ended: BTreeSet::new(),
+            generation,
             notes,
             group,
         })
@@ -207,11 +211,28 @@ impl Watched {
 
     /// Returns whether no watched thread is left.
     pub(super) fn all_gone(&self, host: &Host) -> bool {
-        let gone = |(tid, started): (&u32, &Started)| {
-            let now = host.process_start(*tid);
-            now.is_none() || differ(*started, now)
-        };
-        self.now.iter().all(gone)
+        self.now.keys().all(|tid| self.is_gone(*tid, host))
+    }
+
+    fn is_gone(&self, tid: u32, host: &Host) -> bool {
+        let started = self.now.get(&tid).copied().flatten();
+        let now = host.process_start(tid);
+        now.is_none() || differ(started, now)
+    }
+
+    /// Returns whether the watched processes have restarted since the last call: all threads of that
+    /// time have ended, and there are others.
+    pub(super) fn has_restarted(&mut self, host: &Host) -> bool {
+        if (self.generation.iter()).any(|tid| !self.is_gone(*tid, host)) {
+            return false;
+        }
+        let left = self.now.keys().filter(|tid| !self.is_gone(**tid, host));
+        let left: BTreeSet<u32> = left.copied().collect();
+        let has_restarted = !left.is_empty();
+        if has_restarted {
+            self.generation = left;
+        }
+        has_restarted
     }
 }
 
@@ -357,6 +378,30 @@ mod tests {
         let wrong = Targets::Group("/docker/b".to_owned());
         let error = Watched::find(&wrong, &host).unwrap_err().to_string();
         assert!(error.contains("no control group /docker/b"), "{error}");
+    }
+
+    #[test]
+    fn new_processes_after_the_last_are_a_restart() {
+        let (folder, host) = machine();
+        let targets = Targets::Comm("motion".to_owned());
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        assert!(!watched.has_restarted(&host));
+        // Threads come and go, but the process stays.
+        write_stat(folder.path(), 40, 44, 500);
+        watched.refresh(&targets, &host, |_| panic!());
+        fs::remove_dir_all(folder.path().join("proc/40/task/41")).unwrap();
+        fs::remove_dir_all(folder.path().join("proc/41")).unwrap();
+        assert!(!watched.has_restarted(&host));
+        fs::remove_dir_all(folder.path().join("proc")).unwrap();
+        assert!(watched.all_gone(&host) && !watched.has_restarted(&host));
+        for (pid, started) in [(50, 900), (60, 901)] {
+            write_stat(folder.path(), pid, pid, started);
+            assert!(watched.refresh(&targets, &host, |_| panic!()));
+            assert!(!watched.all_gone(&host));
+            // The second process joins the first.
+            assert_eq!(watched.has_restarted(&host), pid == 50);
+            assert!(!watched.has_restarted(&host));
+        }
     }
 
     #[test]

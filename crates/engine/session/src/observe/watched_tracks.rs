@@ -8,6 +8,7 @@ use punctual_model::{
     TopSample, TopSamples,
 };
 use punctual_probes::WORST_KEPT;
+use punctual_trace::CountedJobs;
 
 use super::policies;
 use super::watched::Watched;
@@ -155,6 +156,34 @@ impl WatchedTracks {
         track.accounting.recorded += 1;
         track.top_samples.offer(wait.latency(), wait.expected);
         track.last = Some(latency);
+    }
+
+    /// Returns the length above which a wait of a thread may be among the longest of its track.
+    pub(super) fn floor(&self, tid: u32) -> Nanos {
+        let track = self.tracks.get(self.track_index(tid) as usize);
+        let floor = track.and_then(|track| track.top_samples.floor());
+        floor.unwrap_or(Nanos::ZERO)
+    }
+
+    /// Adds jobs that the kernel has counted, which are not among the longest.
+    pub(super) fn add_counted(&mut self, counted: &CountedJobs, row_length: Nanos) {
+        let place = self.track_index(counted.tid);
+        let Some(track) = self.tracks.get_mut(place as usize) else {
+            return;
+        };
+        let mut rows: Vec<_> = counted.rows.iter().collect();
+        rows.sort_by_key(|(number, _)| *number);
+        for (number, histogram) in rows {
+            let since = Nanos(number.saturating_mul(row_length.0));
+            let row = open_row(track, &mut self.rows, (place, since, row_length));
+            row.histogram.merge(histogram);
+            track.all.merge(histogram);
+            track.accounting.expected += histogram.count();
+            track.accounting.recorded += histogram.count();
+            track.last = Some(SignedNanos(
+                i64::try_from(counted.last.0).unwrap_or(i64::MAX),
+            ));
+        }
     }
 
     /// Returns the rows that are not yet in the store, including the open ones.

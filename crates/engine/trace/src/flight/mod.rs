@@ -23,7 +23,7 @@ pub(crate) use ordered::Ordered;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
 pub use requested::{EventChoice, NotAChoice};
-pub use scout::{Followed, ReleaseCall, Scout, ScoutEvent};
+pub use scout::{Followed, ListedJob, ReleaseCall, Scout, ScoutEvent};
 pub use stop_handle::StopHandle;
 pub(crate) use stream::{Stream, Streamed};
 pub use trace_slice::{Drained, RawPage, StackPart, TraceSlice, WaitRecord};

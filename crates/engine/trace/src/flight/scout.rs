@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{CounterReading, Nanos, TraceEvent};
+use punctual_model::{Comm, CounterReading, KernelPriority, Nanos, TraceEvent};
 
 use super::name::Owner;
 use super::ordered::Ordered;
@@ -72,6 +72,25 @@ pub struct ReleaseCall {
     pub ignored: u64,
 }
 
+/// A job that a job recorder lists as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedJob {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub comm: Comm,
+    /// Its priority.
+    pub prio: KernelPriority,
+    /// The CPU on which it completed the job.
+    pub cpu: u32,
+    /// End of its release wait.
+    pub release: Nanos,
+    /// Time at which it returned to its release wait.
+    pub completion: Nanos,
+    /// CPU time from release to completion.
+    pub ran: Nanos,
+}
+
 /// An item in the stream of a scout.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoutEvent {
@@ -88,6 +107,25 @@ pub enum ScoutEvent {
         /// Time of the first event after the lost events.
         until: Nanos,
     },
+    /// A job recorder counts the jobs of a thread from now on, which begins its release wait. There
+    /// are no other events of the thread until they are returned.
+    Taken {
+        /// Time of the change.
+        at: Nanos,
+        /// The thread.
+        tid: u32,
+    },
+    /// A job recorder counts the jobs of a thread no longer, from its job in progress on.
+    Returned {
+        /// Time of the change.
+        at: Nanos,
+        /// The thread, which is not asleep.
+        tid: u32,
+        /// Release of the job in progress, and the CPU time since then.
+        open: Option<(Nanos, Nanos)>,
+    },
+    /// A job of such a thread that was not counted, because it was long.
+    Job(ListedJob),
     /// A job recorder changed its stage.
     Stage {
         /// Time of the change.
@@ -207,7 +245,8 @@ impl ScoutEvent {
             Self::Event(event) => event.time,
             Self::Counter(reading) => reading.time,
             Self::Gap { from, .. } => *from,
-            Self::Stage { at, .. } => *at,
+            Self::Job(job) => job.completion,
+            Self::Stage { at, .. } | Self::Taken { at, .. } | Self::Returned { at, .. } => *at,
         }
     }
 }

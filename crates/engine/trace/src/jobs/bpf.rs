@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd as _;
 
 use aya::include_bytes_aligned;
-use aya::maps::{Array, Map, MapData, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya::programs::perf_event::SoftwareEvent;
-use punctual_model::Counter;
+use punctual_model::{Counter, Nanos};
 
 use super::counters::{self, Counters};
 use super::news::News;
 use super::rings::Rings;
-use super::timed;
+use super::tallies::{CountedWaits, Tallies};
+use super::timed::{self, Count, Timed};
 use super::{Followed, JobAsk};
 use crate::WatchError;
 use crate::bpf;
@@ -125,6 +126,7 @@ pub(super) struct Programs {
     /// Programs that could not be attached.
     absent: BTreeSet<&'static str>,
     pid_limit: u32,
+    timed: Timed,
     /// Number of threads whose jobs the programs could not time, because there were too many.
     untimed: usize,
 }
@@ -149,6 +151,7 @@ impl Programs {
         let count = cpus as u32;
         let pid_limit = ask.pid_max.saturating_add(1);
         let (bits, mask) = (pid_limit.div_ceil(64), length - 1);
+        let (places, pages, numbers) = timed::sizes(ask.timed, pid_limit);
         // On arm64, a kernel stack has at least one page.
         let stack_bytes = (16 << 10_u64).max(rustix::param::page_size() as u64);
         let programs = bpf::Programs::load(OBJECT, bpf::Reads::Registers, |loader| {
@@ -161,7 +164,11 @@ impl Programs {
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
                 .map_max_entries("listed", count * length)
-                .map_max_entries("jobs", ask.timed.max(1))
+                .map_max_entries("jobs", places)
+                .map_max_entries("release_waits", places)
+                .map_max_entries("job_pages", pages)
+                .map_max_entries("job_numbers", numbers)
+                .map_max_entries("tallies", ask.counted.max(1))
                 .map_max_entries("watched", bits)
                 .map_max_entries("learning", bits)
                 .map_max_entries("wakers", bits)
@@ -177,10 +184,11 @@ impl Programs {
             unseen: BTreeMap::new(),
             absent: BTreeSet::new(),
             pid_limit,
+            timed: Timed::new(ask.timed),
             untimed: 0,
         };
         if let Some(counters) = counters {
-            all.count(counters)?;
+            all.read_counters(counters)?;
         }
         let array = |name| all.programs.array(name);
         let maps = (array("heads")?, array("records")?, array("listed")?);
@@ -237,12 +245,53 @@ impl Programs {
             let (before, now) = (threads(before), threads(now));
             self.programs.replace_threads(set, &before, &now)?;
         }
-        self.untimed += timed::replace(&mut self.programs, &before.releases, &now.releases)?;
+        self.untimed += self.timed.replace(&mut self.programs, &now.releases)?;
         Ok(())
     }
 
+    pub(super) const fn timed(&self) -> &Timed {
+        &self.timed
+    }
+
+    pub(super) fn count(&mut self, tid: u32, count: Count) -> Result<(), WatchError> {
+        self.timed.count(&mut self.programs, tid, count)
+    }
+
+    /// Maps the counts of the threads.
+    pub(super) fn tallies(&self, count: u32) -> Result<Tallies, WatchError> {
+        let map = self.programs.array("tallies")?;
+        Tallies::map(map, count).map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Returns the release of the job in progress of a counted thread.
+    pub(super) fn open_job(&self, tid: u32) -> Option<Nanos> {
+        const RELEASED: usize = 3;
+        let job = self.timed.job(&self.programs, tid)?;
+        Some(Nanos(job[RELEASED])).filter(|released| *released > Nanos::ZERO)
+    }
+
+    /// Returns the waits of counted threads that were not release waits.
+    pub(super) fn waits_elsewhere(&self) -> Vec<CountedWaits> {
+        let map = self.programs.map("waits_elsewhere").ok();
+        let map: Option<HashMap<&MapData, [u32; 4], [u64; 2]>> =
+            map.and_then(|map| map.try_into().ok());
+        let all = map.iter().flat_map(|map| map.iter().flatten());
+        let waits = all.map(|([first, second, call, tid], [count, total])| {
+            let [a, b, c, d] = first.to_ne_bytes();
+            let [e, f, g, h] = second.to_ne_bytes();
+            CountedWaits {
+                tid,
+                id: i64::from(call as i32),
+                argument: u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+                count,
+                total: Nanos(total),
+            }
+        });
+        waits.collect()
+    }
+
     /// Gives the counters to the programs.
-    fn count(&self, counters: &Counters) -> Result<(), WatchError> {
+    fn read_counters(&self, counters: &Counters) -> Result<(), WatchError> {
         for (counter, cpu, file) in counters.each() {
             let name = COUNTER_MAPS[counter.index()];
             let Map::PerfEventArray(map) = self.programs.map(name)? else {

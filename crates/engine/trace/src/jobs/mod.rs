@@ -13,6 +13,7 @@ mod record;
 mod rings;
 mod stacks;
 mod tail;
+mod tallies;
 mod timed;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,7 +25,7 @@ use punctual_model::{Nanos, Task, event_names};
 
 use crate::WatchError;
 use crate::clock::monotonic;
-use crate::flight::{Followed, Ordered, ScoutEvent, TraceSlice};
+use crate::flight::{Followed, Ordered, ReleaseCall, ScoutEvent, TraceSlice};
 use crate::stage::Stage;
 #[cfg(test)]
 pub(crate) use bpf::OBJECT;
@@ -37,6 +38,8 @@ use record::{EXEC, FORK, JobRecord, PROCESS_EXIT, Translator};
 use rings::Rings;
 use stacks::StackReader;
 use tail::Tail;
+use tallies::Tallies;
+pub use tallies::{CountedJobs, CountedWaits};
 
 /// The settings of a job recorder.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +51,23 @@ pub struct JobAsk {
     pub budget: Nanos,
     /// Maximum number of threads whose jobs are timed for this.
     pub timed: u32,
+    /// Maximum number of threads whose jobs are counted in the kernel.
+    pub counted: u32,
     /// Counters that are read whenever a watched thread begins to sleep or enters a release wait. If
     /// the machine has none of them, the recorder works without ([`JobRecorder::no_counters`]).
     pub counters: Option<CounterEvents>,
+}
+
+/// The threads whose jobs are counted in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountAsk {
+    /// The threads, each with the length above which its jobs are listed. Jobs of 10 ms and longer are
+    /// always listed.
+    pub threads: BTreeMap<u32, Nanos>,
+    /// Beginning of the time series.
+    pub origin: Nanos,
+    /// Length of its rows.
+    pub row_length: Nanos,
 }
 
 /// A process created by a watched thread, or a program executed by one.
@@ -74,6 +91,11 @@ const FULL_STAGES: usize = 64;
 #[derive(Debug)]
 pub struct JobRecorder {
     programs: Programs,
+    tallies: Tallies,
+    /// What was counted for threads that are no longer timed.
+    counted: Vec<CountedJobs>,
+    /// Number of threads that are not counted, because there were too many.
+    uncounted: usize,
     rings: Rings,
     news: News,
     cpus: Vec<Tail>,
@@ -110,8 +132,12 @@ impl JobRecorder {
             }
         }
         let (programs, rings, news, cpus) = Programs::start(ask, counters.as_ref())?;
+        let tallies = programs.tallies(ask.counted)?;
         Ok(Self {
             programs,
+            tallies,
+            counted: Vec::new(),
+            uncounted: 0,
             cpus: (0..cpus).map(Tail::new).collect(),
             rings,
             news,
@@ -145,9 +171,92 @@ impl JobRecorder {
     /// # Errors
     /// Returns an error if the kernel refuses to change a map.
     pub fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
+        // The last jobs of threads that have ended.
+        for tid in self.tallies.threads() {
+            if !followed.releases.contains_key(&tid) {
+                let last = self.counted_of(tid);
+                self.counted.extend(last);
+                self.tallies.remove(tid);
+            }
+        }
         self.programs.follow(&self.followed, followed)?;
         self.followed.clone_from(followed);
         Ok(())
+    }
+
+    /// Changes which timed threads are counted in the light stage. The stream contains the times at
+    /// which counting begins and ends.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel refuses to change a map.
+    pub fn count(&mut self, ask: &CountAsk) -> Result<(), WatchError> {
+        self.uncounted = 0;
+        for tid in self.followed.releases.keys() {
+            let Some(mut count) = self.programs.timed().counting(*tid) else {
+                continue;
+            };
+            let wanted = ask.threads.get(tid);
+            count.tally = wanted.and_then(|_| self.tallies.number_of(*tid));
+            self.uncounted += usize::from(wanted.is_some() && count.tally.is_none());
+            if let Some(limit) = wanted {
+                count.list_above = *limit;
+                count.rows = (ask.origin, ask.row_length);
+            }
+            self.programs.count(*tid, count)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of threads whose jobs are not counted in the kernel, because there were too
+    /// many threads. Their jobs are read.
+    pub const fn uncounted(&self) -> usize {
+        self.uncounted
+    }
+
+    /// Returns whether the jobs of a thread are counted in the kernel.
+    pub fn is_counting(&self) -> bool {
+        self.tallies.is_used()
+    }
+
+    /// Returns the jobs that the kernel has counted since the last call.
+    pub fn counted(&mut self) -> Vec<CountedJobs> {
+        let mut all = std::mem::take(&mut self.counted);
+        for tid in self.tallies.threads() {
+            all.extend(self.counted_of(tid));
+        }
+        all
+    }
+
+    fn counted_of(&mut self, tid: u32) -> Option<CountedJobs> {
+        let delta = self.tallies.read(tid)?;
+        let releases = self.programs.timed().waits(tid);
+        let waits = releases.iter().zip(delta.waits);
+        let waits = waits.map(
+            |(ReleaseCall { id, argument, .. }, (count, total))| CountedWaits {
+                tid,
+                id: *id,
+                argument: *argument,
+                count,
+                total,
+            },
+        );
+        Some(CountedJobs {
+            tid,
+            rows: delta.rows,
+            execution: delta.execution,
+            incomplete: delta.incomplete,
+            last: delta.last,
+            waits: waits.filter(|waits| waits.count > 0).collect(),
+            elsewhere: delta.waits[timed::WAITS].0,
+            unplaced: delta.unplaced,
+            open: self.programs.open_job(tid),
+        })
+    }
+
+    /// Returns the waits of counted threads that were not release waits, with their total since the
+    /// start.
+    pub fn waits_elsewhere(&self) -> Vec<CountedWaits> {
+        self.programs.waits_elsewhere()
     }
 
     /// Changes the stage. The programs start in the full stage. Returns once all programs of the
@@ -280,7 +389,10 @@ impl JobRecorder {
             let gap = tail.follow(&self.rings, |record| {
                 note_descent(descents, record);
                 *changed |= matches!(record.kind(), FORK | EXEC | PROCESS_EXIT);
+                translator.learn(record);
                 all.extend(record.counter().map(ScoutEvent::Counter));
+                all.extend(record.counting(cpu));
+                all.extend(Translator::sleep(record, cpu).map(ScoutEvent::Event));
                 let event = translator.event(record, cpu);
                 all.extend(event.map(ScoutEvent::Event));
             });
@@ -294,7 +406,7 @@ impl JobRecorder {
         }
         // If a gap starts at the time of an event, the gap is sorted after the event.
         let is_record =
-            |one: &ScoutEvent| matches!(one, ScoutEvent::Event(_) | ScoutEvent::Counter(_));
+            |one: &ScoutEvent| !matches!(one, ScoutEvent::Gap { .. } | ScoutEvent::Stage { .. });
         let key = |one: &ScoutEvent| (one.time(), !is_record(one));
         self.ordered.add(all, now, key)
     }
@@ -310,16 +422,21 @@ impl JobRecorder {
             Stage::Light => None,
         };
         let complete = complete.map_or(Nanos::ZERO, |(since, _)| *since);
-        for tail in &self.cpus {
-            let (records, whole) = tail.between(&self.rings, from, to);
+        let read = |tail: &Tail| (tail.cpu, tail.between(&self.rings, from, to));
+        let of_cpus: Vec<_> = self.cpus.iter().map(read).collect();
+        for record in of_cpus.iter().flat_map(|(_, (records, _))| records) {
+            self.translator.learn(record);
+        }
+        for (cpu, (records, whole)) in of_cpus {
             cut.lost += u64::from(!whole);
-            let mut stacks = StackReader::new(tail.cpu);
+            let mut stacks = StackReader::new(cpu);
             for record in records.iter().filter(|one| one.time() >= complete) {
                 if stage == Stage::Light && !record.is_of_light_stage() {
                     continue;
                 }
                 cut.wakers.extend(record.waker());
-                if let Some(event) = self.translator.event(record, tail.cpu) {
+                cut.events.extend(Translator::sleep(record, cpu));
+                if let Some(event) = self.translator.event(record, cpu) {
                     stacks.follows(&event);
                     cut.events.push(event);
                 } else if record.kind() == record::STACK {

@@ -7,6 +7,8 @@ use punctual_model::{
     TraceEvent, Vector,
 };
 
+use crate::flight::{ListedJob, ScoutEvent};
+
 const SWITCH: u8 = 1;
 const WAKING: u8 = 2;
 const SYS_ENTER: u8 = 3;
@@ -39,6 +41,9 @@ pub(super) const WAKER_USER_STACK: u8 = 29;
 pub(super) const WAKER_USER_WORDS: u8 = 30;
 pub(super) const COUNTER: u8 = 31;
 pub(super) const INTERRUPT_STACK: u8 = 32;
+const JOB: u8 = 33;
+const TAKEN: u8 = 34;
+const RETURNED: u8 = 35;
 
 /// Number of words in a record.
 pub(super) const WORDS: usize = 8;
@@ -86,6 +91,30 @@ impl JobRecord {
             value,
             enabled: Nanos(enabled),
             running: Nanos(running),
+        })
+    }
+
+    /// Returns what this record says about the counting of a thread's jobs.
+    pub(super) fn counting(&self, cpu: u32) -> Option<ScoutEvent> {
+        let (at, tid, released) = (self.time(), self.pid(), Nanos(self.0[3]));
+        let ran = Nanos(self.0[4]);
+        Some(match self.kind() {
+            JOB => ScoutEvent::Job(ListedJob {
+                tid,
+                comm: self.comm(40),
+                prio: priority(self.number()),
+                cpu,
+                release: released,
+                completion: at,
+                ran,
+            }),
+            TAKEN => ScoutEvent::Taken { at, tid },
+            RETURNED => ScoutEvent::Returned {
+                at,
+                tid,
+                open: (released > Nanos::ZERO).then_some((released, ran)),
+            },
+            _ => return None,
         })
     }
 
@@ -160,12 +189,18 @@ impl JobRecord {
         })
     }
 
-    fn switch(&self) -> EventKind {
+    /// Returns whether this is a switch with the call in which the thread sleeps, in place of its
+    /// name.
+    fn has_call(&self) -> bool {
+        self.kind() == SWITCH && self.byte(15) == 1
+    }
+
+    fn switch(&self, prev: Comm) -> EventKind {
         EventKind::Switch {
             prev: Task {
                 pid: self.u32(48),
                 prio: KernelPriority(self.i16(56)),
-                comm: self.comm(16),
+                comm: prev,
             },
             next: Task {
                 pid: self.u32(52),
@@ -192,12 +227,46 @@ fn priority(word: u32) -> KernelPriority {
 #[derive(Debug, Default)]
 pub(super) struct Translator {
     names: HashMap<[u64; 3], Text>,
+    /// The last names of threads that were woken.
+    comms: HashMap<u32, Comm>,
 }
 
 /// Maximum number of interrupt names that are remembered.
 const NAMES: usize = 4_096;
 
+/// Maximum number of names of threads that are remembered.
+const COMMS: usize = 32_768;
+
 impl Translator {
+    /// Remembers the name of a thread. Some records contain only its ID.
+    pub(super) fn learn(&mut self, record: &JobRecord) {
+        if matches!(record.kind(), WAKING | JOB) {
+            let (pid, comm) = match record.kind() {
+                JOB => (record.pid(), record.comm(40)),
+                _ => (record.task().pid, record.task().comm),
+            };
+            if self.comms.len() < COMMS || self.comms.contains_key(&pid) {
+                self.comms.insert(pid, comm);
+            }
+        }
+    }
+
+    /// Returns the system call in which the thread of a switch begins to sleep, if this record
+    /// contains it. The event comes before the switch.
+    pub(super) fn sleep(record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
+        record.has_call().then(|| TraceEvent {
+            time: record.time(),
+            cpu,
+            pid: record.pid(),
+            flags: 0,
+            preempt_count: 0,
+            kind: EventKind::SleepsIn {
+                id: i64::from(record.u32(24) as i32),
+                args: [record.0[2], u64::from(record.u32(28))],
+            },
+        })
+    }
+
     /// Converts a record to an event. Returns `None` if no event corresponds to it.
     pub(super) fn event(&mut self, record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         let kind = self.kind(record)?;
@@ -214,7 +283,11 @@ impl Translator {
     fn kind(&mut self, record: &JobRecord) -> Option<EventKind> {
         let (number, one, two) = (record.number(), record.0[3], record.0[4]);
         Some(match record.kind() {
-            SWITCH => record.switch(),
+            SWITCH if record.has_call() => {
+                let known = self.comms.get(&record.pid()).copied();
+                record.switch(known.unwrap_or_default())
+            }
+            SWITCH => record.switch(record.comm(16)),
             WAKING => EventKind::Waking {
                 task: record.task(),
                 target_cpu: number,
@@ -372,6 +445,37 @@ mod tests {
         assert_eq!(record.task().comm.to_string(), "victim");
         bytes[15] = 0;
         assert_eq!(words(&bytes).waker(), None);
+    }
+
+    #[test]
+    fn switch_of_counted_thread_contains_call() {
+        let mut translator = Translator::default();
+        let mut bytes = [0_u8; 64];
+        bytes[12] = WAKING;
+        bytes[24..28].copy_from_slice(&40_u32.to_ne_bytes());
+        bytes[40..46].copy_from_slice(b"server");
+        translator.learn(&words(&bytes));
+        let mut bytes = [0_u8; 64];
+        (bytes[12], bytes[15]) = (SWITCH, 1);
+        bytes[16..24].copy_from_slice(&0x7f00_u64.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&202_u32.to_ne_bytes());
+        bytes[28..32].copy_from_slice(&128_u32.to_ne_bytes());
+        bytes[48..52].copy_from_slice(&40_u32.to_ne_bytes());
+        let record = words(&bytes);
+        let sleep = Translator::sleep(&record, 1).unwrap();
+        assert_eq!((sleep.pid, sleep.cpu), (40, 1));
+        let call = EventKind::SleepsIn {
+            id: 202,
+            args: [0x7f00, 128],
+        };
+        assert_eq!(sleep.kind, call);
+        let event = translator.event(&record, 1).unwrap();
+        let EventKind::Switch { prev, .. } = event.kind else {
+            panic!("{event:?}");
+        };
+        assert_eq!(prev.to_string(), "server-40");
+        bytes[15] = 0;
+        assert_eq!(Translator::sleep(&words(&bytes), 1), None);
     }
 
     #[test]

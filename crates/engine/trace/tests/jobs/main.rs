@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod counted;
 mod wakes;
 
 use std::process::Command;
@@ -27,6 +28,7 @@ fn recorder_of(counters: Option<CounterEvents>) -> Option<JobRecorder> {
         pid_max,
         budget: BUDGET,
         timed: TIMED,
+        counted: 1,
         counters,
     }) {
         Ok(recorder) => Some(recorder),

@@ -78,6 +78,26 @@ impl ThreadState {
         had_job
     }
 
+    /// Continues after the kernel has counted the jobs of the thread, which runs now. `open`: release
+    /// of the job in progress, and the CPU time since then.
+    pub(super) fn continues(&mut self, at: Nanos, open: Option<(Nanos, Nanos)>, light: bool) {
+        self.interrupt();
+        self.ran += open.map_or(Nanos::ZERO, |(_, ran)| ran);
+        self.running = Some(at);
+        if !light {
+            self.calls.current = CurrentCall::Unknown;
+        }
+        self.job = open.map_or(JobState::Idle, |(release, ran)| {
+            JobState::Running(OpenJob {
+                light: true,
+                ..OpenJob::new(Point {
+                    at: release,
+                    ran: self.ran.saturating_sub(ran),
+                })
+            })
+        });
+    }
+
     /// Returns the release time of the job in progress.
     pub(super) fn open_since(&self) -> Option<Nanos> {
         self.job.job().map(|open| open.release.at)
