@@ -86,4 +86,4 @@ pub use stream::{
 };
 pub use tally::{Tally, complete};
 pub use thread_times::ThreadSums;
-pub use without::{Without, without};
+pub use without::{Without, not_examined, without};

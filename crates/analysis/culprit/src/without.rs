@@ -23,6 +23,32 @@ pub struct Without {
     pub late_then: LateSeconds,
 }
 
+impl Without {
+    /// Returns the 95% interval of the late seconds a day that would be left, if the rest of the day is
+    /// like the run. In the upper end, each of the `others`, which were not examined, is a late second
+    /// of its own. A run below a minute is too short for an interval.
+    pub fn per_day(&self, measured: Nanos, others: u64) -> Option<[f64; 2]> {
+        if measured < Nanos::from_secs(60) {
+            return None;
+        }
+        let mut possible = self.late_then.clone();
+        possible.add_elsewhere(others, measured.0 / Nanos::from_secs(1).0);
+        let (certain, possible) = (self.late_then.rate(measured), possible.rate(measured));
+        let least = certain.per_day(certain.at_least(0.025))?;
+        Some([least, possible.per_day(possible.at_most(0.025))?])
+    }
+}
+
+/// Returns the number of outliers that were not examined by [`without`]: those that were not
+/// explained, and those that were explained but not kept.
+pub fn not_examined(explanation: &Explanation) -> [u64; 2] {
+    let kept = explanation.outliers.len() as u64;
+    [
+        explanation.seen.saturating_sub(explanation.explained),
+        explanation.explained.saturating_sub(kept),
+    ]
+}
+
 /// Predicts the outliers of a run without the sources for which `is_removed` returns true.
 pub fn without(
     recording: &Recording,
@@ -124,6 +150,25 @@ mod tests {
             (3, Some(Nanos::from_micros(500)))
         );
         assert_eq!(all.concerned, 4);
+    }
+
+    /// Outliers that were not examined raise the upper end only.
+    #[test]
+    fn unexamined_outliers_count_as_not_removed() {
+        let mut explanation = explanation();
+        (explanation.seen, explanation.explained) = (9, 6);
+        assert_eq!(not_examined(&explanation), [3, 2]);
+        let recording = testing::recording(1, 1);
+        let found = without(&recording, &explanation, |_| true);
+        assert_eq!(found.per_day(Nanos::from_secs(59), 0), None);
+        let minutes = Nanos::from_secs(600);
+        let [least, most] = found.per_day(minutes, 0).unwrap();
+        let [same, more] = found.per_day(minutes, 5).unwrap();
+        assert!(
+            least > 0.0 && least < 144.0 && most > 144.0,
+            "{least} to {most}"
+        );
+        assert!(least == same && more > most + 144.0 * 4.0, "{more}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::cause::Cause;
 use crate::{
     Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
-    HostFacts, Improvement, LintReport, LoadRecord, Note, NumbersExperiment, Origin, Outlier,
+    HostFacts, Hunt, Improvement, LintReport, LoadRecord, Note, NumbersExperiment, Origin, Outlier,
     Placement, Recording, RecordingLine, SeriesProof, Slot, StoredAudit, Suspension, ThreadRecord,
     TopSample, Topology, WakeWindow, Wakeups, Window, from_json, to_json,
 };
@@ -19,6 +19,7 @@ to_json!(
     FactSet,
     GroupFacts,
     HostFacts,
+    Hunt,
     Improvement,
     LintReport,
     LoadRecord,

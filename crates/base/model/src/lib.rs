@@ -52,10 +52,11 @@ pub use event::{
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,
-    Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HardwareGaps,
-    IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, NUMBERS_SCHEMA,
-    NotTried, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment, Pilot, Proof,
-    RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting, Windows,
+    Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HUNT_SCHEMA, HardwareGaps,
+    Hunt, IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, LeftLate,
+    NUMBERS_SCHEMA, NotTried, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment, Pilot,
+    Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting,
+    Windows, WorstMix,
 };
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use punctual_model::{
     CHECKUP_SCHEMA, Checkup, Completion, Condition, MeasuredOn, Nanos, Outcome, Recording,
 };
-use punctual_session::{ApplicationRequest, SessionError, observe};
+use punctual_session::{ApplicationRequest, Subject};
 
 use crate::check::{Around, Checked, causes, findings, judgement};
 use crate::request::CheckError;
@@ -22,17 +22,12 @@ pub fn check_application(
     around: Around<'_>,
 ) -> Result<Checked, CheckError> {
     let started = Timestamp::now();
-    let request = (asked.observation("check", around.host)).map_err(SessionError::from)?;
-    let outcome = observe(
-        &request,
-        around.host,
-        around.store,
-        around.view,
-        around.stop,
-    )?;
+    let outcome = asked.observe("check", around.host, around.store, around.view, around.stop)?;
     let mut recording = outcome.recording;
     let condition = Condition::of_jobs(&recording, &asked.requirement);
-    let causes = causes(&recording, &around.audit);
+    let causes = causes(&recording, &around.audit, &|setting| {
+        experiment(asked, setting)
+    });
     let mut checkup = Checkup {
         schema: CHECKUP_SCHEMA,
         program: around.audit.program.clone(),
@@ -76,14 +71,14 @@ fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
     if let (Outcome::NotProven, Some(condition)) = (checkup.outcome, checkup.conditions.first())
         && let Some(length) = condition.needs_likely_ns.or(condition.needs_ns)
     {
-        let again = command_line(&without_duration(&asked.command_line));
         let seconds = length.0.div_ceil(Nanos::from_secs(1).0);
-        commands.push(format!("{again} -D {seconds}s"));
+        commands.push(command_line(&lasting(&asked.command_line, seconds)));
     }
     if let (false, Some(recording)) = (checkup.causes.is_empty(), checkup.recordings.first()) {
         commands.push(format!("punctual explain {recording}"));
     }
-    commands.extend(proof(checkup, asked));
+    let mut causes = checkup.causes.iter();
+    commands.extend(causes.find_map(|cause| cause.experiment.clone()));
     if checkup
         .findings
         .iter()
@@ -94,39 +89,36 @@ fn next(checkup: &Checkup, asked: &ApplicationRequest) -> Vec<String> {
     commands
 }
 
-/// Returns the command of the experiment that shows whether the recommended settings against the
-/// cause with the most benefit help the application.
-fn proof(checkup: &Checkup, asked: &ApplicationRequest) -> Option<String> {
-    let mut causes = checkup.causes.iter();
-    let setting = causes.find_map(|cause| cause.settings.first())?;
-    let (option, name) = asked.subject.option();
-    let option = format!("--{option}");
+/// Returns the command of the experiment that shows whether a setting helps the application.
+fn experiment(asked: &ApplicationRequest, setting: &str) -> String {
     let budget = format!("{}ns", asked.requirement.budget_ns.0);
-    let words = [
-        "punctual",
-        "experiment",
-        &option,
-        &name,
-        "--budget",
-        &budget,
-        "--set",
-        setting,
-    ];
-    let command = command_line(&words.map(str::to_owned));
-    Some(format!("sudo {command}"))
+    let mut words = vec!["punctual".to_owned(), "experiment".to_owned()];
+    if let Some((option, name)) = asked.subject.option() {
+        words.extend([format!("--{option}"), name]);
+    }
+    words.extend(["--budget", &budget, "--set", setting].map(str::to_owned));
+    if let Subject::Program(program) = &asked.subject {
+        words.push("--".to_owned());
+        words.extend(program.iter().cloned());
+    }
+    format!("sudo {}", command_line(&words))
 }
 
-/// Returns the words of a command line without its duration.
-fn without_duration(words: &[String]) -> Vec<String> {
+/// Returns the words of a command line with another duration.
+fn lasting(words: &[String], seconds: u64) -> Vec<String> {
+    let end = words.iter().position(|word| word == "--");
+    let (own, program) = words.split_at(end.unwrap_or(words.len()));
     let mut kept = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
+    let mut own = own.iter();
+    while let Some(word) = own.next() {
         match word.as_str() {
-            "-D" | "--duration" => drop(words.next()),
+            "-D" | "--duration" => drop(own.next()),
             word if word.starts_with("-D") || word.starts_with("--duration=") => {}
             word => kept.push(word.to_owned()),
         }
     }
+    kept.extend(["-D".to_owned(), format!("{seconds}s")]);
+    kept.extend_from_slice(program);
     kept
 }
 
@@ -144,9 +136,18 @@ mod tests {
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             assert_eq!(
-                without_duration(&words).join(" "),
-                "punctual check --comm a"
+                lasting(&words, 9).join(" "),
+                "punctual check --comm a -D 9s"
             );
         }
+        // The options of the program stay.
+        let words = "punctual check -D 5s -- motion -D 3"
+            .split(' ')
+            .map(str::to_owned);
+        let words: Vec<String> = words.collect();
+        assert_eq!(
+            lasting(&words, 9).join(" "),
+            "punctual check -D 9s -- motion -D 3"
+        );
     }
 }

@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
+use punctual_culprit::{not_examined, without};
 use punctual_host::Host;
+use punctual_model::cause::Source;
 use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Claim, Condition, Finding, FindingState, HardwareGaps,
-    JudgedBy, Judgement, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause, Remedy,
+    JudgedBy, Judgement, LeftLate, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
+    Remedy,
 };
 use punctual_session::{
     RecordingSink, Request, Session, SessionError, Snapshot, TargetError, Watcher,
@@ -18,7 +21,7 @@ use crate::conditions::{hardware, timer};
 use crate::events::{Events, UntilProven};
 use crate::judge::Grounds;
 use crate::request::{CheckError, CheckRequest};
-use crate::wording::{next, sentence};
+use crate::wording::{command_line, next, sentence};
 
 /// A check-up and its recordings.
 #[derive(Debug)]
@@ -80,7 +83,9 @@ pub fn check(asked: &CheckRequest, mut around: Around<'_>) -> Result<Checked, Ch
                 .to_owned(),
         );
     }
-    let causes = causes(&recording, &around.audit);
+    let causes = causes(&recording, &around.audit, &|setting| {
+        experiment(asked, setting)
+    });
     let hardware = looked.as_ref().map(|(recording, _)| gaps(recording));
     let (beside, error) = looked.unzip();
     let mut recordings: Vec<Recording> = std::iter::once(recording).chain(beside).collect();
@@ -284,7 +289,12 @@ fn gaps(recording: &Recording) -> HardwareGaps {
 
 /// Returns the causes in descending order of their benefit: the late periods that would be within
 /// the budget without the cause, then the time. Each has the related checks that are not ok.
-pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause> {
+/// `experiment` returns the command that shows whether a setting helps.
+pub(crate) fn causes(
+    recording: &Recording,
+    audit: &Audit,
+    experiment: &dyn Fn(&str) -> String,
+) -> Vec<RemediedCause> {
     let explained = recording.explanation.iter();
     let remedied = |cause: &punctual_model::CauseSummary| {
         let (kind, who) = (cause.source.kind(), cause.source.who());
@@ -298,6 +308,9 @@ pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause>
             .collect();
         let recommended = audit.findings.iter();
         let recommended = recommended.filter(|one| one.is_problem() && checks.contains(&one.id));
+        let settings: Vec<String> = recommended
+            .flat_map(|finding| finding.remedies.iter().map(Remedy::assignment))
+            .collect();
         RemediedCause {
             source: cause.source.clone(),
             kind,
@@ -306,9 +319,9 @@ pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause>
             total_ns: cause.total_ns,
             max_ns: cause.max_ns,
             late_only_by: cause.late_only_by,
-            settings: recommended
-                .flat_map(|finding| finding.remedies.iter().map(Remedy::assignment))
-                .collect(),
+            left: left_without(recording, &cause.source),
+            experiment: settings.first().map(|setting| experiment(setting)),
+            settings,
             checks,
             advice: advice.text.to_owned(),
         }
@@ -318,6 +331,56 @@ pub(crate) fn causes(recording: &Recording, audit: &Audit) -> Vec<RemediedCause>
         .collect();
     causes.sort_by_key(|cause| std::cmp::Reverse((cause.late_only_by, cause.total_ns)));
     causes
+}
+
+/// Returns the late seconds that would be left without a cause. `None` if it may not be removed, such
+/// as time that no event explains.
+fn left_without(recording: &Recording, source: &Source) -> Option<LeftLate> {
+    let explanation = recording.explanation.as_ref()?;
+    if matches!(source, Source::Unexplained(_)) || explanation.threshold_ns == Nanos::ZERO {
+        return None;
+    }
+    let own = source.without_ids();
+    let found = without(recording, explanation, |source| source.without_ids() == own);
+    let others = not_examined(explanation).iter().sum();
+    let per_day = found.per_day(recording.duration_ns, others);
+    Some(LeftLate {
+        examined: found.within + found.above,
+        others,
+        late_seconds: found.late.count(),
+        late_seconds_left: found.late_then.count(),
+        per_day_at_least: per_day.map(|[least, _]| least.floor() as u64),
+        per_day_at_most: per_day.map(|[_, most]| most.ceil() as u64),
+    })
+}
+
+/// Returns the command of the experiment that shows whether a setting helps the loop.
+fn experiment(asked: &CheckRequest, setting: &str) -> String {
+    let requirement = &asked.requirement;
+    let mut words = vec!["punctual".to_owned(), "experiment".to_owned()];
+    words.extend(["--set".to_owned(), setting.to_owned()]);
+    words.extend([
+        "--threshold".to_owned(),
+        format!("{}ns", requirement.budget_ns.0),
+    ]);
+    let interval = format!("interval={}ns", requirement.period_ns.0);
+    words.extend(["--parameter".to_owned(), interval]);
+    for (option, value) in [
+        ("--cpus", asked.cpus.as_ref().map(ToString::to_string)),
+        (
+            "--priority",
+            asked.priority.map(|priority| priority.to_string()),
+        ),
+    ] {
+        words.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [option.to_owned(), value]),
+        );
+    }
+    let loads = asked.loads.iter().map(|load| load.text().to_owned());
+    words.extend(loads.flat_map(|load| ["--load".to_owned(), load]));
+    format!("sudo {}", command_line(&words))
 }
 
 fn is_open(finding: &Finding) -> bool {

@@ -23,6 +23,7 @@ mod command;
 mod conditions;
 mod error;
 mod events;
+mod hunt;
 mod improve;
 mod judge;
 mod lengths;
@@ -43,6 +44,7 @@ pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
 pub use error::TrialError;
+pub use hunt::{HuntError, HuntRequest, Hunted, hunt};
 pub use improve::{
     ApplicationSearch, improve, improve_application, intended, plan_stages, profile, unfinished,
 };

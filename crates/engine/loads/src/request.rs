@@ -156,6 +156,11 @@ impl LoadRequest {
         self
     }
 
+    /// Returns the request as it was given on the command line.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Returns the load's entry in the table.
     pub fn entry(&self) -> &'static LoadEntry {
         self.entry

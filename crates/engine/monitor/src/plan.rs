@@ -1,5 +1,6 @@
 //! A plan: which series to measure, when, and how long to keep the recordings.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -176,8 +177,8 @@ impl SeriesPlan {
         let parameters = match &self.measured {
             Measured::Probe(probe, arguments) => json!(arguments.to_json(probe.parameters)),
             Measured::Application(subject, _) => {
-                let (option, value) = subject.option();
-                json!({ option: value })
+                let selected = subject.option().into_iter();
+                json!(selected.collect::<BTreeMap<_, _>>())
             }
         };
         let mut definition = json!({

@@ -9,8 +9,7 @@ use punctual_host::Host;
 use punctual_loads::LoadRequest;
 use punctual_model::{Completion, Recording, RecordingId, SeriesEpoch, Slot, SlotState};
 use punctual_session::{
-    ApplicationRequest, CpuLocks, ObserveRequest, RecordingSink, Request, Session, SessionError,
-    Snapshot, Watcher, observe,
+    ApplicationRequest, CpuLocks, RecordingSink, Request, Session, SessionError, Snapshot, Watcher,
 };
 use punctual_store::{Lease, Store, StoreError, Writer};
 
@@ -51,7 +50,7 @@ pub struct SessionRunner<'a> {
 /// A measurement that was checked and can begin.
 enum Prepared {
     Probe(Box<Session>),
-    Application(Box<ObserveRequest>),
+    Application(Box<ApplicationRequest>),
 }
 
 impl SessionRunner<'_> {
@@ -59,13 +58,13 @@ impl SessionRunner<'_> {
         match series.request()? {
             SlotRequest::Probe(request) => Ok(Prepared::Probe(Box::new(self.session(*request)?))),
             SlotRequest::Application(request) => {
-                let request = ApplicationRequest {
+                // Refuse a subject that does not exist before anything is stored.
+                request.subject.check(self.host)?;
+                Ok(Prepared::Application(Box::new(ApplicationRequest {
                     reader: self.reader.clone(),
                     command_line: self.command_line.clone(),
                     ..*request
-                };
-                let asked = request.observation(&series.name, self.host)?;
-                Ok(Prepared::Application(Box::new(asked)))
+                })))
             }
         }
     }
@@ -115,7 +114,7 @@ impl Runner for SessionRunner<'_> {
         let outcome = match prepared {
             Prepared::Probe(session) => session.run(Some(&sink), &mut view, self.stop),
             Prepared::Application(asked) => {
-                observe(&asked, self.host, Some(&sink), &mut view, self.stop)
+                asked.observe(&series.name, self.host, Some(&sink), &mut view, self.stop)
             }
         };
         let recording = sink.slot.into_inner().recording;

@@ -1,14 +1,15 @@
 //! Watching an application whose jobs are judged.
 
 use std::ffi::OsString;
+use std::sync::atomic::AtomicBool;
 
 use punctual_host::Host;
 use punctual_model::{LoopRequirement, Nanos};
 
 use crate::targets::Subject;
 use crate::{
-    ExplainRequest, JobDetail, JobRequest, ObserveRequest, RecordingRequest, Release, RunLength,
-    TargetError,
+    ExplainRequest, JobDetail, JobRequest, ObserveRequest, Outcome, RecordingRequest,
+    RecordingSink, Release, RunLength, SessionError, Targets, Watcher, observe,
 };
 
 /// An application, and the requirement that its jobs are judged by. A check, an experiment and a
@@ -35,14 +36,30 @@ pub struct ApplicationRequest {
 }
 
 impl ApplicationRequest {
-    /// Returns the request for watching the application.
+    /// Watches the application. A program that is started for this is ended afterwards.
     ///
     /// # Errors
-    /// See [`Subject::judged`].
-    pub fn observation(&self, label: &str, host: &Host) -> Result<ObserveRequest, TargetError> {
+    /// See [`Subject::check`] and [`observe`].
+    pub fn observe(
+        &self,
+        label: &str,
+        host: &Host,
+        store: Option<&dyn RecordingSink>,
+        watcher: &mut dyn Watcher,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, SessionError> {
+        self.subject.check(host)?;
+        let (targets, program) = self.subject.targets(host)?;
+        let request = self.observation(label, targets);
+        let outcome = observe(&request, host, store, watcher, stop);
+        drop(program);
+        outcome
+    }
+
+    fn observation(&self, label: &str, targets: Targets) -> ObserveRequest {
         let budget = self.requirement.budget_ns;
-        Ok(ObserveRequest {
-            targets: self.subject.judged(host)?,
+        ObserveRequest {
+            targets,
             jobs: Some(JobRequest {
                 budget,
                 release: self.release.clone(),
@@ -58,6 +75,6 @@ impl ApplicationRequest {
                 label: Some(self.label.clone().unwrap_or_else(|| label.to_owned())),
                 command_line: self.command_line.clone(),
             },
-        })
+        }
     }
 }

@@ -41,7 +41,7 @@ pub use request::{
     ExplainRequest, LimitRequest, MachineRequest, OnOutlier, PhaseError, PhaseRequest,
     RecordingRequest, Request, RunLength, SeriesRequest, ThreadRequest, Tracemark,
 };
-pub use targets::{Subject, TargetError, Targets};
+pub use targets::{Program, Subject, TargetError, Targets};
 pub use trace_file::{
     ExplainedTrace, GuestTraceError, GuestTraces, TraceRequest, explain_guest, explain_trace,
     explain_trace_jobs, trace_threads,

@@ -195,12 +195,37 @@ pub struct RemediedCause {
     pub late_only_by: Option<u64>,
     /// Related checks that found a problem or have no result.
     pub checks: Vec<String>,
-    /// Settings that these checks recommend, in the syntax of `--set`. An experiment shows whether
-    /// they help.
+    /// What would be left without this cause. Null if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<LeftLate>,
+    /// Settings that these checks recommend, in the syntax of `--set`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// Command of the experiment that shows whether the first of these settings helps. Null if there
+    /// is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
     /// The advice.
     pub advice: String,
+}
+
+/// The late seconds that would be left without a cause, if the other shares stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftLate {
+    /// Number of late periods or jobs that were examined.
+    pub examined: u64,
+    /// Number of late ones that were not explained or not kept. They count as not removed in the upper
+    /// bound.
+    pub others: u64,
+    /// Number of seconds of the run with an examined late period or job.
+    pub late_seconds: u64,
+    /// Number of these seconds that would be left.
+    pub late_seconds_left: u64,
+    /// Lower end of the 95% interval of the late seconds a day that would be left, if the rest of the
+    /// day is like the run, rounded down. Null if the run is shorter than a minute.
+    pub per_day_at_least: Option<u64>,
+    /// Upper end of this interval, rounded up.
+    pub per_day_at_most: Option<u64>,
 }
 
 /// Time taken from a spinning thread.

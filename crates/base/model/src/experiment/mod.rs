@@ -3,6 +3,7 @@
 mod checkup;
 mod condition_claim;
 mod experiment_plan;
+mod hunt;
 mod improvement;
 mod late_jobs;
 mod numbers;
@@ -10,9 +11,10 @@ mod sampled_run;
 mod series_proof;
 
 pub use checkup::{
-    CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, JobEvidence, RemediedCause, Windows,
+    CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, JobEvidence, LeftLate, RemediedCause, Windows,
 };
 pub use experiment_plan::{Arm, ArmAction, ExperimentPlan};
+pub use hunt::{HUNT_SCHEMA, Hunt, WorstMix};
 pub use improvement::{
     IMPROVEMENT_SCHEMA, Improvement, ImprovementState, NotTried, Proof, Stage, TriedSetting,
 };

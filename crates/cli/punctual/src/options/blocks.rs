@@ -70,7 +70,7 @@ impl Measuring {
             block_ns: None,
             wash_out_ns: OF_COMMAND,
             // Use only 32 bits, so that the seed is short enough for the user to type again.
-            seed: u64::from(uuid_seed()),
+            seed: u64::from(random_seed()),
             ends_early: true,
             ranks_only: false,
         })
@@ -78,7 +78,7 @@ impl Measuring {
 }
 
 /// Returns a seed from the time and the system's random numbers.
-fn uuid_seed() -> u32 {
+pub(crate) fn random_seed() -> u32 {
     let text = punctual_model::RecordingId::new().short();
     u32::from_str_radix(&text, 16).unwrap_or(1)
 }

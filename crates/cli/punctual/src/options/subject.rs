@@ -40,12 +40,6 @@ pub(crate) struct OfSubject {
 }
 
 impl OfSubject {
-    /// Returns whether an application was selected.
-    pub(crate) fn is_given(&self) -> bool {
-        let named = [&self.comm, &self.cgroup, &self.unit];
-        !self.pid.is_empty() || named.iter().any(|one| one.is_some())
-    }
-
     /// Returns the application to watch, or `None` if none was selected.
     pub(crate) fn subject(&self) -> Option<Subject> {
         let group = self.cgroup.clone().map(Subject::Group);
@@ -53,6 +47,27 @@ impl OfSubject {
         let unit = self.unit.clone().map(Subject::Unit);
         let pids = (!self.pid.is_empty()).then(|| Subject::Pids(self.pid.clone()));
         pids.or(comm).or(group).or(unit)
+    }
+}
+
+/// An application whose jobs are judged together: one that runs, or a program to start.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct JudgedSubject {
+    #[command(flatten)]
+    subject: OfSubject,
+    /// Start this program, watch its threads, and end it afterwards
+    ///
+    /// Its output goes to stderr. The processes that it starts are not watched.
+    #[arg(last = true, value_name = "COMMAND", group = "subject")]
+    #[arg(help_heading = "A running application")]
+    command: Vec<String>,
+}
+
+impl JudgedSubject {
+    /// Returns the application, or `None` if none was selected.
+    pub(crate) fn subject(&self) -> Option<Subject> {
+        let program = (!self.command.is_empty()).then(|| Subject::Program(self.command.clone()));
+        program.or_else(|| self.subject.subject())
     }
 
     /// Returns the application whose jobs are judged together, with their budget; `None` if none was
@@ -68,7 +83,7 @@ impl OfSubject {
         let Some(subject) = self.subject() else {
             return Ok(None);
         };
-        subject.judged(host).map_err(SessionError::from)?;
+        subject.check(host).map_err(SessionError::from)?;
         let text = "pass --budget, the longest time that a job of the application may take";
         let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
         Ok(Some((subject, budget)))

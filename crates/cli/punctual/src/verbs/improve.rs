@@ -24,7 +24,7 @@ use crate::options::blocks::Measuring;
 use crate::options::extension;
 use crate::options::measuring::{length, period};
 use crate::options::share_cpus::Sharing;
-use crate::options::subject::OfSubject;
+use crate::options::subject::JudgedSubject;
 use crate::output::{self, Output};
 use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
 use crate::processes::{serve_load, serve_partner};
@@ -91,7 +91,7 @@ struct Options {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    subject: OfSubject,
+    subject: JudgedSubject,
     /// Continue a search that was stopped or killed
     #[arg(long, value_name = "ID", num_args = 0..=1, default_missing_value = "last", conflicts_with_all = ["cpus", "period", "budget", "priority", "load", "duration", "block", "wash_out", "seed", "only", "dry_run"])]
     resume: Option<String>,

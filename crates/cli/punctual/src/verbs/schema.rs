@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::Parser;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
-    Activities, Audit, Checkup, Experiment, FactSet, Improvement, LintReport, Note,
+    Activities, Audit, Checkup, Experiment, FactSet, Hunt, Improvement, LintReport, Note,
     NumbersExperiment, Placement, Recording, RecordingLine, SeriesProof, Slot, ToJson, Topology,
     Wakeups,
 };
@@ -77,6 +77,7 @@ const FORMS: &[Form] = &[
     form!("audit", Audit, "doctor --json, machine kernel check --json"),
     form!("lint", LintReport, "app lint --json"),
     form!("checkup", Checkup, "check --json"),
+    form!("hunt", Hunt, "check --hunt TIME --json"),
     form!("series-proof", SeriesProof, "check --series NAME --json"),
     form!(
         "experiment",

@@ -280,3 +280,47 @@ fn late_jobs_of_application_break_its_budget() {
         "{screen}"
     );
 }
+
+/// A program that `check` starts is watched and ended. One that does not exist is named.
+#[test]
+fn started_program_is_judged_and_ended() {
+    let place = Sandbox::new();
+    let mark = format!("started-{}", std::process::id());
+    std::fs::write(place.path("loop.sh"), "while :; do sleep 0.01; done\n").unwrap();
+    let output = place.run(&format!(
+        "check --json -q --budget 1s -D 2s -- sh loop.sh {mark}"
+    ));
+    let running = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .any(|process| {
+            let line = std::fs::read_to_string(process.path().join("cmdline"));
+            line.is_ok_and(|line| line.contains(&mark))
+        });
+    assert!(!running, "{mark}");
+    let said = place.refused("check --budget 1ms -- /nowhere/motion --fast", 2);
+    assert!(
+        said.contains("cannot start /nowhere/motion --fast"),
+        "{said}"
+    );
+    place.refused("check --budget 1ms --comm motion -- motion", 2);
+    place.refused("check --hunt 10m --load cpu", 2);
+    let short = place.refused("check --hunt 5s", 2);
+    assert!(
+        short.contains("--hunt 5.00 s is too short: pass at least"),
+        "{short}"
+    );
+    if output.stdout.is_empty() {
+        punctual_testing::skip_refused("check -- COMMAND", text(&output.stderr));
+        return;
+    }
+    let checkup: Checkup = serde_json::from_slice(&output.stdout).unwrap();
+    let jobs = checkup.conditions[0].jobs.as_ref().unwrap();
+    assert!(jobs.elapsed_ns >= Nanos::from_secs(2), "{checkup:#?}");
+    let watched = place.last();
+    let parameters = &watched.probe.parameters;
+    assert!(
+        parameters["watched"].to_string().contains("sh (pid"),
+        "{parameters:?}"
+    );
+}

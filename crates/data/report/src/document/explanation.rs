@@ -3,7 +3,7 @@
 use punctual_model::{Explanation, Outlier, Recording, Resemblance, ResemblancePlace, ShareKind};
 
 use super::table::{Column, Row, Table};
-use super::{Block, Document, Section, findings, foreign_trace};
+use super::{Block, Document, Section, findings, foreign_trace, without};
 use crate::figures;
 
 /// Maximum number of outliers on a terminal. The longest ones come first.
@@ -31,6 +31,9 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
     findings::of_explanation(explanation)
         .into_iter()
         .for_each(|section| document.push(section));
+    document
+        .sections
+        .extend(without::benefits(recording, explanation));
     if let Some(note) = not_preempted(recording, explanation) {
         document.push(Section::new(vec![Block::text(note)]));
     }

@@ -6,7 +6,7 @@ use punctual_model::{
 };
 
 use super::table::{self, Column, Row};
-use super::{Block, Section};
+use super::{Block, Section, without};
 
 /// Maximum number of table rows on a terminal.
 const ROWS: usize = 40;
@@ -157,7 +157,10 @@ fn exactly(period: Nanos, tolerance: Nanos) -> String {
 /// the last column are not shown, because their meaning is unknown. An empty table is replaced by a
 /// text, because a probe that searches for violations and finds none has not failed.
 pub(crate) fn sections(recording: &Recording) -> Vec<Section> {
-    let explanation = recording.explanation.iter().flat_map(of_explanation);
+    let explanation = recording.explanation.iter().flat_map(|explanation| {
+        let benefits = without::benefits(recording, explanation);
+        of_explanation(explanation).into_iter().chain(benefits)
+    });
     explanation
         .chain(recording.tables.iter().map(show))
         .collect()

@@ -9,7 +9,7 @@ use punctual_model::{
     Arm, ArmAction, Audit, Condition, Improvement, MeasuredOn, Nanos, NotTried, NumberEffect,
     NumberResult, NumbersExperiment, Proof, RemediedCause, Stage, TriedSetting, counted,
 };
-use punctual_session::{ApplicationRequest, SessionError, Watcher, observe};
+use punctual_session::{ApplicationRequest, Watcher};
 use punctual_stats::shift::least_pairs;
 
 use super::stages::{PROOF, SCREENING, unchanged};
@@ -142,10 +142,9 @@ fn look(
         duration: Nanos(request.duration.0.saturating_mul(2)),
         ..request.clone()
     };
-    let asked = longer.observation("improve", host);
-    let recording = observe(&asked.map_err(SessionError::from)?, host, None, view, stop)?.recording;
+    let recording = longer.observe("improve", host, None, view, stop)?.recording;
     Ok(Looked {
-        causes: causes(&recording, audit),
+        causes: causes(&recording, audit, &|_| String::new()),
         condition: Condition::of_jobs(&recording, &request.requirement),
         on: MeasuredOn::from_recording(&recording),
     })
@@ -407,7 +406,9 @@ mod tests {
             max_ns: Nanos(1),
             late_only_by: Some(9),
             checks: Vec::new(),
+            left: None,
             settings: vec![setting.to_owned()],
+            experiment: None,
             advice: String::new(),
         }
     }

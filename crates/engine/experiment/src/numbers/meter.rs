@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{Completion, Condition, Nanos};
-use punctual_session::{ApplicationRequest, SessionError, Watcher, observe};
+use punctual_session::{ApplicationRequest, Watcher};
 
 use super::printed::{self, Printed};
 use crate::command::{Running, Wanted};
@@ -88,9 +88,7 @@ impl Meter {
                 })
             }
             Self::Jobs(request) => {
-                let asked = request.observation("experiment", host);
-                let asked = asked.map_err(SessionError::from)?;
-                let outcome = observe(&asked, host, None, view, stop)?;
+                let outcome = request.observe("experiment", host, None, view, stop)?;
                 let recording = outcome.recording;
                 if recording.completion == Completion::Stopped {
                     return Err(TrialError::Stopped);

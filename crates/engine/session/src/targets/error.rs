@@ -51,6 +51,17 @@ pub enum TargetError {
          /sys/fs/cgroup"
     )]
     NoGroup(String),
+    /// The command of a program is empty.
+    #[error("the command of the program is empty")]
+    NoCommand,
+    /// A program cannot be started.
+    #[error("cannot start {command}")]
+    NotStarted {
+        /// The command.
+        command: String,
+        /// The error of the kernel.
+        source: std::io::Error,
+    },
     /// No process belongs to a unit with this name.
     #[error(
         "no process belongs to a unit {0}: pass a name of systemctl list-units that is running, \

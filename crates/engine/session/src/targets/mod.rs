@@ -1,6 +1,7 @@
 //! Selects threads to watch: by ID, name or control group.
 
 mod error;
+mod program;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,6 +9,7 @@ use std::fmt;
 use punctual_host::{Container, Host};
 
 pub use error::TargetError;
+pub use program::Program;
 
 /// Start time of a process or thread, in ticks after boot. Together, ID and start time identify it
 /// permanently. `None` if it could not be read.
@@ -38,12 +40,16 @@ pub enum Subject {
     Group(String),
     /// A unit of systemd. A name without a suffix is a service.
     Unit(String),
+    /// A program that is started to be watched, with its arguments. Its process is watched with all
+    /// threads, without the processes that it starts.
+    Program(Vec<String>),
 }
 
 impl Subject {
-    /// Returns the option that selects the application on a command line, and its value.
-    pub fn option(&self) -> (&'static str, String) {
-        match self {
+    /// Returns the option that selects the application on a command line, and its value. `None` for
+    /// a program, which is at the end of a command line.
+    pub fn option(&self) -> Option<(&'static str, String)> {
+        Some(match self {
             Self::Pids(pids) => {
                 let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
                 ("pid", pids.join(","))
@@ -51,38 +57,50 @@ impl Subject {
             Self::Comm(comm) => ("comm", comm.clone()),
             Self::Group(path) => ("cgroup", path.clone()),
             Self::Unit(unit) => ("unit", unit.clone()),
-        }
+            Self::Program(_) => return None,
+        })
     }
 
-    /// Returns what to watch now.
+    /// Returns what to watch now, and the program if it was started for this.
     ///
     /// # Errors
-    /// Returns an error if no process belongs to the unit, or if several units have its name.
-    pub fn targets(&self, host: &Host) -> Result<Targets, TargetError> {
-        Ok(match self {
+    /// Returns an error if no process belongs to the unit, if several units have its name, or if the
+    /// program cannot be started.
+    pub fn targets(&self, host: &Host) -> Result<(Targets, Option<Program>), TargetError> {
+        let targets = match self {
             Self::Pids(pids) => Targets::Pids(pids.clone()),
             Self::Comm(comm) => Targets::Comm(comm.clone()),
             Self::Group(path) => Targets::Group(path.clone()),
             Self::Unit(unit) => Targets::of_unit(unit, host)?,
-        })
+            Self::Program(words) => {
+                let program = Program::start(words)?;
+                return Ok((Targets::Pids(vec![program.pid()]), Some(program)));
+            }
+        };
+        Ok((targets, None))
     }
 
-    /// Returns what to watch now, if all its jobs can be judged together.
+    /// Refuses an application whose jobs cannot be judged together, and one that does not run. A
+    /// program is not started for this.
     ///
     /// # Errors
     /// As [`Subject::targets`], and if a name selects threads of several services.
-    pub fn judged(&self, host: &Host) -> Result<Targets, TargetError> {
-        let targets = self.targets(host)?;
-        targets.check_services(host)?;
-        Ok(targets)
+    pub fn check(&self, host: &Host) -> Result<(), TargetError> {
+        match self {
+            Self::Program(_) => Ok(()),
+            other => other.targets(host)?.0.check_services(host),
+        }
     }
 }
 
 /// Formats as `unit motion.service`.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (option, value) = self.option();
-        write!(f, "{option} {value}")
+        match (self.option(), self) {
+            (Some((option, value)), _) => write!(f, "{option} {value}"),
+            (None, Self::Program(words)) => f.write_str(&words.join(" ")),
+            (None, _) => Ok(()),
+        }
     }
 }
 

@@ -100,7 +100,8 @@ impl LateJobs {
         for second in seconds.possible.intersection(&seconds.with_jobs) {
             possible.add(at(place(second)));
         }
-        add_unknown(&mut possible, unknown, numbers.len() as u64);
+        // Each job of unknown response time and unknown release may be a late second of its own.
+        possible.add_elsewhere(unknown, numbers.len() as u64);
         let title = |thread: &&ThreadJobs| title(recording, thread.thread);
         let jobs = recording
             .explanation
@@ -356,20 +357,6 @@ fn may_be_merged(thread: &ThreadJobs, asked: &LoopRequirement) -> bool {
     let period = thread.release.as_ref().and_then(|found| found.period_ns);
     let several = thread.released_at_once > 0 || thread.busy_ns > Nanos::ZERO;
     several && period.is_none_or(|period| period < asked.budget_ns)
-}
-
-/// Adds jobs of unknown response time and unknown release as one late second each, spread over the
-/// seconds that are not late.
-fn add_unknown(possible: &mut LateSeconds, unknown: u64, seconds: u64) {
-    let late: BTreeSet<u64> = possible.seconds().iter().copied().collect();
-    let clean: Vec<u64> = (0..seconds).filter(|one| !late.contains(one)).collect();
-    let count = unknown.min(clean.len() as u64);
-    for number in 0..count {
-        let place = (2 * number + 1) * clean.len() as u64 / (2 * count);
-        if let Some(second) = clean.get(place as usize) {
-            possible.add(Nanos(second.saturating_mul(SECOND.0)));
-        }
-    }
 }
 
 fn title(recording: &Recording, thread: u32) -> String {

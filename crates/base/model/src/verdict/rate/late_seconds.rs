@@ -37,6 +37,20 @@ impl LateSeconds {
         }
     }
 
+    /// Adds late seconds whose time is unknown, spread over those of the first `seconds` that are not
+    /// late yet.
+    pub fn add_elsewhere(&mut self, unknown: u64, seconds: u64) {
+        let is_late = |second: &u64| self.seconds.binary_search(second).is_ok();
+        let clean: Vec<u64> = (0..seconds).filter(|second| !is_late(second)).collect();
+        let count = unknown.min(clean.len() as u64);
+        for number in 0..count {
+            let place = (2 * number + 1) * clean.len() as u64 / (2 * count);
+            if let Some(second) = clean.get(place as usize) {
+                self.add(Nanos(second.saturating_mul(Nanos::from_secs(1).0)));
+            }
+        }
+    }
+
     /// Returns the number of late seconds.
     pub fn count(&self) -> u64 {
         self.seconds.len() as u64

@@ -6,7 +6,7 @@ use punctual_host::Host;
 use punctual_model::{LoopRequirement, Nanos};
 use punctual_session::{ApplicationRequest, JobDetail, Release};
 
-use crate::options::subject::{DETAILS, OfSubject, When};
+use crate::options::subject::{DETAILS, JudgedSubject, When};
 use crate::processes::serve_symbols;
 use crate::verb::{command_line, named};
 
@@ -15,7 +15,7 @@ use crate::verb::{command_line, named};
 #[command(next_help_heading = "A running application")]
 pub(super) struct OfApplication {
     #[command(flatten)]
-    subject: OfSubject,
+    subject: JudgedSubject,
     /// Wait that releases a job: auto, timerfd, nanosleep, epoll, futex, SYSCALL [default: auto]
     ///
     /// A file descriptor can follow, as in epoll:4.

@@ -1,13 +1,16 @@
 //! `check`: tests whether this machine is fit for a periodic loop.
 
 mod application;
+mod hunting;
 mod series;
 
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_experiment::{Around, CheckError, CheckRequest, Checked, check, check_application};
+use punctual_experiment::{
+    Around, CheckError, CheckRequest, Checked, HuntRequest, check, check_application,
+};
 use punctual_host::Host;
 use punctual_model::{CpuSet, LoopRequirement, MissLimit, Nanos};
 use punctual_report::html::HtmlOptions;
@@ -94,6 +97,14 @@ struct CheckUp {
     #[arg(long, value_name = "LONGEST", value_parser = measuring::length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
+    /// Search the worst mix of background loads for this time, then check the machine under it
+    ///
+    /// Tries random mixes of the loads (kind, intensity, CPU, period), measures the better half twice
+    /// as long each time, confirms the worst on fresh data, and removes the loads that it does not
+    /// need. Only the loopback interface is used. The search pauses if the machine is hot.
+    #[arg(long, value_name = "TIME", value_parser = measuring::length)]
+    #[arg(conflicts_with_all = ["load", "until_proven", "output", "subject"])]
+    hunt: Option<Nanos>,
     #[command(flatten)]
     application: application::OfApplication,
     #[command(flatten)]
@@ -153,12 +164,13 @@ impl Run for CheckUp {
         let mut view = live::view(quiet);
         let shown = live::is_shown(quiet);
         let say = |text: &str| {
-            if !quiet && !shown {
+            // The live view shows nothing during a search.
+            if !quiet && (!shown || self.hunt.is_some()) {
                 output::note(text);
             }
         };
         let _cpus = match &asked {
-            Asked::Loop(request) => Some((self.sharing).hold(request.cpus.as_ref(), "check")?),
+            Asked::Loop(_) | Asked::Hunt(_) => Some((self.sharing).hold(asked.cpus(), "check")?),
             // An application is only watched, and shares its CPUs with everything else.
             Asked::Application(_) => None,
         };
@@ -173,6 +185,10 @@ impl Run for CheckUp {
         let checked = match &asked {
             Asked::Loop(request) => check(request, around),
             Asked::Application(request) => check_application(request, around),
+            Asked::Hunt(request) => {
+                let shown = (store.as_ref(), json, self.verbose);
+                return hunting::run(request, around, shown, context);
+            }
         }
         .map_err(told)?;
         if let Some(store) = &store {
@@ -216,6 +232,8 @@ enum Asked {
     Loop(Box<CheckRequest>),
     /// A running application.
     Application(Box<ApplicationRequest>),
+    /// A loop of punctual under the worst load.
+    Hunt(Box<HuntRequest>),
 }
 
 impl Asked {
@@ -223,6 +241,7 @@ impl Asked {
         match self {
             Self::Loop(request) => request.cpus.as_ref(),
             Self::Application(_) => None,
+            Self::Hunt(request) => request.check.cpus.as_ref(),
         }
     }
 }
@@ -275,9 +294,13 @@ impl CheckUp {
             (allowed, self.duration),
             self.label.clone(),
         )?;
-        Ok(match application {
-            Some(request) => Asked::Application(Box::new(request)),
-            None => Asked::Loop(Box::new(self.request(allowed)?)),
+        Ok(match (application, self.hunt) {
+            (Some(request), _) => Asked::Application(Box::new(request)),
+            (None, Some(length)) => {
+                let request = hunting::request(self.request(allowed)?, length, self)?;
+                Asked::Hunt(Box::new(request))
+            }
+            (None, None) => Asked::Loop(Box::new(self.request(allowed)?)),
         })
     }
 

@@ -37,7 +37,8 @@ pub(super) struct OfSeries {
 }
 
 /// Options that only a measurement uses.
-const MEASURING: [&str; 13] = [
+const MEASURING: [&str; 14] = [
+    "hunt",
     "subject",
     "period",
     "budget",

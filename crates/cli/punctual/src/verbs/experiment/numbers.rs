@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::options::measuring;
-use crate::options::subject::OfSubject;
+use crate::options::subject::JudgedSubject;
 use crate::output;
 use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
 use crate::running::experiment::{Progressing, failed};
@@ -38,7 +38,7 @@ pub(in crate::verbs) struct OfNumbers {
     #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "numbers")]
     deadline: Option<Nanos>,
     #[command(flatten)]
-    subject: OfSubject,
+    subject: JudgedSubject,
     /// Longest job of the application; the share of longer ones is compared
     #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "subject")]
     #[arg(help_heading = "A running application")]
@@ -98,7 +98,7 @@ fn margin(text: &str) -> Result<f64, Invalid> {
 
 impl OfNumbers {
     pub(super) fn is_given(&self) -> bool {
-        self.numbers.is_some() || self.subject.is_given()
+        self.numbers.is_some() || self.subject.subject().is_some()
     }
 
     /// Returns the source of the numbers.

@@ -136,8 +136,8 @@ impl Application {
     /// Returns the threads to watch, or `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
         if let Some(subject) = self.subject.subject() {
-            let targets = subject.targets(&Host::live());
-            return Ok(Some(targets.map_err(SessionError::from)?));
+            let (targets, _) = subject.targets(&Host::live()).map_err(SessionError::from)?;
+            return Ok(Some(targets));
         }
         let only = [
             ("budget", self.budget.is_some()),

@@ -152,6 +152,7 @@ fn causes(checkup: &Checkup, short: bool) -> Vec<Block> {
         Column::right("time"),
         Column::right(format!("late {}", unit(checkup))),
         Column::right("late only by it"),
+        Column::left("late seconds a day without it").drop(2),
         Column::right("longest").drop(1),
         Column::left("cause").fold(Fold::Wrap(24)),
         Column::left("what helps").fold(Fold::Below),
@@ -248,14 +249,38 @@ fn cause_row(cause: &RemediedCause, short: bool) -> Row {
         "" => String::new(),
         checks => format!(" (doctor: {checks})"),
     };
+    let proof = match &cause.experiment {
+        // On a terminal, the command is shown once, as the next one to run.
+        Some(command) if !short => format!("; proof: {command}"),
+        _ => String::new(),
+    };
     Row::new([
         cause.total_ns.to_string(),
         grouped(cause.count),
         figures::text_or_dash(cause.late_only_by.map(grouped)),
+        left(cause),
         cause.max_ns.to_string(),
         what,
-        format!("{}{checks}", cause.advice),
+        format!("{}{checks}{proof}", cause.advice),
     ])
+}
+
+/// Returns what would be left without a cause, as `9,100 to 30,000 (n = 12)`.
+fn left(cause: &RemediedCause) -> String {
+    let Some(left) = &cause.left else {
+        return figures::text_or_dash(None);
+    };
+    let examined = grouped(left.examined);
+    match left.per_day_at_least.zip(left.per_day_at_most) {
+        Some((least, most)) => {
+            format!("{} to {} (n = {examined})", grouped(least), grouped(most))
+        }
+        None => format!(
+            "{} of {} s (n = {examined})",
+            grouped(left.late_seconds_left),
+            grouped(left.late_seconds)
+        ),
+    }
 }
 
 fn hardware_line(checkup: &Checkup) -> Option<String> {
@@ -378,7 +403,9 @@ mod tests {
                 total_ns: Nanos(3_210_000),
                 max_ns: Nanos(412_000),
                 late_only_by: Some(9),
+                left: None,
                 settings: Vec::new(),
+                experiment: None,
                 checks: vec!["isolation-workqueues".to_owned()],
                 advice: "move the thread".to_owned(),
             }],

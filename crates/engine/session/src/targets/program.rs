@@ -1,0 +1,124 @@
+//! A program that is started to be watched, and ended afterwards.
+
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use punctual_files::reap;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::TargetError;
+
+/// How long a program may take to end between SIGTERM and SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Interval at which to check whether a program has ended.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The script of the guard. Its argument is the process group.
+const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
+
+/// A program in a process group of its own. Dropping this value ends the group.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    /// A process that kills the group if this program is killed, which it notices by the end of a
+    /// pipe.
+    guard: Child,
+}
+
+impl Program {
+    /// Starts a program. Its output goes to stderr, because stdout is for the result.
+    pub(super) fn start(words: &[String]) -> Result<Self, TargetError> {
+        let [program, arguments @ ..] = words else {
+            return Err(TargetError::NoCommand);
+        };
+        let start = || -> std::io::Result<Self> {
+            let output = std::io::stderr().as_fd().try_clone_to_owned()?;
+            let child = Command::new(program)
+                .args(arguments)
+                .stdin(Stdio::null())
+                .stdout(output)
+                .process_group(0)
+                .spawn()?;
+            let guard = Command::new("sh")
+                .args(["-c", GUARD, "sh", &child.id().to_string()])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn();
+            match guard {
+                Ok(guard) => Ok(Self { child, guard }),
+                Err(error) => {
+                    let mut child = child;
+                    reap(&mut child);
+                    Err(error)
+                }
+            }
+        };
+        start().map_err(|source| TargetError::NotStarted {
+            command: words.join(" "),
+            source,
+        })
+    }
+
+    /// Returns the ID of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn end(&mut self) {
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::TERM);
+        let begun = Instant::now();
+        // The process is not reaped before its group is killed, so its ID cannot be reused.
+        while begun.elapsed() < PATIENCE && !self.has_ended() {
+            thread::sleep(LOOK);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        reap(&mut self.guard);
+        reap(&mut self.child);
+    }
+
+    fn has_ended(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
+        status.ok().flatten().is_some()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn program_ends_with_its_value() {
+        let program = Program::start(&words("sleep 600")).unwrap();
+        let place = format!("/proc/{}/comm", program.pid());
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "sleep\n");
+        assert!(!program.has_ended());
+        drop(program);
+        assert!(!std::path::Path::new(&place).exists());
+    }
+
+    #[test]
+    fn absent_program_is_named() {
+        let error = Program::start(&words("/nowhere/motion -x")).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/motion -x"), "{error}");
+        assert!(Program::start(&[]).is_err());
+    }
+}
