@@ -17,6 +17,7 @@ mod experiment;
 mod finding;
 mod histogram;
 mod json;
+mod judging;
 mod machine;
 mod nanos;
 mod plan;

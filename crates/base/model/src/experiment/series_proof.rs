@@ -15,8 +15,8 @@ use crate::{
 /// misread the newer one. Adding a field does not increase it.
 pub const SERIES_PROOF_SCHEMA: u32 = 1;
 
-/// Whether a machine holds the requirement of a periodic loop or of an application over a whole period, such as a week,
-/// by runs at random times in it.
+/// Whether a machine holds the requirement of a periodic loop or of an application over a whole
+/// period, such as a week, by runs at random times in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesProof {
     /// Version of this JSON form, [`SERIES_PROOF_SCHEMA`].

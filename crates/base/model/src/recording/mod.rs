@@ -1,6 +1,5 @@
 //! One stored measurement.
 
-mod grounds;
 mod line;
 mod measured_on;
 mod origin;

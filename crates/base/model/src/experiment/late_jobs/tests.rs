@@ -311,8 +311,10 @@ fn recording_of_jobs_judges_itself() {
         "{}",
         held.sentence
     );
-    make_late(&mut recording, (0..60).step_by(2));
-    assert_eq!(recording.judge().outcome, Outcome::Broken);
+    make_late(&mut recording, (3..60).step_by(6));
+    recording.requirement.periodic = Some(any(1_000.0));
+    let broken = recording.judge();
+    assert_eq!(broken.outcome, Outcome::Broken, "{}", broken.sentence);
     recording.explanation = None;
     assert_eq!(recording.judge().outcome, Outcome::NotProven);
     let mut sampled = steady(60);

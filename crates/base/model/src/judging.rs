@@ -1,9 +1,9 @@
-//! The data of a recording that its verdict uses.
+//! Judges a recording: by its own data, or by the data that a check-up adds.
 
-use super::{Completion, Recording};
 use crate::verdict::Grounds;
 use crate::{
-    Accounting, Claim, Condition, Judgement, LoopRequirement, Nanos, Outcome, Unknown, Verdict,
+    Accounting, Claim, Completion, Condition, Judgement, LoopRequirement, Nanos, Outcome, Recording,
+    Unknown, Verdict,
 };
 
 /// Name of the probe that takes a sample in each interval.
