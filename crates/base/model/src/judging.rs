@@ -2,8 +2,8 @@
 
 use crate::verdict::Grounds;
 use crate::{
-    Accounting, Claim, Completion, Condition, Judgement, LoopRequirement, Nanos, Outcome, Recording,
-    Unknown, Verdict,
+    Accounting, Claim, Completion, Condition, Judgement, LoopRequirement, Nanos, Outcome,
+    Recording, Unknown, Verdict,
 };
 
 /// Name of the probe that takes a sample in each interval.
