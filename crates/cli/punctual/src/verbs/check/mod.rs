@@ -97,7 +97,7 @@ struct CheckUp {
     #[arg(long, value_name = "LONGEST", value_parser = measuring::length, default_missing_value = "24h")]
     #[arg(num_args = 0..=1, require_equals = true)]
     until_proven: Option<Nanos>,
-    /// Search the worst mix of background loads for this time, then check the machine under it
+    /// Search the worst mix of loads this long, then check under it
     ///
     /// Tries random mixes of the loads (kind, intensity, CPU, period), measures the better half twice
     /// as long each time, confirms the worst on fresh data, and removes the loads that it does not

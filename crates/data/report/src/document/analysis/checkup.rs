@@ -148,18 +148,23 @@ fn condition_row(condition: &Condition) -> Row {
 
 /// Returns the causes of late periods, each with its remedy.
 fn causes(checkup: &Checkup, short: bool) -> Vec<Block> {
-    let columns = vec![
+    // Check-ups of older versions have no benefits.
+    let has_left = checkup.causes.iter().any(|cause| cause.left.is_some());
+    let left = has_left.then(|| Column::left("late seconds a day without it").drop(2));
+    let mut columns = vec![
         Column::right("time"),
         Column::right(format!("late {}", unit(checkup))),
         Column::right("late only by it"),
-        Column::left("late seconds a day without it").drop(2),
+    ];
+    columns.extend(left);
+    columns.extend([
         Column::right("longest").drop(1),
         Column::left("cause").fold(Fold::Wrap(24)),
         Column::left("what helps").fold(Fold::Below),
-    ];
+    ]);
     let most = if short { FEW } else { SHOWN };
     let shown = checkup.causes.iter().take(most);
-    let rows = shown.map(|cause| cause_row(cause, short));
+    let rows = shown.map(|cause| cause_row(cause, has_left, short));
     let table = Table::new(columns, rows.collect());
     let table = (!table.rows.is_empty()).then_some(Block::Table(table));
     let more = more(checkup.causes.len(), most, "cause", "causes");
@@ -237,7 +242,7 @@ fn at_most(condition: &Condition) -> Option<String> {
 }
 
 /// Returns the row of a cause. The short form names only the check that is most likely related.
-fn cause_row(cause: &RemediedCause, short: bool) -> Row {
+fn cause_row(cause: &RemediedCause, has_left: bool, short: bool) -> Row {
     let what = if cause.who.is_empty() {
         cause.kind.name().to_owned()
     } else {
@@ -254,15 +259,18 @@ fn cause_row(cause: &RemediedCause, short: bool) -> Row {
         Some(command) if !short => format!("; proof: {command}"),
         _ => String::new(),
     };
-    Row::new([
+    let mut cells = vec![
         cause.total_ns.to_string(),
         grouped(cause.count),
         figures::text_or_dash(cause.late_only_by.map(grouped)),
-        left(cause),
+    ];
+    cells.extend(has_left.then(|| left(cause)));
+    cells.extend([
         cause.max_ns.to_string(),
         what,
         format!("{}{checks}{proof}", cause.advice),
-    ])
+    ]);
+    Row::new(cells)
 }
 
 /// Returns what would be left without a cause, as `9,100 to 30,000 (n = 12)`.
