@@ -1,7 +1,7 @@
 //! **For:** files that the program writes, trusts or reads as a whole, in folders that other users
 //! may be able to write to. [`Output`] replaces a file atomically and follows no link of another
-//! user, [`trusted`] opens only files that other users cannot have written, [`bounded`] reads at
-//! most a given number of bytes, and [`lease`] shows whether the writer of a file is alive.
+//! user, [`trusted`] opens only files that other users cannot have written, [`Budget`] limits
+//! bytes, items and time, and [`lease`] shows whether the writer of a file is alive.
 //!
 //! **Knows:** paths, descriptors, and the identity of the user.
 //!
