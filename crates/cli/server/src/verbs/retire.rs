@@ -15,7 +15,7 @@ const LONG: &str = "Take a machine out of service. Its recordings stay, but the 
     the metrics and the alerts leave it out. /?state=retired shows the retired machines. The token \
     stays valid, and further recordings are stored; punctual-server revoke refuses them.";
 
-/// Leave a machine out of the overview, metrics and alerts; keep its recordings
+/// Leave a machine out of overview, metrics and alerts
 #[derive(Parser)]
 #[command(long_about = LONG)]
 struct Retire {
