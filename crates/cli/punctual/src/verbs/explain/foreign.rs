@@ -103,6 +103,17 @@ fn kind_of(path: &Path, error: &TraceFileError) -> Option<String> {
     }
 }
 
+/// Refuses stdin for a trace that is read twice.
+fn check_is_file(path: &Path) -> Result<(), UsageError> {
+    if path == Path::new("-") {
+        return Err(UsageError(
+            "--trace - with --budget or --release: the trace is read twice, so it must be a file"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
 impl Foreign {
     /// Returns the trace file, if one was given.
     pub(super) fn file(&self) -> Option<&Path> {
@@ -122,7 +133,11 @@ impl Foreign {
 
     /// Reads the trace, and explains its late reactions.
     pub(super) fn explain(&self, path: &Path, of: &Selection<'_>) -> Result<ExplainedTrace> {
-        let mut reader = Self::open(self.explained(path)?)?;
+        let file = self.explained(path)?;
+        if of.jobs.is_some() {
+            check_is_file(file)?;
+        }
+        let mut reader = Self::open(file)?;
         self.explain_with(reader.as_mut(), path, of)
     }
 
@@ -174,14 +189,7 @@ impl Foreign {
 
     /// Opens a trace that is already open.
     fn open_again(path: &Path) -> Result<Box<dyn TraceReader>> {
-        if path == Path::new("-") {
-            return Err(UsageError(
-                "--trace - with --budget or --release: the trace is read twice, so it must be a \
-                 file"
-                    .to_owned(),
-            )
-            .into());
-        }
+        check_is_file(path)?;
         Self::open(path)
     }
 
