@@ -11,6 +11,9 @@ use crate::changes::{self, Course, LEAST_RUNS, Step, Values};
 
 /// Minimum factor by which a step or drift must change p50 or p99 to be listed.
 const LEAST_FACTOR: f64 = 1.1;
+/// For counts of late periods. Nearly constant counts make even a change of a hundredth significant,
+/// but both levels look the same to a reader.
+const LEAST_TAIL_FACTOR: f64 = 1.01;
 
 /// Number of families of series: the tail, p99 and p50.
 pub(super) const FAMILIES: usize = 3;
@@ -103,7 +106,7 @@ impl<'a> Followings<'a> {
             for (member, course) in family.iter().zip(courses) {
                 let listed = course.steps.iter().copied();
                 let listed: Vec<Step> = listed
-                    .filter(|step| member.threshold.is_some() || is_material(step.ratio))
+                    .filter(|step| is_material(step.ratio, member.threshold.is_some()))
                     .collect();
                 found.extend((0..listed.len()).map(|number| self.change(member, &listed, number)));
                 segments.extend(listed.iter().map(|step| member.places[step.at]));
@@ -216,7 +219,7 @@ impl<'a> Followings<'a> {
     fn drift(&self, member: &Member, course: &Course, last: usize) -> Option<Drifting> {
         let from = member.places.partition_point(|place| *place < last);
         let drift = course.drift_since(&member.values, from)?;
-        if member.threshold.is_none() && !is_material(drift.ratio) {
+        if member.threshold.is_none() && !is_material(drift.ratio, false) {
             return None;
         }
         let run = member.places[drift.from];
@@ -331,8 +334,13 @@ fn plainest(mut found: Vec<ChangePoint>) -> Vec<ChangePoint> {
     kept
 }
 
-fn is_material(ratio: f64) -> bool {
-    !(1.0 / LEAST_FACTOR..LEAST_FACTOR).contains(&ratio)
+fn is_material(ratio: f64, is_tail: bool) -> bool {
+    let least = if is_tail {
+        LEAST_TAIL_FACTOR
+    } else {
+        LEAST_FACTOR
+    };
+    !(1.0 / least..least).contains(&ratio)
 }
 
 /// Returns events per million periods, or the median figure.
