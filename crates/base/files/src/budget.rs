@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -242,6 +243,25 @@ pub fn reap(child: &mut Child) {
     // The kill fails if the process has already ended.
     let _ = child.kill();
     let _ = Budget::time(DYING).ended(child);
+}
+
+/// The script of the guard. Its argument is the process group.
+const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
+
+/// Starts a process that kills the process group of `leader` when this program ends, even if it is
+/// killed: the guard then reads the end of a pipe. End the guard before the ID of the group can be
+/// reused.
+///
+/// # Errors
+/// Returns an error if the process cannot be started.
+pub fn guard_of_group(leader: &Child) -> io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", GUARD, "sh", &leader.id().to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 /// Converts bytes that were read to text. `path` is the name used in errors.

@@ -26,7 +26,7 @@ pub mod trusted;
 use std::io;
 use std::path::PathBuf;
 
-pub use budget::{Budget, reap, text_of};
+pub use budget::{Budget, guard_of_group, reap, text_of};
 pub use output::Output;
 pub use refusal::Refusal;
 use rustix::fs::{Mode, OFlags};

@@ -43,7 +43,7 @@ pub struct Context {
     /// Whether the store was named by an option.
     is_named: bool,
     colour: When,
-    /// What holds even if the output cannot be written.
+    /// The result that holds even if the output cannot be written.
     done: RefCell<Option<Done>>,
 }
 

@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What a verb has done before it prints.
+/// The work that a verb has done before it prints.
 pub(crate) struct Done {
     /// The exit code of the verb.
     pub(crate) exit: Exit,

@@ -1,4 +1,4 @@
-//! What a verdict assumes, and what the recording says about it.
+//! The assumptions of a verdict, with the evidence for each in the recording.
 
 use punctual_model::{Completion, Recording, SETTING_CHANGED, THREAD_MOVED, counted};
 

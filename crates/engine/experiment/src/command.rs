@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual_files::reap;
+use punctual_files::{guard_of_group, reap};
 use punctual_model::Nanos;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -59,9 +59,6 @@ pub(crate) struct Wanted<'a> {
     /// Reports that this program is alive while it waits.
     pub(crate) alive: &'a dyn Fn(),
 }
-
-/// The script of the guard. Its argument is the process group.
-const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
 
 impl Running {
     /// Runs a command in the shell until it ends.
@@ -114,13 +111,7 @@ impl Running {
                 .stderr(error_writer)
                 .process_group(0)
                 .spawn()?;
-            let guard = Command::new("sh")
-                .args(["-c", GUARD, "sh", &child.id().to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .process_group(0)
-                .spawn()?;
+            let guard = guard_of_group(&child)?;
             let (output, stdout) = (Kept::new(KEPT), Kept::new(STDOUT));
             let (sender, all_read) = channel();
             keep_end(reader, vec![output.clone(), stdout.clone()], sender.clone())?;

@@ -232,9 +232,9 @@ impl Collection for PostgresCollection {
     fn days(&self, since: Timestamp) -> Result<Vec<MachineDay>, StoreError> {
         let bad = backend::bad_outcomes();
         let sql = format!(
-            "SELECT machine, started_ns / {DAY_NS} AS day, count(*),
+            "SELECT machine, started_ns / {DAY_NS} AS day,
                  count(*) FILTER (WHERE outcome IN ({bad})),
-                 max(max_ns), max(p99_ns)
+                 max(max_ns)
              FROM recording WHERE started_ns >= $1 AND completion <> 'running'
              GROUP BY machine, day"
         );

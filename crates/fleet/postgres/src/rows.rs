@@ -178,10 +178,8 @@ pub(super) fn machine_day(row: &Row) -> Result<MachineDay, postgres::Error> {
     Ok(MachineDay {
         machine: row.try_get(0)?,
         day: day_of(row.try_get(1)?),
-        recordings: row.try_get::<_, i64>(2)?.cast_unsigned(),
-        bad: row.try_get::<_, i64>(3)?.cast_unsigned(),
-        max_ns: row.try_get::<_, Option<i64>>(4)?.map(ns),
-        p99_ns: row.try_get::<_, Option<i64>>(5)?.map(ns),
+        bad: row.try_get::<_, i64>(2)?.cast_unsigned(),
+        max_ns: row.try_get::<_, Option<i64>>(3)?.map(ns),
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) const DAYS: i64 = 60;
 pub(crate) struct OverviewRow {
     pub(crate) machine: MachineRow,
     /// The last [`DAYS`] days with recordings, oldest first.
-    pub(crate) days: Vec<MachineDay>,
+    pub(crate) days: Arc<Vec<MachineDay>>,
     /// Parts of the newest recording that has ended; `None` if it was not read yet.
     pub(crate) newest: Option<Arc<Newest>>,
     /// The last change of the machine; `None` if there is none, or no series.
@@ -84,7 +84,7 @@ pub(crate) struct Listings {
     silent_after: Duration,
     newest: Arc<NewestRecordings>,
     missed: Cached<ByMachine>,
-    days: Cached<BTreeMap<String, Vec<MachineDay>>>,
+    days: Cached<BTreeMap<String, Arc<Vec<MachineDay>>>>,
     last: Last,
     /// Whether a new list is being read in the background.
     is_making: AtomicBool,
@@ -179,13 +179,12 @@ impl Listings {
 }
 
 /// Returns the last [`DAYS`] days of each machine.
-fn days(collection: &dyn Collection) -> Result<BTreeMap<String, Vec<MachineDay>>, StoreError> {
+fn days(collection: &dyn Collection) -> Result<BTreeMap<String, Arc<Vec<MachineDay>>>, StoreError> {
     let since = Timestamp::now() - (24 * DAYS).hours();
-    let mut all: BTreeMap<String, Vec<MachineDay>> = BTreeMap::new();
-    for day in collection.days(since)? {
-        all.entry(day.machine.clone()).or_default().push(day);
-    }
-    Ok(all)
+    let days = collection.days(since)?;
+    let of_each = days.chunk_by(|a, b| a.machine == b.machine);
+    let of_each = of_each.map(|days| (days[0].machine.clone(), Arc::new(days.to_vec())));
+    Ok(of_each.collect())
 }
 
 #[cfg(test)]
@@ -205,7 +204,7 @@ mod tests {
         };
         let row = OverviewRow {
             machine,
-            days: Vec::new(),
+            days: Arc::default(),
             newest: None,
             change: None,
         };

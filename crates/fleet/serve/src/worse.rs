@@ -44,9 +44,9 @@ impl Judged {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LastChange {
     /// The series that shows it.
-    pub(crate) of: Option<SeriesOf>,
+    pub(crate) of: SeriesOf,
     pub(crate) at: Timestamp,
-    /// What changed.
+    /// Description of the change.
     pub(crate) what: String,
     /// Whether it is a change of a level. Otherwise, only facts changed.
     is_level: bool,
@@ -55,12 +55,12 @@ pub(crate) struct LastChange {
 }
 
 impl LastChange {
-    fn of_level(change: &ChangePoint) -> Self {
+    fn of_level(of: &SeriesOf, change: &ChangePoint) -> Self {
         let direction = if change.worse { "worse" } else { "better" };
         let near = change.facts.first();
         let near = near.map(|fact| format!("; {}", fact.difference.sentence()));
         Self {
-            of: None,
+            of: of.clone(),
             at: change.at,
             what: format!(
                 "{direction} ×{:.2}{}",
@@ -72,7 +72,7 @@ impl LastChange {
         }
     }
 
-    fn of_facts(change: &FactChange) -> Option<Self> {
+    fn of_facts(of: &SeriesOf, change: &FactChange) -> Option<Self> {
         let [first, more @ ..] = &*change.facts else {
             return None;
         };
@@ -81,7 +81,7 @@ impl LastChange {
             more => format!(", and {more} more"),
         };
         Some(Self {
-            of: None,
+            of: of.clone(),
             at: change.at,
             what: first.sentence() + &more,
             is_level: false,
@@ -195,15 +195,11 @@ impl SeriesVerdicts {
                 continue;
             };
             let levels = trend.groups.iter().flat_map(|group| &group.changes);
-            let levels = levels
-                .filter(|change| change.stands)
-                .map(LastChange::of_level);
-            let facts = trend.facts.iter().filter_map(LastChange::of_facts);
+            let levels = levels.filter(|change| change.stands);
+            let levels = levels.map(|change| LastChange::of_level(&one.of, change));
+            let facts = trend.facts.iter();
+            let facts = facts.filter_map(|change| LastChange::of_facts(&one.of, change));
             for change in levels.chain(facts) {
-                let change = LastChange {
-                    of: Some(one.of.clone()),
-                    ..change
-                };
                 let known = all.entry(machine.clone()).or_insert_with(|| change.clone());
                 if change.rank() > known.rank() {
                     *known = change;

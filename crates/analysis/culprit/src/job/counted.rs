@@ -10,7 +10,7 @@ use super::seen::Job;
 /// belongs to a pool, and whether siblings end its waits. Fewer waits cost little.
 const ENOUGH: u64 = 1_024;
 
-/// What the kernel has counted for a thread.
+/// The jobs of a thread that the kernel has counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
     /// CPU time of each job.

@@ -40,7 +40,8 @@ pub fn strongest(levels: &[f64]) -> Option<Strongest> {
     })
 }
 
-/// Number of times that the noise is estimated from the places of the steps, and the places from the noise.
+/// Number of times that the noise is estimated from the places of the steps, and the places from the
+/// noise.
 const ROUNDS: usize = 2;
 
 /// Moves each step to the best place between its neighbours, and returns the noise of the levels

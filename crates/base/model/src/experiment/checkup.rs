@@ -195,7 +195,7 @@ pub struct RemediedCause {
     pub late_only_by: Option<u64>,
     /// Related checks that found a problem or have no result.
     pub checks: Vec<String>,
-    /// What would be left without this cause. Null if unknown.
+    /// Lateness that would be left without this cause. Null if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<LeftLate>,
     /// Settings that these checks recommend, in the syntax of `--set`.

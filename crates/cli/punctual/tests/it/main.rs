@@ -32,6 +32,7 @@ mod on_outlier;
 mod outputs;
 mod perfetto;
 mod schemas;
+mod series;
 mod signing;
 mod tuning;
 mod watching;

@@ -20,14 +20,10 @@ pub struct MachineDay {
     pub machine: String,
     /// The day, in UTC.
     pub day: Date,
-    /// Number of recordings that have ended.
-    pub recordings: u64,
-    /// How many of them exceeded or broke their requirement.
+    /// Number of ended recordings that exceeded or broke their requirement.
     pub bad: u64,
-    /// Their largest latency; `None` without samples.
+    /// Largest latency of all ended recordings; `None` without samples.
     pub max_ns: Option<Nanos>,
-    /// The largest of their 99th percentiles; `None` without samples.
-    pub p99_ns: Option<Nanos>,
 }
 
 /// Returns the day with this number, in UTC. Day 0 is 1970-01-01.
@@ -40,23 +36,18 @@ pub fn day_of(number: i64) -> Date {
 pub(super) fn days(connection: &Connection, since: Timestamp) -> rusqlite::Result<Vec<MachineDay>> {
     let bad = bad_outcomes();
     let sql = format!(
-        "SELECT {MACHINE} AS of_machine, started_ns / {DAY_NS} AS day, count(*),
-             sum(outcome IN ({bad})), max(max_ns), max(p99_ns)
+        "SELECT {MACHINE} AS of_machine, started_ns / {DAY_NS} AS day,
+             sum(outcome IN ({bad})), max(max_ns)
          FROM recording
          WHERE started_ns >= ?1 AND completion <> 'running' AND experiment IS NULL
          GROUP BY of_machine, day ORDER BY of_machine, day"
     );
-    let ns = |row: &Row<'_>, column| -> rusqlite::Result<Option<Nanos>> {
-        Ok(row.get::<_, Option<Bits>>(column)?.map(|ns| Nanos(ns.0)))
-    };
     let read = |row: &Row<'_>| {
         Ok(MachineDay {
             machine: row.get(0)?,
             day: day_of(row.get(1)?),
-            recordings: row.get::<_, Bits>(2)?.0,
-            bad: row.get::<_, Bits>(3)?.0,
-            max_ns: ns(row, 4)?,
-            p99_ns: ns(row, 5)?,
+            bad: row.get::<_, Bits>(2)?.0,
+            max_ns: row.get::<_, Option<Bits>>(3)?.map(|ns| Nanos(ns.0)),
         })
     };
     let mut statement = connection.prepare_cached(&sql)?;

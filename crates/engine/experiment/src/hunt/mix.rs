@@ -78,7 +78,7 @@ pub(super) struct Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mix(pub(super) Vec<Part>);
 
-/// What a mix can consist of.
+/// The loads that a mix can consist of.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     pub(super) kinds: Vec<&'static Kind>,

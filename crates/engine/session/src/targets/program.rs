@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use punctual_files::reap;
+use punctual_files::{guard_of_group, reap};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::TargetError;
@@ -17,10 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Interval at which to check whether a program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The script of the guard. Its argument is the process group.
-const GUARD: &str = r#"read -r line; kill -KILL -- "-$1" 2>/dev/null"#;
-
-/// A program in a process group of its own. Dropping this value ends the group.
+/// A program in a separate process group. Dropping this value ends the group.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -43,14 +40,7 @@ impl Program {
                 .stdout(output)
                 .process_group(0)
                 .spawn()?;
-            let guard = Command::new("sh")
-                .args(["-c", GUARD, "sh", &child.id().to_string()])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .process_group(0)
-                .spawn();
-            match guard {
+            match guard_of_group(&child) {
                 Ok(guard) => Ok(Self { child, guard }),
                 Err(error) => {
                     let mut child = child;
@@ -109,7 +99,9 @@ mod tests {
     fn program_ends_with_its_value() {
         let program = Program::start(&words("sleep 600")).unwrap();
         let place = format!("/proc/{}/comm", program.pid());
-        assert_eq!(std::fs::read_to_string(&place).unwrap(), "sleep\n");
+        // The kernel sets the name a little after the parent goes on.
+        let is_named = || std::fs::read_to_string(&place).unwrap() == "sleep\n";
+        assert!(punctual_testing::eventually(is_named));
         assert!(!program.has_ended());
         drop(program);
         assert!(!std::path::Path::new(&place).exists());

@@ -406,7 +406,7 @@ mod tests {
     use crate::{JobDetail, Release};
 
     /// A text trace of ten jobs of 1 ms each. The sixth job also waits 7 ms in this call, for an
-    /// interrupt, or for the thread `helper` on another CPU.
+    /// interrupt or for the thread `helper` on another CPU, and then runs for 1 ms more.
     fn text(with_calls: bool, call: &str, by_helper: bool) -> String {
         let mut out = String::from("# tracer: nop\n");
         let number = |name: &str| system_call_numbers(name)[0];
@@ -464,6 +464,7 @@ mod tests {
                 wait(&mut line, now, call);
                 now += 7_000;
                 wake(&mut line, now, call);
+                now += 1_000;
             }
             wait(&mut line, now, sleep);
             now += 10_000;
@@ -509,7 +510,7 @@ mod tests {
             panic!("{:?}", explanation.outliers);
         };
         // From the wake-up to the next release wait.
-        assert_eq!(outlier.latency_ns, Nanos::from_micros(8_000));
+        assert_eq!(outlier.latency_ns, Nanos::from_micros(9_000));
         let shares: u64 = outlier.blame.shares.iter().map(|share| share.ns.0).sum();
         assert_eq!(shares, outlier.latency_ns.0);
         let largest = outlier
@@ -540,6 +541,21 @@ mod tests {
         assert_eq!(jobs[0].release.as_ref().unwrap().call, "any sleep");
         assert_eq!(jobs[0].over_budget, 0);
         assert!(jobs[0].jobs >= 9, "{}", jobs[0].jobs);
+    }
+
+    /// The job is late because of a thread on another CPU, which wakes it.
+    #[test]
+    fn wait_for_a_thread_on_another_cpu_is_late() {
+        let explained = explained(&text(true, "futex", true), &[40]);
+        let explanation = explained.recording.explanation.unwrap();
+        let jobs = &explanation.jobs.unwrap().threads;
+        assert_eq!(jobs[0].over_budget, 1, "{jobs:#?}");
+        let [outlier] = explanation.outliers.as_slice() else {
+            panic!("{:?}", explanation.outliers);
+        };
+        assert_eq!(outlier.latency_ns, Nanos::from_micros(9_000));
+        let sentence = outlier.blame.sentence();
+        assert!(sentence.contains("helper"), "{sentence}");
     }
 
     #[test]

@@ -107,8 +107,8 @@ pub enum ScoutEvent {
         /// Time of the first event after the lost events.
         until: Nanos,
     },
-    /// A job recorder counts the jobs of a thread from now on, which begins its release wait. There
-    /// are no other events of the thread until they are returned.
+    /// A thread begins its release wait, and a job recorder counts its jobs from now on. Until it
+    /// returns the thread, it records no other events of it.
     Taken {
         /// Time of the change.
         at: Nanos,

@@ -92,7 +92,7 @@ const FULL_STAGES: usize = 64;
 pub struct JobRecorder {
     programs: Programs,
     tallies: Tallies,
-    /// What was counted for threads that are no longer timed.
+    /// Counted jobs of threads that are no longer timed.
     counted: Vec<CountedJobs>,
     /// Number of threads that are not counted, because there were too many.
     uncounted: usize,

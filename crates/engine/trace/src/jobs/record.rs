@@ -189,8 +189,8 @@ impl JobRecord {
         })
     }
 
-    /// Returns whether this is a switch with the call in which the thread sleeps, in place of its
-    /// name.
+    /// Returns whether this is a switch of a thread that sleeps in a system call, and holds the number
+    /// of the call in place of the name of the thread.
     fn has_call(&self) -> bool {
         self.kind() == SWITCH && self.byte(15) == 1
     }
@@ -251,8 +251,8 @@ impl Translator {
         }
     }
 
-    /// Returns the system call in which the thread of a switch begins to sleep, if this record
-    /// contains it. The event comes before the switch.
+    /// Returns the begin of the system call that a thread sleeps in, if the record of its switch
+    /// contains the call. This event comes before the switch.
     pub(super) fn sleep(record: &JobRecord, cpu: u32) -> Option<TraceEvent> {
         record.has_call().then(|| TraceEvent {
             time: record.time(),

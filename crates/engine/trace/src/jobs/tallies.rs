@@ -40,7 +40,7 @@ const ATTEMPTS: usize = 1_000;
 pub struct CountedJobs {
     /// The thread.
     pub tid: u32,
-    /// Response times, by the row of the time series in which the jobs were released.
+    /// Response times of the jobs that were released during each row of the time series.
     pub rows: Vec<(u64, Histogram)>,
     /// CPU time of each job.
     pub execution: Histogram,

@@ -106,7 +106,7 @@ fn ask(threads: &[(u32, Nanos)], origin: Nanos) -> CountAsk {
     }
 }
 
-/// What a recorder says about a thread.
+/// The jobs that a recorder lists and counts for a thread.
 #[derive(Debug, Default)]
 struct Told {
     all: Histogram,

@@ -162,10 +162,7 @@ fn changed(change: &LastChange) -> Markup {
     let at = change.at.strftime("%Y-%m-%d").to_string();
     let class = change.is_worse.then_some("bad");
     html! {
-        @match &change.of {
-            Some(of) => a href=(trend_path(of)) { (at) },
-            None => (at),
-        }
+        a href=(trend_path(&change.of)) { (at) }
         " " span class=[class] { (sanitize(&change.what)) }
     }
 }

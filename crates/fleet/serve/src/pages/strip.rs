@@ -1,6 +1,7 @@
 //! A strip of the last days of a machine: one bar a day. The height shows the largest latency on one
 //! log scale for all machines, the colour shows it relative to the limit.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use jiff::ToSpan;
@@ -73,49 +74,45 @@ fn height(max: Option<Nanos>) -> f64 {
 pub(super) fn strip(days: &[MachineDay], limit: Option<Nanos>, today: Date) -> Markup {
     let first = today.saturating_sub((DAYS - 1).days());
     let shown: Vec<&MachineDay> = days.iter().filter(|day| day.day >= first).collect();
-    let Some(oldest) = shown.first().map(|day| day.day) else {
+    let place = |day: &MachineDay| (day.day - first).get_days() as usize;
+    let mut cells: Vec<Option<&MachineDay>> = vec![None; DAYS as usize];
+    for day in &shown {
+        // The clock of a machine can be ahead.
+        if let Some(cell) = cells.get_mut(place(day)) {
+            *cell = Some(*day);
+        }
+    }
+    let Some(oldest) = shown.first().map(|day| place(day)) else {
         return html! { "-" };
     };
-    let on = |at: i64| {
-        let date = first.saturating_add(at.days());
-        (date >= oldest).then(|| shown.iter().find(|day| day.day == date))
-    };
-    let cells: Vec<Option<Option<&MachineDay>>> =
-        (0..DAYS).map(|at| on(at).map(|day| day.copied())).collect();
-    let path = |wanted: Level| {
-        let mut path = String::new();
-        for (at, cell) in (0..).zip(&cells) {
-            let (found, tall) = match cell {
-                None => continue,
-                Some(None) => (Level::Hole, 3.0),
-                Some(Some(day)) => (level(day, limit), height(day.max_ns)),
-            };
-            if found == wanted {
-                let (x, y) = (at * (BAR + GAP), HEIGHT - tall);
-                let _ = write!(path, "M{x} {y:.0}h{BAR}V{HEIGHT}h-{BAR}z");
-            }
-        }
-        path
-    };
+    let mut paths: BTreeMap<Level, String> = BTreeMap::new();
+    for (at, cell) in (0..DAYS).zip(&cells).skip(oldest) {
+        let (level, tall) = match cell {
+            None => (Level::Hole, 3.0),
+            Some(day) => (level(day, limit), height(day.max_ns)),
+        };
+        let (x, y) = (at * (BAR + GAP), HEIGHT - tall);
+        let path = paths.entry(level).or_default();
+        let _ = write!(path, "M{x} {y:.0}h{BAR}V{HEIGHT}h-{BAR}z");
+    }
     let width = DAYS * (BAR + GAP);
     html! {
         svg .strip width=(width) height=(HEIGHT) viewBox={ "0 0 " (width) " " (HEIGHT) } role="img"
             data-from=(first) data-max=(maxima(&cells)) {
             title { (summary(&shown, limit)) }
-            @for (wanted, class, _) in LEVELS {
-                @let path = path(wanted);
-                @if !path.is_empty() { path class=(class) d=(path) {} }
-            }
+            @for (level, class, _) in LEVELS { @if let Some(path) = paths.get(&level) {
+                path class=(class) d=(path) {}
+            } }
         }
     }
 }
 
 /// Returns the largest latency of each day in microseconds. A day without recordings is empty; one
 /// whose latency is unknown is `-`.
-fn maxima(cells: &[Option<Option<&MachineDay>>]) -> String {
+fn maxima(cells: &[Option<&MachineDay>]) -> String {
     let each = cells.iter().map(|cell| match cell {
-        None | Some(None) => String::new(),
-        Some(Some(day)) => match day.max_ns {
+        None => String::new(),
+        Some(day) => match day.max_ns {
             None => "-".to_owned(),
             Some(max) => {
                 let us = max.0 as f64 / 1e3;
@@ -188,10 +185,8 @@ mod tests {
         MachineDay {
             machine: "board".to_owned(),
             day: at(number),
-            recordings: 3,
             bad,
             max_ns: max_us.map(Nanos::from_micros),
-            p99_ns: None,
         }
     }
 
