@@ -67,22 +67,35 @@ impl RefusedCalls {
     }
 
     /// Returns the refused calls. `call` names system calls, and `thread` threads. Calls and threads
-    /// without a name are left out.
+    /// without a name are left out. A call that two events show, with its number and its name, counts
+    /// once.
     pub fn named(
         &self,
         call: impl Fn(i64) -> Option<String>,
         thread: impl Fn(u32) -> Option<String>,
     ) -> Vec<RefusedCall> {
-        let named = self.0.iter().filter_map(|((tid, id, error), times)| {
-            let call = call(*id).filter(|call| Self::CALLS.contains(&call.as_str()))?;
-            Some(RefusedCall {
-                thread: thread(*tid)?,
-                call,
-                error: *error,
-                times: *times,
-            })
-        });
-        named.take(MOST).collect()
+        let mut named: Vec<RefusedCall> = Vec::new();
+        for ((tid, id, error), times) in &self.0 {
+            let call = call(*id).filter(|call| Self::CALLS.contains(&call.as_str()));
+            let Some((call, thread)) = call.zip(thread(*tid)) else {
+                continue;
+            };
+            let is_same = |one: &&mut RefusedCall| {
+                one.thread == thread && one.call == call && one.error == *error
+            };
+            if let Some(same) = named.iter_mut().find(is_same) {
+                same.times = same.times.max(*times);
+            } else if named.len() < MOST {
+                named.push(RefusedCall {
+                    thread,
+                    call,
+                    error: *error,
+                    times: *times,
+                });
+            }
+        }
+        named.sort_by(|a, b| (&a.thread, &a.call).cmp(&(&b.thread, &b.call)));
+        named
     }
 }
 
@@ -252,6 +265,18 @@ mod tests {
         let found: Vec<(&str, u32, u64)> = (refused.iter())
             .map(|one| (one.call.as_str(), one.error, one.times))
             .collect();
-        assert_eq!(found, [("sched_setscheduler", 1, 2), ("mlockall", 12, 1)]);
+        assert_eq!(found, [("mlockall", 12, 1), ("sched_setscheduler", 1, 2)]);
+        // The same calls, as an event with another number shows them.
+        watch.event(&event(1, 5, EventKind::SysExit { id: -1, ret: -12 }));
+        let name = |id| {
+            (id != 0)
+                .then(|| name(if id == -1 { 151 } else { id }))
+                .flatten()
+        };
+        let twice = watch
+            .refused()
+            .named(name, |tid| Some(format!("motion-{tid}")));
+        let times: Vec<u64> = twice.iter().map(|one| one.times).collect();
+        assert_eq!(times, [1, 2]);
     }
 }

@@ -85,6 +85,8 @@ pub struct TraceHead {
     pub resolution: Nanos,
     /// Release of the kernel that recorded the trace, if it is in the file.
     pub kernel: Option<String>,
+    /// The kernel's name for the architecture of the traced machine (`x86_64`), if it is in the file.
+    pub machine: Option<String>,
     /// Number of CPUs, if it is in the file.
     pub cpus: Option<u32>,
     /// Names ([`punctual_model::event_names`]) of the recorded events. If the file does not list
@@ -114,10 +116,20 @@ impl TraceHead {
     pub fn takes_slices(&self) -> bool {
         self.format == PERFETTO && self.clock.as_deref() == Some("boot")
     }
+
+    /// Returns a number for a system call of this name. It is negative, so it differs from the
+    /// numbers of the kernel.
+    pub(crate) fn number_of(&mut self, call: &str) -> i64 {
+        let known = self.calls.iter().find(|(_, name)| *name == call);
+        known.map(|(id, _)| *id).unwrap_or_else(|| {
+            let id = -1 - self.calls.len() as i64;
+            self.calls.insert(id, call.to_owned());
+            id
+        })
+    }
 }
 
-/// The meaning of a system call number depends on the architecture of the traced machine, which is
-/// unknown. System calls are therefore shown by number, unless the file names them.
+/// The meaning of a system call number depends on the architecture of the traced machine. System calls are therefore shown by number, unless the file names them.
 impl EventNames for TraceHead {
     fn call(&self, id: i64) -> String {
         (self.calls.get(&id).cloned()).unwrap_or_else(|| format!("system call {id}"))

@@ -22,6 +22,18 @@ pub(crate) fn by_full_name(full_name: &str) -> Option<usize> {
         })
 }
 
+/// Returns the system call of an event such as `sys_exit_mlockall` of the trace system `syscalls`, if
+/// the call sets a policy or locks memory. The ends of other calls are read only from `raw_syscalls`.
+pub(crate) fn ended_call(event: &str) -> Option<&str> {
+    let call = event.strip_prefix("sys_exit_")?;
+    is_policy_call(call).then_some(call)
+}
+
+/// Returns whether a system call sets a policy or locks memory.
+pub(crate) fn is_policy_call(call: &str) -> bool {
+    call.starts_with("sched_set") || call.starts_with("mlock")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::io::{Cursor, Write as _};
 
 use proptest::prelude::*;
 use punctual_culprit::Wanted;
-use punctual_model::Nanos;
+use punctual_model::{Explanation, Nanos};
 use punctual_tracefile::{Input, open};
 
 use super::{TraceRequest, explain_trace};
@@ -336,6 +336,10 @@ fn without_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
 
 /// Returns the latency and the shares of each reaction.
 fn reactions(name: &str, text: Vec<u8>) -> Vec<(Nanos, Vec<String>)> {
+    reactions_of(&explanation(name, text))
+}
+
+fn explanation(name: &str, text: Vec<u8>) -> Explanation {
     let request = TraceRequest {
         file: name.to_owned(),
         wanted: Wanted::longest(),
@@ -343,13 +347,41 @@ fn reactions(name: &str, text: Vec<u8>) -> Vec<(Nanos, Vec<String>)> {
     };
     let mut reader = open(Input::stream(Cursor::new(text))).unwrap();
     let explained = explain_trace(reader.as_mut(), request).unwrap();
-    let explanation = explained.recording.explanation.unwrap();
+    explained.recording.explanation.unwrap()
+}
+
+fn reactions_of(explanation: &Explanation) -> Vec<(Nanos, Vec<String>)> {
     let reaction = |outlier: &punctual_model::Outlier| {
         let shares = outlier.blame.shares.iter();
         let shares = shares.map(|share| format!("{} {}", share.ns, share.cause.label()));
         (outlier.latency_ns, shares.collect())
     };
     explanation.outliers.iter().map(reaction).collect()
+}
+
+/// Recorded files with refused calls, as single events and by number, and waits for kernel locks. The
+/// text of perf script has no flags.
+#[test]
+fn binary_files_give_the_reactions_of_their_text() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = folder.join("../tracefile/tests/fixtures");
+    for (binary, text) in [
+        ("dat/calls.dat", "dat/calls.txt"),
+        ("perf/calls.data", "perf/calls.txt"),
+    ] {
+        let [binary, text] = [binary, text].map(|name| {
+            let bytes = std::fs::read(folder.join(format!("{name}.xz"))).unwrap();
+            explanation(name, bytes)
+        });
+        assert!(text.outliers.len() >= 10);
+        assert_eq!(reactions_of(&binary), reactions_of(&text));
+        assert_eq!(binary.refused_calls, text.refused_calls);
+        let refused = binary.refused_calls.iter();
+        let refused: Vec<_> = refused
+            .map(|one| (one.call.as_str(), one.error, one.times))
+            .collect();
+        assert_eq!(refused, [("mlockall", 1, 2), ("sched_setscheduler", 1, 2)]);
+    }
 }
 
 proptest! {

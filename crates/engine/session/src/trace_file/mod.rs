@@ -173,15 +173,16 @@ const POLICY_CALLS: [(i64, &str); 6] = [
     (325, "mlock2"),
 ];
 
-/// Returns the names of system calls: those that the file states, and those of x86-64 if the trace has
-/// events of interrupt vectors, which only x86 has.
+/// Returns the names of system calls: those that the file states, and those of x86-64 if the file names
+/// this architecture, or if it names none and has events of interrupt vectors, which only x86 has.
 fn call_names(head: &TraceHead) -> BTreeMap<i64, String> {
     let mut names = head.calls.clone();
-    if head
-        .recorded
-        .iter()
-        .any(|event| event.starts_with("irq_vectors:"))
-    {
+    let has_vectors = || {
+        let mut recorded = head.recorded.iter();
+        recorded.any(|event| event.starts_with("irq_vectors:"))
+    };
+    let machine = head.machine.as_deref();
+    if machine.map_or_else(has_vectors, |machine| machine == "x86_64") {
         names.extend(POLICY_CALLS.map(|(id, name)| (id, name.to_owned())));
     }
     names

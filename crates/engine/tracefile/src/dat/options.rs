@@ -60,6 +60,7 @@ pub(super) struct Options {
     pub(super) has_clock: bool,
     /// Release of the kernel.
     pub(super) kernel: Option<String>,
+    pub(super) machine: Option<String>,
     /// Offset to add to all times, in ns.
     pub(super) offset_ns: i64,
     pub(super) cpus: Option<u32>,
@@ -141,10 +142,11 @@ impl Options {
                 self.has_clock = true;
                 self.clock = self.clock.take().or(selected(&text(&data)));
             }
-            // The text consists of `Linux`, the name of the machine, and the release.
+            // The text consists of `Linux`, the host name, the release and the architecture.
             id::UNAME => {
                 let text = text(&data);
-                self.kernel = text.split_whitespace().nth(2).map(str::to_owned);
+                let mut words = text.split_whitespace().skip(2).map(str::to_owned);
+                (self.kernel, self.machine) = (words.next(), words.next());
             }
             _ => {
                 let mut parser = Parser::option(data, endian, offset);

@@ -57,6 +57,7 @@ impl DatReader {
             format: format(&file),
             resolution: clock::resolution(clock.as_deref()),
             kernel: file.options.kernel.take(),
+            machine: file.options.machine.take(),
             cpus: cpus(&file, &buffers),
             session: file.options.session(),
             warnings,

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use punctual_host::Symbols;
-use punctual_model::{Comm, EVENTS, Nanos};
-use punctual_trace::{Decoder, Format, Layout};
+use punctual_model::{Comm, EVENTS, EventKind, Nanos, TraceEvent};
+use punctual_trace::{Decoder, FieldPosition, Format, Layout};
 
 use super::annotations::{AnnotationFormat, Texts};
 use super::meta::{FTRACE, Meta};
-use crate::listed::{by_full_name, listed_name};
+use crate::listed::{by_full_name, ended_call, listed_name};
 use crate::{Annotation, Item, TraceHead};
 
 /// How to treat the records of a type.
@@ -20,6 +20,9 @@ enum Route {
     /// Decode them as the event with this index in [`EVENTS`].
     Event(usize),
     Mark(AnnotationFormat),
+    /// Decode them as the end of the system call with this number ([`TraceHead::calls`]), whose
+    /// result is in this field.
+    Ended(i64, FieldPosition),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,6 +59,8 @@ pub(crate) enum Decoded {
     Double,
 }
 
+/// The trace system of the events of single system calls.
+const SYSCALLS: &str = "syscalls";
 /// Number of recent addresses to remember.
 const RECENT: usize = 1 << 12;
 /// Maximum number of functions in the head. Kernels have fewer functions.
@@ -113,6 +118,13 @@ impl RecordDecoder {
                 head.recorded.insert(listed_name(index).to_owned());
             }
             Route::Event(index)
+        } else if system == SYSCALLS
+            && let Some(call) = ended_call(&format.name)
+        {
+            let Some(result) = format.position("ret") else {
+                return Some("ret");
+            };
+            Route::Ended(head.number_of(call), result)
         } else {
             Route::Mark(AnnotationFormat::from_format(system, format)?)
         };
@@ -181,6 +193,12 @@ impl RecordDecoder {
                     _ => Decoded::Unreadable,
                 }
             }
+            Route::Ended(id, result) => {
+                let event = ended(&self.layout, (*id, result), (cpu, time), data);
+                event.map_or(Decoded::Unreadable, |event| {
+                    Decoded::Item(Item::Event(event))
+                })
+            }
         }
     }
 
@@ -203,4 +221,26 @@ impl RecordDecoder {
                 .or_insert_with(|| name.into_owned());
         }
     }
+}
+
+/// Returns the end of a system call. Its result has the size of a `long`.
+fn ended(
+    layout: &Layout,
+    (id, result): (i64, &FieldPosition),
+    (cpu, time): (u32, Nanos),
+    data: &[u8],
+) -> Option<TraceEvent> {
+    let result = result.bytes(layout, data)?;
+    let ret = match (result.len(), layout.unsigned(result)) {
+        (4, short) => i64::from(short as u32 as i32),
+        (_, long) => long as i64,
+    };
+    Some(TraceEvent {
+        time,
+        cpu,
+        pid: layout.unsigned(data.get(4..8)?) as u32,
+        flags: *data.get(2)?,
+        preempt_count: *data.get(3)?,
+        kind: EventKind::SysExit { id, ret },
+    })
 }

@@ -21,6 +21,7 @@ const LONGEST_TEXT: u32 = 4_096;
 pub(super) mod feature {
     pub(in crate::perf) const TRACING_DATA: u64 = 1;
     pub(in crate::perf) const OS_RELEASE: u64 = 4;
+    pub(in crate::perf) const ARCH: u64 = 6;
     pub(in crate::perf) const CPUS: u64 = 7;
     /// Number of bits for features in the header.
     pub(in crate::perf) const BITS: u64 = 256;
@@ -36,6 +37,7 @@ pub(super) struct Header {
     /// The formats of the events. A file from a pipe contains them among its records.
     pub(super) meta: Option<Meta>,
     pub(super) kernel: Option<String>,
+    pub(super) machine: Option<String>,
     pub(super) cpus: Option<u32>,
     pub(super) warnings: Vec<String>,
 }
@@ -74,6 +76,7 @@ impl Header {
             attrs: Attrs::default(),
             meta: None,
             kernel: None,
+            machine: None,
             cpus: None,
             warnings: Vec::new(),
         };
@@ -193,16 +196,20 @@ impl Header {
         parser: &mut Parser<'_>,
     ) -> Result<(), TraceFileError> {
         match feature {
-            feature::OS_RELEASE => {
-                let size = parser.u32()?.min(LONGEST_TEXT);
-                self.kernel = Some(text(&parser.bytes(size.into())?));
-            }
+            feature::OS_RELEASE => self.kernel = Some(short_text(parser)?),
+            feature::ARCH => self.machine = Some(short_text(parser)?),
             // The number of online CPUs, which `perf script --header` prints as well, comes first.
             feature::CPUS => self.cpus = Some(parser.u32()?),
             _ => (),
         }
         Ok(())
     }
+}
+
+/// Reads a text that is preceded by its size.
+fn short_text(parser: &mut Parser<'_>) -> Result<String, TraceFileError> {
+    let size = parser.u32()?.min(LONGEST_TEXT);
+    Ok(text(&parser.bytes(size.into())?))
 }
 
 /// Returns a parser for the bytes at an offset.

@@ -124,6 +124,7 @@ impl PerfReader {
     /// Copies what the header states about the trace.
     fn note_header(&mut self) {
         self.head.kernel.clone_from(&self.header.kernel);
+        self.head.machine.clone_from(&self.header.machine);
         self.head.cpus = self.header.cpus;
         let mut clocks = self.header.attrs.all().iter();
         let clock = clocks

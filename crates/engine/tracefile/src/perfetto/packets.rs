@@ -63,6 +63,7 @@ pub(super) struct Contents {
     /// Number of the clock (`FtraceClock`).
     pub(super) clock: u64,
     pub(super) kernel: Option<String>,
+    pub(super) machine: Option<String>,
     pub(super) symbols: BTreeMap<u64, String>,
     pub(super) threads: BTreeMap<u32, Comm>,
     pub(super) warnings: Vec<String>,
@@ -88,6 +89,7 @@ pub(super) fn read(
         places: BTreeMap::new(),
         clock: 0,
         kernel: None,
+        machine: None,
         symbols: BTreeMap::new(),
         threads: BTreeMap::new(),
         warnings: warning.into_iter().collect(),
@@ -193,11 +195,14 @@ impl Contents {
                 packet::INTERNED => self.symbols(value.bytes()),
                 packet::SYSTEM_INFO => {
                     let names = Message(value.bytes()).get(1).map(Value::bytes);
-                    let release = names.and_then(|names| Message(names).get(3));
-                    let release = release.map(|of| String::from_utf8_lossy(of.bytes()));
-                    // punctual writes this if it does not know the release.
-                    let known = release.filter(|release| !release.ends_with("not recorded"));
-                    self.kernel = known.map(String::from).or(self.kernel.take());
+                    let name = |number| {
+                        let name = names.and_then(|names| Message(names).get(number))?;
+                        let name = String::from_utf8_lossy(name.bytes()).into_owned();
+                        // punctual writes this if it does not know the name.
+                        (!name.is_empty() && !name.ends_with("not recorded")).then_some(name)
+                    };
+                    self.kernel = name(3).or(self.kernel.take());
+                    self.machine = name(4).or(self.machine.take());
                 }
                 packet::COMPRESSED if !is_inner => self.packed(value.bytes(), offset)?,
                 _ => (),

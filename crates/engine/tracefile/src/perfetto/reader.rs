@@ -63,6 +63,7 @@ impl PerfettoReader {
                 clock: clock.map(str::to_owned),
                 resolution: Nanos(1),
                 kernel: contents.kernel,
+                machine: contents.machine,
                 symbols: contents.symbols,
                 warnings: contents.warnings,
                 ..TraceHead::default()

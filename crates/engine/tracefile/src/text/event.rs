@@ -6,6 +6,7 @@ use punctual_model::{EVENTS, Vector};
 
 use super::statement::{Entry, call};
 use crate::item::NOISE_OF;
+use crate::listed::{ended_call, is_policy_call};
 
 /// What the text after the time contains.
 #[derive(Debug)]
@@ -107,7 +108,8 @@ fn returned(rest: &str) -> Option<(&str, i64)> {
         Some((call, result)) => (call.strip_prefix("sys_")?, result),
         None => {
             let rest = rest.strip_prefix("syscalls:").unwrap_or(rest);
-            rest.strip_prefix("sys_exit_")?.split_once(':')?
+            let (event, result) = rest.split_once(':')?;
+            (ended_call(event)?, result)
         }
     };
     let result = result.trim().strip_prefix("0x")?;
@@ -116,8 +118,7 @@ fn returned(rest: &str) -> Option<(&str, i64)> {
         short @ 0x8000_0000..=0xffff_ffff => i64::from(short as u32 as i32),
         long => long as i64,
     };
-    let is_known = call.starts_with("sched_set") || call.starts_with("mlock");
-    (is_known && is_name(call)).then_some((call, result))
+    (is_policy_call(call) && is_name(call)).then_some((call, result))
 }
 
 /// Returns whether the event is written with its trace system, as perf does.

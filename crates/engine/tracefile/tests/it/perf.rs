@@ -110,6 +110,28 @@ fn items_are_those_of_perf_script() {
 }
 
 #[test]
+fn ends_of_named_calls_are_read() {
+    for (name, file, report) in [
+        ("perf", "perf/calls.data", "perf/calls.txt"),
+        ("trace-cmd", "dat/calls.dat", "dat/calls.txt"),
+    ] {
+        let ours = read(&fixture(file));
+        let text = crate::sound::text(&fixture(report)).unwrap();
+        crate::same::same(&ours, &text, name);
+        let head = &ours.1;
+        assert_eq!(head.machine.as_deref(), Some("x86_64"), "{name}");
+        let refused = |item: &&Item| match item {
+            Item::Event(event) => match event.kind {
+                EventKind::SysExit { id, ret: -1 } => head.calls.contains_key(&id),
+                _ => false,
+            },
+            _ => false,
+        };
+        assert_eq!(ours.0.iter().filter(refused).count(), 4, "{name}");
+    }
+}
+
+#[test]
 fn byte_order_and_packing_change_nothing() {
     for by in all_forms() {
         let (items, head) = read(&by.file(&two_rounds(&by)));

@@ -40,6 +40,11 @@ fn common(item: &Item, head: &TraceHead) -> String {
                     let ends = if prev_state.is_exit() { 0x30 } else { 0 };
                     prev_state.0 = (prev_state.0 & 0xff) | ends;
                 }
+                // The numbers of calls that only a name states are not those of the kernel.
+                EventKind::SysExit { id: id @ ..0, .. } => {
+                    names += head.calls.get(id).map_or("?", String::as_str);
+                    *id = -1;
+                }
                 _ => (),
             }
             format!("{time:?} {cpu} {pid} {names}{kind:?}")

@@ -288,23 +288,12 @@ impl<R: BufRead> TextReader<R> {
                 self.accept(header, None, EventKind::Requested { name, fields });
             }
             Found::Returned(call, ret) => {
-                let id = self.number_of(call);
+                let id = self.head.number_of(call);
                 self.accept(header, None, EventKind::SysExit { id, ret });
             }
             Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
         }
-    }
-
-    /// Returns a number for a system call. The trace shows only its name, so the number is negative.
-    fn number_of(&mut self, call: &str) -> i64 {
-        let calls = &mut self.head.calls;
-        let known = calls.iter().find(|(_, name)| *name == call);
-        known.map(|(id, _)| *id).unwrap_or_else(|| {
-            let id = -1 - calls.len() as i64;
-            calls.insert(id, call.to_owned());
-            id
-        })
     }
 
     fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
