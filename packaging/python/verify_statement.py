@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Verifies a statement of `punctual sign` without code of punctual or other packages.
 
-    verify_statement.py FILE PUBLIC_KEY
+    verify_statement.py FILE KEY [RECORDING...]
 
-FILE is a statement, the PDF of a certificate, or the folder of an unpacked bundle. Checks the
+FILE is a statement, the PDF of a certificate, or the folder of an unpacked bundle. KEY is a public key
+in hexadecimal digits, or a file with keys, as `punctual key -o` writes it. Checks the
 signature (Ed25519, RFC 8032), the digests of the recording and of the files, the accounting of its
 periods, and the limits on the largest latency and on missed periods. Exits with 0 if all hold.
+
+Of a statement about a series, checks that the results of its runs allow the verdict; the exact bound is
+not computed here. RECORDING are runs of the series from `punctual export --format json`: checks their
+digests and late seconds.
 """
 import base64
 import hashlib
 import json
+import math
 import pathlib
 import re
 import sys
@@ -101,6 +107,57 @@ def broken_limits(predicate):
                 yield f"{metric} is {value}, above {limit}"
 
 
+def digest_of(data):
+    """Returns the digest of a recording or a series."""
+    data = {name: value for name, value in data.items() if name not in LEFT_OUT}
+    if "warnings" in data:
+        data["warnings"] = [one for one in data["warnings"] if one != WITHOUT_SAMPLES]
+    return hashlib.sha256(canonical(data).encode()).hexdigest()
+
+
+def series_problems(series, result, named):
+    """Yields what contradicts the verdict over the runs of a series. A bound with a confidence of 95%
+    is never below the measured rate, nor below the bound of no late second (Poisson)."""
+    runs, asked, outcome = series["runs"], series["asked"], series["outcome"]
+    words = {"held": "PASSED", "broken": "FAILED"}
+    if result != words.get(outcome, "WARNED") or series["claims"][0]["outcome"] != outcome:
+        yield "the verdict contradicts itself"
+    if [run["number"] for run in runs] != list(range(1, asked["sample"]["runs"] + 1)):
+        yield "the list of runs is not complete"
+    measured = [run for run in runs if run["late_seconds"] is not None]
+    yield from (f"run {run['number']} has no digest" for run in measured if run["recording"] not in named)
+    planned = asked["sample"]["length_ns"]
+    lengths = [math.ceil(min(run["measured_ns"], planned) / 1e9) for run in measured] or [1]
+    shortest, missing = min(lengths), len(runs) - len(measured)
+    allowed = float(asked["max_late_seconds_per_day"])
+    late = sum(min(run["late_seconds_at_most"], shortest) for run in measured) + missing * shortest
+    if outcome == "held":
+        if series["refused"] or any(run["pending"] for run in runs) or len(measured) < 20:
+            yield "the runs prove nothing, but the verdict is held"
+        if max(late, -math.log(0.05)) * 86_400 / (shortest * len(runs)) > allowed * (1 + 1e-9):
+            yield f"the runs do not prove at most {allowed} late seconds a day"
+    late = sum(run["late_seconds"] for run in measured)
+    if outcome == "broken" and late * 86_400 / (max(lengths) * len(runs)) <= allowed:
+        yield f"the runs do not show more than {allowed} late seconds a day"
+
+
+def run_problems(series, named, recordings):
+    """Yields what contradicts the results of the runs in their recordings."""
+    asked, stated = series["asked"], {run["recording"]: run for run in series["runs"]}
+    for recording in recordings:
+        run = stated.get(recording["id"])
+        if run is None or digest_of(recording) != named.get(recording["id"]):
+            yield f"the recording {recording['id']} is not that of a run"
+        elif run["late_seconds"] is not None and not asked.get("jobs") and not asked.get("misses"):
+            late = {
+                row["start_ns"] // 10**9
+                for row in recording["series"]["rows"]
+                if (row["max_ns"] or 0) > asked["budget_ns"] or row["missed"]
+            }
+            if len(late) > run["late_seconds_at_most"]:
+                yield f"run {run['number']} has {len(late)} late seconds in its recording"
+
+
 def read(path):
     """Returns the envelope, and the digests of the files that it must name; None if unknown."""
     if path.is_dir():
@@ -144,40 +201,57 @@ def digests(files):
     return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
 
 
-def problems(envelope, files, key):
+def read_keys(text):
+    """Returns the key, or the keys of a file: the first word of each line."""
+    if re.fullmatch("[0-9a-fA-F]{64}", text):
+        return [bytes.fromhex(text)]
+    lines = (line.split() for line in pathlib.Path(text).read_text().splitlines())
+    return [bytes.fromhex(words[0]) for words in lines if words and not words[0].startswith("#")]
+
+
+def problems(envelope, files, keys, recordings):
     """Yields each reason why the statement does not hold."""
     kind, payload = envelope["payloadType"], base64.b64decode(envelope["payload"], validate=True)
     message = b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)
     signatures = [base64.b64decode(one["sig"]) for one in envelope["signatures"]]
     if kind != "application/vnd.in-toto+json":
         yield "the envelope has another kind of payload"
-    if not any(is_signed(key, message, one) for one in signatures):
-        yield "the signature does not match"
+    if not any(is_signed(key, message, one) for one in signatures for key in keys):
+        yield "the signature is by none of the keys, or the statement was changed"
         return
     statement = json.loads(payload, parse_float=Number)
     predicate = statement["predicate"]
-    recording = {k: v for k, v in predicate["recording"].items() if k not in LEFT_OUT}
-    recording["warnings"] = [w for w in recording["warnings"] if w != WITHOUT_SAMPLES]
-    digest = hashlib.sha256(canonical(recording).encode()).hexdigest()
+    if ("series" in predicate) == ("recording" in predicate):
+        yield "the statement is about neither a recording nor a series"
+        return
     subjects = [(one["name"], one["digest"]["sha256"]) for one in statement["subject"]]
-    if subjects[0][1] != digest:
+    data = predicate.get("series") or predicate["recording"]
+    if subjects[0][1] != digest_of(data):
         yield "the digest is that of other data"
-    if files is not None and sorted(subjects[1:]) != sorted(files.items()):
+    named = subjects[1:]
+    if "series" in predicate:
+        runs = {name[10:]: sha256 for name, sha256 in named if name.startswith("recording ")}
+        named = [one for one in named if not one[0].startswith("recording ")]
+        yield from series_problems(data, predicate["result"], runs)
+        yield from run_problems(data, runs, recordings)
+    else:
+        for thread in data["threads"]:
+            if thread["expected"] != thread["recorded"] + thread["missed"] + thread["warm_up"]:
+                yield "the periods do not add up"
+        yield from broken_limits(predicate)
+    if files is not None and sorted(named) != sorted(files.items()):
         yield "a file was changed, added or removed"
-    for thread in recording["threads"]:
-        if thread["expected"] != thread["recorded"] + thread["missed"] + thread["warm_up"]:
-            yield "the periods do not add up"
-    yield from broken_limits(predicate)
 
 
 def main():
     envelope, files = read(pathlib.Path(sys.argv[1]))
-    found = list(problems(envelope, files, bytes.fromhex(sys.argv[2])))
+    recordings = [json.loads(pathlib.Path(name).read_bytes(), parse_float=Number) for name in sys.argv[3:]]
+    found = list(problems(envelope, files, read_keys(sys.argv[2]), recordings))
     print("\n".join(found) if found else "the statement holds")
     return 1 if found else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
     sys.exit(main())

@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, flock,
-    fstat, openat, renameat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod,
+    fchown, flock, fstat, linkat, openat, renameat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -125,6 +125,21 @@ impl Temporary {
             mode &= !0o070;
         }
         Ok(fchmod(&self.file, Mode::from_raw_mode(mode))?)
+    }
+
+    /// Gives the file the name `name`, and replaces no existing file.
+    pub(crate) fn rename_new(mut self, name: &OsStr) -> io::Result<()> {
+        let (folder, flags) = (&self.folder, RenameFlags::NOREPLACE);
+        match renameat_with(folder, &self.name, folder, name, flags) {
+            // This file system cannot rename without replacing. A second name can be created, and
+            // the temporary one is removed when the value is dropped.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                return Ok(linkat(folder, &self.name, folder, name, AtFlags::empty())?);
+            }
+            renamed => renamed?,
+        }
+        self.name.clear();
+        Ok(())
     }
 
     /// Renames the file to `name`, replacing any existing file.

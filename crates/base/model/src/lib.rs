@@ -56,8 +56,8 @@ pub use experiment::{
     Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HUNT_SCHEMA, HardwareGaps,
     Hunt, IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, LeftLate,
     NUMBERS_SCHEMA, NotTried, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment, Pilot,
-    Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, Stage, TriedSetting,
-    Windows, WorstMix,
+    Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, SeriesRuns, Stage,
+    TriedSetting, Windows, WorstMix,
 };
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,

@@ -53,6 +53,11 @@ pub(crate) fn signing_key() -> Result<PathBuf> {
     Ok(tune_places()?.runs.with_file_name("signing.key"))
 }
 
+/// Returns the path of the list of public keys that this machine has replaced.
+pub(crate) fn earlier_keys() -> Result<PathBuf> {
+    Ok(signing_key()?.with_extension("earlier"))
+}
+
 /// Returns the note about a list of processes that is incomplete.
 pub(crate) fn hidden(option: &str) -> String {
     format!(

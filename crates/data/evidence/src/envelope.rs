@@ -48,7 +48,7 @@ impl Envelope {
             sig: STANDARD.encode(signed),
         };
         let mut signatures = vec![signature(
-            signer.key.public().id(),
+            signer.key.public().fingerprint(),
             signer.key.sign(&message),
         )];
         if let Some(key) = &signer.ssh_key {

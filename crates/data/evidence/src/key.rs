@@ -1,40 +1,19 @@
 //! The key of a machine, which signs its recordings.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use punctual_files::{Budget, FileError, Output, folder};
+use punctual_files::{FileError, Output, folder, lock, trusted};
 use ring::rand::SystemRandom;
-use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use sha2::{Digest, Sha256};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 
-use crate::canonical::hex;
+use crate::{KeyError, KnownKey, PublicKey};
 
 /// Maximum size of a key file, in bytes.
 const LARGEST: u64 = 4_096;
-
-/// Reason why a key cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeyError {
-    /// The file cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The file is not a key.
-    #[error(
-        "{} is not a signing key of punctual: move it away, and the next signature makes a new key",
-        .0.display()
-    )]
-    NotAKey(PathBuf),
-    /// The kernel gave no random numbers.
-    #[error("no random numbers for a key")]
-    NoRandom,
-    /// The text is not a public key.
-    #[error(
-        "'{0}' is not a public key: pass 64 hexadecimal digits, as punctual sign --public-key prints them"
-    )]
-    NotPublic(String),
-}
 
 /// Keys that sign a statement.
 pub struct Signer {
@@ -44,15 +23,6 @@ pub struct Signer {
     pub ssh_key: Option<PathBuf>,
 }
 
-/// Trusted keys.
-#[derive(Clone, Debug, Default)]
-pub struct Trusted {
-    /// Keys of machines.
-    pub keys: Vec<PublicKey>,
-    /// File with the SSH keys of people (ssh-keygen(1), ALLOWED SIGNERS).
-    pub ssh_signers: Option<PathBuf>,
-}
-
 /// The private key of a machine.
 pub struct SigningKey(Ed25519KeyPair);
 
@@ -60,25 +30,72 @@ impl SigningKey {
     /// Reads the key in this file. Makes one if the file is missing; only its owner can read it.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or written, or is not a key.
+    /// Returns an error if the file cannot be read or written, if it is not a key, or if other users
+    /// can read it.
     pub fn open(path: &Path) -> Result<Self, KeyError> {
-        let not_a_key = || KeyError::NotAKey(path.to_owned());
-        if path.symlink_metadata().is_ok() {
-            let text = Budget::bytes(LARGEST).read(path)?;
-            let der = STANDARD
-                .decode(text.trim_ascii())
-                .map_err(|_| not_a_key())?;
-            let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| not_a_key())?;
-            return Ok(Self(pair));
+        let Ok(found) = path.symlink_metadata() else {
+            return match Self::write(path, Output::put_new) {
+                // Another process has just made the key.
+                Err(KeyError::File(error)) if error.kind() == ErrorKind::AlreadyExists => {
+                    Self::read(path)
+                }
+                made => made,
+            };
+        };
+        if found.permissions().mode() & 0o077 != 0 {
+            return Err(KeyError::NotPrivate(path.to_owned()));
         }
+        Self::read(path)
+    }
+
+    /// Replaces the key in this file by a new one. The public key of the old one is added to the
+    /// list `earlier` under this name first, so that a reader still knows it. A missing key is made.
+    ///
+    /// # Errors
+    /// Returns an error if a file cannot be read or written, or if the file is not a key.
+    pub fn rotate(path: &Path, earlier: &Path, name: &str) -> Result<Self, KeyError> {
+        if path.symlink_metadata().is_err() {
+            return Self::open(path);
+        }
+        let note = "punctual key --rotate";
+        let lock = lock::ask(&path.with_extension("lock"), note)?;
+        if matches!(lock, lock::LockRequest::Busy { .. }) {
+            return Err(KeyError::Busy(path.to_owned()));
+        }
+        let old = Self::read(path)?.public();
+        let mut known = KnownKey::read_if_any(earlier)?;
+        if known.iter().all(|one| one.key != old) {
+            known.push(KnownKey::new(old, name));
+            Output::private(earlier)?.put(KnownKey::list(&known).as_bytes())?;
+        }
+        Self::write(path, Output::put)
+    }
+
+    fn read(path: &Path) -> Result<Self, KeyError> {
+        let not_a_key = || KeyError::NotAKey(path.to_owned());
+        let text = match trusted::text(path, LARGEST) {
+            Err(FileError::NotText { .. } | FileError::TooLarge { .. }) => return Err(not_a_key()),
+            text => text?,
+        };
+        let der = STANDARD.decode(text.trim()).map_err(|_| not_a_key())?;
+        let pair = Ed25519KeyPair::from_pkcs8(&der).map_err(|_| not_a_key())?;
+        Ok(Self(pair))
+    }
+
+    /// Makes a key, and writes its file, which appears when it is complete.
+    fn write(
+        path: &Path,
+        put: fn(Output, &[u8]) -> Result<(), FileError>,
+    ) -> Result<Self, KeyError> {
         let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new());
         let der = der.map_err(|_| KeyError::NoRandom)?;
-        let pair = Ed25519KeyPair::from_pkcs8(der.as_ref()).map_err(|_| not_a_key())?;
+        let pair = Ed25519KeyPair::from_pkcs8(der.as_ref());
+        let pair = pair.map_err(|_| KeyError::NoRandom)?;
         if let Some(above) = path.parent() {
             folder::make(above, 0o700)?;
         }
         let text = format!("{}\n", STANDARD.encode(der.as_ref()));
-        Output::private(path)?.put(text.as_bytes())?;
+        put(Output::private(path)?, text.as_bytes())?;
         Ok(Self(pair))
     }
 
@@ -86,50 +103,11 @@ impl SigningKey {
     pub fn public(&self) -> PublicKey {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(self.0.public_key().as_ref());
-        PublicKey(bytes)
+        PublicKey::new(bytes)
     }
 
     pub(crate) fn sign(&self, message: &[u8]) -> Vec<u8> {
         self.0.sign(message).as_ref().to_vec()
-    }
-}
-
-/// The public key of a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicKey([u8; 32]);
-
-impl PublicKey {
-    /// Reads hexadecimal digits.
-    ///
-    /// # Errors
-    /// Returns an error if the text does not have 64 digits.
-    pub fn from_hex(text: &str) -> Result<Self, KeyError> {
-        let text = text.trim();
-        let digits = || KeyError::NotPublic(text.to_owned());
-        let bytes: Option<Vec<u8>> = (text.as_bytes().chunks(2))
-            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-            .collect();
-        let bytes = bytes.filter(|_| text.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        bytes
-            .and_then(|bytes| bytes.try_into().ok())
-            .map(Self)
-            .ok_or_else(digits)
-    }
-
-    /// Returns hexadecimal digits.
-    pub fn hex(&self) -> String {
-        hex(&self.0)
-    }
-
-    /// Returns a short name of the key: the SHA-256 of its bytes.
-    pub(crate) fn id(&self) -> String {
-        hex(&Sha256::digest(self.0))
-    }
-
-    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&ED25519, self.0)
-            .verify(message, signature)
-            .is_ok()
     }
 }
 
@@ -154,7 +132,59 @@ mod tests {
         for bad in ["", "ab", "zz", &"g".repeat(64), &"+1".repeat(32)] {
             assert!(PublicKey::from_hex(bad).is_err(), "{bad}");
         }
-        std::fs::write(&path, "no key").unwrap();
-        assert!(matches!(SigningKey::open(&path), Err(KeyError::NotAKey(_))));
+        for damaged in [b"no key".as_slice(), b"", b"\xff", &[b'a'; 5_000]] {
+            std::fs::write(&path, damaged).unwrap();
+            assert!(matches!(SigningKey::open(&path), Err(KeyError::NotAKey(_))));
+            let rotated = SigningKey::rotate(&path, &folder.path().join("earlier"), "a");
+            assert!(matches!(rotated, Err(KeyError::NotAKey(_))));
+            assert_eq!(std::fs::read(&path).unwrap(), damaged);
+        }
+    }
+
+    #[test]
+    fn rotated_key_stays_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, earlier) = (folder.path().join("key"), folder.path().join("earlier"));
+        let rotate = |name: &str| SigningKey::rotate(&path, &earlier, name).unwrap().public();
+        // A missing key is made, and there is none to remember.
+        let first = rotate("unused");
+        assert!(!earlier.exists());
+        let second = rotate("one");
+        let third = rotate("two");
+        assert_eq!(SigningKey::open(&path).unwrap().public(), third);
+        let known = [KnownKey::new(first, "one"), KnownKey::new(second, "two")];
+        assert_eq!(KnownKey::read(&earlier).unwrap(), known);
+        // A kill after the list was written, and before the key was replaced, adds it only once.
+        let list = KnownKey::list(&[&known[..], &[KnownKey::new(third, "three")]].concat());
+        std::fs::write(&earlier, &list).unwrap();
+        assert_ne!(rotate("three again"), third);
+        assert_eq!(std::fs::read_to_string(&earlier).unwrap(), list);
+        // Nothing is replaced while another process does it, or if the list is damaged.
+        let key = std::fs::read(&path).unwrap();
+        let lock = lock::ask(&path.with_extension("lock"), "").unwrap();
+        let rotated = SigningKey::rotate(&path, &earlier, "four");
+        assert!(matches!(rotated, Err(KeyError::Busy(_))));
+        drop(lock);
+        std::fs::write(&earlier, "no key").unwrap();
+        let rotated = SigningKey::rotate(&path, &earlier, "four");
+        assert!(matches!(rotated, Err(KeyError::Line { line: 1, .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), key);
+    }
+
+    #[test]
+    fn key_that_others_can_read_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let key = SigningKey::open(&path).unwrap().public();
+        let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode));
+        mode(0o640).unwrap();
+        assert!(matches!(
+            SigningKey::open(&path),
+            Err(KeyError::NotPrivate(_))
+        ));
+        // The new key has the right mode.
+        let new = SigningKey::rotate(&path, &folder.path().join("earlier"), "a");
+        assert_ne!(new.unwrap().public(), key);
+        assert!(SigningKey::open(&path).is_ok());
     }
 }

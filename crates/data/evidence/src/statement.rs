@@ -1,10 +1,13 @@
-//! The statement about a recording: an in-toto statement with a test result.
+//! The statement about a recording or a series: an in-toto statement with a test result.
 
-use punctual_model::{FromJson, Outcome, Recording, ToJson, Verdict, from_json, to_json};
+use punctual_model::{
+    FromJson, Outcome, Recording, RecordingId, SeriesProof, ToJson, Verdict, from_json, to_json,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::canonical::{canonical, digest};
+use crate::canonical::{canonical, canonical_of, digest, hex};
 use crate::envelope::Envelope;
 use crate::{PublicKey, SignedFile, Signer, SshError};
 
@@ -27,14 +30,22 @@ pub(crate) struct Statement {
 to_json!(Statement);
 from_json!(Statement);
 
-/// Subject of the statement: first the recording, then files.
-#[derive(Serialize, Deserialize)]
+/// Subject of the statement: first the recording, or the series and the recordings of its runs, then
+/// files.
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) digest: Sha256Digest,
 }
 
-#[derive(Serialize, Deserialize)]
+impl Subject {
+    fn new(name: String, sha256: String) -> Self {
+        let digest = Sha256Digest { sha256 };
+        Self { name, digest }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Sha256Digest {
     pub(crate) sha256: String,
 }
@@ -51,9 +62,14 @@ pub(crate) struct Predicate {
     /// The key that signed, for readers who know it.
     pub(crate) public_key: String,
     /// The verdict of the program on the data of the recording.
-    pub(crate) verdict: Verdict,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Verdict>,
     /// The recording, as its canonical bytes.
-    pub(crate) recording: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) recording: Option<Value>,
+    /// The verdict over the runs of a series, with the requirement and the result of each run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) series: Option<Value>,
 }
 
 /// Returns the result in the words of the predicate.
@@ -80,36 +96,94 @@ pub fn sign(
 ) -> Result<String, SshError> {
     let mut own = recording.clone();
     own.judge_anew();
-    let mut statement = statement(&own, &own.verdict, &signer.key.public());
-    let subjects = files.into_iter().map(|file| Subject {
-        name: file.name,
-        digest: Sha256Digest {
-            sha256: file.sha256,
-        },
-    });
+    let statement = statement(&own, &own.verdict, &signer.key.public());
+    seal(statement, files, signer)
+}
+
+/// Returns a signed statement about the runs of a series as JSON: their digests, the requirement, the
+/// result of each run and the verdict. `runs` has the recordings of the runs with their [`digest`].
+/// The statement is also about `files`, such as the page of a certificate.
+///
+/// # Errors
+/// Returns an error if the SSH key of the signer cannot be used.
+pub fn sign_series(
+    proof: &SeriesProof,
+    runs: &[(RecordingId, String)],
+    files: Vec<SignedFile>,
+    signer: &Signer,
+) -> Result<String, SshError> {
+    let statement = series_statement(proof, runs, &signer.key.public());
+    seal(statement, files, signer)
+}
+
+fn seal(
+    mut statement: Statement,
+    files: Vec<SignedFile>,
+    signer: &Signer,
+) -> Result<String, SshError> {
+    let subjects = files.into_iter();
+    let subjects = subjects.map(|file| Subject::new(file.name, file.sha256));
     statement.subject.extend(subjects);
     Ok(Envelope::seal(statement.to_json().as_bytes(), signer)?.to_json())
 }
 
+/// Name of a recording in a statement.
+pub(crate) fn name_of(id: RecordingId) -> String {
+    format!("recording {id}")
+}
+
 pub(crate) fn statement(recording: &Recording, verdict: &Verdict, key: &PublicKey) -> Statement {
-    let subject = || Subject {
-        name: format!("recording {}", recording.id),
-        digest: Sha256Digest {
-            sha256: digest(recording),
-        },
+    let subject = Subject::new(name_of(recording.id), digest(recording));
+    let predicate = Predicate {
+        verdict: Some(verdict.clone()),
+        // The canonical bytes are JSON.
+        recording: Value::from_json(&canonical(recording)).ok(),
+        ..Predicate::new(verdict.outcome, &subject, key)
     };
-    Statement {
-        kind: STATEMENT.to_owned(),
-        subject: vec![subject()],
-        predicate_type: TEST_RESULT.to_owned(),
-        predicate: Predicate {
-            result: result(verdict.outcome).to_owned(),
-            configuration: vec![subject()],
+    Statement::new(vec![subject], predicate)
+}
+
+pub(crate) fn series_statement(
+    proof: &SeriesProof,
+    runs: &[(RecordingId, String)],
+    key: &PublicKey,
+) -> Statement {
+    let bytes = canonical_of(proof.to_value());
+    let name = format!(
+        "series {} from {} to {}",
+        proof.series, proof.from, proof.until
+    );
+    let subject = Subject::new(name, hex(&Sha256::digest(&bytes)));
+    let predicate = Predicate {
+        series: Value::from_json(&bytes).ok(),
+        ..Predicate::new(proof.outcome, &subject, key)
+    };
+    let runs = runs.iter();
+    let runs = runs.map(|(id, sha256)| Subject::new(name_of(*id), sha256.clone()));
+    Statement::new([subject].into_iter().chain(runs).collect(), predicate)
+}
+
+impl Predicate {
+    fn new(outcome: Outcome, subject: &Subject, key: &PublicKey) -> Self {
+        Self {
+            result: result(outcome).to_owned(),
+            configuration: vec![subject.clone()],
             program: format!("punctual {}", env!("CARGO_PKG_VERSION")),
             public_key: key.hex(),
-            verdict: verdict.clone(),
-            // The canonical bytes are JSON.
-            recording: Value::from_json(&canonical(recording)).unwrap_or_default(),
-        },
+            verdict: None,
+            recording: None,
+            series: None,
+        }
+    }
+}
+
+impl Statement {
+    fn new(subject: Vec<Subject>, predicate: Predicate) -> Self {
+        Self {
+            kind: STATEMENT.to_owned(),
+            subject,
+            predicate_type: TEST_RESULT.to_owned(),
+            predicate,
+        }
     }
 }

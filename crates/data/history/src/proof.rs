@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use punctual_model::{
-    LateRun, LoopRequirement, MeasuredOn, Outcome, Recording, SERIES_PROOF_SCHEMA, SampledSlot,
-    Sampling, SeriesEpoch, SeriesProof, Slot, SlotCause, SlotState,
+    LoopRequirement, Outcome, SERIES_PROOF_SCHEMA, SampledSlot, Sampling, SeriesEpoch, SeriesProof,
+    SeriesRuns, Slot, SlotCause, SlotState,
 };
 use punctual_store::{SeriesStore, SlotFilter, StoreError};
 
@@ -72,10 +72,7 @@ pub fn prove(
     };
     let mut runs = Runs {
         store,
-        epoch: &epoch,
-        sample,
-        first: None,
-        last_end: None,
+        checked: SeriesRuns::default(),
     };
     for place in 0..u64::from(sample.runs) {
         let run = number * u64::from(sample.runs) + place;
@@ -86,7 +83,7 @@ pub fn prove(
         match slots.get(&due) {
             None if due > query.now => slot.pending = true,
             None => slot.lacking = Some("the service was not running".to_owned()),
-            Some(found) => runs.fill(run, found, &mut slot, &mut proof)?,
+            Some(found) => runs.fill(found, &mut slot, &mut proof)?,
         }
         proof.runs.push(slot);
     }
@@ -183,19 +180,13 @@ fn period(epoch: &SeriesEpoch, sample: &Sampling, query: &ProofQuery) -> u64 {
 /// The measured runs of a period.
 struct Runs<'a> {
     store: &'a dyn SeriesStore,
-    epoch: &'a SeriesEpoch,
-    sample: Sampling,
-    /// The facts of the first run that later ones must have too.
-    first: Option<Vec<(&'static str, String)>>,
-    /// End of the latest run so far.
-    last_end: Option<Timestamp>,
+    checked: SeriesRuns,
 }
 
 impl Runs<'_> {
     /// Fills in the result of a slot.
     fn fill(
         &mut self,
-        run: u64,
         slot: &Slot,
         shown: &mut SampledSlot,
         proof: &mut SeriesProof,
@@ -210,102 +201,13 @@ impl Runs<'_> {
                 return Ok(());
             }
         };
-        let recording = match self.store.recording(id) {
-            Ok(recording) => recording,
+        match self.store.recording(id) {
+            Ok(recording) => self.checked.fill(shown, &recording, proof),
             Err(StoreError::NoSuch { .. }) => {
                 shown.lacking = Some("its recording was deleted".to_owned());
-                return Ok(());
             }
             Err(error) => return Err(error.into()),
-        };
-        shown.fill(
-            self.in_time(run, &recording)
-                .and_then(|()| LateRun::of(&recording, &proof.asked)),
-        );
-        self.compare(shown.number, &recording, proof);
-        Ok(())
-    }
-
-    /// Returns an error if the run was not at its random time.
-    fn in_time(&mut self, run: u64, recording: &Recording) -> Result<(), String> {
-        let started = recording.started;
-        if self.sample.number_at(self.epoch.begun, started) != Some(run) {
-            return Err(format!(
-                "it began at {started}, outside its part of the period: the clock was set, or the \
-                 run waited for another one"
-            ));
-        }
-        let before = self.last_end;
-        let length = i64::try_from(recording.duration_ns.0).unwrap_or(i64::MAX);
-        let end = started.checked_add(SignedDuration::from_nanos(length));
-        self.last_end = before.max(end.ok());
-        if before.is_some_and(|end| started < end) {
-            return Err("it overlaps with the run before it: the clock was set back".to_owned());
         }
         Ok(())
     }
-
-    /// Compares the machine and the measurement with those of the first run.
-    fn compare(&mut self, number: u64, recording: &Recording, proof: &mut SeriesProof) {
-        let own = facts(recording);
-        let Some(first) = &self.first else {
-            proof.measured_on = Some(MeasuredOn::from_recording(recording));
-            proof.loads = recording
-                .load
-                .iter()
-                .map(|load| load.name.clone())
-                .collect();
-            self.first = Some(own);
-            return;
-        };
-        for ((what, was), (_, is)) in first.iter().zip(&own) {
-            let is_said = |why: &String| why.starts_with(&format!("{what} changed"));
-            if was != is && !proof.refused.iter().any(is_said) {
-                proof.refused.push(format!(
-                    "{what} changed from {was} to {is} by run {number}, so the runs are not about \
-                     one machine"
-                ));
-            }
-        }
-    }
-}
-
-/// Returns what must be the same in all runs.
-fn facts(recording: &Recording) -> Vec<(&'static str, String)> {
-    let on = MeasuredOn::from_recording(recording);
-    let text = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
-    let version = recording.host.kernel.version.get().cloned();
-    let load = recording.load.iter().map(|load| load.name.as_str());
-    let load: Vec<&str> = load.collect();
-    let parameter = |name: &str| match recording.probe.parameters.get(name) {
-        Some(value) => value.to_string(),
-        None => "unknown".to_owned(),
-    };
-    let asked = recording.requirement.periodic.as_ref();
-    let asked = asked.map(|asked| format!("{} of {}", asked.budget_ns, asked.period_ns));
-    let mut facts = vec![
-        ("the host name", text(on.hostname)),
-        ("the kernel", text(on.kernel)),
-        ("the version of the kernel", text(version)),
-        ("the processor", text(on.processor)),
-        ("the budget", text(asked)),
-        ("the load", load.join(", ")),
-    ];
-    // An application chooses its CPUs and its scheduling, which belong to what is judged.
-    if !recording
-        .requirement
-        .periodic
-        .as_ref()
-        .is_some_and(|asked| asked.jobs)
-    {
-        facts.extend([
-            ("the list of measured CPUs", on.cpus.to_string()),
-            ("the interval", format!("{} ns", parameter("interval_ns"))),
-            (
-                "the scheduling",
-                format!("{} {}", parameter("policy"), parameter("priority")),
-            ),
-        ]);
-    }
-    facts
 }

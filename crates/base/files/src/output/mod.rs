@@ -156,6 +156,29 @@ impl Output {
         self.finish()
     }
 
+    /// Writes all of `content` to a new file, which appears when it is complete. An existing file
+    /// stays as it is, also if it appears in the meantime.
+    ///
+    /// # Errors
+    /// Returns an error of the kind `AlreadyExists` if the file exists. See also
+    /// [`finish`](Self::finish).
+    pub fn put_new(mut self, content: &[u8]) -> Result<(), FileError> {
+        let written = self.to.write_all(content);
+        written.map_err(|source| self.failed(source))?;
+        let To::File {
+            temporary, name, ..
+        } = self.to
+        else {
+            return self.finish();
+        };
+        let named = temporary.file.sync_all();
+        let named = named.and_then(|()| temporary.rename_new(&name));
+        named.map_err(|source| FileError::Write {
+            path: self.path,
+            source,
+        })
+    }
+
     fn failed(&self, source: io::Error) -> FileError {
         FileError::Write {
             path: name_of(&self.path),

@@ -216,6 +216,20 @@ fn unwritable_file_is_not_replaced() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "kept");
 }
 
+#[test]
+fn new_file_replaces_no_other() {
+    let folder = folder(0o700);
+    let path = folder.path().join("key");
+    // Both programs find no file, and the first one to finish creates it.
+    let [first, second] = [(); 2].map(|()| Output::private(&path).unwrap());
+    first.put_new(b"first").unwrap();
+    let refused = second.put_new(b"second").unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+    // No temporary file is left.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 /// Only files of killed programs are removed: not those that are being written, and not young ones.
 #[test]
 fn files_of_killed_programs_are_swept() {

@@ -9,6 +9,7 @@ mod late_jobs;
 mod numbers;
 mod sampled_run;
 mod series_proof;
+mod series_runs;
 
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, JobEvidence, LeftLate, RemediedCause, Windows,
@@ -21,6 +22,7 @@ pub use improvement::{
 pub use numbers::{NUMBERS_SCHEMA, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment};
 pub use sampled_run::LateRun;
 pub use series_proof::{SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof};
+pub use series_runs::SeriesRuns;
 
 use std::fmt;
 

@@ -25,16 +25,16 @@ impl Signing {
     }
 
     /// Returns the keys that sign.
-    pub(crate) fn signer(self) -> Result<Signer> {
+    pub(crate) fn signer(&self) -> Result<Signer> {
         Ok(Signer {
             key: SigningKey::open(&signing_key()?)?,
-            ssh_key: self.ssh_key,
+            ssh_key: self.ssh_key.clone(),
         })
     }
 
     /// Returns the keys that sign; `None`, with a message, if this machine can have no key and no
     /// other key was given.
-    pub(crate) fn signer_if_possible(self) -> Result<Option<Signer>> {
+    pub(crate) fn signer_if_possible(&self) -> Result<Option<Signer>> {
         let is_requested = self.is_requested();
         match self.signer() {
             Err(error) if !is_requested => {

@@ -33,6 +33,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "Verify a statement that this machine signed; pass --key for another signer.",
     ),
     (
+        "punctual key -o keys.txt",
+        "Export the public key of this machine for a reader (verify --keys).",
+    ),
+    (
         "punctual report last -o report.html",
         "Write a page with all plots and figures.",
     ),

@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod import;
 mod improve;
+mod key;
 mod list;
 mod machine;
 mod measure;
@@ -62,6 +63,7 @@ const VERBS: &[Verb] = &[
     import::VERB,
     sign::VERB,
     verify::VERB,
+    key::VERB,
     store::VERB,
     tune::VERB,
     exec::VERB,
@@ -120,7 +122,15 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// Verbs that the overview omits, because few people need them: for scripts, packages, and those
 /// who know an older tool. They have a help, a manual page and completions like the others.
 #[cfg(test)]
-const NOT_LISTED: &[&str] = &["compat", "completions", "man", "schema", "sign", "verify"];
+const NOT_LISTED: &[&str] = &[
+    "compat",
+    "completions",
+    "key",
+    "man",
+    "schema",
+    "sign",
+    "verify",
+];
 
 /// Environment variables that affect every command.
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -152,6 +162,10 @@ const FILES: &[(&str, &str)] = &[
     (
         "~/.local/share/punctual/punctual.db",
         "Recordings of other users.",
+    ),
+    (
+        "/var/lib/punctual/signing.key, ~/.local/state/punctual/signing.key",
+        "Private key that signs recordings; signing.earlier lists the public keys that it replaced.",
     ),
     (
         "/var/lib/punctual/tune.journal, ~/.local/state/punctual/tune.journal",

@@ -65,6 +65,7 @@ const MOVED: &[(&str, &str, &str)] = &[
     ("check", "--tap", "report last -o FILE.tap"),
     ("check", "--lava", "report last -o FILE.lava"),
     ("check", "--kcidb", "report last -o FILE.kcidb.json"),
+    ("sign", "--public-key", "key"),
     // Only those who know an older tool need these.
     (
         "measure timer",

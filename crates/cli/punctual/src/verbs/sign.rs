@@ -18,8 +18,7 @@ const LONG: &str = "Write a signed statement about a recording: its data, requir
     verdict, for a reader who does not have the store.\n\n\
     The verdict is that of the data of the recording. The verdict of a check-up or an experiment is \
     based on more, so it is not part of the statement. The file is a DSSE envelope with an in-toto \
-    statement (test-result). The key is made at the first use; it is in the file signing.key next to \
-    the journal of settings, and only its owner can read it. Give the public key (--public-key) to \
+    statement (test-result). The key is made at the first use. Give the public key (punctual key) to \
     readers on another way than the file. With --ssh-key, a person signs also. report --certificate \
     (PDF) and store bundle contain such a statement.\n\n\
     punctual verify FILE verifies the statement. packaging/python/verify_statement.py does the same \
@@ -33,9 +32,6 @@ struct Sign {
     selected: OneRecording,
     #[command(flatten)]
     signing: Signing,
-    /// Print the public key of this machine, and sign nothing
-    #[arg(long, conflicts_with_all = ["recording", "output", "ssh_key"])]
-    public_key: bool,
     /// File, - for stdout [default: statement-ID.json]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -44,10 +40,6 @@ struct Sign {
 impl Run for Sign {
     fn run(self, context: &Context) -> Result<Exit> {
         let signer = self.signing.signer()?;
-        if self.public_key {
-            output::print(&format!("{}\n", signer.key.public().hex()))?;
-            return Ok(Exit::Done);
-        }
         let recording = self.selected.load(&context.store_to_read()?)?;
         let path = self.output.unwrap_or_else(|| {
             let id = recording.id.short();

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_evidence::{Check, PublicKey, SigningKey, State, Trusted, Verified};
+use punctual_evidence::{Check, KnownKey, PublicKey, SigningKey, State, Trusted, Verified};
 use punctual_files::Budget;
+use punctual_model::{Recording, RecordingId};
+use punctual_store::{Store, StoreError};
 
-use crate::context::{Context, signing_key};
-use crate::exit::Exit;
+use crate::context::{Context, earlier_keys, signing_key};
+use crate::exit::{Exit, with_causes};
 use crate::output;
 use crate::verb::{Run, Verb};
 
@@ -18,13 +20,16 @@ pub(super) const VERB: Verb = Verb::new::<Verify>("verify");
 const LARGEST: u64 = 256 << 20;
 
 const LONG: &str = "Verify a signed statement about a recording: as punctual sign writes it, in the PDF \
-    of a certificate (report --certificate), or in a bundle (store bundle).\n\n\
+    of a certificate (report --certificate), or in a bundle (store bundle). Or verify the statement about \
+    a sampled series: check --series NAME -o FILE.pdf or FILE.intoto.json.\n\n\
     Checks the signature, the digest of the data, and whether the samples, missed periods and \
     histograms agree. Computes the verdict again from the data, and shows what the recording says \
-    about each assumption of the verdict. A signature counts if it is by a key of --key, by the \
+    about each assumption of the verdict. A signature counts if it is by a key of --key or --keys, by a \
     key of this machine, or by the SSH key of a person in the file of --ssh-signers. In a certificate, \
     each byte of the PDF is signed; the signer vouches for the text of the page. In a bundle, each file \
-    is signed.";
+    is signed.\n\n\
+    A statement about a series names the digests of the recordings of its runs. Those that are in the store \
+    (--store) are judged again. Without them, the results of the runs are those of the signer.";
 
 const AFTER: &str = "Exit codes:\n  \
     0  the statement holds\n  \
@@ -38,9 +43,12 @@ struct Verify {
     /// Statement (.json), certificate (.pdf) or bundle (.tar.zst)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Public key of the signer (sign --public-key), in hexadecimal digits
+    /// Public key of the signer (punctual key), in hexadecimal digits
     #[arg(long, value_name = "KEY", value_parser = PublicKey::from_hex)]
     key: Vec<PublicKey>,
+    /// File with public keys of signers (key -o): in each line a key and a name
+    #[arg(long, value_name = "FILE")]
+    keys: Vec<PathBuf>,
     /// File with SSH keys of people whose signatures count (ssh-keygen(1), ALLOWED SIGNERS)
     #[arg(long, value_name = "FILE")]
     ssh_signers: Option<PathBuf>,
@@ -51,18 +59,25 @@ struct Verify {
 
 impl Run for Verify {
     fn run(self, context: &Context) -> Result<Exit> {
-        let mut trusted = Trusted {
-            keys: self.key,
+        let mut keys: Vec<_> = (self.key.into_iter())
+            .map(|key| KnownKey::new(key, ""))
+            .collect();
+        for list in &self.keys {
+            keys.extend(KnownKey::read(list)?);
+        }
+        match own_keys() {
+            Ok(own) => keys.extend(own),
+            // Statements of other machines can be verified nevertheless.
+            Err(error) => output::note(&with_causes(&error)),
+        }
+        let trusted = Trusted {
+            keys,
             ssh_signers: self.ssh_signers,
         };
-        // A reader who never signed has no key, and none is made for reading.
-        if let Ok(path) = signing_key()
-            && path.exists()
-        {
-            trusted.keys.push(SigningKey::open(&path)?.public());
-        }
         let file = Budget::bytes(LARGEST).read(&self.file)?;
-        let verified = punctual_evidence::verify(&file, &trusted)
+        let mut store = None;
+        let mut recordings = |id| recording(context, &mut store, id);
+        let verified = punctual_evidence::verify(&file, &trusted, &mut recordings)
             .with_context(|| format!("{} is not verified", self.file.display()))?;
         let exit = match (verified.is_intact(), verified.is_undisputed()) {
             (false, _) => Exit::Failed,
@@ -79,15 +94,47 @@ impl Run for Verify {
     }
 }
 
+/// Returns a recording if the store has it. The store is opened for the first one.
+fn recording(
+    context: &Context,
+    store: &mut Option<Option<Store>>,
+    id: RecordingId,
+) -> Option<Recording> {
+    let said = |error: anyhow::Error| {
+        output::note(&format!("not judged again: {}", with_causes(&error)));
+    };
+    let store = store.get_or_insert_with(|| context.store_to_read().map_err(said).ok());
+    match store.as_ref()?.load(id) {
+        Err(StoreError::NoSuch { .. }) => None,
+        loaded => loaded.map_err(|error| said(error.into())).ok(),
+    }
+}
+
+/// Returns the keys of this machine. A reader who never signed has none, and none is made here.
+fn own_keys() -> Result<Vec<KnownKey>> {
+    let (Ok(path), Ok(earlier)) = (signing_key(), earlier_keys()) else {
+        return Ok(Vec::new());
+    };
+    let mut keys = KnownKey::read_if_any(&earlier)?;
+    if path.exists() {
+        let own = SigningKey::open(&path)?.public();
+        keys.insert(0, KnownKey::new(own, "this machine"));
+    }
+    Ok(keys)
+}
+
 fn text(verified: &Verified) -> String {
     let mut text = format!(
-        "statement about recording {}, signed with {}\n",
-        verified.recording, verified.program
+        "statement about {}, signed with {}\n",
+        verified.about, verified.program
     );
     for check in verified.integrity.iter().chain(&verified.assumptions) {
         text.push_str(&line(check));
     }
     text.push_str(match (verified.is_intact(), verified.is_undisputed()) {
+        (false, _) if verified.lacks_only_signer() => {
+            "the statement agrees with its data, but its signer is not known\n"
+        }
         (false, _) => "the statement does not hold\n",
         (true, false) => "the statement holds, but not every assumption of its verdict\n",
         (true, true) => "the statement holds\n",

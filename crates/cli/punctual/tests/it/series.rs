@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::checking::Slow;
 use crate::common::{Sandbox, eventually, signal, text};
 use crate::monitoring::{count, plan, slots};
+use crate::signing::in_python;
 
 /// Three runs at random times are measured and judged, but are too few for a bound.
 #[test]
@@ -71,6 +72,7 @@ max_late_seconds_per_day = 80000
     place.run(&format!("{line} -o week.pdf"));
     let pdf = std::fs::read(place.path("week.pdf")).unwrap();
     assert!(pdf.starts_with(b"%PDF"));
+    statement_is_verified(&place, &line, runs);
     let refused = place.refused(&format!("{line} -o week.doc"), 2);
     assert!(refused.contains("use one of .html, .pdf"), "{refused}");
     let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -89,6 +91,33 @@ max_late_seconds_per_day = 80000
     assert!(unknown.contains("no series 'other'"), "{unknown}");
     place.refused("check --series sampled --budget 1ms", 2);
     place.refused("check --host here", 2);
+}
+
+/// The page and the file contain a signed statement. A reader with the runs computes the verdict again.
+fn statement_is_verified(place: &Sandbox, line: &str, runs: &[Value]) {
+    let measured = runs.iter().any(|run| run["late_seconds"].is_number());
+    place.run(&format!("{line} -o week.intoto.json"));
+    place.done("key -o keys");
+    let path = |name: &str| place.path(name).display().to_string();
+    let reader = Sandbox::new();
+    for file in ["week.pdf", "week.intoto.json"] {
+        let said = place.done(&format!("verify {file}"));
+        assert!(said.contains("give the same verdict"), "{said}");
+        let said = reader.done(&format!("verify {} --keys {}", path(file), path("keys")));
+        let is_unknown = said.contains("not at hand");
+        assert_eq!(is_unknown, measured, "{said}");
+        assert_ne!(in_python(&path(file), &path("keys")), Some(false));
+    }
+    let statement = std::fs::read_to_string(place.path("week.intoto.json")).unwrap();
+    let at = statement.find("\"payload\":\"").unwrap() + 400;
+    let other = if &statement[at..=at] == "A" { "B" } else { "A" };
+    let changed = [&statement[..at], other, &statement[at + 1..]].concat();
+    std::fs::write(place.path("changed.json"), changed).unwrap();
+    place.refused("verify changed.json", 1);
+    assert_ne!(in_python(&path("changed.json"), &path("keys")), Some(true));
+    let said = place.refused(&format!("{line} -o w.md --ssh-key id"), 2);
+    assert!(said.contains(".intoto.json"), "{said}");
+    place.refused("check --period 1ms --budget 1ms --ssh-key id", 2);
 }
 
 /// A slot of an application is a recording of its jobs with a verdict. A slot without the application

@@ -18,6 +18,12 @@ fn signed(place: &Sandbox, name: &str) -> String {
     path
 }
 
+/// Returns the public key of the machine, and makes it if there is none.
+fn public_key(place: &Sandbox) -> String {
+    let keys: Value = serde_json::from_str(&place.done("key --json")).unwrap();
+    keys["public_key"].as_str().unwrap().to_owned()
+}
+
 /// Returns what was found about the digest of an intact statement.
 fn digest(place: &Sandbox, statement: &str, key: &str) -> String {
     let text = place.done(&format!("verify {statement} --key {key} --json"));
@@ -28,7 +34,7 @@ fn digest(place: &Sandbox, statement: &str, key: &str) -> String {
 }
 
 /// Returns whether the verifier in Python accepts a statement; `None` without Python.
-fn in_python(statement: &str, key: &str) -> Option<bool> {
+pub(crate) fn in_python(statement: &str, key: &str) -> Option<bool> {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../packaging/python/verify_statement.py");
     let output = Command::new("python3")
@@ -42,7 +48,7 @@ fn in_python(statement: &str, key: &str) -> Option<bool> {
 fn statement_is_the_same_after_an_import() {
     let place = Sandbox::new();
     place.done(MEASURE);
-    let key = place.done("sign --public-key").trim().to_owned();
+    let key = public_key(&place);
     let own = signed(&place, "own.json");
     assert!(
         place
@@ -53,7 +59,7 @@ fn statement_is_the_same_after_an_import() {
     fs::write(&file, place.done("export last --format json")).unwrap();
     let other = Sandbox::new();
     other.done(&format!("import {}", file.display()));
-    let theirs = other.done("sign --public-key").trim().to_owned();
+    let theirs = public_key(&other);
     assert_ne!(key, theirs);
     let imported = signed(&other, "imported.json");
     assert_eq!(
@@ -67,10 +73,66 @@ fn statement_is_the_same_after_an_import() {
 }
 
 #[test]
+fn key_is_shown_exported_and_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Sandbox::new();
+    place.done(MEASURE);
+    let old = public_key(&place);
+    let said = place.done("key");
+    assert!(said.contains(&format!("public key   {old}")), "{said}");
+    let file = said.lines().find_map(|line| line.strip_prefix("file "));
+    let file = Path::new(file.unwrap().trim()).to_owned();
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let statement = signed(&place, "own.json");
+    // The list is for a reader on another machine. It replaces no list with other keys.
+    place.done("key -o keys");
+    let said = place.refused("key -o keys", 1);
+    assert!(said.contains("keys exists and is not replaced"), "{said}");
+    assert_eq!(
+        fs::read_to_string(place.path("keys")).unwrap(),
+        place.done("key -o -")
+    );
+    let reader = Sandbox::new();
+    let keys = place.path("keys").display().to_string();
+    let said = reader.done(&format!("verify {statement} --keys {keys}"));
+    assert!(said.contains("by the key of "), "{said}");
+    assert_eq!(in_python(&statement, &keys), in_python(&statement, &old));
+    reader.refused(&format!("verify {statement} --keys {keys}-missing"), 1);
+    // The statement of the replaced key is still verified, here and with the new list.
+    place.done("key --rotate");
+    let new = public_key(&place);
+    assert_ne!(new, old);
+    let later = signed(&place, "later.json");
+    place.done("key -o both");
+    let both = place.path("both").display().to_string();
+    for statement in [&statement, &later] {
+        place.done(&format!("verify {statement}"));
+        reader.done(&format!("verify {statement} --keys {both}"));
+        assert_ne!(in_python(statement, &both), Some(false));
+    }
+    let said = place.done(&format!("verify {statement}"));
+    assert!(said.contains(" until 20"), "{said}");
+    let said = reader.run(&format!("verify {later} --key {old}"));
+    assert_eq!(said.status.code(), Some(1));
+    assert!(crate::common::text(&said.stdout).contains("its signer is not known"));
+    // A key that others can read signs nothing, and a damaged one is not overwritten.
+    fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    let said = place.refused("sign last", 1);
+    assert!(said.contains("punctual key --rotate"), "{said}");
+    place.done("key --rotate");
+    place.done("sign last -o s.json");
+    fs::write(&file, "damaged").unwrap();
+    place.refused("key", 1);
+    place.refused("key --rotate", 1);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "damaged");
+}
+
+#[test]
 fn both_verifiers_refuse_a_changed_statement() {
     let place = Sandbox::new();
     place.done(MEASURE);
-    let key = place.done("sign --public-key").trim().to_owned();
+    let key = public_key(&place);
     let own = signed(&place, "own.json");
     let Some(accepted) = in_python(&own, &key) else {
         punctual_testing::skip!(Program, "no python3");
@@ -99,7 +161,7 @@ fn both_verifiers_refuse_a_changed_statement() {
 fn certificate_contains_its_statement() {
     let place = Sandbox::new();
     place.done(MEASURE);
-    let key = place.done("sign --public-key").trim().to_owned();
+    let key = public_key(&place);
     place.done("report last --certificate -o c.pdf");
     let said = place.done("verify c.pdf");
     assert!(said.contains("1 file has the signed digest"), "{said}");
@@ -142,7 +204,7 @@ fn certificate_contains_its_statement() {
 fn bundle_contains_its_statement() {
     let place = Sandbox::new();
     place.done(MEASURE);
-    let key = place.done("sign --public-key").trim().to_owned();
+    let key = public_key(&place);
     place.done("store bundle last -o b.tar.zst");
     let said = place.done("verify b.tar.zst");
     assert!(said.contains("files have the signed digest"), "{said}");

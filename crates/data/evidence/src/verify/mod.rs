@@ -1,21 +1,24 @@
 //! Verifies a statement: its signature, its digest, its verdict, and what the verdict assumes.
 
-use punctual_model::{FromJson, IntervalRow, Recording, ThreadRecord, ToJson, counted, to_json};
+mod recording;
+mod series;
+
+use punctual_model::{FromJson, Recording, RecordingId, counted, to_json};
 use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::assumptions::assumptions;
-use crate::canonical::{canonical, canonical_of, hex};
+use crate::canonical::{canonical_of, hex};
 use crate::envelope::{Envelope, PAYLOAD_TYPE};
 use crate::files::{Opened, SignedFile};
-use crate::statement::{STATEMENT, Statement, Subject, TEST_RESULT, result};
-use crate::{Check, NotVerified, PublicKey, SshError, State, Trusted, bundle, pdf};
+use crate::statement::{STATEMENT, Statement, Subject, TEST_RESULT};
+use crate::{Check, KnownKey, NotVerified, PublicKey, SshError, State, Trusted, bundle, pdf};
 
 /// The result of a verification.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
-    /// ID of the recording.
-    pub recording: String,
+    /// Subject of the statement: a recording with its ID, or a series with its period.
+    pub about: String,
     /// The program that signed.
     pub program: String,
     /// Signature, digest, verdict, and agreement of the data with itself. Each must hold.
@@ -32,6 +35,12 @@ impl Verified {
         self.integrity.iter().all(|one| one.state == State::Holds)
     }
 
+    /// Returns whether the statement is intact except that its signer is not known.
+    pub fn lacks_only_signer(&self) -> bool {
+        let is_broken = |one: &Check| one.state == State::Broken;
+        !self.is_intact() && !self.integrity.iter().any(is_broken)
+    }
+
     /// Returns whether nothing contradicts what the verdict takes for granted.
     pub fn is_undisputed(&self) -> bool {
         self.assumptions
@@ -40,11 +49,16 @@ impl Verified {
     }
 }
 
-/// Verifies a signed statement, or a certificate (PDF) or bundle that contains one.
+/// Verifies a signed statement, or a certificate (PDF) or bundle that contains one. `recordings`
+/// returns a recording that is at hand. The verdict about a series is computed again from these.
 ///
 /// # Errors
 /// Returns an error if the file contains no statement, or if no key matches its signature.
-pub fn verify(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
+pub fn verify(
+    file: &[u8],
+    trusted: &Trusted,
+    recordings: &mut dyn FnMut(RecordingId) -> Option<Recording>,
+) -> Result<Verified, NotVerified> {
     let opened = open(file)?;
     let envelope = Envelope::from_json(&opened.statement).map_err(NotVerified::NotAnEnvelope)?;
     expect(&envelope.payload_type, PAYLOAD_TYPE)?;
@@ -59,31 +73,25 @@ pub fn verify(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
     let signature = signature(&envelope, &statement, known, &payload)?;
     expect(&statement.kind, STATEMENT)?;
     expect(&statement.predicate_type, TEST_RESULT)?;
-    let mut recording = recording(&statement).map_err(|error| unreadable(&error))?;
-    let stated = recording.verdict.clone();
-    recording.judge_anew();
-    let mut integrity = vec![signature, digest_of(&statement, &recording)];
-    let own = &recording.verdict;
-    let is_same = *own == stated && result(own.outcome) == statement.predicate.result;
-    integrity.push(Check::new(
-        "verdict",
-        is_same,
-        if is_same {
-            own.sentence.clone()
-        } else {
-            format!(
-                "the statement says \"{}\", but its data says \"{}\"",
-                stated.sentence, own.sentence
-            )
-        },
-    ));
-    integrity.push(accounting(&recording));
-    let mut assumptions = assumptions(&recording);
-    let named = statement.subject.get(1..).unwrap_or_default();
+    let predicate = &statement.predicate;
+    let (mut found, first_file) = match (&predicate.recording, &predicate.series) {
+        (Some(data), None) => {
+            let found = recording::findings(&statement, data);
+            (found.map_err(|error| unreadable(&error))?, 1)
+        }
+        (None, Some(data)) => {
+            let found = series::findings(&statement, data, recordings);
+            let runs = series::runs(&statement).len();
+            (found.map_err(|error| unreadable(&error))?, 1 + runs)
+        }
+        _ => return Err(unreadable(&"it is about neither a recording nor a series")),
+    };
+    found.integrity.insert(0, signature);
+    let named = statement.subject.get(first_file..).unwrap_or_default();
     match &opened.files {
-        Some(files) => integrity.push(same_files(named, files)),
+        Some(files) => found.integrity.push(same_files(named, files)),
         None if named.is_empty() => {}
-        None => assumptions.push(Check {
+        None => found.assumptions.push(Check {
             what: "files",
             state: State::Unknown,
             found: format!(
@@ -93,11 +101,45 @@ pub fn verify(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
         }),
     }
     Ok(Verified {
-        recording: recording.id.to_string(),
+        about: found.about,
         program: statement.predicate.program,
-        integrity,
-        assumptions,
+        integrity: found.integrity,
+        assumptions: found.assumptions,
     })
+}
+
+/// Findings about the data of a statement.
+struct Findings {
+    about: String,
+    integrity: Vec<Check>,
+    assumptions: Vec<Check>,
+}
+
+/// Compares the data with the digest in the statement, and with its canonical form: otherwise,
+/// another reader could see a field that this program does not know.
+fn digest_of(statement: &Statement, data: &Value, own: &Value) -> Check {
+    let own = canonical_of(own.clone());
+    let sha256 = hex(&Sha256::digest(&own));
+    let is_named = (statement.subject.first()).is_some_and(|one| one.digest.sha256 == sha256);
+    let is_canonical = canonical_of(data.clone()) == own;
+    let found = match (is_named, is_canonical) {
+        (true, true) => format!("SHA-256 {sha256}"),
+        (_, false) => "the data has fields that this program does not know".to_owned(),
+        (false, true) => {
+            format!("the data has the SHA-256 {sha256}, but the statement is about another")
+        }
+    };
+    Check::new("digest", is_named && is_canonical, found)
+}
+
+/// Compares the stated verdict with that of the data.
+fn verdict(is_same: bool, stated: &str, own: String) -> Check {
+    let found = if is_same {
+        own
+    } else {
+        format!("the statement says \"{stated}\", but its data says \"{own}\"")
+    };
+    Check::new("verdict", is_same, found)
 }
 
 /// Takes the statement from a certificate or a bundle, by the first bytes of the file.
@@ -126,8 +168,15 @@ fn known_signer(
         return Ok(Some(format!("by {name}, an allowed signer")));
     }
     let mut keys = trusted.keys.iter();
-    let key = keys.find(|key| envelope.is_signed_by(key, payload));
-    Ok(key.map(|key| format!("by the known key {}", key.hex())))
+    let known = keys.find(|known| envelope.is_signed_by(&known.key, payload));
+    Ok(known.map(|KnownKey { key, name }| {
+        let key = key.hex();
+        if name.is_empty() {
+            format!("by the known key {key}")
+        } else {
+            format!("by the key of {name}: {key}")
+        }
+    }))
 }
 
 /// Checks that the statement names exactly these files.
@@ -177,83 +226,15 @@ fn signature(
         return Err(NotVerified::Signature);
     }
     let hex = stated.hex();
-    let found =
-        format!("by a key that is not known here: if its owner confirms it, pass --key {hex}");
-    Ok(Check::new("signature", false, found))
-}
-
-/// Returns the recording with the verdict of the statement.
-fn recording(statement: &Statement) -> Result<Recording, punctual_model::ReadError> {
-    let mut predicate = statement.to_value()["predicate"].take();
-    let verdict = predicate["verdict"].take();
-    let mut recording = predicate["recording"].take();
-    if let Some(fields) = recording.as_object_mut() {
-        fields.insert("verdict".to_owned(), verdict);
-    }
-    Recording::from_json(&recording.to_string())
-}
-
-/// The data must have its canonical form. Otherwise, another reader could see a field that this
-/// program does not know.
-fn digest_of(statement: &Statement, recording: &Recording) -> Check {
-    let own = canonical(recording);
-    let sha256 = hex(&Sha256::digest(&own));
-    let is_named = matches!(statement.subject.as_slice(), [one, ..] if one.digest.sha256 == sha256);
-    let is_canonical = canonical_of(statement.predicate.recording.clone()) == own;
-    let found = match (is_named, is_canonical) {
-        (true, true) => format!("SHA-256 {sha256}"),
-        (_, false) => "the data has fields that this program does not know".to_owned(),
-        (false, true) => {
-            format!("the data has the SHA-256 {sha256}, but the statement is about another")
-        }
-    };
-    Check::new("digest", is_named && is_canonical, found)
-}
-
-/// Checks that the data of the recording agree with each other.
-fn accounting(recording: &Recording) -> Check {
-    let threads = (0..).zip(&recording.threads);
-    let wrong = threads.filter_map(|(place, thread)| contradiction(recording, place, thread));
-    let wrong: Vec<String> = wrong.collect();
-    let count = counted(recording.threads.len() as u64, "thread", "threads");
-    let found = if wrong.is_empty() {
-        format!("samples, missed periods and histograms of {count} agree")
-    } else {
-        wrong.join("; ")
-    };
-    Check::new("accounting", wrong.is_empty(), found)
-}
-
-fn contradiction(recording: &Recording, place: u32, thread: &ThreadRecord) -> Option<String> {
-    let account = thread.accounting;
-    let title = thread.title();
-    if !account.balances() {
-        return Some(format!("the periods of {title} do not add up"));
-    }
-    if thread.histogram.recorded() != account.recorded {
-        return Some(format!(
-            "the histogram of {title} has another number of samples"
-        ));
-    }
-    let rows = recording
-        .series
-        .rows
-        .iter()
-        .filter(|row| row.thread == place);
-    let sum = |of: fn(&IntervalRow) -> u64| rows.clone().map(of).fold(0, u64::saturating_add);
-    let (count, missed) = (sum(|row| row.count), sum(|row| row.missed));
-    // Old rows may have been removed, and a full ring buffer drops rows.
-    let has_rows = rows.clone().next().is_some() && recording.series.dropped == 0;
-    if has_rows && (count, missed) != (account.recorded, account.missed) {
-        return Some(format!(
-            "the time series of {title} has another number of periods"
-        ));
-    }
-    let samples = recording.top_samples.iter();
-    let largest = samples.filter(|sample| sample.thread == place);
-    let largest = largest.map(|sample| sample.latency_ns).max();
-    (largest > thread.histogram.max() && thread.missed_histogram.is_none())
-        .then(|| format!("a sample of {title} is larger than its maximum"))
+    let found = format!(
+        "by a key that is not known here: ask its owner for the output of punctual key, on another \
+         way than this file; if it names this key, pass --key {hex}"
+    );
+    Ok(Check {
+        what: "signature",
+        state: State::Unknown,
+        found,
+    })
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use punctual_evidence::{SignedFile, Signer, pdf};
 use punctual_history::{ProofQuery, prove};
 use punctual_model::{Recording, SeriesProof};
 use punctual_report::certificate::{self, Digest};
 use punctual_report::junit::{self, CiForm};
 use punctual_report::{document, markdown, text};
-use punctual_store::Store;
+use punctual_store::{Store, StoreError};
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
+use crate::options::signing::Signing;
 use crate::options::since;
 use crate::output::{self, Output};
 use crate::recordings::{exported, file_name};
@@ -34,6 +36,8 @@ pub(super) struct OfSeries {
     /// With --series: a time in the period to judge [default: the newest one that has ended]
     #[arg(long, value_name = "TIME", value_parser = since, requires = "series")]
     at: Option<Timestamp>,
+    #[command(flatten)]
+    signing: Signing,
 }
 
 /// Options that only a measurement uses.
@@ -57,18 +61,19 @@ const MEASURING: [&str; 14] = [
 type Write = fn(&Proven<'_>) -> Result<Vec<u8>>;
 
 /// The formats of the verdict, by file extension.
-const FORMS: [(&str, Write); 8] = [
+const FORMS: [(&str, Write); 9] = [
     ("html", |proven| {
         let (proof, first) = (proven.proof, proven.first()?);
         Ok(certificate::series_html(proof, first.as_ref(), &proven.digest()).into_bytes())
     }),
     ("pdf", |proven| {
-        let (proof, first) = (proven.proof, proven.first()?);
-        Ok(certificate::series_pdf(
-            proof,
-            first.as_ref(),
-            &proven.digest(),
-        )?)
+        let first = proven.first()?;
+        let page = certificate::series_pdf(proven.proof, first.as_ref(), &proven.digest())?;
+        let Some(signer) = proven.signing.signer_if_possible()? else {
+            return Ok(page);
+        };
+        let statement = proven.statement(vec![pdf::page(&page)], &signer)?;
+        pdf::attach(&page, &statement).context("the statement cannot be attached to this PDF")
     }),
     ("md", |proven| {
         let page = document::series_proof(proven.proof, &TimeZone::UTC);
@@ -78,6 +83,10 @@ const FORMS: [(&str, Write); 8] = [
     ("tap", |proven| Ok(proven.ci(CiForm::Tap))),
     ("lava", |proven| Ok(proven.ci(CiForm::Lava))),
     ("kcidb.json", |proven| Ok(proven.ci(CiForm::Kcidb))),
+    ("intoto.json", |proven| {
+        let statement = proven.statement(Vec::new(), &proven.signing.signer()?)?;
+        Ok(format!("{statement}\n").into_bytes())
+    }),
     ("json", |proven| Ok(output::json(proven.proof).into_bytes())),
 ];
 
@@ -106,9 +115,25 @@ struct Proven<'a> {
     /// The options that make the same verdict again.
     host: Option<&'a str>,
     allowed: Option<f64>,
+    signing: &'a Signing,
 }
 
 impl Proven<'_> {
+    /// Returns the signed statement about the runs and these files.
+    fn statement(&self, files: Vec<SignedFile>, signer: &Signer) -> Result<String> {
+        let mut runs = Vec::new();
+        for id in self.proof.runs.iter().filter_map(|run| run.recording) {
+            match self.store.load(id) {
+                Ok(recording) => runs.push((id, punctual_evidence::digest(&recording))),
+                // A deleted recording is counted as late.
+                Err(StoreError::NoSuch { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let signed = punctual_evidence::sign_series(self.proof, &runs, files, signer);
+        Ok(signed?)
+    }
+
     /// Returns the recording of the first run that was measured.
     fn first(&self) -> Result<Option<Recording>> {
         let mut runs = self.proof.runs.iter().filter(|run| run.lacking.is_none());
@@ -148,6 +173,20 @@ fn quoted(word: &str) -> String {
 }
 
 impl OfSeries {
+    /// Refuses a signature without a file that contains it.
+    fn signs(&self, page: Option<&Path>) -> Result<(), UsageError> {
+        let name = page.map(|page| page.to_string_lossy().to_ascii_lowercase());
+        let signed = [".pdf", ".intoto.json"];
+        if name.is_some_and(|name| signed.iter().any(|end| name.ends_with(end)))
+            || !self.signing.is_requested()
+        {
+            return Ok(());
+        }
+        let text =
+            "--ssh-key needs --series and a .pdf or .intoto.json file, which contain a statement";
+        Err(UsageError(text.to_owned()))
+    }
+
     /// Judges the series, if one was given. `allowed` is the tolerated number of late seconds per
     /// day, if the command line has one. `page` is the file to write.
     pub(super) fn run(
@@ -157,8 +196,10 @@ impl OfSeries {
         context: &Context,
     ) -> Result<Option<Exit>> {
         let Some(name) = &self.series else {
+            self.signs(None)?;
             return Ok(None);
         };
+        self.signs(page)?;
         let write = page.map(form_of).transpose()?;
         let page = page.map(Output::open).transpose()?;
         let page_on_stdout = page.as_ref().is_some_and(Output::is_stdout);
@@ -191,6 +232,7 @@ impl OfSeries {
                 store: &store,
                 host: self.host.as_deref(),
                 allowed,
+                signing: &self.signing,
             })?)?;
         }
         Ok(Some(exit))

@@ -1,4 +1,4 @@
-use punctual_model::{Completion, Limit, Metric, Outcome, SETTING_CHANGED, testing};
+use punctual_model::{Completion, Limit, Metric, Outcome, SETTING_CHANGED, ToJson, testing};
 
 use super::*;
 use crate::statement::statement;
@@ -16,7 +16,7 @@ fn sign(recording: &Recording, key: &Signer) -> String {
 
 fn trusting(key: &Signer) -> Trusted {
     Trusted {
-        keys: vec![key.key.public()],
+        keys: vec![KnownKey::new(key.key.public(), "")],
         ssh_signers: None,
     }
 }
@@ -31,21 +31,26 @@ fn recording() -> Recording {
     recording
 }
 
+/// Verifies a file without the recordings of a series.
+fn checked(file: &[u8], trusted: &Trusted) -> Result<Verified, NotVerified> {
+    verify(file, trusted, &mut |_| None)
+}
+
 /// Returns whether a file is accepted.
 fn accepted(file: &[u8], key: &Signer) -> bool {
-    verify(file, &trusting(key)).is_ok_and(|verified| verified.is_intact())
+    checked(file, &trusting(key)).is_ok_and(|verified| verified.is_intact())
 }
 
 #[test]
 fn own_statement_is_verified() {
     let key = key("a");
     let file = sign(&recording(), &key);
-    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    let verified = checked(file.as_bytes(), &trusting(&key)).unwrap();
     assert!(verified.is_intact(), "{verified:#?}");
     // Another reader does not know the key.
-    let verified = verify(file.as_bytes(), &Trusted::default()).unwrap();
-    assert!(!verified.is_intact());
-    assert_eq!(verified.integrity[0].state, State::Broken);
+    let verified = checked(file.as_bytes(), &Trusted::default()).unwrap();
+    assert!(!verified.is_intact() && verified.lacks_only_signer());
+    assert_eq!(verified.integrity[0].state, State::Unknown);
     assert!(
         verified.integrity[0]
             .found
@@ -93,19 +98,25 @@ fn signer_cannot_state_another_verdict() {
     let made = || statement(&honest, &honest.verdict, &key.key.public());
     assert!(accepted(signed(&made()).as_bytes(), &key));
     let mut verdict = made();
-    verdict.predicate.verdict.outcome = Outcome::Held;
+    verdict.predicate.verdict.as_mut().unwrap().outcome = Outcome::Held;
     let mut sentence = made();
-    sentence.predicate.verdict.sentence.push_str(" for ever");
+    sentence
+        .predicate
+        .verdict
+        .as_mut()
+        .unwrap()
+        .sentence
+        .push_str(" for ever");
     let mut word = made();
     word.predicate.result = "FAILED".to_owned();
     let mut data = made();
-    data.predicate.recording["threads"][0]["missed"] = 12_345.into();
+    data.predicate.recording.as_mut().unwrap()["threads"][0]["missed"] = 12_345.into();
     let mut limit = made();
-    limit.predicate.recording["requirement"]["limits"][0]["at_most"] = 1.into();
+    limit.predicate.recording.as_mut().unwrap()["requirement"]["limits"][0]["at_most"] = 1.into();
     let mut host = made();
-    host.predicate.recording["host"]["hostname"]["value"] = "other".into();
+    host.predicate.recording.as_mut().unwrap()["host"]["hostname"]["value"] = "other".into();
     let mut field = made();
-    field.predicate.recording["approved"] = true.into();
+    field.predicate.recording.as_mut().unwrap()["approved"] = true.into();
     for (place, forged) in [verdict, sentence, word, data, limit, host, field]
         .iter()
         .enumerate()
@@ -129,7 +140,7 @@ fn broken_assumptions_are_named() {
     recording.warnings.push(warning);
     recording.completion = Completion::Stopped;
     let file = sign(&recording, &key);
-    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    let verified = checked(file.as_bytes(), &trusting(&key)).unwrap();
     assert!(verified.is_intact() && !verified.is_undisputed());
     let broken = verified
         .assumptions
@@ -239,7 +250,7 @@ fn statement_alone_names_its_other_files() {
     let key = key("a");
     let file = pdf::page(PAGE.as_bytes());
     let file = crate::sign(&recording(), vec![file], &key).unwrap();
-    let verified = verify(file.as_bytes(), &trusting(&key)).unwrap();
+    let verified = checked(file.as_bytes(), &trusting(&key)).unwrap();
     assert!(verified.is_intact());
     let files = verified.assumptions.iter().find(|one| one.what == "files");
     assert_eq!(files.unwrap().state, State::Unknown);
@@ -254,8 +265,10 @@ fn other_files_are_refused() {
         "{\"payloadType\": \"x\", \"payload\": \"\", \"signatures\": []}",
     ] {
         assert!(
-            verify(file.as_bytes(), &Trusted::default()).is_err(),
+            checked(file.as_bytes(), &Trusted::default()).is_err(),
             "{file}"
         );
     }
 }
+
+mod series;
