@@ -26,12 +26,31 @@ pub enum TraceFileError {
     /// The input is not a trace.
     #[error(
         "not a trace but {kind}. The supported formats are trace.dat of trace-cmd, perf.data, \
-         Perfetto (.pftrace), and text from trace-cmd report, perf script, tracefs' trace or rtla, \
-         all also compressed with gzip, xz or zstd"
+         Perfetto (.pftrace), a folder of LTTng (CTF), and text from trace-cmd report, perf script, \
+         tracefs' trace or rtla, all also compressed with gzip, xz or zstd"
     )]
     NotATrace {
         /// The apparent kind of the file, and how to get a trace from it.
         kind: &'static str,
+    },
+    /// The metadata of a CTF trace is wrong.
+    #[error("the metadata of the CTF trace is wrong in line {line}: {what}")]
+    Metadata {
+        /// Number of the line.
+        line: u32,
+        /// What is wrong.
+        what: String,
+    },
+    /// The folder contains no CTF trace.
+    #[error(
+        "the folder contains no CTF trace: neither it nor a folder in it has a file named metadata"
+    )]
+    NoTraceInFolder,
+    /// The folder contains several CTF traces.
+    #[error("the folder contains {number} CTF traces: pass the folder of one of them")]
+    SeveralTraces {
+        /// Number of traces.
+        number: usize,
     },
     /// The `trace.dat` has an unsupported version.
     #[error(

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use flate2::read::MultiGzDecoder;
@@ -29,20 +29,22 @@ const SMALL: u64 = 256 << 20;
 const RATIO: u64 = 100;
 
 /// An input that has not been read yet, which is a file or a stream such as standard input. Either
-/// may be compressed with gzip, xz or zstd.
+/// may be compressed with gzip, xz or zstd. The folder of a CTF trace is also an input.
 pub struct Input(Content);
 
 enum Content {
     /// A regular file, which can be read from any position.
     File(File),
     Stream(Box<dyn Read>),
+    /// A folder that may contain a CTF trace.
+    Folder(PathBuf),
 }
 
 impl Input {
     /// Opens a file.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be opened, or is a directory.
+    /// Returns an error if the file cannot be opened.
     pub fn path(path: &Path) -> Result<Self, TraceFileError> {
         let refuse = |source| TraceFileError::Open {
             path: path.to_owned(),
@@ -51,7 +53,7 @@ impl Input {
         let file = File::open(path).map_err(refuse)?;
         let kind = file.metadata().map_err(refuse)?.file_type();
         if kind.is_dir() {
-            return Err(refuse(io::ErrorKind::IsADirectory.into()));
+            return Ok(Self(Content::Folder(path.to_owned())));
         }
         Ok(if kind.is_file() {
             Self(Content::File(file))
@@ -86,6 +88,7 @@ impl Input {
                 (Some(file), Box::new(again) as Box<dyn Read>)
             }
             Content::Stream(stream) => (None, stream),
+            Content::Folder(folder) => return Ok(Detected::Folder(folder)),
         };
         let mut begin = beginning(&mut stream)?;
         let mut rest: Box<dyn Read> = Box::new(Cursor::new(begin.clone()).chain(stream));
@@ -128,6 +131,8 @@ impl Input {
 
 /// An input whose format is known.
 pub(crate) enum Detected {
+    /// A folder that may contain a CTF trace.
+    Folder(PathBuf),
     Text(Box<dyn BufRead>),
     /// A file that is not read sequentially, and a warning if it is incomplete.
     Binary(Form, Box<dyn ReadSeek>, Option<String>),
@@ -246,10 +251,13 @@ impl Packed {
     }
 }
 
+/// A file in the folder of a CTF trace.
+const STREAM: &str = "one file of a CTF trace: pass its folder instead";
+
 /// If the content is neither text nor a known form of trace, returns the apparent kind of the file and how
 /// to get a trace from it.
 fn other_kind(begin: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 12] = [
+    const KNOWN: [(&[u8], &str); 14] = [
         (
             b"\x1f\x8b",
             "gzip data inside compressed data: decompress the outer data first",
@@ -270,7 +278,9 @@ fn other_kind(begin: &[u8]) -> Option<&'static str> {
             b"SQLite format 3\0",
             "an SQLite database: open a punctual store with --store",
         ),
-        (b"\xc1\x1f\xfc\xc1", "a trace of LTTng (CTF)"),
+        (b"\xc1\x1f\xfc\xc1", STREAM),
+        (b"\xc1\xfc\x1f\xc1", STREAM),
+        (b"\x57\x1d\xd1\x75", STREAM),
         (b"\xff\xfe", "text in UTF-16: convert it to UTF-8 first"),
         (b"\xfe\xff", "text in UTF-16: convert it to UTF-8 first"),
         (b"%PDF", "a PDF file"),

@@ -3,13 +3,15 @@
 //! **For:** [`TraceReader`], a stream of typed events in ascending order of time, independent of
 //! the tool that wrote the file.
 //!
-//! **Knows:** `trace.dat` of trace-cmd, `perf.data`, traces of Perfetto, and the text formats of tracefs, trace-cmd, perf and rtla.
+//! **Knows:** `trace.dat` of trace-cmd, `perf.data`, traces of Perfetto, CTF traces of
+//! LTTng, and the text formats of tracefs, trace-cmd, perf and rtla.
 //!
 //! **Must not know:** what an event means for latency (`culprit` knows this), or how results are
 //! shown.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod ctf;
 mod dat;
 mod error;
 mod input;

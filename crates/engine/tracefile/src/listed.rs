@@ -1,12 +1,39 @@
 //! Looks up events by name among those that punctual knows.
 
-use punctual_model::{EVENTS, EventSpec};
+use punctual_model::{EVENTS, EventSpec, Vector};
 
 /// Returns the event's name in [`punctual_model::event_names`]. Several events can share one name.
 pub(crate) fn listed_name(index: usize) -> &'static str {
     let until = EVENTS.get(..=index).unwrap_or_default();
     let listed = until.iter().rfind(|spec| spec.listed);
     listed.map_or("", |spec: &EventSpec| spec.full_name)
+}
+
+/// An event of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    /// Its index in [`EVENTS`].
+    pub(crate) index: usize,
+    pub(crate) spec: &'static EventSpec,
+    /// The interrupt, if the name of the event contains it.
+    pub(crate) vector: Vector,
+}
+
+impl Listed {
+    /// Returns the event with this full name.
+    pub(crate) fn named(full_name: &str) -> Option<Self> {
+        let index = by_full_name(full_name)?;
+        let spec = EVENTS.get(index)?;
+        let vector = spec.name.strip_prefix('*').and_then(|ending| {
+            let (_, name) = full_name.split_once(':')?;
+            name.strip_suffix(ending)
+        });
+        Some(Self {
+            index,
+            spec,
+            vector: Vector::named(vector.unwrap_or_default()),
+        })
+    }
 }
 
 /// Returns the index of an event by its full name, such as `sched:sched_switch`.

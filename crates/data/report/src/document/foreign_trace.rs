@@ -162,8 +162,20 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
     if needed.is_empty() {
         return notes;
     }
-    let mut options: Vec<String> = needed.iter().map(|name| option(name)).collect();
-    options.dedup();
+    let record = if trace.format.contains("CTF") {
+        let mut names: Vec<String> = needed.iter().map(|name| lttng_name(name)).collect();
+        names.dedup();
+        format!("lttng enable-event --kernel '{}'", names.join(","))
+    } else {
+        let recorder = if trace.format.contains("perf") {
+            "perf record -a"
+        } else {
+            "trace-cmd record"
+        };
+        let mut options: Vec<String> = needed.iter().map(|name| option(name)).collect();
+        options.dedup();
+        format!("{recorder} {}", options.join(" "))
+    };
     let longest = explanation.outliers.iter().max_by_key(|one| one.latency_ns);
     let thread = longest.and_then(|one| recording.threads.get(one.thread as usize));
     // `comm-pid`.
@@ -171,19 +183,23 @@ fn missing(recording: &Recording, explanation: &Explanation, trace: &TraceSummar
     let name = title.as_deref().and_then(|title| title.rsplit_once('-'));
     let name = name.map(|(name, _)| name);
     let name = name.filter(|name| !name.is_empty()).unwrap_or("NAME");
-    let recorder = if trace.format.contains("perf") {
-        "perf record -a"
-    } else {
-        "trace-cmd record"
-    };
     notes.push(format!(
         "no events of {}: the time that these events explain is unknown. To record them next \
-         time: {recorder} {}. To record all necessary events: punctual explain --wait --comm \
-         {name}",
+         time: {record}. To record all necessary events: punctual explain --wait --comm {name}",
         needed.join(", "),
-        options.join(" ")
     ));
     notes
+}
+
+/// Returns LTTng's name for an event.
+fn lttng_name(event: &str) -> String {
+    match event.split_once(':') {
+        Some(("irq_vectors", _)) => "x86_irq_vectors_*".to_owned(),
+        Some(("irq", name)) if name.starts_with("softirq_") => format!("irq_{name}"),
+        Some(("timer", name)) if name.starts_with("hrtimer_") => format!("timer_{name}"),
+        Some((_, name)) => name.to_owned(),
+        None => event.to_owned(),
+    }
 }
 
 /// Returns the option of trace-cmd that records an event.

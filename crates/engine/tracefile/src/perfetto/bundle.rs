@@ -97,7 +97,7 @@ impl Decoder {
             _ => WAKING,
         };
         let index = self.known.get(number).and_then(Option::as_ref);
-        if let Some(index) = index.map(|known| known.index) {
+        if let Some(index) = index.map(|known| known.event.index) {
             self.note(index);
         }
     }
@@ -133,13 +133,17 @@ impl Decoder {
         } else {
             self.known.get(usize::try_from(number).ok()?)?.as_ref()?
         };
-        let index = known.index;
+        let index = known.event.index;
         let mut fields = Fields {
             known,
             message: own,
             names: &mut self.names,
         };
-        let kind = known.spec.event.decode(&mut fields, &known.vector);
+        let kind = known
+            .event
+            .spec
+            .event
+            .decode(&mut fields, &known.event.vector);
         self.note(index);
         let Some(kind) = kind else {
             self.unreadable += 1;

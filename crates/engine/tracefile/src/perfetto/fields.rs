@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
             return Some(self.message.get(*field).unwrap_or(Value::Number(0)));
         }
         // A generic event names its fields.
-        let name = self.known.spec.fields.get(number)?;
+        let name = self.known.event.spec.fields.get(number)?;
         let fields = self.message.filter(|(of, _)| *of == 2);
         let mut fields = fields.map(|(_, value)| Message(value.bytes()));
         let field = fields.find(|field| {

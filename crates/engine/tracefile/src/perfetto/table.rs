@@ -2,7 +2,7 @@
 
 use punctual_model::{EVENTS, EventSpec, Vector};
 
-use crate::listed::by_full_name;
+use crate::listed::Listed;
 
 /// An event: its number in `FtraceEvent`, its name, and the numbers of its fields in the order of
 /// [`EventSpec::fields`].
@@ -51,31 +51,18 @@ pub(super) const PRINT: (u64, u64) = (3, 2);
 /// Number of `FtraceEvent.generic`, an event that Perfetto does not know.
 pub(super) const GENERIC: u64 = 327;
 
-/// An event of the model's table, and where its fields are.
+/// An event, and where its fields are.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// Its index in [`EVENTS`].
-    pub(super) index: usize,
-    pub(super) spec: &'static EventSpec,
-    pub(super) vector: Vector,
+    pub(super) event: Listed,
     /// The numbers of its fields. Empty for a generic event, which names its fields.
     pub(super) fields: &'static [u64],
 }
 
 impl Known {
     fn new(full_name: &str, fields: &'static [u64]) -> Option<Self> {
-        let index = by_full_name(full_name)?;
-        let spec = EVENTS.get(index)?;
-        let vector = spec.name.strip_prefix('*').and_then(|ending| {
-            let (_, name) = full_name.split_once(':')?;
-            name.strip_suffix(ending)
-        });
-        Some(Self {
-            index,
-            spec,
-            vector: Vector::named(vector.unwrap_or_default()),
-            fields,
-        })
+        let event = Listed::named(full_name)?;
+        Some(Self { event, fields })
     }
 
     /// Returns the events of the table, by their number.
@@ -120,13 +107,17 @@ mod tests {
     fn each_row_has_all_fields_of_its_event() {
         for (number, name, fields) in ROWS {
             let known = Known::new(name, fields).unwrap_or_else(|| panic!("{name}"));
-            assert_eq!(known.spec.fields.len(), fields.len(), "{number} {name}");
+            assert_eq!(
+                known.event.spec.fields.len(),
+                fields.len(),
+                "{number} {name}"
+            );
         }
     }
 
     #[test]
     fn generic_events_are_found_by_name() {
-        let name = |name| Known::by_name(name).map(|known| known.spec.full_name);
+        let name = |name| Known::by_name(name).map(|known| known.event.spec.full_name);
         assert_eq!(name("contention_begin"), Some("lock:contention_begin"));
         assert_eq!(name("reschedule_entry"), Some("irq_vectors:*_entry"));
         assert_eq!(name("rwmmio_entry"), None);

@@ -1,10 +1,12 @@
 //! Tests the reading of trace files.
 
+mod ctf;
 mod dat;
 mod dat_forms;
 mod dat_hostile;
 mod join;
 mod made;
+mod made_ctf;
 mod made_perf;
 mod perf;
 mod perfetto;

@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, dead_code)]
 
 use std::io::Cursor;
+use std::path::Path;
 
 use punctual_tracefile::{Input, Item, TraceFileError, TraceHead, TraceReader, open, open_text};
 
@@ -31,6 +32,19 @@ pub fn text(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
 /// Panics if times go backwards without a warning.
 pub fn any(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (items, head) = items(open(Input::stream(Cursor::new(bytes.to_vec())))?)?;
+    assert!(head.warnings.len() < 250, "{}", head.warnings.len());
+    Ok((items, head))
+}
+
+/// Reads all items and the head of the trace in a folder.
+///
+/// # Errors
+/// Returns an error if the folder contains no trace.
+///
+/// # Panics
+/// Panics if times go backwards.
+pub fn folder(path: &Path) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
+    let (items, head) = items(open(Input::path(path)?)?)?;
     assert!(head.warnings.len() < 250, "{}", head.warnings.len());
     Ok((items, head))
 }

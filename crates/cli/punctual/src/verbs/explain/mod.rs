@@ -34,8 +34,9 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     CPU, timers that expired late, and latencies that cyclictest -b, timerlat or osnoise wrote \
     into the trace. Without --threshold, it explains the 20 longest reactions of real-time \
     threads, or of all threads if no real-time thread was late. The file can be a trace.dat of \
-    trace-cmd, a perf.data with tracepoints, a .pftrace of Perfetto, or the text of trace-cmd \
-    report, of perf script or of tracefs' trace. It can be compressed.\n\n\
+    trace-cmd, a perf.data with tracepoints, a .pftrace of Perfetto, the folder of a CTF \
+    trace of LTTng, or the text of trace-cmd report, of perf script or of tracefs' trace. A file \
+    can be compressed.\n\n\
     With --trace and --budget or --release, punctual explains the jobs of the threads in the file, as \
     with --pid. It needs switches and wake-ups, and system calls (raw_syscalls) to find the waits \
     that release the jobs. Without --pid or --comm, it takes the real-time threads, or all threads \

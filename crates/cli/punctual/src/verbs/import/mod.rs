@@ -159,6 +159,9 @@ struct Imported {
 impl Job {
     /// Reads a file, and stores it if requested.
     fn import(&self, path: &Path) -> Result<Imported> {
+        if path.is_dir() {
+            return self.import_folder(path);
+        }
         let name = path.display().to_string();
         let mut source = Source::new(name.as_str(), open(path)?).with_unit(self.unit);
         let import = match self
@@ -212,6 +215,21 @@ impl Job {
             format: import.name,
             recording,
         })
+    }
+
+    /// Reads the trace in a folder, and stores its late reactions.
+    fn import_folder(&self, path: &Path) -> Result<Imported> {
+        if self.unit.is_some() || self.format.is_some() {
+            let text = format!(
+                "{}: a folder can only be a CTF trace: omit --unit and --format",
+                path.display()
+            );
+            return Err(UsageError(text).into());
+        }
+        let mut reader = Input::path(path)
+            .and_then(punctual_tracefile::open)
+            .with_context(|| path.display().to_string())?;
+        self.keep_trace(reader.as_mut(), path)
     }
 
     /// Reads a trace, and stores its late reactions. Returns `None` if the file is not a trace.

@@ -1,0 +1,190 @@
+//! Merges the streams of all CPUs by time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::path::PathBuf;
+
+use punctual_model::{EventKind, Nanos, Task, TraceEvent};
+
+use super::events::Routes;
+use super::stream::{Record, Stream};
+use super::types::Metadata;
+use crate::dat::clock::differs;
+use crate::listed::listed_name;
+use crate::{Item, TraceFileError, TraceHead, TraceReader};
+
+/// The maximum number of warnings about damaged packets.
+const MOST_WARNINGS: usize = 20;
+
+/// A reader of a CTF trace.
+pub(super) struct CtfReader {
+    metadata: Metadata,
+    streams: Vec<(Stream, Option<Record>)>,
+    /// For each stream, the time of its next event and its index.
+    order: BinaryHeap<Reverse<(Nanos, usize)>>,
+    routes: Routes,
+    /// The thread that runs on each CPU.
+    current: BTreeMap<u32, Task>,
+    /// CPUs with an event before their first switch, so the thread is unknown.
+    unknown: BTreeSet<u32>,
+    ready: VecDeque<Item>,
+    head: TraceHead,
+    /// Number of events that lack a field.
+    unreadable: u64,
+    is_at_end: bool,
+}
+
+impl CtfReader {
+    pub(super) fn new(metadata: Metadata, files: &[PathBuf]) -> Result<Self, TraceFileError> {
+        let mut routes = Routes::default();
+        let mut recorded = BTreeSet::new();
+        let classes = metadata.streams.values();
+        for event in classes.flat_map(|class| class.events.values()) {
+            let listed = routes.of(&event.name).and_then(|route| route.listed());
+            recorded.extend(listed.map(|event| listed_name(event.index).to_owned()));
+        }
+        if recorded.is_empty() {
+            return Err(TraceFileError::NothingUsed {
+                format: "CTF trace, which has no events of the kernel's scheduler,".to_owned(),
+                remedy: ". Record with lttng enable-event --kernel 'sched_*'",
+            });
+        }
+        let clock = metadata
+            .clock
+            .as_ref()
+            .map(|clock| match clock.name.as_str() {
+                "monotonic" => "mono".to_owned(),
+                other => other.to_owned(),
+            });
+        let mut streams = Vec::new();
+        for file in files {
+            streams.push((Stream::open(file)?, None));
+        }
+        let mut reader = Self {
+            head: TraceHead {
+                format: "CTF trace".to_owned(),
+                clocks_differ: clock
+                    .as_deref()
+                    .and_then(|name| differs(name, false).ok().flatten()),
+                clock,
+                resolution: Nanos(1),
+                kernel: metadata.environment.get("kernel_release").cloned(),
+                recorded,
+                lists_events: true,
+                calls: routes.calls.clone(),
+                ..TraceHead::default()
+            },
+            metadata,
+            streams,
+            order: BinaryHeap::new(),
+            routes,
+            current: BTreeMap::new(),
+            unknown: BTreeSet::new(),
+            ready: VecDeque::new(),
+            unreadable: 0,
+            is_at_end: false,
+        };
+        for index in 0..reader.streams.len() {
+            reader.advance(index)?;
+        }
+        Ok(reader)
+    }
+
+    /// Reads the next event of a stream, and returns the one before.
+    fn advance(&mut self, index: usize) -> Result<Option<Record>, TraceFileError> {
+        let Some((stream, place)) = self.streams.get_mut(index) else {
+            return Ok(None);
+        };
+        let before = place.take();
+        *place = stream.next(&self.metadata)?;
+        if let Some(next) = place {
+            self.order.push(Reverse((next.time, index)));
+        }
+        let room = MOST_WARNINGS.saturating_sub(self.head.warnings.len());
+        let new = stream.warnings.drain(..).take(room);
+        self.head.warnings.extend(new);
+        Ok(before)
+    }
+
+    /// Adds the items of an event.
+    fn take(&mut self, record: Record) {
+        let (cpu, time) = (record.cpu, record.time);
+        if let Some(count) = record.lost {
+            self.current.remove(&cpu);
+            self.lost(cpu, count, time);
+        }
+        let Some(route) = self.routes.of(&record.class.name) else {
+            return;
+        };
+        let Some(kind) = self.routes.decode(&route, &record.fields) else {
+            self.unreadable += 1;
+            self.current.remove(&cpu);
+            self.lost(cpu, Some(1), time);
+            return;
+        };
+        let known = self.current.get(&cpu).map(|task| task.pid);
+        let pid = match &kind {
+            EventKind::Switch { prev, next, .. } => {
+                self.current.insert(cpu, *next);
+                Some(prev.pid)
+            }
+            _ => record.thread.or(known),
+        };
+        let Some(pid) = pid else {
+            self.unknown.insert(cpu);
+            return;
+        };
+        if self.unknown.remove(&cpu) {
+            self.lost(cpu, None, time);
+        }
+        self.ready.push_back(Item::Event(TraceEvent {
+            time,
+            cpu,
+            pid,
+            flags: 0,
+            preempt_count: 0,
+            kind,
+        }));
+    }
+
+    fn lost(&mut self, cpu: u32, count: Option<u64>, until: Nanos) {
+        self.ready.push_back(Item::Lost { cpu, count, until });
+    }
+
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.is_at_end, true) {
+            return;
+        }
+        if self.unreadable > 0 {
+            let number = self.unreadable;
+            let warning = format!("events without all their fields count as lost events: {number}");
+            self.head.warnings.push(warning);
+        }
+    }
+}
+
+impl TraceReader for CtfReader {
+    fn next_item(&mut self) -> Result<Option<Item>, TraceFileError> {
+        loop {
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            let Some(Reverse((_, index))) = self.order.pop() else {
+                self.end();
+                return Ok(None);
+            };
+            if let Some(record) = self.advance(index)? {
+                self.take(record);
+            }
+            if let Some((stream, None)) = self.streams.get_mut(index)
+                && let Some((cpu, count, until)) = stream.take_loss()
+            {
+                self.lost(cpu, count, until);
+            }
+        }
+    }
+
+    fn head(&self) -> &TraceHead {
+        &self.head
+    }
+}
