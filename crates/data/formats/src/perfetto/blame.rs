@@ -2,24 +2,50 @@
 
 use std::io::{self, Write};
 
-use punctual_model::{Nanos, Outlier, Segment, Share, Window};
+use punctual_model::{Nanos, Outlier, Segment, Share, ShareKind, Window};
 
 use super::message::{DebugAnnotation, TrackDescriptor, TrackEvent, Type, Value};
-use super::{APPENDED_TRACKS, PerfettoWriter};
+use super::{APPENDED_TRACKS, FLOWS, PerfettoWriter};
 
-/// Number of the track that contains the tracks of the late threads, which have the numbers that
-/// follow.
-const REACTIONS: u64 = 1;
-
-/// The tracks of late threads.
-#[derive(Debug, Default)]
-pub(super) struct LateThreads(Vec<LateThread>);
-
+/// A track that contains tracks of threads and interrupts. These have the numbers that follow its
+/// own.
 #[derive(Debug)]
-struct LateThread {
-    tid: u32,
-    /// End of its last outlier.
+pub(super) struct Group {
+    number: u64,
+    name: &'static str,
+    description: &'static str,
+    lanes: Vec<Lane>,
+}
+
+/// The track of a thread or interrupt. Its slices do not overlap.
+#[derive(Debug)]
+struct Lane {
+    name: String,
+    /// End of its last slice.
     end: Nanos,
+}
+
+impl Group {
+    /// Late threads, with their outliers.
+    pub(super) const fn reactions() -> Self {
+        Self {
+            number: 1,
+            name: "Late reactions",
+            description: "Outliers with the causes of their latency, as determined by punctual",
+            lanes: Vec::new(),
+        }
+    }
+
+    /// The threads and interrupts that delayed late threads.
+    pub(super) const fn culprits() -> Self {
+        Self {
+            number: 1 << 32,
+            name: "Culprits of late reactions",
+            description: "Threads and interrupts that took time from a late thread. An arrow leads \
+                          to the share of the latency.",
+            lanes: Vec::new(),
+        }
+    }
 }
 
 impl<W: Write> PerfettoWriter<W> {
@@ -42,13 +68,16 @@ impl<W: Write> PerfettoWriter<W> {
             },
             |window| (window.expected, window.actual),
         );
-        let track = self.lane(outlier, from, to)?;
+        let victim = &outlier.blame.victim;
+        let name = format!("{}-{}", victim.comm, victim.tid);
+        let track = self.lane(|writer| &mut writer.reactions, name, from, to)?;
         let begin = |category: &str, name, debug_annotations| TrackEvent {
             debug_annotations,
             r#type: Type::SliceBegin.into(),
             track_uuid: track,
             categories: vec![category.to_owned()],
             name: Some(name),
+            ..TrackEvent::default()
         };
         let end = || TrackEvent {
             r#type: Type::SliceEnd.into(),
@@ -62,52 +91,108 @@ impl<W: Write> PerfettoWriter<W> {
         for segment in segments.map_or(&[][..], |window| &window.segments) {
             let cause = of_segment(segment, &outlier.blame.shares);
             let name = segment.cause.source.label();
-            self.track_event(segment.from, begin("cause", name, cause))?;
+            let terminating_flow_ids = self.culprit(outlier.number, segment)?;
+            let slice = TrackEvent {
+                terminating_flow_ids,
+                ..begin("cause", name, cause)
+            };
+            self.track_event(segment.from, slice)?;
             self.track_event(segment.to, end())?;
         }
         self.track_event(to, end())
     }
 
-    /// Returns the track of an outlier. This is the track of its thread, or another one if it
-    /// overlaps with another outlier of the thread.
-    fn lane(&mut self, outlier: &Outlier, from: Nanos, to: Nanos) -> io::Result<u64> {
-        let victim = &outlier.blame.victim;
-        let fits = |lane: &LateThread| lane.tid == victim.tid && lane.end <= from;
-        let lanes = &mut self.lanes.0;
-        let parent = if self.is_appended {
-            APPENDED_TRACKS + REACTIONS
-        } else {
-            REACTIONS
+    /// Writes the slice of whoever took this time, if known. Returns the arrow that begins there.
+    fn culprit(&mut self, outlier: u64, segment: &Segment) -> io::Result<Vec<u64>> {
+        if !is_culprit(segment.cause.kind()) {
+            return Ok(Vec::new());
+        }
+        self.flows += 1;
+        let flow = FLOWS + self.flows;
+        let name = segment.cause.who();
+        let track_uuid = self.lane(
+            |writer| &mut writer.culprits,
+            name,
+            segment.from,
+            segment.to,
+        )?;
+        let slice = TrackEvent {
+            debug_annotations: vec![number("outlier", outlier)],
+            r#type: Type::SliceBegin.into(),
+            track_uuid,
+            categories: vec!["culprit".to_owned()],
+            name: Some(segment.cause.source.label()),
+            flow_ids: vec![flow],
+            ..TrackEvent::default()
         };
+        self.track_event(segment.from, slice)?;
+        let end = TrackEvent {
+            r#type: Type::SliceEnd.into(),
+            track_uuid,
+            ..TrackEvent::default()
+        };
+        self.track_event(segment.to, end)?;
+        Ok(vec![flow])
+    }
+
+    /// Returns the track of a slice: that of its name, or another one if the slice overlaps with the
+    /// one before.
+    fn lane(
+        &mut self,
+        group: impl Fn(&mut Self) -> &mut Group,
+        name: String,
+        from: Nanos,
+        to: Nanos,
+    ) -> io::Result<u64> {
+        let first = if self.is_appended { APPENDED_TRACKS } else { 0 };
+        let of = group(self);
+        let parent = first + of.number;
         let uuid = |place: usize| parent + 1 + place as u64;
-        if let Some(place) = lanes.iter().position(fits) {
-            lanes[place].end = to;
+        let fits = |lane: &Lane| lane.name == name && lane.end <= from;
+        if let Some(place) = of.lanes.iter().position(fits) {
+            of.lanes[place].end = to;
             return Ok(uuid(place));
         }
-        let place = lanes.len();
-        lanes.push(LateThread {
-            tid: victim.tid,
+        let place = of.lanes.len();
+        of.lanes.push(Lane {
+            name: name.clone(),
             end: to,
         });
         if place == 0 {
-            self.track(TrackDescriptor {
+            let track = TrackDescriptor {
                 uuid: parent,
-                name: "Late reactions".to_owned(),
-                description: Some(
-                    "Outliers with the causes of their latency, as determined by punctual"
-                        .to_owned(),
-                ),
+                name: of.name.to_owned(),
+                description: Some(of.description.to_owned()),
                 ..TrackDescriptor::default()
-            })?;
+            };
+            self.track(track)?;
         }
         self.track(TrackDescriptor {
             uuid: uuid(place),
-            name: format!("{}-{}", victim.comm, victim.tid),
+            name,
             parent_uuid: Some(parent),
             ..TrackDescriptor::default()
         })?;
         Ok(uuid(place))
     }
+}
+
+/// Returns whether a cause of this kind is a thread or an interrupt.
+const fn is_culprit(kind: ShareKind) -> bool {
+    matches!(
+        kind,
+        ShareKind::IrqsOff
+            | ShareKind::PreemptOff
+            | ShareKind::Interrupt
+            | ShareKind::Softirq
+            | ShareKind::Nmi
+            | ShareKind::Blocking
+            | ShareKind::HigherPriority
+            | ShareKind::Competing
+            | ShareKind::Unranked
+            | ShareKind::LockHolder
+            | ShareKind::Waiting
+    )
 }
 
 fn about(outlier: &Outlier, stated: Option<&str>) -> Vec<DebugAnnotation> {

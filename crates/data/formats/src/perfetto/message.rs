@@ -109,6 +109,12 @@ pub(super) struct TrackEvent {
     pub(super) categories: Vec<String>,
     #[prost(string, optional, tag = "23")]
     pub(super) name: Option<String>,
+    /// Arrows that begin or go on at this slice.
+    #[prost(fixed64, repeated, tag = "47")]
+    pub(super) flow_ids: Vec<u64>,
+    /// Arrows that end at this slice.
+    #[prost(fixed64, repeated, tag = "48")]
+    pub(super) terminating_flow_ids: Vec<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]

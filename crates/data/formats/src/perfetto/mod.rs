@@ -3,6 +3,7 @@
 //! | track | content |
 //! |---|---|
 //! | `Late reactions`, a track for each thread | each outlier, named by its sentence, with its shares; in it the causes, each with its share |
+//! | `Culprits of late reactions`, a track for each thread and interrupt | the time that it took from a late thread, with an arrow to the share |
 //! | CPUs, threads | `sched_switch`, `sched_waking` and the others of the scheduler |
 //! | Irq, SoftIrq, Hrtimer | handlers. Vectors of x86 are interrupts without a number |
 //! | `Other events`, a track for each CPU | events that Perfetto does not show otherwise, and marks |
@@ -27,7 +28,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use punctual_model::{Comm, EventKind, EventNames, Nanos, TraceEvent, sanitize};
 
-use blame::LateThreads;
+use blame::Group;
 use cpu::Cpu;
 use message::{
     Clock, ClockSnapshot, Data, FtraceEventBundle, InternedData, InternedString, SystemInfo, Trace,
@@ -41,6 +42,9 @@ const SEQUENCE: u32 = 1;
 /// another writer. Writers count from 1, or draw random numbers of 64 bits.
 const APPENDED: u32 = 0x7075_6e63;
 const APPENDED_TRACKS: u64 = 0x7075_6e63_0000_0000;
+
+/// First number of the arrows. It must differ from those of other writers too.
+const FLOWS: u64 = APPENDED_TRACKS;
 
 /// `BUILTIN_CLOCK_BOOTTIME`.
 const BOOTTIME: u32 = 6;
@@ -86,7 +90,10 @@ pub struct PerfettoWriter<W> {
     symbols: HashSet<u64>,
     /// CPUs that have a track of other events.
     others: BTreeSet<u32>,
-    lanes: LateThreads,
+    reactions: Group,
+    culprits: Group,
+    /// Number of arrows.
+    flows: u64,
     is_appended: bool,
 }
 
@@ -109,7 +116,9 @@ impl<W: Write> PerfettoWriter<W> {
             threads: HashMap::new(),
             symbols: HashSet::new(),
             others: BTreeSet::new(),
-            lanes: LateThreads::default(),
+            reactions: Group::reactions(),
+            culprits: Group::culprits(),
+            flows: 0,
             is_appended: false,
         }
     }
@@ -303,6 +312,7 @@ impl<W: Write> PerfettoWriter<W> {
                 track_uuid,
                 categories: vec!["event".to_owned()],
                 name: Some(text),
+                ..TrackEvent::default()
             },
         )
     }

@@ -9,7 +9,9 @@ use punctual_model::{
     Share, Task, TaskState, TraceEvent, Vector, Victim, Window, testing,
 };
 
-use super::message::{Data, DebugAnnotation, Event, FtraceEvent, Trace, TracePacket, Type, Value};
+use super::message::{
+    Data, DebugAnnotation, Event, FtraceEvent, Trace, TracePacket, TrackEvent, Type, Value,
+};
 use super::{PerfettoWriter, TracedMachine};
 
 const MS: u64 = 1_000_000;
@@ -354,15 +356,16 @@ fn outlier(number: u64, window: &mut Window) -> Outlier {
 /// A slice: track, start, end, depth, name, and the annotations.
 type Slice = (u64, u64, u64, usize, String, Vec<DebugAnnotation>);
 
+fn track_events(packets: &[TracePacket]) -> impl Iterator<Item = (u64, &TrackEvent)> {
+    packets.iter().filter_map(|packet| match &packet.data {
+        Some(Data::TrackEvent(event)) => Some((packet.timestamp.unwrap(), event)),
+        _ => None,
+    })
+}
+
 /// The slices of all tracks. Panics if a slice does not end or is not properly nested.
 fn slices(packets: &[TracePacket]) -> Vec<Slice> {
-    let mut events: Vec<_> = packets
-        .iter()
-        .filter_map(|packet| match &packet.data {
-            Some(Data::TrackEvent(event)) => Some((packet.timestamp.unwrap(), event)),
-            _ => None,
-        })
-        .collect();
+    let mut events: Vec<_> = track_events(packets).collect();
     events.sort_by_key(|(time, _)| *time);
     let mut open: BTreeMap<u64, Vec<Slice>> = BTreeMap::new();
     let mut slices = Vec::new();
@@ -382,6 +385,9 @@ fn slices(packets: &[TracePacket]) -> Vec<Slice> {
     slices.sort_by_key(|slice| (slice.0, slice.1, slice.3));
     slices
 }
+
+/// Number of the first track of culprits.
+const CULPRITS: u64 = 1 << 32;
 
 fn number(about: &[DebugAnnotation], name: &str) -> u64 {
     match about
@@ -405,9 +411,25 @@ fn outlier_is_a_slice_with_its_causes_inside() {
             .unwrap();
     });
     let slices = slices(&packets);
-    let [whole, first, second] = &slices[..] else {
+    let [whole, first, second, interrupt, thread] = &slices[..] else {
         panic!("{slices:?}");
     };
+    // Each cause has a slice of its own, from which an arrow leads to the share.
+    for (culprit, cause) in [(interrupt, first), (thread, second)] {
+        assert_eq!((culprit.1, culprit.2), (cause.1, cause.2));
+        assert_eq!(culprit.4, cause.4);
+        let event = |slice: &Slice| {
+            let mut events = track_events(&packets).map(|(_, event)| event);
+            let is_it = |event: &&TrackEvent| {
+                event.track_uuid == slice.0 && event.name.as_ref() == Some(&slice.4)
+            };
+            events.find(is_it).unwrap().clone()
+        };
+        let arrow = event(culprit).flow_ids;
+        assert_eq!(arrow.len(), 1);
+        assert_eq!(arrow, event(cause).terminating_flow_ids);
+    }
+    assert_ne!(interrupt.0, thread.0);
     assert_eq!((whole.1, whole.2, whole.3), (100 * MS, 101 * MS, 0));
     assert_eq!(whole.4, outlier.blame.sentence());
     assert_eq!(number(&whole.5, "latency_ns"), MS);
@@ -440,12 +462,14 @@ fn overlapping_outliers_of_one_thread_have_tracks_of_their_own() {
     let slices = slices(&packets);
     let whole: Vec<(u64, u64)> = slices
         .iter()
-        .filter(|slice| slice.3 == 0)
+        .filter(|slice| slice.3 == 0 && slice.0 < CULPRITS)
         .map(|slice| (slice.0, slice.1))
         .collect();
     assert_eq!(whole, [(2, 100 * MS), (2, 200 * MS), (3, 100 * MS + 10)]);
     let tracks = packets.iter().filter_map(|packet| match &packet.data {
-        Some(Data::TrackDescriptor(track)) => Some((track.parent_uuid, track.name.as_str())),
+        Some(Data::TrackDescriptor(track)) if track.uuid < CULPRITS => {
+            Some((track.parent_uuid, track.name.as_str()))
+        }
         _ => None,
     });
     let tracks: Vec<_> = tracks.collect();
@@ -488,12 +512,8 @@ fn other_events_and_marks_are_instants_of_their_cpu() {
         writer.mark(Nanos(8), 5_000, 7, "c").unwrap();
         writer.lost(5_000);
     });
-    let names: Vec<_> = packets
-        .iter()
-        .filter_map(|packet| match &packet.data {
-            Some(Data::TrackEvent(event)) => Some((event.track_uuid, event.name.clone().unwrap())),
-            _ => None,
-        })
+    let names: Vec<_> = track_events(&packets)
+        .map(|(_, event)| (event.track_uuid, event.name.clone().unwrap()))
         .collect();
     let of_cpu = super::OTHERS + 2;
     let expected = [(of_cpu, "page fault at 0x1000"), (of_cpu, "a\u{fffd}[31mb")];

@@ -43,7 +43,7 @@ const MAX_RT_PRIO: i16 = 100;
 /// The number of the first system call that does not exist on this architecture.
 const FIRST_OTHER: i64 = 1 << 20;
 
-/// What an event becomes.
+/// The event of the kernel that an event of LTTng stands for.
 #[derive(Clone, Debug)]
 pub(super) enum Route {
     Event(Listed),

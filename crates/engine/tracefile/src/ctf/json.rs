@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use punctual_model::FromJson;
 use serde_json::Value;
 
 use super::types::{
@@ -47,7 +48,7 @@ pub(super) fn parse(text: &str) -> Result<Metadata, TraceFileError> {
     };
     let mut line = 1;
     for part in text.split('\u{1e}') {
-        let read = match serde_json::from_str::<Value>(part) {
+        let read = match Value::from_json(part.as_bytes()) {
             Ok(fragment) => parser.fragment(&fragment),
             Err(_) if part.trim().is_empty() => Ok(()),
             Err(error) => Err(error.to_string()),

@@ -9,7 +9,7 @@ use super::{json, tsdl};
 use crate::TraceFileError;
 use crate::dat::parser::Endian;
 
-/// Maximum size of the file in bytes. That of a kernel with all events has less than 1 MiB.
+/// Maximum size of the file in bytes. LTTng writes less than 1 MiB for all events of a kernel.
 const LARGEST: u64 = 16 << 20;
 /// The first bytes of each packet, if the text is in packets.
 const MAGIC: u32 = 0x75d1_1d57;

@@ -1,4 +1,4 @@
-//! What the metadata of a trace describes: the types of fields, the streams and the events.
+//! The contents of the metadata: the types of fields, the streams and the events.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -88,7 +88,7 @@ pub(super) struct Field {
     pub(super) of: Rc<Type>,
 }
 
-/// One of several types, selected by the value of the field `tag`.
+/// Several types, from which the value of the field `tag` selects one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) tag: String,

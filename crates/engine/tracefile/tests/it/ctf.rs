@@ -221,7 +221,7 @@ fn trace_is_found_in_the_folder_of_its_session() {
     Written::ALL[0].write(&other, &two_cpus());
     assert!(refused(session.path()).contains("2 CTF traces"));
     fs::remove_dir_all(&other).unwrap();
-    assert!(refused(&other.with_file_name("")).contains("without a CTF trace"));
+    assert!(refused(&other.with_file_name("")).contains("no CTF trace"));
     let one = session.path().join("session-1/kernel/channel0_0");
     let error = crate::sound::any(&fs::read(one).unwrap()).expect_err("refused");
     assert!(error.to_string().contains("pass its folder"), "{error}");

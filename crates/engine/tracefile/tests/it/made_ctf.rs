@@ -253,7 +253,7 @@ struct event_header_compact {
 stream { id = 0; event.header := struct event_header_compact; packet.context := struct packet_context; };
 "#;
 
-/// The same head in CTF 2.
+/// This head in CTF 2.
 const JSON: &str = r#"
 PART{"type":"preamble","version":2}
 PART{"type":"field-class-alias","name":"u64","field-class":{"type":"fixed-length-unsigned-integer",

@@ -17,7 +17,7 @@ const SIGNS: [&str; 14] = [
 /// Returns the tokens and the number of the line of each.
 ///
 /// # Errors
-/// Returns the line and the rest of it that is no token.
+/// Returns the number and the rest of the line that cannot be divided.
 pub(super) fn tokens(text: &str) -> Result<Vec<(Token, u32)>, (u32, String)> {
     let mut all = Vec::new();
     let (mut rest, mut line) = (text, 1);

@@ -23,7 +23,7 @@ const GIGAHERTZ: u64 = 1_000_000_000;
 pub(super) fn parse(text: &str) -> Result<Metadata, TraceFileError> {
     let tokens = tokens(text).map_err(|(line, rest)| TraceFileError::Metadata {
         line,
-        what: format!("{:?} is no word of the language", rest.trim_end()),
+        what: format!("{:?} cannot be read", rest.trim_end()),
     })?;
     let mut parser = Parser {
         tokens,
@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<Metadata, TraceFileError> {
     parser.contents.finish()
 }
 
-/// What has been read.
+/// The contents that have been read.
 #[derive(Default)]
 struct Contents {
     order: Option<Endian>,
@@ -54,7 +54,7 @@ impl Contents {
     fn finish(mut self) -> Result<Metadata, TraceFileError> {
         let order = self.order.ok_or_else(|| TraceFileError::Metadata {
             line: 1,
-            what: "there is no trace block with a byte_order".to_owned(),
+            what: "a trace block with a byte_order is missing".to_owned(),
         })?;
         let only = self.streams.keys().next().copied().unwrap_or(0);
         for (stream, id, event) in self.events {

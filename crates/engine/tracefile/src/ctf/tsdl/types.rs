@@ -277,7 +277,7 @@ impl Parser {
             return self.named(name);
         };
         let Form::Integer(integer) = &container.form else {
-            return Err(self.error("the values of an enum are no integers"));
+            return Err(self.error("the values of an enum must be integers"));
         };
         let integer = integer.clone();
         self.expect("{")?;
