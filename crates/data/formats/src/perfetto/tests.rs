@@ -390,12 +390,8 @@ fn slices(packets: &[TracePacket]) -> Vec<Slice> {
 const CULPRITS: u64 = 1 << 32;
 
 fn number(about: &[DebugAnnotation], name: &str) -> u64 {
-    match about
-        .iter()
-        .find(|one| one.name.as_deref() == Some(name))
-        .unwrap()
-        .value
-    {
+    let is_it = |one: &&DebugAnnotation| one.name.as_deref() == Some(name);
+    match about.iter().find(is_it).unwrap().value {
         Some(Value::UintValue(value)) => value,
         ref other => panic!("{name}: {other:?}"),
     }
@@ -433,11 +429,8 @@ fn outlier_is_a_slice_with_its_causes_inside() {
     assert_eq!((whole.1, whole.2, whole.3), (100 * MS, 101 * MS, 0));
     assert_eq!(whole.4, outlier.blame.sentence());
     assert_eq!(number(&whole.5, "latency_ns"), MS);
-    assert!(
-        whole.5.iter().any(|one| {
-            one.value == Some(Value::StringValue("hit latency threshold".to_owned()))
-        })
-    );
+    let stated = Some(Value::StringValue("hit latency threshold".to_owned()));
+    assert!(whole.5.iter().any(|one| one.value == stated));
     for (slice, share) in [first, second].into_iter().zip(&outlier.blame.shares) {
         assert_eq!((slice.0, slice.3), (whole.0, 1));
         assert_eq!(slice.4, share.cause.source.label());
