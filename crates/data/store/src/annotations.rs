@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use punctual_model::{ChangeAnnotation, FromJson, Note, RecordingId, ToJson};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::bits::Crc;
 use crate::entry::id_text;
@@ -32,37 +32,53 @@ impl Kind {
     }
 
     fn insert(self, store: &Store, id: RecordingId, what: &dyn ToJson) -> Result<(), StoreError> {
+        let write = |connection: &Connection, context: &Context| {
+            let put = self.put(connection, id, what);
+            put.map_err(|error| context.on(error))
+        };
+        store.link.write(write)
+    }
+
+    fn put(
+        self,
+        connection: &Connection,
+        id: RecordingId,
+        what: &dyn ToJson,
+    ) -> rusqlite::Result<()> {
         let json = what.to_json();
         let id = id_text(id);
         let crc = self.crc(&id, &json);
-        store.link.write(|connection, context| {
-            let sql = format!(
-                "INSERT INTO {} (id, json, crc) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (id) DO UPDATE SET json = ?2, crc = ?3",
-                self.table
-            );
-            connection
-                .prepare_cached(&sql)
-                .and_then(|mut statement| statement.execute(params![id, json, crc]))
-                .map(drop)
-                .map_err(|error| context.on(error))
-        })
+        let sql = format!(
+            "INSERT INTO {} (id, json, crc) VALUES (?1, ?2, ?3)
+             ON CONFLICT (id) DO UPDATE SET json = ?2, crc = ?3",
+            self.table
+        );
+        connection
+            .prepare_cached(&sql)?
+            .execute(params![id, json, crc])
+            .map(drop)
     }
 
     fn all<T: FromJson>(self, store: &Store) -> Result<Vec<T>, StoreError> {
-        store.read(|connection, context| {
-            let on = |error| context.on(error);
-            let sql = format!("SELECT id, json, crc FROM {}", self.table);
-            let mut statement = connection.prepare_cached(&sql).map_err(on)?;
-            let rows = statement
-                .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-                .and_then(Iterator::collect::<rusqlite::Result<Vec<(String, String, u32)>>>)
-                .map_err(on)?;
-            let read = rows
-                .iter()
-                .map(|(id, json, crc)| self.read(context, id, json, *crc));
-            read.collect()
-        })
+        store.read(|connection, context| self.all_in(connection, context))
+    }
+
+    fn all_in<T: FromJson>(
+        self,
+        connection: &Connection,
+        context: &Context,
+    ) -> Result<Vec<T>, StoreError> {
+        let on = |error| context.on(error);
+        let sql = format!("SELECT id, json, crc FROM {}", self.table);
+        let mut statement = connection.prepare_cached(&sql).map_err(on)?;
+        let rows = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .and_then(Iterator::collect::<rusqlite::Result<Vec<(String, String, u32)>>>)
+            .map_err(on)?;
+        let read = rows
+            .iter()
+            .map(|(id, json, crc)| self.read(context, id, json, *crc));
+        read.collect()
     }
 
     fn read<T: FromJson>(
@@ -80,6 +96,26 @@ impl Kind {
             context.damaged(format!("{} {shown} cannot be read: {error}", self.word))
         })
     }
+}
+
+/// Gives the notes about a machine that delivers its new name. A damaged note is an error.
+pub(crate) fn rename_machine(
+    connection: &Connection,
+    context: &Context,
+    old: &str,
+    new: &str,
+) -> Result<(), StoreError> {
+    let notes: Vec<Note> = NOTE.all_in(connection, context)?;
+    let of_machine = |note: &Note| note.machine.as_deref() == Some(old);
+    for note in notes.into_iter().filter(of_machine) {
+        let note = Note {
+            machine: Some(new.to_owned()),
+            ..note
+        };
+        let put = NOTE.put(connection, note.id, &note);
+        put.map_err(|error| context.on(error))?;
+    }
+    Ok(())
 }
 
 impl Store {

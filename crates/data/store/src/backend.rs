@@ -1,7 +1,9 @@
 //! The formats that every [`Collection`](crate::Collection) shares: a collection in another database
 //! stores the same columns, bodies and checksums, and applies the same limits.
 
-pub use crate::collect::{DAY_NS, compressed, day_of, fits, unpacked};
+pub use crate::collect::{
+    DAY_NS, Redirected, compressed, day_of, fits, redirect_windows, unpacked,
+};
 pub use crate::entry::{bad_outcomes, completion_of, outcome_name, outcome_of, started_ns, time};
 pub use crate::runs::{decode as decode_run, encode as encode_run};
 pub use crate::select::Selector;

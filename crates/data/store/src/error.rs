@@ -234,6 +234,14 @@ pub enum StoreError {
         /// How to read the store.
         remedy: &'static str,
     },
+    /// A machine cannot be renamed. Nothing has changed.
+    #[error("{refusal} (in {name})")]
+    NotRenamed {
+        /// Name of the collection.
+        name: String,
+        /// The reason.
+        refusal: RenameRefusal,
+    },
     /// A store cannot be converted while another program has it open.
     #[error(
         "the store {path} cannot be converted while another program has it open: end runs, \
@@ -310,6 +318,39 @@ pub enum StoreError {
         /// Reason why it cannot be read.
         source: ReadError,
     },
+}
+
+/// Why a machine cannot be renamed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenameRefusal {
+    /// No machine has this name.
+    #[error("no machine '{0}'")]
+    NoMachine(String),
+    /// It was already renamed.
+    #[error("'{old}' is now named '{now}'")]
+    Renamed {
+        /// The earlier name.
+        old: String,
+        /// The current name.
+        now: String,
+    },
+    /// The new name is that of a machine or of a user.
+    #[error("'{0}' already exists, and the data of two machines cannot be separated again")]
+    Taken(String),
+    /// The new name is an earlier name of another machine.
+    #[error("'{new}' is an earlier name of '{now}', which may still deliver under it")]
+    TakenEarlier {
+        /// The new name.
+        new: String,
+        /// The machine that has this earlier name.
+        now: String,
+    },
+    /// The recordings contain the name.
+    #[error(
+        "recordings of '{0}' were measured in this store or imported into it, and contain its host \
+         name: only machines that push can be renamed"
+    )]
+    Local(String),
 }
 
 impl StoreError {

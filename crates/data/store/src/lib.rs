@@ -82,13 +82,13 @@ pub use care::StoreStats;
 pub use chunk::unpack as unpack_chunk;
 pub use collect::{
     AuditLine, Collection, Copied, Delivery, Destination, LONGEST_TEXT, Latest, Listed, MOST_ASIDE,
-    MOST_ASIDE_BYTES, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, Machine, MachineDay, Outbox,
-    Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection, TextStore,
-    Token, Total, Wanted, copy, is_database, text_hash,
+    MOST_ASIDE_BYTES, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, Machine, MachineDay, MachineNames,
+    Outbox, Provenance, Quarantined, Received, Refused, Role, SeriesStore, SqliteCollection,
+    TextStore, Token, Total, Wanted, copy, is_database, text_hash,
 };
 pub use default_path::default_path;
 pub use entry::Summary;
-pub use error::StoreError;
+pub use error::{RenameRefusal, StoreError};
 pub use experiment::ExperimentLease;
 pub use filter::Filter;
 pub use merge::Merged;

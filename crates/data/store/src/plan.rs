@@ -113,6 +113,34 @@ pub(crate) fn put_epoch(
         .map_err(on)
 }
 
+/// Gives the epochs of a machine that delivers another name. A damaged epoch is an error.
+pub(crate) fn rename_machine(
+    connection: &Connection,
+    context: &Context,
+    old: &str,
+    new: &str,
+) -> Result<(), StoreError> {
+    let found = select(
+        connection,
+        context,
+        ("WHERE ?1 IN (machine, host)", &[&old]),
+    )?;
+    for (key, epoch) in found {
+        let epoch = SeriesEpoch {
+            machine: new.to_owned(),
+            host: Some(new.to_owned()),
+            ..epoch
+        };
+        connection
+            .prepare_cached(
+                "UPDATE plan_series SET machine = ?2, host = ?2, crc = ?3 WHERE key = ?1",
+            )
+            .and_then(|mut statement| statement.execute(params![key, new, crc_of(&epoch)]))
+            .map_err(|error| context.on(error))?;
+    }
+    Ok(())
+}
+
 impl Store {
     /// Returns the epochs of all series, ordered by name, machine and number.
     ///

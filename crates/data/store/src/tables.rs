@@ -2,7 +2,7 @@
 
 /// Version number of this schema. It is incremented with each change to [`TABLES`]. A program only
 /// reads and writes stores with its own version; `steps.rs` converts earlier ones.
-pub(crate) const SCHEMA: i64 = 14;
+pub(crate) const SCHEMA: i64 = 15;
 
 /// SQL that creates the tables in an empty file.
 ///
@@ -33,6 +33,7 @@ pub(crate) const SCHEMA: i64 = 14;
 ///   deliveries. It is a counter: deleting a recording does not decrease it.
 /// * `quarantine` is a delivery that cannot be stored as a recording; `body` is compressed.
 /// * `retired` names a machine that an administrator took out of service.
+/// * `earlier_name` is a name under which a machine delivered before it was renamed.
 /// * `token` contains only the hash of a secret. `machine` is the name of the machine that uses the
 ///   token, as reported by the machine; null until the token is used.
 /// * `destination` and `delivery` are used by a machine that delivers. A finished recording without
@@ -271,5 +272,9 @@ CREATE TABLE delivery (
 CREATE TABLE retired (
     machine TEXT NOT NULL PRIMARY KEY,
     at_ns INTEGER NOT NULL
+) STRICT;
+CREATE TABLE earlier_name (
+    name TEXT NOT NULL PRIMARY KEY,
+    machine TEXT NOT NULL
 ) STRICT;
 ";

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use punctual_model::{FromJson, ToJson, WakeWindow};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use zstd::bulk::Compressor;
 
 use crate::bits::{Bits, Crc};
 use crate::entry::started_ns;
+use crate::error::Context;
 use crate::{Store, StoreError, texts};
 
 /// Maximum size of a window as JSON, in bytes. It is enough for 2,000 buckets and some waits. A
@@ -68,7 +69,40 @@ pub(crate) fn read_row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WakeW
     let (Bits(length), body): (Bits, Vec<u8>) = (row.get(2)?, row.get(3)?);
     let crc: u32 = row.get(4)?;
     let fits = crc == crc_of(&machine, start, length, &body) && length <= LONGEST_WAKE_WINDOW;
-    Ok(unpack(length, &body).filter(|_| fits))
+    let window = unpack(length, &body).filter(|_| fits);
+    // The body contains the name that the machine had when it delivered the window.
+    Ok(window.map(|window| WakeWindow { machine, ..window }))
+}
+
+/// Gives the windows of a machine another name. A damaged window stays damaged.
+pub(crate) fn rename_machine(
+    connection: &Connection,
+    context: &Context,
+    old: &str,
+    new: &str,
+) -> Result<(), StoreError> {
+    let rename = || -> rusqlite::Result<()> {
+        let keys: Vec<i64> = connection
+            .prepare_cached("SELECT key FROM wake_window WHERE machine = ?1")?
+            .query_map([old], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        let mut read = connection
+            .prepare_cached("SELECT start_ns, length, body, crc FROM wake_window WHERE key = ?1")?;
+        let mut write = connection
+            .prepare_cached("UPDATE wake_window SET machine = ?2, crc = ?3 WHERE key = ?1")?;
+        for key in keys {
+            let crc = read.query_row([key], |row| {
+                let (start, Bits(length)): (i64, Bits) = (row.get(0)?, row.get(1)?);
+                let (body, crc): (Vec<u8>, u32) = (row.get(2)?, row.get(3)?);
+                let fits = crc == crc_of(old, start, length, &body);
+                let renamed = crc_of(new, start, length, &body);
+                Ok(if fits { renamed } else { !renamed })
+            })?;
+            write.execute(params![key, new, crc])?;
+        }
+        Ok(())
+    };
+    rename().map_err(|error| context.on(error))
 }
 
 /// A window in the format of the table.

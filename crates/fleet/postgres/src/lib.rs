@@ -12,6 +12,7 @@
 mod epochs;
 mod link;
 mod month;
+mod names;
 mod quarantine;
 mod receive;
 mod rows;
@@ -35,10 +36,12 @@ use crate::link::Pool;
 use crate::month::{Month, Table};
 use crate::receive::{Incoming, Packed};
 use crate::rows::{COLUMNS, WIDTH, machine, machine_day, of_page, plain, summary, time_at, token};
-use punctual_store::backend::{self, DAY_NS, Selector, compressed, started_ns, time, unpacked};
+use punctual_store::backend::{
+    self, DAY_NS, Redirected, Selector, compressed, redirect_windows, started_ns, time, unpacked,
+};
 use punctual_store::{
-    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
-    Received, Refused, StoreError, TextStore, Token, Total, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, MachineNames, Provenance,
+    Quarantined, Received, Refused, StoreError, TextStore, Token, Total, Wanted,
 };
 
 /// A collection in a PostgreSQL database.
@@ -285,9 +288,16 @@ impl Collection for PostgresCollection {
         let incoming = incoming.map_err(|error| self.pool.failed(error.to_string()))?;
         let id = delivery.recording.id;
         self.need_month(Table::Recording, Month::of_id(id, Timestamp::now()))?;
-        let received = self
-            .pool
-            .with_link(|link| link.transaction(|link| incoming.receive(link)))?;
+        let received = self.pool.with_link(|link| {
+            link.transaction(|link| {
+                let Some(machine) = names::current(link, delivery.machine)? else {
+                    return incoming.receive(link);
+                };
+                let redirected = Redirected::new(delivery, machine);
+                let delivery = redirected.delivery(delivery);
+                incoming.with_delivery(&delivery).receive(link)
+            })
+        })?;
         match received {
             Received::Conflict { .. } => self.put_conflict_aside(delivery),
             other => Ok(other),
@@ -348,6 +358,7 @@ impl Collection for PostgresCollection {
     }
 
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
+        let deliveries = &redirect_windows(&self.earlier_names()?, deliveries);
         let all = || deliveries.iter().flatten();
         for window in all() {
             backend::check(self.pool.name(), "a window of wake-ups", window)?;
@@ -408,7 +419,11 @@ impl Collection for PostgresCollection {
                 &created,
                 &token.machine.as_deref().map(plain),
             ];
-            Ok(link.run(sql, values)? > 0)
+            let added = link.run(sql, values)? > 0;
+            if added {
+                names::forget(link, &token.name)?;
+            }
+            Ok(added)
         })
     }
 

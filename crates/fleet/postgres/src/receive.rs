@@ -36,6 +36,7 @@ pub(super) enum EncodeError {
 }
 
 /// A delivery, prepared as far as possible without the database.
+#[derive(Clone)]
 pub(super) struct Incoming<'a> {
     delivery: &'a Delivery<'a>,
     summary: Summary,
@@ -80,6 +81,14 @@ impl<'a> Incoming<'a> {
             run: delivery.series.map(|_| run()),
             own,
         })
+    }
+
+    /// Returns the same recording, delivered under another name.
+    pub(super) fn with_delivery<'b>(&'b self, delivery: &'b Delivery<'b>) -> Incoming<'b> {
+        Incoming {
+            delivery,
+            ..self.clone()
+        }
     }
 
     /// Writes the delivery and updates the entry of its machine, within the caller's transaction.

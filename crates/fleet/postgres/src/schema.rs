@@ -2,14 +2,16 @@
 
 /// Version number of these tables. It is incremented with each change to [`TABLES`]. A program only
 /// reads and writes tables of its own version, and [`STEPS`] convert earlier ones.
-pub(super) const VERSION: i32 = 6;
+pub(super) const VERSION: i32 = 7;
 
 /// The earliest version that can be converted.
 pub(super) const OLDEST: i32 = 5;
 
 /// The statements that convert each version to the next one, from [`OLDEST`] on.
-pub(super) const STEPS: [&str; (VERSION - OLDEST) as usize] =
-    ["CREATE TABLE retired (machine text PRIMARY KEY, at_ns bigint NOT NULL)"];
+pub(super) const STEPS: [&str; (VERSION - OLDEST) as usize] = [
+    "CREATE TABLE retired (machine text PRIMARY KEY, at_ns bigint NOT NULL)",
+    "CREATE TABLE earlier_name (name text PRIMARY KEY, machine text NOT NULL)",
+];
 
 /// Number of the advisory lock that a collector holds while it changes tables.
 pub(super) const LOCK: i64 = 0x7075_6e63_7475_616c;
@@ -144,4 +146,5 @@ CREATE TABLE dictionary (
     PRIMARY KEY (machine, hash)
 );
 CREATE TABLE retired (machine text PRIMARY KEY, at_ns bigint NOT NULL);
+CREATE TABLE earlier_name (name text PRIMARY KEY, machine text NOT NULL);
 ";

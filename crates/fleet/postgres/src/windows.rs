@@ -65,6 +65,37 @@ impl Columns {
     }
 }
 
+/// Number of windows that are renamed at once.
+const AT_ONCE: i64 = 1_000;
+
+/// Gives the windows of a machine another name, in the caller's transaction. A damaged window stays
+/// damaged.
+pub(super) fn rename_machine(link: &mut Link, old: &str, new: &str) -> Result<(), postgres::Error> {
+    loop {
+        let sql = "SELECT start_ns, length, crc, body FROM wake_window WHERE machine = $1 LIMIT $2";
+        let rows = link.rows(sql, &[&old, &AT_ONCE])?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (mut starts, mut crcs) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let (start, length): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
+            let (crc, body): (i64, Vec<u8>) = (row.try_get(2)?, row.try_get(3)?);
+            let length = length.cast_unsigned().into();
+            let fits = crc == i64::from(crc_of(old, start, length, &body));
+            let renamed = crc_of(new, start, length, &body);
+            starts.push(start);
+            crcs.push(i64::from(if fits { renamed } else { !renamed }));
+        }
+        link.run(
+            "UPDATE wake_window SET machine = $2, crc = changed.crc
+             FROM unnest($3::bigint[], $4::bigint[]) AS changed (start_ns, crc)
+             WHERE wake_window.start_ns = changed.start_ns AND machine = $1",
+            &[&old, &new, &starts, &crcs],
+        )?;
+    }
+}
+
 /// Returns the windows of a machine that began at `since` or later, oldest first. A damaged window
 /// is returned as `None`.
 pub(super) fn read(
@@ -87,7 +118,10 @@ pub(super) fn read(
         let (crc, body): (i64, Vec<u8>) = (row.try_get(2)?, row.try_get(3)?);
         let length = length.cast_unsigned().into();
         let fits = crc == i64::from(crc_of(&plain(machine), start, length, &body));
-        Ok(unpack_window(length, &body).filter(|_| fits))
+        let window = unpack_window(length, &body).filter(|_| fits);
+        // The body contains the name that the machine had when it delivered the window.
+        let machine = machine.to_owned();
+        Ok(window.map(|window| WakeWindow { machine, ..window }))
     });
     rows.collect()
 }

@@ -67,4 +67,4 @@ pub use access::PROXY_SECRET;
 pub use config::{Config, Limits, PushTo, SignOn, TlsFiles};
 pub use error::{NotTaken, ServeError, SourceError};
 pub use server::{Running, run, start};
-pub use token::{enrol, enrol_all};
+pub use token::{enrol, enrol_all, rename};

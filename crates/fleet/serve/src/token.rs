@@ -97,6 +97,26 @@ pub fn enrol_all(
     Ok(tokens)
 }
 
+/// Renames a machine.
+///
+/// # Errors
+/// Returns an error if the new name is invalid, or as for [`MachineNames::rename`].
+///
+/// [`MachineNames::rename`]: punctual_store::MachineNames::rename
+pub fn rename(collection: &dyn Collection, old: &str, new: &str) -> Result<(), ServeError> {
+    if !is_name(new) {
+        return Err(ServeError::Name(new.to_owned()));
+    }
+    collection.rename(old, new)?;
+    collection.log(&AuditLine {
+        at: Timestamp::now(),
+        who: "command line".to_owned(),
+        action: "rename".to_owned(),
+        what: format!("{old} to {new}"),
+    })?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@ mod access;
 mod copy;
 mod export;
 mod install;
+mod rename;
 mod retire;
 mod run;
 mod upgrade;
@@ -29,6 +30,7 @@ Exit codes:
         access::MOVED,
         access::TOKENS,
         retire::VERB,
+        rename::VERB,
         copy::VERB,
         export::VERB,
         upgrade::VERB,
@@ -39,7 +41,10 @@ Exit codes:
     groups: &[
         ("Server", &["run", "install"]),
         ("Access", &["enrol", "revoke", "moved", "tokens"]),
-        ("Recordings", &["retire", "copy", "export", "upgrade"]),
+        (
+            "Recordings",
+            &["retire", "rename", "copy", "export", "upgrade"],
+        ),
     ],
     examples: "\
 Examples:
@@ -124,6 +129,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     (
         "punctual-server retire board-17",
         "Leave a machine out of the overview, metrics and alerts; its recordings stay.",
+    ),
+    (
+        "punctual-server rename board-17 press-3",
+        "Give a machine another name; its recordings and its token keep working.",
     ),
     (
         "punctual-server upgrade --dry-run --store postgres://punctual@db.example/fleet",

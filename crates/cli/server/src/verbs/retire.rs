@@ -7,6 +7,7 @@ use punctual_command::exit::{Exit, UsageError};
 use punctual_command::{Context, Run, Verb, output};
 
 use super::access::log;
+use super::rename::no_machine;
 use crate::collection;
 
 pub(super) const VERB: Verb = Verb::new::<Retire>("retire");
@@ -32,13 +33,8 @@ impl Run for Retire {
         let collection = collection::open_existing(context)?;
         let machines = collection.machines()?;
         let machine = machines.iter().find(|one| one.name == self.name);
-        let machine = machine.ok_or_else(|| {
-            UsageError(format!(
-                "no machine '{}' in {}: see the list of machines on the first page of the server",
-                self.name,
-                collection.name()
-            ))
-        })?;
+        let machine =
+            machine.ok_or_else(|| UsageError(no_machine(&self.name, &collection.name())))?;
         match (machine.retired, self.undo) {
             (Some(since), false) => {
                 let since = since.strftime("%Y-%m-%d %H:%M UTC");

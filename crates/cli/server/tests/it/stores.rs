@@ -28,13 +28,14 @@ fn files(place: &Sandbox) -> Vec<(String, Vec<u8>)> {
 }
 
 /// Command lines that need a store.
-const LINES: [&str; 9] = [
+const LINES: [&str; 10] = [
     "run --listen 127.0.0.1:0",
     "enrol board-17",
     "revoke board-17",
     "moved board-17",
     "tokens",
     "retire board-17",
+    "rename board-17 board-18",
     "upgrade",
     "export --to file:///nowhere",
     "copy store.db postgres://nobody@127.0.0.1:1/none",
@@ -74,6 +75,36 @@ fn machine_is_retired_and_back_in_service() {
     assert!(said("retire board-17").contains("is retired since 20"));
     assert!(said("retire board-17 --undo").contains("in service again"));
     assert!(said("retire board-17 --undo").contains("is in service"));
+}
+
+#[test]
+fn machine_is_renamed_or_the_reason_is_shown() {
+    let place = Sandbox::new();
+    for name in ["board-17", "board-18"] {
+        place.done(&format!("enrol {name}"));
+    }
+    let unknown = place.refused("rename board-19 other", 2);
+    assert!(unknown.contains("no machine 'board-19'"), "{unknown}");
+    let taken = place.refused("rename board-17 board-18", 2);
+    assert!(taken.contains("'board-18' already exists"), "{taken}");
+    let same = place.refused("rename board-17 board-17", 2);
+    assert!(same.contains("already exists"), "{same}");
+    let bad = place.refused("rename board-17 ../x", 2);
+    assert!(bad.contains("not a valid machine name"), "{bad}");
+    let said = |line: &str| {
+        let output = place.server(line).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(said("rename board-17 press-3").contains("'board-17' is now named 'press-3'"));
+    let tokens = place.done("tokens");
+    assert!(tokens.contains("press-3") && !tokens.contains("board-17"));
+    let again = place.refused("rename board-17 press-4", 2);
+    assert!(again.contains("is now named 'press-3'"), "{again}");
+    said("rename press-3 board-17");
+    // A new machine may have the earlier name.
+    place.done("enrol press-3");
+    assert!(place.done("tokens").contains("press-3"));
 }
 
 #[test]

@@ -240,6 +240,9 @@ fn users(
             to.set_retired(&machine.name, machine.retired)?;
         }
     }
+    for (earlier, machine) in from.earlier_names()? {
+        to.put_earlier_name(&earlier, &machine)?;
+    }
     for one in from.quarantined(usize::MAX)? {
         let checked = texts::check(
             to.name(),

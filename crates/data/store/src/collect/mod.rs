@@ -4,10 +4,14 @@
 mod copy;
 mod days;
 mod insert;
+mod name_rows;
+mod names;
 mod outbox;
+mod packing;
 mod rows;
 mod series_store;
 mod sqlite;
+mod sqlite_names;
 mod sqlite_series;
 mod text_store;
 
@@ -23,9 +27,11 @@ use crate::{StoreError, Summary, texts};
 
 pub use copy::{Copied, Provenance, copy};
 pub use days::{DAY_NS, MachineDay, day_of};
+pub use names::{MachineNames, Redirected, redirect_windows};
 pub use outbox::{Destination, Outbox};
+pub use packing::{compressed, unpacked};
 pub use series_store::SeriesStore;
-pub use sqlite::{SqliteCollection, compressed, unpacked};
+pub use sqlite::SqliteCollection;
 pub(crate) use text_store::DICTIONARIES;
 pub use text_store::{
     LONGEST_TEXT, MOST_DICTIONARIES, MOST_DICTIONARY_BYTES, TextStore, fits, text_hash,
@@ -38,7 +44,7 @@ pub const MOST_ASIDE_BYTES: u64 = 256 << 20;
 
 /// Recordings of many machines. Its functions block on the disk or a database, so an asynchronous
 /// caller must run them on separate threads.
-pub trait Collection: SeriesStore + TextStore + Send + Sync {
+pub trait Collection: SeriesStore + TextStore + MachineNames + Send + Sync {
     /// Returns the name of the collection for messages: a path, or the name of a database.
     fn name(&self) -> String;
 
@@ -213,7 +219,8 @@ pub trait Collection: SeriesStore + TextStore + Send + Sync {
         most: usize,
     ) -> Result<Vec<WakeWindow>, StoreError>;
 
-    /// Adds a token; returns `false` if its name is taken.
+    /// Adds a token; returns `false` if its name is taken. If the name is an earlier name of a
+    /// machine, it no longer is.
     ///
     /// # Errors
     /// Returns an error if the store cannot be written.

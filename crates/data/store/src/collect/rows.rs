@@ -7,7 +7,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
 
-use super::{Latest, Machine, Wanted};
+use super::{Latest, Machine, Role, Token, Wanted};
 use crate::StoreError;
 use crate::bits::Bits;
 use crate::entry::{
@@ -149,4 +149,19 @@ pub(super) fn merge(into: &mut Machine, other: Machine) {
     if started(&other.latest) > started(&into.latest) {
         into.latest = other.latest;
     }
+}
+
+/// Reads a token from a row; `None` if this program does not know its role.
+pub(super) fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
+    let role: String = row.get(1)?;
+    let token = |role| -> rusqlite::Result<Token> {
+        Ok(Token {
+            name: row.get(0)?,
+            role,
+            sha256: row.get(2)?,
+            created: time(row.get(3)?),
+            machine: row.get(4)?,
+        })
+    };
+    Role::of_name(&role).map(token).transpose()
 }

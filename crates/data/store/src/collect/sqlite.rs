@@ -10,10 +10,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use super::days::days;
 use super::insert::{count, insert, join_series};
-use super::rows::{MACHINE, condition, delivered, id_of, local, merge};
+use super::name_rows::{current, forget};
+use super::names::{Redirected, redirect_windows};
+use super::packing::{compressed, unpacked};
+use super::rows::{MACHINE, condition, delivered, id_of, local, merge, token_of};
 use super::{
-    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, Provenance, Quarantined,
-    Received, Refused, Role, Token, Total, Wanted,
+    AuditLine, Collection, Delivery, Listed, Machine, MachineDay, MachineNames, Provenance,
+    Quarantined, Received, Refused, Token, Total, Wanted,
 };
 use crate::bits::Bits;
 use crate::entry::{COLUMNS, Entry, id_text, started_ns, time};
@@ -52,6 +55,10 @@ impl SqliteCollection {
             idle: Mutex::new(vec![store]),
             local: Mutex::default(),
         })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(super) fn with_store<T>(
@@ -218,6 +225,10 @@ impl Collection for SqliteCollection {
         let id = delivery.recording.id;
         let found = self.write(|connection, context| {
             let on = |error| context.on(error);
+            let current = current(connection, delivery.machine).map_err(on)?;
+            let redirected = current.map(|machine| Redirected::new(delivery, machine));
+            let redirected = redirected.as_ref().map(|one| one.delivery(delivery));
+            let delivery = redirected.as_ref().unwrap_or(delivery);
             let there: Option<(i64, Option<String>)> = connection
                 .prepare_cached(
                     "SELECT key, (SELECT sha256 FROM collected WHERE recording = key) \
@@ -356,9 +367,10 @@ impl Collection for SqliteCollection {
     }
 
     fn add_windows_of(&self, deliveries: &[Vec<WakeWindow>]) -> Result<Vec<u64>, StoreError> {
+        let deliveries = redirect_windows(&self.earlier_names()?, deliveries);
         self.with_store(|store| {
             full_sync(store)?;
-            store.add_wake_windows(deliveries)
+            store.add_wake_windows(&deliveries)
         })
     }
 
@@ -381,8 +393,17 @@ impl Collection for SqliteCollection {
         let sql = "INSERT INTO token (name, role, sha256, created_ns, machine) \
                    VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
         let (created, role) = (started_ns(token.created), token.role.name());
-        let values = params![token.name, role, token.sha256, created, token.machine];
-        self.changed(sql, values)
+        self.write(|connection, context| {
+            let add = || -> rusqlite::Result<bool> {
+                let values = params![token.name, role, token.sha256, created, token.machine];
+                let added = connection.prepare_cached(sql)?.execute(values)? > 0;
+                if added {
+                    forget(connection, &token.name)?;
+                }
+                Ok(added)
+            };
+            add().map_err(|error| context.on(error))
+        })
     }
 
     fn remove_token(&self, name: &str) -> Result<bool, StoreError> {
@@ -483,33 +504,4 @@ impl SqliteCollection {
             changed.map(|rows| rows > 0).map_err(|e| context.on(e))
         })
     }
-}
-
-/// Reads a token from a row; `None` if this program does not know its role.
-fn token_of(row: &Row<'_>) -> rusqlite::Result<Option<Token>> {
-    let role: String = row.get(1)?;
-    let token = |role| -> rusqlite::Result<Token> {
-        Ok(Token {
-            name: row.get(0)?,
-            role,
-            sha256: row.get(2)?,
-            created: time(row.get(3)?),
-            machine: row.get(4)?,
-        })
-    };
-    Role::of_name(&role).map(token).transpose()
-}
-
-/// Compresses the body of a delivery for quarantine.
-pub fn compressed(body: &[u8]) -> Result<Vec<u8>, StoreError> {
-    zstd::bulk::compress(body, 3).map_err(|error| StoreError::Compress {
-        reason: error.to_string(),
-    })
-}
-
-/// The inverse of [`compressed`].
-pub fn unpacked(body: &[u8]) -> Result<Vec<u8>, StoreError> {
-    zstd::decode_all(body).map_err(|error| StoreError::Compress {
-        reason: error.to_string(),
-    })
 }

@@ -10,11 +10,19 @@ use punctual_store::{Store, StoreError};
 
 /// A store of each earlier schema that can be converted, with the JSON of one of its recordings, as
 /// the version of that time exported it.
-const KEPT: [(i64, &[u8], &[u8]); 1] = [(
-    13,
-    include_bytes!("../fixtures/schema-13.db.zst"),
-    include_bytes!("../fixtures/schema-13.json.zst"),
-)];
+const KEPT: [(i64, &[u8], &[u8]); 2] = [
+    (
+        13,
+        include_bytes!("../fixtures/schema-13.db.zst"),
+        include_bytes!("../fixtures/schema-13.json.zst"),
+    ),
+    // Schema 14 only added a table, so its recordings are those of schema 13.
+    (
+        14,
+        include_bytes!("../fixtures/schema-14.db.zst"),
+        include_bytes!("../fixtures/schema-13.json.zst"),
+    ),
+];
 
 fn unpacked(packed: &[u8]) -> Vec<u8> {
     zstd::decode_all(packed).unwrap()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use punctual_model::{Recording, RecordingId};
 use punctual_postgres::PostgresCollection;
-use punctual_store::{Collection, Delivery, Received, Wanted};
+use punctual_store::{Collection, Delivery, MachineNames, Received, Wanted};
 use punctual_testing::postgres::Cluster;
 use punctual_testing::skip;
 use uuid::Uuid;
@@ -139,8 +139,8 @@ fn tables_of_earlier_version_are_converted() {
     receive(&current, "board", &one, None);
     drop(current);
     assert_eq!(PostgresCollection::upgrade(&url, false).unwrap(), None);
-    // The tables of version 5 lack this one.
-    let sql = "DROP TABLE retired; UPDATE punctual_schema SET version = 5";
+    // The tables of version 5 lack these.
+    let sql = "DROP TABLE retired, earlier_name; UPDATE punctual_schema SET version = 5";
     cluster.sql(&name, sql).unwrap();
     let refused = PostgresCollection::open(&url).unwrap_err().to_string();
     assert!(refused.contains("run punctual-server upgrade"), "{refused}");
@@ -151,7 +151,8 @@ fn tables_of_earlier_version_are_converted() {
     }
     let all = PostgresCollection::open(&url).unwrap();
     assert_eq!(all.load(one.id).unwrap().1, one);
-    all.set_retired("board", Some(time(1))).unwrap();
+    all.rename("board", "renamed").unwrap();
+    all.set_retired("renamed", Some(time(1))).unwrap();
     assert_eq!(all.machines().unwrap()[0].retired, Some(time(1)));
     cluster
         .sql(&name, "UPDATE punctual_schema SET version = 1")

@@ -5,6 +5,7 @@
 mod database;
 mod days;
 mod limits;
+mod names;
 mod texts;
 
 use std::sync::Arc;

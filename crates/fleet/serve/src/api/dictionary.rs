@@ -48,9 +48,10 @@ pub(super) async fn put(
 
 /// Stores a dictionary unless the quota of its machine is exhausted.
 fn keep(app: &Inner, machine: &str, text: &str) -> Result<String, Problem> {
-    let kept = app.collection.keep_dictionary(machine, text)?;
+    let machine = app.collection.current_name(machine)?;
+    let kept = app.collection.keep_dictionary(&machine, text)?;
     kept.ok_or_else(|| {
-        app.refusals.log("quota of dictionaries is full", machine);
+        app.refusals.log("quota of dictionaries is full", &machine);
         let message =
             "this machine already has the maximum number of dictionaries: send the body without a \
              dictionary";

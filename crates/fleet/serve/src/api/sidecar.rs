@@ -104,7 +104,9 @@ pub(crate) fn read(body: &[u8], most: usize) -> Result<Sidecar, Problem> {
 
 /// Stores slots, notes and decisions.
 fn keep(app: &Inner, beside: Sidecar) -> Result<Taken, Problem> {
-    let (all, machine) = (app.collection.as_ref(), beside.machine.as_str());
+    let all = app.collection.as_ref();
+    let machine = all.current_name(&beside.machine)?;
+    let machine = machine.as_str();
     let mut left = Left {
         app,
         machine,

@@ -194,6 +194,53 @@ fn plain_http_is_refused_outside_of_loopback() {
 }
 
 #[test]
+fn renamed_machine_keeps_token_and_history() {
+    let place = Sandbox::new();
+    let (collection, server) = (
+        place.collection(),
+        place.serve_as(|config| config.login = true),
+    );
+    let token = punctual_serve::enrol(&collection, "board-1", Role::Machine).unwrap();
+    let admin = punctual_serve::enrol(&collection, "root", Role::Admin).unwrap();
+    let put = |number, host: &str, secret: &str| {
+        let one = recording(number, host);
+        let bearer = format!("Bearer {secret}");
+        let headers = [("Authorization", bearer.as_str())];
+        put_recording(server.address, one.id, &json(&one), &headers)
+    };
+    put(1, "host", &token);
+    punctual_serve::rename(&collection, "board-1", "press-3").unwrap();
+    put(2, "host", &token);
+    let bearer = format!("Bearer {admin}");
+    let headers = [("Authorization", bearer.as_str())];
+    let shown = |path: &str| send(server.address, "GET", path, &headers, b"").text();
+    for path in ["/", "/metrics", "/v1/recordings", "/v1/machines"] {
+        let text = shown(path);
+        assert!(text.contains("press-3"), "{path}: {text}");
+        assert!(!text.contains("board-1"), "{path}: {text}");
+    }
+    assert!(shown("/v1/audit").contains("board-1 to press-3"));
+}
+
+/// Without tokens, the recording names its machine.
+#[test]
+fn push_that_names_the_old_host_reaches_renamed_machine() {
+    let place = Sandbox::new();
+    let (collection, server) = (place.collection(), place.serve());
+    for number in 1..3 {
+        let one = recording(number, "board-1");
+        put_recording(server.address, one.id, &json(&one), &[]);
+        if number == 1 {
+            punctual_serve::rename(&collection, "board-1", "press-3").unwrap();
+        }
+    }
+    let machines = get(server.address, "/v1/machines").json();
+    assert_eq!(machines.as_array().unwrap().len(), 1, "{machines}");
+    assert_eq!(machines[0]["name"], "press-3");
+    assert_eq!(machines[0]["recordings"], 2);
+}
+
+#[test]
 fn retired_machine_is_left_out_but_kept() {
     let place = Sandbox::new();
     let collection = place.collection();
