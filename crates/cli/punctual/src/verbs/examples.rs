@@ -69,6 +69,10 @@ pub(super) const EXAMPLES: &[(&str, &str)] = &[
         "List the slots of one day with their outcomes.",
     ),
     (
+        "punctual mcp",
+        "Answer questions of a language model; register this command in its client.",
+    ),
+    (
         "punctual store backup /backup/punctual.db",
         "Copy the store, even while a run writes to it.",
     ),

@@ -16,6 +16,7 @@ mod improve;
 mod key;
 mod list;
 mod machine;
+mod mcp;
 mod measure;
 mod monitor;
 mod plot;
@@ -69,6 +70,7 @@ const VERBS: &[Verb] = &[
     exec::VERB,
     compat::VERB,
     schema::VERB,
+    mcp::VERB,
     punctual_command::COMPLETIONS,
     punctual_command::MAN,
     monitor::SERVE_SLOT,
@@ -127,6 +129,7 @@ const NOT_LISTED: &[&str] = &[
     "completions",
     "key",
     "man",
+    "mcp",
     "schema",
     "sign",
     "verify",

@@ -44,6 +44,7 @@ const NO_JSON: &[(&str, &str)] = &[
     ("machine kernel fragment", "prints a configuration"),
     ("machine kernel install-steps", "prints instructions"),
     ("man", "writes files"),
+    ("mcp", "speaks JSON-RPC"),
     ("measure", "has subcommands"),
     ("monitor", "has subcommands"),
     ("monitor install", "prints a unit file"),

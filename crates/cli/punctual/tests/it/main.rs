@@ -27,6 +27,7 @@ mod looking_back;
 #[path = "../../../../engine/tracefile/tests/it/made.rs"]
 mod made;
 mod measuring;
+mod model_context;
 mod monitoring;
 mod on_outlier;
 mod outputs;
