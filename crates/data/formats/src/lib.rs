@@ -27,6 +27,7 @@ mod cyclictest_json;
 mod error;
 mod export;
 mod facts;
+mod firefox;
 mod hdr;
 mod hgrm;
 mod hlog;
@@ -72,6 +73,7 @@ pub const FORMATS: &[Format] = &[
     csv_series::FORMAT,
     hgrm::FORMAT,
     hlog::FORMAT,
+    firefox::FORMAT,
 ];
 
 /// Returns the format called `name`.

@@ -29,6 +29,9 @@ const TRACE_EXTENSION: &str = "dat";
 /// The default file name of trace-cmd(1), which this format also uses.
 const TRACE_FILE: &str = "trace.dat";
 
+/// The name of the format of the Firefox Profiler.
+const FIREFOX: &str = "firefox";
+
 /// The name of Perfetto's format.
 const PERFETTO: &str = "perfetto";
 
@@ -183,6 +186,12 @@ impl ExportFile {
             .with_context(|| format!("cannot write {}", path.display()))?;
         drop(buffered);
         output.finish()?;
+        if path != Path::new("-") && format.name == FIREFOX {
+            let place = path.display();
+            note(&format!(
+                "{place} is written; open it at https://profiler.firefox.com (Load a profile from file)"
+            ));
+        }
         if format.needs_samples {
             incomplete(&recording).for_each(|text| note(&text));
         }

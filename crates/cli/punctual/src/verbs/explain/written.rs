@@ -75,7 +75,11 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
             written(&explained, *form, options, path)?;
         }
     }
-    output::note(&format!("explanation written to {}", path.display()));
+    let place = match form {
+        Form::Perfetto => "; open it at https://ui.perfetto.dev",
+        _ => "",
+    };
+    output::note(&format!("explanation written to {}{place}", path.display()));
     Ok(Exit::Done)
 }
 
