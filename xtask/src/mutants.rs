@@ -132,9 +132,12 @@ fn cargo_mutants(program: &PathBuf, options: &Options) -> Command {
         .arg("--cap-lints=true")
         .args(["--no-shuffle", "--colors=never"]);
     command.env("PROPTEST_RNG_SEED", "1");
-    for name in ["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER", "CARGO_TARGET_DIR"] {
+    for name in ["RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"] {
         command.env_remove(name);
     }
+    // The next sample finds the dependencies built. No mutant is debugged.
+    command.env("CARGO_TARGET_DIR", paths::target().join("mutants/build"));
+    command.env("CARGO_PROFILE_DEV_DEBUG", "false");
     command
 }
 

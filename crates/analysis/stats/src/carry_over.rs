@@ -253,6 +253,16 @@ mod tests {
         assert!(carry_over(&many, 1)[0].is_excluded());
     }
 
+    /// An arm that halves its own events and doubles those of the next block changes nothing in
+    /// total.
+    #[test]
+    fn total_is_both_effects_together() {
+        let one = carry_over(&rounds(60, 200.0, [0.5, 2.0], 1), 1)[0];
+        assert!((0.8..1.25).contains(&one.total), "{one:?}");
+        let one = carry_over(&rounds(60, 200.0, [2.0, 2.0], 1), 1)[0];
+        assert!((3.2..5.0).contains(&one.total), "{one:?}");
+    }
+
     #[test]
     fn few_rounds_and_no_events_say_nothing() {
         let few = vec![vec![(0, 5), (1, 9)]; 5];

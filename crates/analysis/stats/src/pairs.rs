@@ -331,6 +331,22 @@ mod tests {
     /// contains the true ratio in 77% of the experiments. 142 of 150 are expected. The limit of 134
     /// is three standard deviations below this number.
     #[test]
+    fn interval_contains_each_accepted_ratio() {
+        // One pair has most events, so no combination of signs is rare for many ratios.
+        let pairs = [(2, 3), (1, 2), (80, 60), (3, 1), (2, 2), (1, 4)];
+        assert_eq!(pairs.len(), LEAST_PAIRS);
+        let interval = ratio(&pairs, 0.9).unwrap();
+        for percent in 1..1_000 {
+            let times = f64::from(percent) / 100.0;
+            let is_inside = interval.low <= times && times <= interval.high;
+            assert!(
+                is_inside || !is_accepted(&pairs, times, 0.1),
+                "{times} {interval:?}"
+            );
+        }
+    }
+
+    #[test]
     fn interval_holds_with_concentrated_events() {
         let mut random = fastrand::Rng::with_seed(5);
         for times in [1.0, 2.0] {

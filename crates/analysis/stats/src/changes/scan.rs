@@ -329,3 +329,24 @@ pub(super) fn ratio_of_figures(before: &[f64], after: &[f64]) -> (f64, (f64, f64
     let interval = crate::permute::interval(&sides, |a, b| b / a);
     (ratio, interval.unwrap_or((0.0, f64::INFINITY)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The log likelihood of gamma-Poisson counts with the shape r at the mean exposure has the term
+    /// (n + r) ln(1 + n/r), and r grows with the exposure.
+    #[test]
+    fn excess_lowers_the_likelihood() {
+        let excess = Excess {
+            shape: 2.0,
+            exposure: 2.0,
+        };
+        let close =
+            |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}");
+        close(excess.lower((3.0, 2.0)), 5.0 * 2.5_f64.ln());
+        close(excess.lower((3.0, 3.0)), 6.0 * 2.0_f64.ln());
+        close(excess.lower((0.0, 3.0)), 0.0);
+        close(excess.lower((3.0, 0.0)), 0.0);
+    }
+}

@@ -74,5 +74,8 @@ mod tests {
         assert!((p - 0.4795).abs() < 0.001, "{p}");
         assert_eq!(ljung_box(&[2.0; 9], 3), 1.0);
         assert!(keeps_level(&[2.0; 9]));
+        // One lag with the weight 1/2, variance 1.5625, sums -1.5, -2, -1.5 and 0: 8.5/(16 * 1.5625).
+        let statistic = kpss(&[1.0, 2.0, 3.0, 4.0]);
+        assert!((statistic - 0.34).abs() < 1e-12, "{statistic}");
     }
 }

@@ -100,6 +100,13 @@ fn the_parameter_is_named_at_each_change() {
         assert_eq!(words, &["processor.max_cstate=1"], "{change:?}");
         assert_eq!(change.worse, number % 2 == 1);
     }
+    // A person acknowledges a change by its ID, which names the recording.
+    let ids: std::collections::BTreeSet<_> = group.changes.iter().map(|one| &one.id).collect();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    for change in &group.changes {
+        let recording = format!("{}-", change.recording.short());
+        assert!(change.id.starts_with(&recording), "{change:?}");
+    }
     // The last regression remains, and the one before it is over.
     let standing: Vec<bool> = group.changes.iter().map(|change| change.stands).collect();
     assert_eq!(standing, [false, false, false, true]);

@@ -317,6 +317,30 @@ fn what_is_too_slow_is_unknown() {
 }
 
 #[test]
+fn unknown_latency_is_no_lack_of_samples() {
+    let with_unknown = |seed| {
+        let mut run = USUAL.run(seed);
+        let histogram = &mut run.threads[0].histogram;
+        histogram.add_unplaced(histogram.recorded() / 4, Nanos::from_secs(1));
+        run
+    };
+    let options = Options {
+        quantiles: vec![0.5, 0.9, 0.999_999_999],
+        ..options()
+    };
+    let comparison = compare(&with_unknown(1), &with_unknown(2), &options).unwrap();
+    let quantiles = &comparison.channels[0].quantiles;
+    let why = |place: usize| quantiles[place].not_known.as_deref().unwrap_or_default();
+    assert!(quantiles[0].baseline_ns.is_some());
+    assert!(
+        why(1).contains("among samples of unknown latency"),
+        "{}",
+        why(1)
+    );
+    assert!(why(2).contains("too few samples above it"), "{}", why(2));
+}
+
+#[test]
 fn quantile_claim_needs_samples_above() {
     let machine = Machine {
         seconds: 60,
