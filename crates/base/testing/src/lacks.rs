@@ -99,6 +99,7 @@ const PHRASES: &[(&str, Lacks)] = &[
     ("the kernel is locked down", Lacks::Kernel),
     ("this kernel has no tracer ", Lacks::Kernel),
     ("this kernel has no BTF in ", Lacks::Kernel),
+    ("this kernel is too old for the BPF programs", Lacks::Kernel),
 ];
 
 /// Separates the two errors in the text of `WatchError::Neither`. Each of them must be a reason to

@@ -33,6 +33,7 @@ mod hgrm;
 mod hlog;
 mod import;
 mod json;
+mod lateness;
 mod micros;
 mod parquet_samples;
 mod perfetto;
@@ -49,6 +50,7 @@ pub use import::{
     CountSamples, Head, IMPORTS, Import, ImportError, Line, Location, SampleSink, Source, import,
     recognise,
 };
+pub use lateness::ProfileFormat;
 pub use micros::{MAX_ROWS, mean_us};
 pub use perfetto::{PerfettoWriter, TracedMachine};
 pub use rt_tests::{

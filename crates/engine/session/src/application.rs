@@ -68,6 +68,7 @@ impl ApplicationRequest {
             explain: ExplainRequest::above(budget),
             no_bpf: false,
             no_counters: true,
+            profile: false,
             reader: self.reader.clone(),
             length: RunLength::For(self.duration),
             requirement: Some(self.requirement.clone()),

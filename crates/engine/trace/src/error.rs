@@ -286,6 +286,9 @@ pub enum WatchError {
         "the kernel refused the BPF programs (they need root, or CAP_BPF and CAP_PERFMON): {0}"
     )]
     Refused(String),
+    /// The kernel lacks a feature that the BPF programs need.
+    #[error("this kernel is too old for the BPF programs: it lacks {0}")]
+    Lacks(&'static str),
     /// The counts made by the BPF programs could not be read.
     #[error("the counters of the BPF programs could not be read: {0}")]
     Read(#[from] aya::maps::MapError),

@@ -36,6 +36,7 @@ mod marker;
 mod mount;
 mod name;
 mod osnoise;
+mod profile;
 mod ring;
 // The test support refers to this crate by name, because tests of other crates use parts of it.
 #[cfg(test)]
@@ -70,6 +71,7 @@ pub use lint::{FailedCalls, LintAsk, LintTarget, LintWatch};
 pub use marker::Marker;
 pub use mount::Mount;
 pub use osnoise::{NoiseAsk, OSNOISE, Osnoise, TIMERLAT, UserWait};
+pub use profile::{Doing, RawStack, StackSample, StackSampler, Waker};
 pub use punctual_model::EventLevel as Level;
 pub use ring::{BadPage, Layout, Lost, Page, PageRecord, PageRecords};
 pub use stage::Stage;

@@ -9,6 +9,7 @@ mod explanation;
 mod host_span;
 mod job;
 mod kind;
+mod lateness_profile;
 mod policy_change;
 mod scheduler_finding;
 mod suspension;
@@ -32,6 +33,9 @@ pub use host_span::HostSpan;
 pub use job::{
     ActivitySpan, JobWindows, Jobs, ReleaseChoice, ReleaseWait, Reservation, ThreadActivity,
     ThreadJobs, ThreadState, WaitCall,
+};
+pub use lateness_profile::{
+    ExcessFunction, ExcessStack, FrameOf, LatenessProfile, ProfileFrame, ProfileState,
 };
 pub use policy_change::PolicyChange;
 pub use scheduler_finding::{SchedulerFinding, SchedulerRule};

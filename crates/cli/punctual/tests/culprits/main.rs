@@ -21,6 +21,7 @@ mod many_threads;
 mod moves;
 mod own;
 mod pools;
+mod profiles;
 mod recorders;
 mod releases;
 mod requested;

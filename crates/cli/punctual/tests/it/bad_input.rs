@@ -54,6 +54,21 @@ const WRONG: &[(&str, i32, &[&str])] = &[
     ),
     ("explain last --unit redis", 2, &["cannot be used with"]),
     (
+        "explain last --profile a.svg",
+        2,
+        &["--profile applies only to a running"],
+    ),
+    (
+        "explain --pid 1 --profile a.gz",
+        2,
+        &["unknown file extension", "pb.gz"],
+    ),
+    (
+        "explain --pid 1 --wait --profile a.svg",
+        2,
+        &["cannot be used with"],
+    ),
+    (
         "experiment --comm motion --b true",
         2,
         &["pass --budget", "that a job of the application may take"],

@@ -42,6 +42,7 @@ use recorder::Recorder;
 use requested::Requested;
 use stacks::StackWatch;
 use statistics::OutlierStatistics;
+pub(crate) use wait_stacks::UserCode;
 
 use crate::lifecycle::{Start, monotonic};
 use crate::machine::TimerlatStacks;

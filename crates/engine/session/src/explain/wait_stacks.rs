@@ -20,16 +20,16 @@ pub(super) const AFTER: Nanos = Nanos::from_millis(1);
 const PROGRAMS: usize = 4;
 
 /// The code of the programs of watched threads and of their wakers.
-pub(super) struct UserCode {
+pub(crate) struct UserCode {
     host: Host,
     /// The command of a process that reads the program files of other users.
-    pub(super) reader: Option<Vec<OsString>>,
+    pub(crate) reader: Option<Vec<OsString>>,
     /// By process.
     programs: BTreeMap<u32, ProgramCode>,
 }
 
 impl UserCode {
-    pub(super) fn new(host: &Host) -> Self {
+    pub(crate) fn new(host: &Host) -> Self {
         Self {
             host: host.clone(),
             reader: None,
@@ -117,20 +117,26 @@ impl UserCode {
         let Some(pid) = self.host.process_of(tid) else {
             return unknown("the process had ended");
         };
-        if !self.programs.contains_key(&pid) && self.programs.len() == PROGRAMS {
-            self.programs.pop_first();
-        }
-        let (host, reader) = (&self.host, &self.reader);
-        let code = (self.programs.entry(pid)).or_insert_with(|| host.code_of(pid, reader.clone()));
-        if !code.is_code(*first) {
-            code.refresh();
-        }
+        let code = self.program(pid, *first);
         if !code.is_known() {
             return unknown("its memory map (/proc/PID/maps) is empty or not readable");
         }
         let (frames, is_short) = code.frames(user, words);
         let short = "callers unknown: the program was built without frame pointers";
         (frames, is_short.then(|| short.to_owned()))
+    }
+
+    /// Returns the code of a process that was at the address `first`.
+    pub(crate) fn program(&mut self, pid: u32, first: u64) -> &mut ProgramCode {
+        if !self.programs.contains_key(&pid) && self.programs.len() == PROGRAMS {
+            self.programs.pop_first();
+        }
+        let (host, reader) = (&self.host, &self.reader);
+        let code = (self.programs.entry(pid)).or_insert_with(|| host.code_of(pid, reader.clone()));
+        if !code.is_code(first) {
+            code.refresh();
+        }
+        code
     }
 }
 

@@ -228,6 +228,7 @@ impl<'a> Begun<'a> {
             recording,
             store_error,
             broke,
+            profile: None,
         })
     }
 }

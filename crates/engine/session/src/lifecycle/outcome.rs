@@ -1,6 +1,7 @@
 //! The result of a run.
 
 use punctual_model::Recording;
+use punctual_model::cause::LatenessProfile;
 use punctual_probes::Broke;
 use punctual_store::StoreError;
 
@@ -13,4 +14,6 @@ pub struct Outcome {
     pub store_error: Option<StoreError>,
     /// Sample that ended the run by exceeding the break value.
     pub broke: Option<Broke>,
+    /// The lateness profile. `None` if it was not requested, or if no job was late.
+    pub profile: Option<LatenessProfile>,
 }

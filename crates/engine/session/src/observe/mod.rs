@@ -13,6 +13,7 @@ pub(crate) mod jobs;
 mod late;
 mod pace;
 mod policies;
+mod profile;
 mod release;
 mod reservations;
 mod restarts;
@@ -21,21 +22,24 @@ mod turns;
 mod warnings;
 mod watched;
 mod watched_tracks;
+mod window_cost;
 mod windows;
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use punctual_culprit::Late;
 use punctual_host::Host;
+use punctual_model::cause::LatenessProfile;
 use punctual_model::{
     Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
     ThreadJobs,
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
-use punctual_trace::{CallCost, Followed, JobRecorder, Level, ScoutEvent, Stage, TraceError};
+use punctual_trace::{Followed, Level, ScoutEvent, Stage, TraceError};
 
 use crate::explain::Explainer;
 use crate::lifecycle::{
@@ -50,13 +54,15 @@ use finder::Finder;
 use head::head;
 pub use jobs::{JobDetail, JobRequest};
 use pace::Pace;
+use profile::ProfileWatch;
 pub use release::{Release, ReleaseError, ReleaseKind};
 use restarts::Restarts;
 use source::EventSource;
 use warnings::{by_tracer, lost_warnings, uncounted, unplaced, untimed};
 use watched::Watched;
 use watched_tracks::WatchedTracks;
-use windows::{Taken, Windows};
+use window_cost::{taken, windows_of};
+use windows::Windows;
 
 /// Interval at which events are read, unless BPF programs wake this thread. It is so short that the
 /// events of an outlier still exist when the outlier is explained.
@@ -82,6 +88,8 @@ pub struct ObserveRequest {
     pub no_bpf: bool,
     /// Does not read hardware counters.
     pub no_counters: bool,
+    /// Also finds where late jobs spend more time than others ([`Outcome::profile`]).
+    pub profile: bool,
     /// The command that runs [`punctual_host::serve_symbols`], to read programs of other users. If
     /// `None`, their functions are unknown.
     pub reader: Option<Vec<OsString>>,
@@ -110,7 +118,8 @@ pub fn observe(
     same_clock_as_events(host)?;
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host, &watched);
-    let observation = Observation::begin(request, host, watched, &mut recording)?;
+    let profile = Cell::new(None);
+    let observation = Observation::begin((request, &profile), host, watched, &mut recording)?;
     let mut context = Context {
         host,
         store,
@@ -119,7 +128,9 @@ pub fn observe(
     };
     let cpus = host.online().unwrap_or_default();
     let begun = Begun::new(recording, &mut context, cpus, &observation.watched.tids())?;
-    begun.run(observation.in_background(), &mut context)
+    let mut outcome = begun.run(observation.in_background(), &mut context)?;
+    outcome.profile = profile.take();
+    Ok(outcome)
 }
 
 impl ObserveRequest {
@@ -144,30 +155,6 @@ impl ObserveRequest {
     }
 }
 
-/// Returns the windows of the full stage, unless all the time is in the full stage. Enters the light
-/// stage.
-fn windows_of(
-    request: &ObserveRequest,
-    explainer: &mut Explainer,
-) -> Result<Option<Windows>, SessionError> {
-    let detail = request.jobs.as_ref().map(|jobs| jobs.detail);
-    let (Some(JobDetail::Windows(limit)), Some(programs)) = (detail, explainer.programs()) else {
-        return Ok(None);
-    };
-    let cost = programs.measure_cost()?;
-    programs.enter(Stage::Light)?;
-    explainer.shut_stacks(true);
-    let limit = limit.unwrap_or(JobDetail::COST);
-    Ok(Some(Windows::new(limit, cost, monotonic())))
-}
-
-fn taken(programs: &JobRecorder, cost: CallCost) -> Taken {
-    Taken {
-        calls: programs.taken(cost),
-        own: Nanos::from(punctual_rt::process_usage().cpu_time),
-    }
-}
-
 /// An observation in progress.
 struct Observation<'a> {
     request: &'a ObserveRequest,
@@ -177,6 +164,8 @@ struct Observation<'a> {
     finder: Finder,
     /// `None` if hardware counters are not read.
     counters: Option<CounterWatch>,
+    /// `None` if late jobs are not compared with others.
+    profile: Option<ProfileWatch<'a>>,
     /// `Some` if the cost is limited.
     windows: Option<Windows>,
     followed: Followed,
@@ -196,7 +185,7 @@ struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     fn begin(
-        request: &'a ObserveRequest,
+        (request, profile): (&'a ObserveRequest, &'a Cell<Option<LatenessProfile>>),
         host: &Host,
         watched: Watched,
         recording: &mut Recording,
@@ -205,6 +194,9 @@ impl<'a> Observation<'a> {
         explainer.record_too(host, &request.explain.events)?;
         explainer.read_symbols_with(request.reader.clone());
         let counters = CounterWatch::begin(request, &mut explainer);
+        let profile = (request.profile)
+            .then(|| ProfileWatch::begin(host, request.reader.clone(), profile))
+            .transpose()?;
         if !request.no_bpf {
             explainer.take_stacks(host);
         }
@@ -233,6 +225,7 @@ impl<'a> Observation<'a> {
             windows,
             finder,
             counters,
+            profile,
             followed,
             watched,
             start,
@@ -259,6 +252,9 @@ impl<'a> Observation<'a> {
     fn read(&mut self, store: &mut StoreWriter<'_>) -> Result<(), TraceError> {
         let mut late = Vec::new();
         let events = self.source.read(&mut self.explainer)?;
+        if let Some(profile) = &mut self.profile {
+            profile.read(|tid| self.tracks.track_index(tid));
+        }
         let has_counted = self.read_counts();
         self.note_activity(has_counted || !events.is_empty());
         for event in events {
@@ -337,6 +333,9 @@ impl<'a> Observation<'a> {
         self.tracks.record(found, since, self.row_length);
         self.pace.measured = true;
         let late = found.latency() > self.request.threshold();
+        if let Some(profile) = &mut self.profile {
+            profile.take(found, late, self.tracks.track_index(found.tid));
+        }
         if let Some(watch) = &mut self.counters {
             let counters = watch.job(found, is_typical);
             if late {
@@ -454,6 +453,9 @@ impl Source for Observation<'_> {
         let followed = self.finder.followed(self.watched.tids(), &has_ended);
         if new || followed != self.followed {
             self.source.follow(&mut self.explainer, &followed)?;
+            if let Some(profile) = &mut self.profile {
+                profile.follow(&followed)?;
+            }
             self.explainer.watch(followed.tids.iter().copied());
             if self.request.records_stops() {
                 self.explainer.watch_runtimes(&followed.tids);
@@ -538,6 +540,10 @@ impl Source for Observation<'_> {
                 .push(format!("{error}; the next punctual command tries again"));
         }
         recording.series.rows = self.tracks.fill(&mut recording.threads, self.row_length);
+        if let Some(profile) = self.profile {
+            self.warnings.extend(profile.warnings());
+            profile.finish(recording);
+        }
         recording.verdict = recording.judge();
         recording.warnings = self.warnings;
         None

@@ -15,13 +15,16 @@ use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::programs::uprobe::UProbeScope;
 use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, UProbe};
 use aya::{Btf, Ebpf, EbpfLoader};
+use punctual_model::Nanos;
 
 use crate::WatchError;
 
 mod mapped;
+mod needs;
 mod types;
 
 pub(crate) use mapped::Mapped;
+pub(crate) use needs::name_missing;
 
 /// Returns a name that a program wrote: the bytes before the first NUL, with invalid UTF-8
 /// replaced.
@@ -156,15 +159,7 @@ impl Programs {
         let refused = |error: ProgramError| WatchError::refused(&error);
         let cpus = aya::util::online_cpus()
             .map_err(|(_, error)| WatchError::Refused(format!("the online CPUs: {error}")))?;
-        let program = self.programs.program_mut(name);
-        let program: &mut PerfEvent = program
-            .ok_or_else(|| missing("program", name))?
-            .try_into()
-            .map_err(refused)?;
-        match program.load() {
-            Ok(()) | Err(ProgramError::AlreadyLoaded) => {}
-            Err(error) => return Err(refused(error)),
-        }
+        let program = perf_program(&mut self.programs, name)?;
         let mut links = Vec::new();
         let places = cpus
             .iter()
@@ -200,15 +195,42 @@ impl Programs {
         let Some(links) = self.software.remove(name) else {
             return Ok(());
         };
-        let program = self.programs.program_mut(name);
-        let program: &mut PerfEvent = program
-            .ok_or_else(|| missing("program", name))?
-            .try_into()
-            .map_err(refused)?;
+        let program = perf_program(&mut self.programs, name)?;
         for link in links {
             program.detach(link).map_err(refused)?;
         }
         Ok(())
+    }
+
+    /// Runs a program at equal intervals of the CPU time of a thread, until
+    /// [`stop_sampling`](Self::stop_sampling).
+    ///
+    /// # Errors
+    /// Returns an error if the kernel rejects the program, or if the thread has ended.
+    pub(crate) fn sample(
+        &mut self,
+        name: &str,
+        tid: u32,
+        interval: Nanos,
+    ) -> Result<PerfEventLinkId, WatchError> {
+        let program = perf_program(&mut self.programs, name)?;
+        let link = program.attach(
+            PerfEventConfig::Software(SoftwareEvent::CpuClock),
+            PerfEventScope::OneProcess {
+                pid: tid,
+                cpu: None,
+            },
+            SamplePolicy::Period(interval.0),
+            false,
+        );
+        link.map_err(|error| WatchError::refused(&error))
+    }
+
+    /// Stops sampling a thread, which may have ended.
+    pub(crate) fn stop_sampling(&mut self, name: &str, link: PerfEventLinkId) {
+        if let Ok(program) = perf_program(&mut self.programs, name) {
+            let _ = program.detach(link);
+        }
     }
 
     /// Runs a program whenever a process enters a function, which begins at an offset in the file.
@@ -322,6 +344,20 @@ fn program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoi
     program
         .try_into()
         .map_err(|error: ProgramError| WatchError::refused(&error))
+}
+
+/// Returns a program for events of perf, loaded.
+fn perf_program<'a>(programs: &'a mut Ebpf, name: &str) -> Result<&'a mut PerfEvent, WatchError> {
+    let refused = |error: ProgramError| WatchError::refused(&error);
+    let program = programs.program_mut(name);
+    let program: &mut PerfEvent = program
+        .ok_or_else(|| missing("program", name))?
+        .try_into()
+        .map_err(refused)?;
+    match program.load() {
+        Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(program),
+        Err(error) => Err(refused(error)),
+    }
 }
 
 fn missing(what: &str, name: &str) -> WatchError {

@@ -24,6 +24,7 @@ use std::time::Duration;
 use punctual_model::{Nanos, Task, event_names};
 
 use crate::WatchError;
+use crate::bpf::name_missing;
 use crate::clock::monotonic;
 use crate::flight::{Followed, Ordered, ReleaseCall, ScoutEvent, TraceSlice};
 use crate::stage::Stage;
@@ -131,7 +132,8 @@ impl JobRecorder {
                 Err(why) => no_counters = Some(why),
             }
         }
-        let (programs, rings, news, cpus) = Programs::start(ask, counters.as_ref())?;
+        let started = Programs::start(ask, counters.as_ref()).map_err(name_missing);
+        let (programs, rings, news, cpus) = started?;
         let tallies = programs.tallies(ask.counted)?;
         Ok(Self {
             programs,

@@ -39,6 +39,7 @@ fn the_objects_are_those_of_their_sources() {
         ("late.bpf.o", crate::late::OBJECT),
         ("steal.bpf.o", crate::steal::OBJECT),
         ("stops.bpf.o", crate::stops::OBJECT),
+        ("profile.bpf.o", crate::profile::OBJECT),
     ] {
         let same = std::fs::read(folder.path().join(name)).unwrap() == object;
         assert!(

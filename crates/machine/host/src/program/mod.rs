@@ -56,7 +56,12 @@ pub struct ProgramCode {
     reader: Option<Vec<OsString>>,
     /// Reasons why functions of files are unknown, one sentence per file.
     unread: Vec<String>,
+    /// Whether addresses follow a call. Opening their file takes longer than the rest.
+    calls: HashMap<u64, bool>,
 }
+
+/// Maximum number of addresses to remember.
+const MOST_CALLS: usize = 65_536;
 
 impl ProgramCode {
     pub(crate) fn read(root: &Root, pid: u32, reader: Option<Vec<OsString>>) -> Self {
@@ -70,6 +75,7 @@ impl ProgramCode {
             compiled: None,
             reader,
             unread: Vec::new(),
+            calls: HashMap::new(),
         };
         code.refresh();
         code
@@ -86,6 +92,7 @@ impl ProgramCode {
         self.compiled = None;
         if !regions.is_empty() {
             self.regions = regions;
+            self.calls.clear();
             let executable = self.root.link(&format!("/proc/{}/exe", self.pid));
             self.executable = executable
                 .ok()
@@ -195,6 +202,15 @@ impl ProgramCode {
     /// callers that the chain of frame pointers skips are searched in them, unless they are empty.
     /// Also returns whether the callers are unknown.
     pub fn frames(&mut self, stack: &[u64], words: &[u64]) -> (Vec<Frame>, bool) {
+        let (addresses, is_short) = self.addresses(stack, words);
+        let addresses = addresses.into_iter().enumerate();
+        let frames = addresses.map(|(place, address)| self.frame(address, place > 0));
+        (frames.collect(), is_short)
+    }
+
+    /// Returns the addresses of a stack as [`frames`](Self::frames) describes it. All but the first
+    /// are return addresses.
+    pub fn addresses(&mut self, stack: &[u64], words: &[u64]) -> (Vec<u64>, bool) {
         let Some((first, callers)) = stack.split_first() else {
             return (Vec::new(), true);
         };
@@ -203,22 +219,33 @@ impl ProgramCode {
             .collect();
         let scanned = self.scanned(words, &chain);
         let is_short = scanned.is_empty() && chain.is_empty();
-        let mut frames = vec![self.frame(*first, false)];
-        for address in scanned.into_iter().chain(chain) {
-            frames.push(self.frame(address, true));
+        let all = [*first].into_iter().chain(scanned).chain(chain);
+        (all.collect(), is_short)
+    }
+
+    fn is_return_address(&mut self, address: u64) -> bool {
+        if !self.is_code(address) {
+            return false;
         }
-        (frames, is_short)
+        if let Some(known) = self.calls.get(&address) {
+            return *known;
+        }
+        let follows = self.follows_a_call(address);
+        if self.calls.len() < MOST_CALLS {
+            self.calls.insert(address, follows);
+        }
+        follows
     }
 
     /// Returns callers that a chain of frame pointers skips because a library has none: return
     /// addresses on the stack, up to the first one in the program itself.
-    fn scanned(&self, words: &[u64], chain: &[u64]) -> Vec<u64> {
+    fn scanned(&mut self, words: &[u64], chain: &[u64]) -> Vec<u64> {
         let mut found = Vec::new();
         for word in words.iter().copied() {
             if chain.contains(&word) || found.len() == MOST_SCANNED {
                 break;
             }
-            if self.is_code(word) && self.follows_a_call(word) {
+            if self.is_return_address(word) {
                 found.push(word);
                 if self.is_in_program(word) {
                     break;

@@ -2,6 +2,7 @@
 //! application, or of late reactions in a trace that another tool recorded.
 
 mod foreign;
+mod profile;
 mod recorded;
 mod threads;
 mod written;
@@ -30,6 +31,11 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     that add up to its response time. The result is a recording of the probe 'jobs'. With --wait, \
     punctual instead explains each wait for a CPU above the threshold, in a recording of the probe \
     'threads'.\n\n\
+    With --profile FILE, punctual also samples the stacks of the threads, on the CPU and at each longer \
+    wait. It compares the late jobs with the mean of the other jobs of the same thread, and writes \
+    where the late ones spend more time: a flame graph (.svg), a file for go tool pprof (.pb.gz), or \
+    one for https://profiler.firefox.com (.json). Complete stacks need frame pointers \
+    (-fno-omit-frame-pointer).\n\n\
     With --trace, punctual finds and explains the late reactions in a file: waits of threads for a \
     CPU, timers that expired late, and latencies that cyclictest -b, timerlat or osnoise wrote \
     into the trace. Without --threshold, it explains the 20 longest reactions of real-time \

@@ -1,6 +1,7 @@
 //! The late wake-ups of a running application.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -12,6 +13,7 @@ use punctual_session::{
     RecordingSink, Release, ReleaseKind, RunLength, SessionError, Targets, observe,
 };
 
+use super::profile::ProfileFile;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::options::measuring;
@@ -69,6 +71,9 @@ pub(super) struct Application {
     /// Do not read hardware counters (cycles, instructions, cache misses)
     #[arg(long, conflicts_with_all = ["wait", "no_bpf"])]
     no_counters: bool,
+    /// Write where late jobs spend more time than others: .svg, .pb.gz (pprof), .json (Firefox)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["wait", "no_bpf"])]
+    profile: Option<PathBuf>,
     /// Label of the recording
     #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
@@ -151,6 +156,7 @@ impl Application {
             ("event", !self.event.is_empty()),
             ("no-bpf", self.no_bpf),
             ("no-counters", self.no_counters),
+            ("profile", self.profile.is_some()),
             ("label", self.label.is_some()),
         ];
         match only.iter().find(|(_, given)| *given) {
@@ -170,6 +176,7 @@ impl Application {
             )
             .into());
         }
+        let file = self.profile.as_deref().map(ProfileFile::open).transpose()?;
         let request = ObserveRequest {
             targets,
             explain: ExplainRequest {
@@ -187,6 +194,7 @@ impl Application {
             }),
             no_bpf: self.no_bpf,
             no_counters: self.no_counters,
+            profile: file.is_some(),
             reader: serve_symbols::program(),
             requirement: None,
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
@@ -218,6 +226,9 @@ impl Application {
         } else {
             let short = document::summary(recording);
             output::print(&text::render(&short, &context.style()))?;
+        }
+        if let Some(file) = file {
+            file.write(&outcome)?;
         }
         if let Some(error) = outcome.store_error {
             return Err(error.into());
