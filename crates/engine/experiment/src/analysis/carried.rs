@@ -1,6 +1,6 @@
 //! Describes carry-over, the effect of a block on the next one.
 
-use punctual_model::{Experiment, ExperimentPlan, Nanos};
+use punctual_model::{Experiment, ExperimentPlan, Nanos, counted};
 use punctual_stats::carry_over::{self, CarryOver};
 
 use super::times;
@@ -53,7 +53,7 @@ pub(super) fn unsure(experiment: &Experiment, arm: u32, carried: CarryOver) -> S
 }
 
 /// Returns the reason why equal blocks do not prove that the arms are equal: all blocks together
-/// differ from the pilot. An effect that lasts for many blocks changes all of them, also those of
+/// differ from the pilot, or the pilot is too short to show that they do not. An effect that lasts for many blocks changes all of them, also those of
 /// the baseline, but not the pilot before them.
 pub(super) fn unlike_pilot(experiment: &Experiment) -> Option<String> {
     let pilot = (experiment.pilot.as_ref()).filter(|_| experiment.boots.is_none())?;
@@ -68,19 +68,31 @@ pub(super) fn unlike_pilot(experiment: &Experiment) -> Option<String> {
     let before = pilot.late as f64;
     let found = late / time.as_secs_f64() / (before / pilot.measured_ns.as_secs_f64());
     let variance = pilot.dispersion.max(1.0) / before + dispersion.max(1.0) / late;
-    let differs = found.ln().abs() > TWO_SIDED * variance.sqrt();
-    (found.is_finite() && differs).then(|| {
-        format!(
+    let distance = found.ln().abs();
+    let why = match () {
+        () if found.is_finite() && distance > TWO_SIDED * variance.sqrt() => format!(
             "all blocks together have {} as many late slots as the pilot, so the machine changed or \
-             an effect lasts for many blocks{}",
-            times(found),
-            longer_blocks(experiment)
-        )
-    })
+             an effect lasts for many blocks",
+            times(found)
+        ),
+        () if found.is_finite() && distance + ONE_SIDED * variance.sqrt() <= ALIKE.ln() => {
+            return None;
+        }
+        () => format!(
+            "the pilot has only {}, too few to show that no effect lasts for many blocks",
+            counted(pilot.late, "late slot", "late slots")
+        ),
+    };
+    Some(why + &longer_blocks(experiment))
 }
 
-/// Quantile of the normal distribution for 5% on both sides together.
+/// Maximum ratio of all blocks to the pilot if no effect lasts for many blocks. An effect that fades
+/// over 30 blocks raises 40 blocks by a tenth to a sixth if it doubles the late slots.
+const ALIKE: f64 = 1.125;
+
+/// Quantiles of the normal distribution for 5%, on both sides together and on one.
 const TWO_SIDED: f64 = 1.96;
+const ONE_SIDED: f64 = 1.645;
 
 /// Suggests longer blocks and the time that they need. The text is empty before the pilot.
 fn longer_blocks(experiment: &Experiment) -> String {

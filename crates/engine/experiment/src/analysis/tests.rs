@@ -51,13 +51,13 @@ fn effects(rates: &[f64], rounds: u32, experiments: u64) -> Vec<Vec<Effect>> {
 
 /// Simulates a condition that doubles the late slots, with an effect that builds up and fades over
 /// this many blocks. The pilot has six blocks of the baseline.
-fn fading(blocks: f64, seed: u64) -> Effect {
+fn fading(blocks: f64, events: f64, seed: u64) -> Effect {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut one = experiment(2, seed);
     one.pilot = Some(punctual_model::Pilot {
         recording: None,
         measured_ns: Nanos::from_secs(60),
-        late: (0..6).map(|_| poisson(400.0, &mut random)).sum(),
+        late: (0..6).map(|_| poisson(events, &mut random)).sum(),
         threshold_ns: Nanos(100_000),
         block_ns: Nanos::from_secs(10),
         rounds: 20,
@@ -69,7 +69,7 @@ fn fading(blocks: f64, seed: u64) -> Effect {
     for round in 0..20 {
         for arm in round_order(seed, round, 2) {
             effect = kept * effect + (1.0 - kept) * f64::from(arm);
-            let late = poisson(400.0 * 2.0_f64.powf(effect), &mut random);
+            let late = poisson(events * 2.0_f64.powf(effect), &mut random);
             let first = (0..late).filter(|_| random.bool()).count() as u64;
             one.blocks.push(block(round, arm, late, first));
         }
@@ -80,10 +80,13 @@ fn fading(blocks: f64, seed: u64) -> Effect {
 /// An effect that lasts for more than a block hides the difference between the conditions.
 #[test]
 fn carried_effects_are_not_equivalent() {
-    for blocks in [1.5, 3.0] {
-        let wrong = (0..8).filter(|seed| fading(blocks, *seed) == Effect::Equivalent);
+    for blocks in [1.5, 3.0, 10.0, 30.0] {
+        let wrong = (0..8).filter(|seed| fading(blocks, 400.0, *seed) == Effect::Equivalent);
         assert_eq!(wrong.count(), 0, "{blocks} blocks");
     }
+    // With few late slots, the pilot cannot show an effect that lasts for nearly all blocks.
+    let wrong = (0..8).filter(|seed| fading(30.0, 40.0, *seed) == Effect::Equivalent);
+    assert_eq!(wrong.count(), 0);
 }
 
 /// An effect that lasts for many blocks changes both arms alike, but not the pilot before them.
