@@ -1,9 +1,9 @@
 //! Judges a recording: by its own data, or by the data that a check-up adds.
 
-use crate::verdict::Grounds;
+use crate::verdict::{Grounds, Late, follows};
 use crate::{
     Accounting, Claim, Completion, Condition, Judgement, LoopRequirement, Nanos, Outcome,
-    Recording, Unknown, Verdict,
+    PowerPoint, Recording, Unknown, Verdict,
 };
 
 /// Name of the probe that takes a sample in each interval.
@@ -45,6 +45,8 @@ impl Recording {
                     ..own
                 }
             }
+            // Without a limit of late seconds, period and budget only describe the application.
+            (None, Some(_)) if self.probe.application().is_some() => own,
             // A received recording keeps the verdict of its check-up as a statement of its sender.
             (None, Some(_)) if self.sender_judgement.is_none() => Verdict {
                 outcome: Outcome::NotProven,
@@ -58,10 +60,10 @@ impl Recording {
     /// Returns whether the recording has the jobs that a requirement is about.
     fn has_jobs(&self, asked: &LoopRequirement) -> bool {
         let explanation = self.explanation.as_ref();
-        asked.jobs
-            && asked.max_late_seconds_per_day.is_some()
+        let watched = explanation.is_some_and(|explanation| explanation.jobs.is_some());
+        asked.max_late_seconds_per_day.is_some()
             && self.completion != Completion::Running
-            && explanation.is_some_and(|explanation| explanation.jobs.is_some())
+            && (asked.jobs && watched || self.probe.application().is_some())
     }
 
     /// Returns the answers of the verdict. Those of recordings of older versions are judged anew.
@@ -120,11 +122,12 @@ impl Recording {
                 .collect(),
             series: Some(&self.series),
             quantity: Some(self.probe.quantity()),
-            missed_unknown: !self.knows(Unknown::Missed),
+            missed_unknown: !self.knows(Unknown::Missed) || self.probe.not_counted().is_some(),
             alike: self.threads_are_alike(),
             break_value: (self.duration_parameter("break_ns")).map(|limit| (limit, crossed)),
             suspensions: &self.suspensions,
             largest: &self.top_samples,
+            readings: self.readings(),
             phases: self.phases(),
         })
     }
@@ -161,6 +164,30 @@ impl Recording {
             share *= (width.0 as f64 / window.0.max(1) as f64).min(1.0);
         }
         Some(Nanos((length.0 as f64 * share) as u64))
+    }
+
+    /// Returns the reason why late seconds, by their number since `start`, say nothing about the rest
+    /// of the day: they follow a drift of the temperature or the frequency during `length`. `unit` is
+    /// their name. `None` without such readings.
+    pub fn drift_of_seconds(
+        &self,
+        seconds: impl Iterator<Item = u64>,
+        (start, length): (Nanos, Nanos),
+        dispersion: f64,
+        unit: &str,
+    ) -> Option<String> {
+        let late = seconds.map(|number| Late {
+            at: start + Nanos::from_secs(number),
+            count: 1,
+        });
+        let late: Vec<Late> = late.collect();
+        follows(self.readings(), &late, (start, length), dispersion, unit)
+    }
+
+    /// Returns the readings of temperature and frequency during the run.
+    fn readings(&self) -> &[PowerPoint] {
+        let power = self.interference.power.as_ref();
+        power.map_or(&[], |power| power.points.as_slice())
     }
 
     /// Returns the names of the run's phases.

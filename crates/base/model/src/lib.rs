@@ -75,9 +75,9 @@ pub use machine::{
     DistributionFacts, EnergyUse, FACT_SET_SCHEMA, Fact, FactSet, FactSetError, FrequencyUse,
     GroupThrottle, HandlerThread, HostFacts, IdleState, IdleUse, Interference, InterruptKind,
     InterruptRecord, Interruptions, KeptTicks, KernelFacts, MemoryFacts, MemoryNode, Placement,
-    PlacementError, Power, ProcessorFacts, Reading, ReservedCpus, ResidencyUse, SentInterrupts,
-    TICK_DEPENDENCIES, TaskFact, TemperatureUse, TickReasons, Topology, VirtualisationFacts,
-    name_matches, path_matches, tick_dependencies,
+    PlacementError, Power, PowerPoint, ProcessorFacts, Reading, ReservedCpus, ResidencyUse,
+    SentInterrupts, TICK_DEPENDENCIES, TaskFact, TemperatureUse, TickReasons, Topology,
+    VirtualisationFacts, name_matches, path_matches, tick_dependencies,
 };
 pub use nanos::{DurationError, Nanos, SignedNanos};
 pub use plan::{

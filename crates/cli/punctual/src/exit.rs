@@ -4,6 +4,7 @@ use std::error::Error;
 
 use punctual_history::HistoryError;
 use punctual_loads::LoadError;
+use punctual_model::{Completion, Recording};
 use punctual_session::SessionError;
 use punctual_tune::TuneError;
 
@@ -61,6 +62,21 @@ Exit codes:
   2    wrong usage
   3    a regression is open (not acknowledged)
   4    too few runs to judge, or a figure gets worse slowly, without a change point";
+
+/// Returns the exit code for a recording.
+pub(crate) fn of_recording(recording: &Recording) -> Exit {
+    if recording.load.iter().any(|load| load.failed) {
+        return Exit::Failed;
+    }
+    match (recording.completion, recording.verdict.outcome) {
+        (Completion::Break, _) => Exit::Broken,
+        (_, outcome) if outcome.is_bad() => Exit::Broken,
+        (Completion::Stopped, _) => Exit::Interrupted,
+        (Completion::Interrupted, _) => Exit::Failed,
+        (_, outcome) if outcome.is_open() => Exit::NotProven,
+        _ => Exit::Done,
+    }
+}
 
 /// Prints an error and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {

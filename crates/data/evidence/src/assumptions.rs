@@ -62,6 +62,7 @@ pub(crate) fn assumptions(recording: &Recording) -> Vec<Check> {
             ),
         },
     ));
+    all.push(temperature(recording));
     all.push(Check {
         what: "stationary",
         state: State::Unknown,
@@ -69,4 +70,28 @@ pub(crate) fn assumptions(recording: &Recording) -> Vec<Check> {
             .to_owned(),
     });
     all
+}
+
+/// Returns whether the temperature is known during the run. A verdict is not disputed by a machine
+/// that warms up: it is disputed if late periods follow the temperature, which the verdict tests.
+fn temperature(recording: &Recording) -> Check {
+    let power = recording.interference.power.as_ref();
+    let points = power.map_or(&[][..], |power| power.points.as_slice());
+    let read = || points.iter().filter_map(|point| point.max_milli_celsius);
+    match read().min().zip(read().max()) {
+        Some((low, high)) => Check::new(
+            "temperature",
+            true,
+            format!(
+                "{:.1} to {:.1} °C during the run",
+                low as f64 / 1e3,
+                high as f64 / 1e3
+            ),
+        ),
+        None => Check {
+            what: "temperature",
+            state: State::Unknown,
+            found: "the temperature was not readable during the run".to_owned(),
+        },
+    }
 }

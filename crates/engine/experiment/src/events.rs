@@ -125,9 +125,14 @@ impl Noted {
 
     /// Returns the rate of the seconds that the requirement limits.
     pub(crate) fn rate(&self, asked: &LoopRequirement, measured: Nanos) -> Rate {
+        self.limited(asked).rate(measured)
+    }
+
+    /// Returns the seconds that the requirement limits.
+    pub(crate) const fn limited(&self, asked: &LoopRequirement) -> &LateSeconds {
         match asked.misses {
-            None => self.seconds.rate(measured),
-            Some(_) => self.violated.rate(measured),
+            None => &self.seconds,
+            Some(_) => &self.violated,
         }
     }
 }

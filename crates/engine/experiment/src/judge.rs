@@ -1,8 +1,8 @@
 //! Derives the verdict on a condition from its recorded data.
 
 use punctual_model::{
-    Condition, Decision, ERROR, LoadRecord, Looks, LoopRequirement, Nanos, Outcome, Rate,
-    Recording, ThreadRecord, Unknown, counted,
+    Condition, Decision, ERROR, IntervalRow, LoadRecord, Looks, LoopRequirement, Nanos, Outcome,
+    Rate, Recording, ThreadRecord, Unknown, counted,
 };
 use punctual_stats::tail::remark;
 
@@ -42,10 +42,9 @@ impl Grounds<'_> {
         let noted = self.complete(&threads, measured);
         let rate = noted.rate(self.asked, measured);
         let (decision, error) = self.decide(&rate);
-        let bound = |events: f64| {
-            let supported = rate.supports_bounds();
-            supported.then(|| rate.per_day(events)).flatten()
-        };
+        let drift = self.drift(&noted, &rate, measured);
+        let supported = rate.supports_bounds() && drift.is_none();
+        let bound = |events: f64| supported.then(|| rate.per_day(events)).flatten();
         let mut condition = Condition {
             name: self.name.to_owned(),
             loads: self.loads().iter().map(|load| load.name.clone()).collect(),
@@ -72,7 +71,7 @@ impl Grounds<'_> {
             no_tail: None,
             jobs: None,
         };
-        self.judge(&rate, decision, &mut condition);
+        self.judge(&rate, decision, &mut condition, drift);
         let missed = threads.iter().map(|thread| thread.accounting.missed);
         let unseen = missed.sum::<u64>().saturating_sub(noted.missed);
         if unseen > 0 {
@@ -111,7 +110,31 @@ impl Grounds<'_> {
         }
     }
 
-    fn judge(&self, rate: &Rate, decision: Decision, condition: &mut Condition) {
+    /// Returns the reason why the late seconds say nothing about the rest of the day: they follow
+    /// the temperature or the frequency of the machine.
+    fn drift(&self, noted: &Noted, rate: &Rate, measured: Nanos) -> Option<String> {
+        let prefix = format!("{}: ", self.name);
+        let own = |row: &&IntervalRow| {
+            let thread = self.recording.threads.get(row.thread as usize);
+            thread.is_some_and(|thread| thread.title().starts_with(&prefix))
+        };
+        let rows = self.recording.series.rows.iter().filter(own);
+        let start = rows.map(|row| row.start_ns).min().unwrap_or_default();
+        self.recording.drift_of_seconds(
+            noted.limited(self.asked).seconds().iter().copied(),
+            (start, measured),
+            rate.local_dispersion(),
+            self.asked.unit(),
+        )
+    }
+
+    fn judge(
+        &self,
+        rate: &Rate,
+        decision: Decision,
+        condition: &mut Condition,
+        drift: Option<String>,
+    ) {
         let allowed = self.asked.max_late_seconds_per_day.unwrap_or_default();
         if !condition.real_time {
             condition.lacking.push(Condition::NOT_REAL_TIME.to_owned());
@@ -120,7 +143,7 @@ impl Grounds<'_> {
             condition.lacking.push("nothing was measured".to_owned());
         } else {
             let doubt = rate.doubt().map(|doubt| doubt.sentence(self.asked.unit()));
-            condition.lacking.extend(doubt);
+            condition.lacking.extend(doubt.or(drift));
             condition.lacking.extend(self.gates(condition));
         }
         condition.outcome = match decision {
@@ -351,6 +374,38 @@ mod tests {
         assert_eq!(unsettled.outcome, Outcome::NotProven);
         let why = "the machine had not settled after the warm-up: 12 of 12 late seconds";
         assert!(unsettled.lacking[0].contains(why), "{unsettled:?}");
+    }
+
+    /// The processor is throttled for a while in the middle of the run, and cools down again. Nearly
+    /// all late seconds are from this time.
+    #[test]
+    fn late_seconds_that_follow_throttling_prove_nothing() {
+        let mut recording = quiet(600);
+        let late: Vec<u64> = [200, 240, 290, 305, 340, 380]
+            .map(|second| second * 1_000 + 7)
+            .into();
+        let plain = judged(&recording, &late, &asked(20_000.0));
+        assert_eq!(plain.outcome, Outcome::Held, "{plain:?}");
+        let point = |at: u64| punctual_model::PowerPoint {
+            at_ns: Nanos::from_secs(at * 10),
+            mean_khz: Some(if (18..40).contains(&at) {
+                1_200_000
+            } else {
+                3_600_000
+            }),
+            max_milli_celsius: None,
+        };
+        recording.interference.power = Some(punctual_model::Power {
+            points: (0..60).map(point).collect(),
+            ..punctual_model::Power::default()
+        });
+        let throttled = judged(&recording, &late, &asked(20_000.0));
+        assert_eq!(
+            (throttled.outcome, throttled.per_day_at_most),
+            (Outcome::NotProven, None)
+        );
+        let why = "late seconds follow the frequency of the CPUs";
+        assert!(throttled.lacking[0].contains(why), "{throttled:?}");
     }
 
     /// A late thread without real-time priority proves nothing about a real-time loop.

@@ -95,6 +95,25 @@ pub enum SessionError {
         /// Process name.
         comm: String,
     },
+    /// No channel has the requested name.
+    #[error("no channel is named '{name}': the application has {}", .channels.join("; "))]
+    NoSuchChannel {
+        /// The requested name.
+        name: String,
+        /// Each channel of the application.
+        channels: Vec<String>,
+    },
+    /// The channels lack what a limit needs.
+    #[error(
+        "the limit needs channels with {what}: choose one with --channel, or set its budget_ns and \
+         period_ns in the application: {}", .channels.join("; ")
+    )]
+    ChannelTerms {
+        /// The requirement on the channels.
+        what: String,
+        /// Each chosen channel.
+        channels: Vec<String>,
+    },
     /// No worker of the application can be explained.
     #[error("{}", .0.join("; "))]
     NoChannelExplained(Vec<String>),
@@ -244,6 +263,8 @@ impl SessionError {
             | Self::Figures(_)
             | Self::NoChannel { .. }
             | Self::NoChannelExplained(_)
+            | Self::NoSuchChannel { .. }
+            | Self::ChannelTerms { .. }
             | Self::OnlyWarmUp { .. }
             | Self::NotExplained { .. }
             | Self::NoSuchOutlier { .. } => true,

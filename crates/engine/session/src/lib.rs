@@ -28,7 +28,9 @@ pub use application::ApplicationRequest;
 pub use error::SessionError;
 pub use events::{ActivitySession, InterruptionCounter, WakeupRequest, WakeupSession};
 pub use explain::export_trace;
-pub use in_app::{Application, ChannelState, InAppRequest, applications, record_application};
+pub use in_app::{
+    Application, ChannelLimits, ChannelState, InAppRequest, applications, record_application,
+};
 pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
 pub use lint::{LintRequest, lint};
 pub use machine::{Membership, real_time_refused, recover_tracer};

@@ -23,6 +23,8 @@ pub use interrupt::{HandlerThread, InterruptKind, InterruptRecord};
 pub use interruptions::{
     Interruptions, KeptTicks, SentInterrupts, TICK_DEPENDENCIES, TickReasons, tick_dependencies,
 };
-pub use power::{EnergyUse, FrequencyUse, IdleUse, Power, ResidencyUse, TemperatureUse};
+pub use power::{
+    EnergyUse, FrequencyUse, IdleUse, Power, PowerPoint, ResidencyUse, TemperatureUse,
+};
 pub use reserved::ReservedCpus;
 pub use topology::{Cache, CpuLocation, MemoryNode, Placement, PlacementError, Topology};

@@ -18,6 +18,10 @@ pub struct Power {
     pub energy: Vec<EnergyUse>,
     /// Residency counters of the hardware (cstate PMUs of perf).
     pub residency: Vec<ResidencyUse>,
+    /// Temperature and frequency during the run, at most 64 readings at equal intervals. Absent if
+    /// they cannot be read, and in recordings of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<PowerPoint>,
     /// Facts that could not be read, with the reason.
     pub unknown: Vec<String>,
 }
@@ -47,6 +51,17 @@ impl Power {
         // Microjoules per millisecond are milliwatts.
         energy.checked_div(duration.0 / 1_000_000)
     }
+}
+
+/// Temperature and frequency at one time of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PowerPoint {
+    /// Time since the start of the run.
+    pub at_ns: Nanos,
+    /// Mean frequency of the measured CPUs, in kHz. Null if unknown.
+    pub mean_khz: Option<u64>,
+    /// Temperature of the hottest sensor, in 0.001 degrees Celsius. Null if unknown.
+    pub max_milli_celsius: Option<i64>,
 }
 
 /// Use of an idle state by a CPU (`/sys/devices/system/cpu/cpu*/cpuidle/state*`).

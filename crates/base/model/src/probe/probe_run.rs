@@ -66,6 +66,10 @@ impl ProbeRun {
     /// their main threads.
     pub const PROCESSES: &str = "processes";
 
+    /// Name of the parameter that contains the channel of an application whose missed periods are
+    /// unknown.
+    pub const NOT_COUNTED: &str = "not_counted";
+
     /// Returns the application whose threads were watched. `None` if the measuring threads were
     /// punctual's own.
     pub fn watched(&self) -> Option<&str> {
@@ -82,6 +86,16 @@ impl ProbeRun {
             .get(Self::WATCHED)
             .and_then(|value| value.as_str());
         (self.name == Self::IN_APP).then(|| name.unwrap_or("unknown"))
+    }
+
+    /// Returns the reason why the missed periods of an application that measured itself are
+    /// unknown: a channel with a period did not count them. `None` if they are known.
+    pub fn not_counted(&self) -> Option<String> {
+        let channel = self.parameters.get(Self::NOT_COUNTED)?.as_str()?;
+        Some(format!(
+            "the missed periods of channel {channel} are unknown, because the application does not \
+             count them (Channel::account)"
+        ))
     }
 
     /// Returns the name of the measured quantity: `latency` or `execution time`.

@@ -77,6 +77,14 @@ impl MissWindows {
         self.next += 1;
     }
 
+    /// Adds `count` consecutive periods with samples that were not late.
+    pub const fn on_time(&mut self, count: u64) {
+        if count > 0 {
+            self.series = 0;
+            self.next = self.next.saturating_add(count);
+        }
+    }
+
     /// Adds `count` missed periods of length `interval`, the first of them due at `first`.
     pub fn missed(&mut self, first: Nanos, count: u64, interval: Nanos) {
         // More missed periods than a window has do not change the worst window.
@@ -173,6 +181,23 @@ mod tests {
             let violated = violated.map(|number| Nanos::from_millis(number as u64));
             assert_eq!(found.first_violated_ns, violated, "{limit}");
         }
+    }
+
+    /// Periods that were not late can be added together.
+    #[test]
+    fn periods_on_time_are_added_together() {
+        let (mut single, mut together) = (windows("1/3"), windows("1/3"));
+        for (late, on_time) in [(0, 5), (1, 1), (1, 2), (1, 0), (1, 9)] {
+            let mut samples = vec![101; late];
+            samples.extend(vec![1; on_time]);
+            for latency in samples {
+                single.sample(Nanos(latency), MS);
+            }
+            (0..late).for_each(|_| together.sample(Nanos(101), MS));
+            together.on_time(on_time as u64);
+        }
+        assert_eq!(single.count(), together.count());
+        assert_eq!(single.count().worst, 2);
     }
 
     #[test]

@@ -5,15 +5,23 @@ use crate::{Nanos, Series, counted};
 /// Length of the shortest blocks, as in the rate of late seconds.
 const BLOCK: Nanos = Nanos::from_secs(2);
 
+/// The late periods of a thread in blocks of time.
+pub(super) struct Blocks {
+    /// The periods that were certainly late, and those that may have been late.
+    pub(super) late: [Vec<u64>; 2],
+    /// Start of the first block since the start of the run, and the length of each.
+    pub(super) start: Nanos,
+    pub(super) length: Nanos,
+}
+
 /// Counts the late periods of a thread in blocks of two seconds or one row of the time series,
-/// whichever is longer. Returns the counts of periods that were certainly late, and of those that
-/// may have been late.
+/// whichever is longer.
 pub(super) fn late_in_blocks(
     series: Option<&Series>,
     place: usize,
     limit: Nanos,
     measured: Nanos,
-) -> Result<[Vec<u64>; 2], String> {
+) -> Result<Blocks, String> {
     let series = series.filter(|series| series.interval_ns.0 > 0);
     let series = series.ok_or("the time series is missing")?;
     if series.dropped > 0 {
@@ -47,5 +55,9 @@ pub(super) fn late_in_blocks(
             }
         }
     }
-    Ok(blocks)
+    Ok(Blocks {
+        late: blocks,
+        start,
+        length: Nanos(block),
+    })
 }

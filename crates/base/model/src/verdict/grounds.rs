@@ -1,9 +1,9 @@
 //! The data for judging a requirement, and the answer for one thread.
 
-use super::blocks::late_in_blocks;
+use super::blocks::{Blocks, late_in_blocks};
 use super::rate::Rate;
-use super::{Bound, LimitResult};
-use crate::{Due, Metric, Nanos, Series, Suspension, ThreadRecord, TopSample};
+use super::{Bound, Late, LimitResult, follows};
+use crate::{Due, Metric, Nanos, PowerPoint, Series, Suspension, ThreadRecord, TopSample};
 
 /// Minimum number of blocks, and of latencies above p99, for detecting a change during a run. A
 /// single burst may contain all latencies of a smaller number.
@@ -28,6 +28,8 @@ pub(crate) struct Grounds<'a> {
     /// Times during which measuring was suspended.
     pub(crate) suspensions: &'a [Suspension],
     pub(crate) largest: &'a [TopSample],
+    /// Temperature and frequency during the run.
+    pub(crate) readings: &'a [PowerPoint],
     /// The phases of the run, if it has several.
     pub(crate) phases: Vec<&'a str>,
 }
@@ -110,13 +112,28 @@ impl Grounds<'_> {
     fn doubt(&self, place: usize, due: &[Due]) -> Option<String> {
         let measured = self.measured(place)?;
         let limit = due[place].quantile(0.99)?.at_least;
-        let [late, _] = late_in_blocks(self.series, place, limit, measured).ok()?;
+        let Blocks {
+            late: [late, _],
+            start,
+            length,
+        } = late_in_blocks(self.series, place, limit, measured).ok()?;
         let count = late.iter().copied().fold(0, u64::saturating_add);
         if late.len() < LEAST_BLOCKS || count < LEAST_LATE {
             return None;
         }
-        let doubt = Rate::of_blocks(count, late, measured).doubt()?;
-        Some(doubt.sentence("latencies above p99"))
+        let found = blocks_of(&late, start, length);
+        let rate = Rate::of_blocks(count, late, measured);
+        let name = "latencies above p99";
+        match rate.doubt() {
+            Some(doubt) => Some(doubt.sentence(name)),
+            None => follows(
+                self.readings,
+                &found,
+                (start, measured),
+                rate.local_dispersion(),
+                name,
+            ),
+        }
     }
 
     /// Returns the phase of a thread.
@@ -129,6 +146,15 @@ impl Grounds<'_> {
         };
         self.phases.iter().find(of).copied()
     }
+}
+
+/// Returns the late periods of each block, with its start.
+pub(super) fn blocks_of(counts: &[u64], start: Nanos, length: Nanos) -> Vec<Late> {
+    let late = (0..).zip(counts).map(|(place, count)| Late {
+        at: start + Nanos(length.0.saturating_mul(place)),
+        count: *count,
+    });
+    late.filter(|late| late.count > 0).collect()
 }
 
 /// The result of a limit on one thread.

@@ -1,7 +1,8 @@
 //! Statements about the machine: limits with a confidence.
 
-use super::blocks::late_in_blocks;
-use super::grounds::{Grounds, Single, missed_unknown};
+use super::blocks::{Blocks, late_in_blocks};
+use super::follows;
+use super::grounds::{Grounds, Single, blocks_of, missed_unknown};
 use super::length::length;
 use super::rate::Rate;
 use crate::{Due, Limit, Metric, Nanos, grouped};
@@ -64,7 +65,12 @@ impl Proof {
         }
         let measured = grounds.measured(place).filter(|time| *time > Nanos::ZERO);
         let measured = measured.ok_or("the measured time is unknown")?;
-        let [least, most] = late_in_blocks(grounds.series, place, limit, measured)?;
+        let Blocks {
+            late: [least, most],
+            start,
+            length: block,
+        } = late_in_blocks(grounds.series, place, limit, measured)?;
+        let late = blocks_of(&most, start, block);
         let above = due.above_limit(limit);
         let least = Rate::of_blocks(above.at_least, least, measured);
         let most = Rate::of_blocks(above.at_most, most, measured);
@@ -74,8 +80,15 @@ impl Proof {
         let unseen = Rate::plain(0, measured).at_most(self.error / 2.0) * in_a_second;
         let at_most = most.at_most(self.error / 2.0) + unseen;
         let at_least = least.at_least(self.error / self.threads.max(1) as f64);
-        match most.doubt().or(least.doubt()) {
-            Some(doubt) => Err(doubt.sentence("late periods")),
+        let name = "late periods";
+        let doubt = most.doubt().or(least.doubt());
+        let doubt = doubt.map(|doubt| doubt.sentence(name));
+        let drift = || {
+            let run = (start, measured);
+            follows(grounds.readings, &late, run, most.local_dispersion(), name)
+        };
+        match doubt.or_else(drift) {
+            Some(doubt) => Err(doubt),
             None if at_least > allowed => Ok(false),
             None if at_most <= allowed => Ok(true),
             None => {

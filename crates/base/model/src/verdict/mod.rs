@@ -7,6 +7,7 @@
 
 mod blocks;
 mod claim;
+mod drift;
 mod grounds;
 mod judge;
 mod judgement;
@@ -29,6 +30,7 @@ pub use sampling::{Sampling, SamplingError};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use claim::like_these;
+pub(crate) use drift::{Late, follows};
 pub(crate) use grounds::Grounds;
 pub(crate) use length::length;
 

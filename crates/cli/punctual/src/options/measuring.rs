@@ -33,6 +33,14 @@ pub(crate) fn run_length(text: &str) -> Result<RunLength, Invalid> {
     }
 }
 
+/// Parses a number of late seconds per day.
+pub(crate) fn late_seconds(text: &str) -> Result<f64, Invalid> {
+    match text.parse::<f64>() {
+        Ok(number) if (0.0..86_400.0).contains(&number) => Ok(number),
+        _ => Err("must be a number from 0 to below 86400, the seconds of a day".into()),
+    }
+}
+
 /// Parses a time that must not be 0.
 pub(crate) fn length(text: &str) -> Result<Nanos, Invalid> {
     not_zero(text.parse()?)

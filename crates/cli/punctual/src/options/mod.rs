@@ -2,6 +2,7 @@
 
 pub(crate) mod blocks;
 pub(crate) mod extension;
+pub(crate) mod limits;
 pub(crate) mod measuring;
 pub(crate) mod select;
 pub(crate) mod share_cpus;

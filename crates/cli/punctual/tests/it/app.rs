@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Sandbox, text};
 use punctual_app::{ChannelSpec, Figures, Kind};
-use punctual_model::{Completion, Outlier, Recording, ShareKind};
+use punctual_model::{Completion, Nanos, Outcome, Outlier, Recording, ShareKind};
 use punctual_rt::{Clock, OverrunPolicy, Periodic};
 
 /// The channel with the response times of the application's jobs.
@@ -43,7 +43,7 @@ impl Application {
             let mut channel = figures.channel(&spec).unwrap();
             let mut work = figures.channel(&WORK).unwrap();
             let spec = ChannelSpec {
-                name: "without account",
+                name: "without-account",
                 ..spec
             };
             let mut without_account = figures.channel(&spec).unwrap();
@@ -120,6 +120,64 @@ fn explained_by_its_own_marks(place: &Sandbox) {
             .any(|one| one.thread == 1 && one.blame.is_some())
     );
     place.done("store delete last");
+}
+
+/// Judges the channels by the same requirement as a measurement and a check.
+fn is_judged(place: &Sandbox) {
+    let record = "app record motion-of-this-test -D 1500ms -q --json";
+    let judged = |options: &str, code: i32| {
+        let output = place.run(&format!("{record} {options}"));
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{options}: {stderr}");
+        Recording::from_json(&text(&output.stdout)).unwrap()
+    };
+    // Each hundredth job takes 20 ms, and the budget is 10 ms: about five a second are late.
+    let late = judged("--channel work --max-late-seconds-per-day 10", 3);
+    assert_eq!(late.verdict.outcome, Outcome::Broken);
+    assert_eq!(late.threads.len(), 1);
+    let asked = late.requirement.periodic.as_ref().unwrap();
+    assert_eq!(
+        (asked.budget_ns, asked.jobs),
+        (Nanos::from_millis(10), true)
+    );
+    assert_eq!(late.verdict, late.judge());
+    let above = late.threads[0].above[0];
+    assert_eq!(above.limit_ns, asked.budget_ns);
+    assert!(above.periods >= 5, "{above:?}");
+    let report = place.path("kit.html");
+    place.done(&format!("report last -o {}", report.display()));
+    let report = std::fs::read_to_string(report).unwrap();
+    assert!(
+        report.contains("jobs of at most 10.0 ms; at most 10 late seconds a day"),
+        "{report}"
+    );
+    assert!(report.contains("budget 10.0 ms"), "{report}");
+    place.done("store delete last");
+
+    // The jobs after the one of 20 ms are missed, ten at a time.
+    let control = "--channel control\u{fffd}[31m";
+    let misses = judged(&format!("{control} --misses 1/100"), 3);
+    assert_eq!(
+        misses.verdict.outcome,
+        Outcome::Exceeded,
+        "{:?}",
+        misses.verdict
+    );
+    let period = misses.requirement.periodic.as_ref().unwrap().period_ns;
+    assert_eq!(period, Nanos::from_millis(2));
+    let met = judged("--channel work --max-percentile 50=10m", 0);
+    assert_eq!(met.verdict.outcome, Outcome::Met);
+    // Missed periods of this channel are unknown.
+    let open = judged("--channel without-account --max-missed 5", 4);
+    assert_eq!(open.verdict.outcome, Outcome::NotDecidable);
+    place.done("store delete last");
+    let why = place.refused(&format!("{record} --max-late-seconds-per-day 10"), 2);
+    assert!(
+        why.contains("--channel") && why.contains("work, response"),
+        "{why}"
+    );
+    let why = place.refused(&format!("{record} --channel contol"), 2);
+    assert!(why.contains("no channel is named 'contol'"), "{why}");
 }
 
 /// A process can contain only one application, so the tests that create one do not run at the same
@@ -228,7 +286,7 @@ fn an_application_is_listed_and_recorded() {
     let unknown = |warning: &&String| warning.contains("missed periods are unknown");
     let unknown: Vec<&String> = recording.warnings.iter().filter(unknown).collect();
     assert!(
-        matches!(unknown[..], [one] if one.starts_with("without account")),
+        matches!(unknown[..], [one] if one.starts_with("without-account")),
         "{:?}",
         recording.warnings
     );
@@ -253,6 +311,7 @@ fn an_application_is_listed_and_recorded() {
     assert_eq!(place.last().label.as_deref(), Some("kit"));
 
     place.done("store delete last");
+    is_judged(&place);
     explained_by_its_own_marks(&place);
     // The application ends while it is being recorded. Its samples must be kept.
     let child = place.spawn(&format!("app record {own} -D 60s -q"));

@@ -3,17 +3,22 @@
 use punctual_app::find::Found;
 use punctual_app::{ChannelHead, Counts, Kind, Snapshot, TopEntry, Unfit};
 use punctual_model::{
-    Accounting, Cell, CountedBeside, Histogram, IntervalRow, Nanos, Table, TaskRecord,
-    ThreadRecord, TopSample, TopSamples, grouped,
+    AboveLimit, Accounting, Cell, CountedBeside, Histogram, IntervalRow, MissLimit, Nanos, Table,
+    TaskRecord, ThreadRecord, TopSample, TopSamples, grouped,
 };
 use punctual_probes::WORST_KEPT;
 
 use super::explained::OverBudget;
+use super::windows::ChannelWindows;
 use crate::lifecycle::{RowLog, Start, WorkerView, largest_of_all, top_samples_of};
 
 /// One channel.
 struct ChannelTrack {
+    /// Number of the channel in the memory of the application.
+    number: usize,
     head: ChannelHead,
+    /// Late jobs in windows of consecutive periods, if the requirement limits them.
+    windows: Option<ChannelWindows>,
     /// State at the start, and at the last reading.
     first: Snapshot,
     last: Snapshot,
@@ -44,15 +49,18 @@ pub(super) struct ChannelTracks {
 impl ChannelTracks {
     pub(super) fn begin(
         found: &Found,
-        heads: Vec<ChannelHead>,
+        heads: Vec<(usize, ChannelHead)>,
         start: &Start,
         row_length: Nanos,
+        misses: Option<MissLimit>,
     ) -> Result<Self, Unfit> {
-        let channels = (0..).zip(heads).map(|(number, head)| {
+        let channels = heads.into_iter().map(|(number, head)| {
             // Largest samples from before the start do not belong to this recording.
             let ring_next = found.reader.ring(number, 0)?.next;
             let first = found.reader.snapshot(number)?;
             Ok(ChannelTrack {
+                number,
+                windows: misses.and_then(|limit| ChannelWindows::new(limit, &head)),
                 head,
                 last: first.clone(),
                 row: 0,
@@ -78,20 +86,24 @@ impl ChannelTracks {
 
     /// Reads all channels; `elapsed` since the start.
     pub(super) fn read(&mut self, found: &Found, elapsed: Nanos) -> Result<(), Unfit> {
-        for (number, channel) in self.channels.iter_mut().enumerate() {
+        for (place, channel) in self.channels.iter_mut().enumerate() {
             let row = elapsed.0 / self.row_length.0;
             if row > channel.row {
                 self.rows
-                    .extend(channel.close_row(number as u32, self.row_length));
+                    .extend(channel.close_row(place as u32, self.row_length));
                 channel.row = row;
                 channel.row_from = channel.last.clone();
                 channel.row_largest = None;
             }
-            let snapshot = found.reader.snapshot(number)?;
+            let snapshot = found.reader.snapshot(channel.number)?;
             channel.torn |= !snapshot.whole;
             channel.went_back |= snapshot.counts.run < channel.last.counts.run;
+            let missed = snapshot
+                .counts
+                .missed
+                .saturating_sub(channel.last.counts.missed);
             channel.last = snapshot;
-            let ring = found.reader.ring(number, channel.ring_next)?;
+            let ring = found.reader.ring(channel.number, channel.ring_next)?;
             channel.ring_next = ring.next;
             channel.ring_dropped = channel.ring_dropped.saturating_add(ring.dropped);
             for TopEntry { at_ns, ns } in ring.entries {
@@ -100,10 +112,16 @@ impl ChannelTracks {
                 // Skips jobs that were released before the start and completed after it.
                 if at_ns >= self.started.0 {
                     channel.top_samples.offer(Nanos(ns), Nanos(at_ns));
+                    if let Some(windows) = &mut channel.windows {
+                        windows.sample(Nanos(ns), Nanos(at_ns - self.started.0));
+                    }
                     if channel.head.budget_ns.is_some_and(|budget| ns > budget) {
                         channel.over_budget.push(TopEntry { at_ns, ns });
                     }
                 }
+            }
+            if let Some(windows) = &mut channel.windows {
+                windows.missed(missed, elapsed);
             }
         }
         Ok(())
@@ -174,6 +192,18 @@ impl ChannelTracks {
         for (thread, channel) in threads.iter_mut().zip(self.channels) {
             thread.accounting = channel.accounting().0;
             thread.histogram = channel.since(&channel.first, channel.largest);
+            let (first, last) = (&channel.first.counts, &channel.last.counts);
+            thread
+                .above
+                .extend(channel.head.budget_ns.map(|budget| AboveLimit {
+                    limit_ns: Nanos(budget),
+                    periods: last.over_budget.saturating_sub(first.over_budget),
+                }));
+            let is_whole = channel.ring_dropped == 0 && !channel.went_back;
+            let windows = channel.windows.filter(|_| is_whole);
+            thread
+                .windows
+                .extend(windows.and_then(ChannelWindows::finish));
         }
         self.rows.all(open.into_iter())
     }
@@ -212,6 +242,13 @@ impl ChannelTracks {
         table
     }
 
+    /// Returns the name of a channel whose missed periods are unknown.
+    pub(super) fn not_counted(&self) -> Option<String> {
+        let mut channels = self.channels.iter();
+        let found = channels.find(|channel| channel.is_not_counted());
+        found.map(ChannelTrack::title)
+    }
+
     /// Returns warnings for the reader.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -235,9 +272,17 @@ impl ChannelTracks {
                     grouped(channel.ring_dropped)
                 ));
             }
-            let has_periods =
-                channel.head.kind == Kind::Latency && channel.head.period_ns.is_some();
-            if has_periods && channel.last.counts.due == 0 {
+            if channel
+                .windows
+                .as_ref()
+                .is_some_and(ChannelWindows::is_open)
+            {
+                warnings.push(format!(
+                    "{title}: the exact times of missed periods are unknown, so windows may have \
+                     more late periods than shown"
+                ));
+            }
+            if channel.is_not_counted() {
                 warnings.push(format!(
                     "{title}: the application does not account for its periods \
                      (Channel::account), so its missed periods are unknown and not counted"
@@ -257,6 +302,12 @@ impl ChannelTracks {
 }
 
 impl ChannelTrack {
+    /// Returns whether the application does not account for the periods of this channel.
+    fn is_not_counted(&self) -> bool {
+        let has_periods = self.head.kind == Kind::Latency && self.head.period_ns.is_some();
+        has_periods && self.last.counts.due == 0
+    }
+
     fn title(&self) -> String {
         format!("{}, {}", self.head.name, self.head.kind.name())
     }

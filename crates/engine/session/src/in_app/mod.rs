@@ -5,6 +5,8 @@
 
 mod channel_tracks;
 mod explained;
+mod requirement;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -28,15 +30,24 @@ use crate::{Outcome, RecordingRequest, RunLength, SessionError};
 use channel_tracks::ChannelTracks;
 use explained::Annotations;
 
+pub use requirement::ChannelLimits;
+
 /// Maximum time between two readings, so that a ring of the largest samples is read before it is
 /// full, unless an application exceeds its budget constantly.
 const TURN: Duration = Duration::from_millis(50);
+
+/// Longest row of a time series that shows late seconds.
+const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Parameters of recording an application.
 #[derive(Clone, Debug)]
 pub struct InAppRequest {
     /// Process ID.
     pub pid: u32,
+    /// Name of the channel to record; `None` for all.
+    pub channel: Option<String>,
+    /// The limits to judge by.
+    pub limits: ChannelLimits,
     /// Length of the recording.
     pub length: RunLength,
     /// Explains samples above the budget of their channel, which traces the machine.
@@ -134,8 +145,12 @@ pub fn record_application(
             comm: found.comm,
         });
     }
-    let mut recording = head(request, host, host.facts(), &found, &heads);
+    let heads = requirement::chosen(heads, request.channel.as_deref())?;
+    let required = request.limits.build(&heads)?;
+    let (numbers, heads): (Vec<usize>, Vec<ChannelHead>) = heads.into_iter().unzip();
+    let mut recording = head(request, host, host.facts(), &found, (&heads, required));
     let tasks = host.tasks_of(request.pid);
+    let created = found.reader.channels()?.len();
     let start = Start::now();
     recording.started = start.wall;
     let own: Vec<u32> = tasks.iter().map(|task| task.tid).collect();
@@ -153,7 +168,14 @@ pub fn record_application(
     recording.explanation = annotations.as_ref().map(Annotations::head);
     let application = ApplicationMemory {
         marks: annotations,
-        channels: ChannelTracks::begin(&found, heads, &start, recording.series.interval_ns)?,
+        channels: ChannelTracks::begin(
+            &found,
+            numbers.into_iter().zip(heads).collect(),
+            &start,
+            recording.series.interval_ns,
+            request.limits.misses,
+        )?,
+        created,
         found,
         host: host.clone(),
         tasks,
@@ -172,6 +194,8 @@ struct ApplicationMemory {
     found: Found,
     host: Host,
     channels: ChannelTracks,
+    /// Number of channels that the application had created at the start.
+    created: usize,
     /// Threads of the application at the start.
     tasks: Vec<TaskRecord>,
     start: Start,
@@ -260,15 +284,19 @@ impl Source for ApplicationMemory {
     fn finish(mut self, recording: &mut Recording, _: &mut StoreWriter<'_>) -> Option<Broke> {
         self.warnings.extend(self.channels.warnings());
         if let Ok(channels) = self.found.reader.channels()
-            && channels.len() > recording.threads.len()
+            && channels.len() > self.created
         {
-            let more = grouped((channels.len() - recording.threads.len()) as u64);
+            let more = grouped((channels.len() - self.created) as u64);
             self.warnings.push(format!(
                 "channels that were created after the start of the run are not recorded: {more}"
             ));
         }
         let after = self.host.tasks_of(self.found.pid);
         recording.tables = vec![self.channels.table(&self.tasks, &after)];
+        if let Some(channel) = self.channels.not_counted() {
+            let parameters = &mut recording.probe.parameters;
+            parameters.insert(ProbeRun::NOT_COUNTED.to_owned(), channel.into());
+        }
         recording.top_samples = self.channels.top_samples(&self.start);
         recording.series.rows = self.channels.fill(&mut recording.threads);
         if let Some(marks) = self.marks.take() {
@@ -287,7 +315,7 @@ fn head(
     host: &Host,
     facts: HostFacts,
     found: &Found,
-    heads: &[ChannelHead],
+    (heads, required): (&[ChannelHead], Requirement),
 ) -> Recording {
     let mut parameters = BTreeMap::new();
     let duration = request.length.duration();
@@ -324,8 +352,14 @@ fn head(
             ..ThreadRecord::new(cpu, task.map_or(unknown, |task| task.scheduling))
         }
     });
-    let mut recording = Recording::new(probe, facts, Requirement::default(), threads.collect());
+    let shows_late_seconds = request.limits.max_late_seconds_per_day.is_some();
+    let mut recording = Recording::new(probe, facts, required, threads.collect());
     recording.label.clone_from(&request.recording.label);
-    recording.series.interval_ns = usual_series_interval(duration);
+    let usual = usual_series_interval(duration);
+    recording.series.interval_ns = if shows_late_seconds {
+        usual.min(SECOND)
+    } else {
+        usual
+    };
     recording
 }

@@ -28,6 +28,11 @@ impl MachineCounters {
         }
     }
 
+    /// Reads temperature and frequency, if a reading is due.
+    pub(super) fn poll(&mut self, elapsed: Nanos) {
+        self.power.poll(elapsed, &self.cpus);
+    }
+
     /// Adds the differences to the recording. Returns a warning for each control group that was
     /// throttled.
     pub(super) fn finish(mut self, recording: &mut Recording, elapsed: Nanos) -> Vec<String> {

@@ -204,7 +204,7 @@ impl<'a> Begun<'a> {
         mut source: impl Source,
         context: &mut Context<'a>,
     ) -> Result<Outcome, SessionError> {
-        let ended = poll_until_end(&mut source, &mut self.store, context);
+        let ended = poll_until_end(&mut source, &mut self.store, &mut self.counters, context);
         context.watcher.end();
         let elapsed = source.start().elapsed();
         let completion = match ended {
@@ -236,6 +236,7 @@ impl<'a> Begun<'a> {
 fn poll_until_end(
     source: &mut impl Source,
     store: &mut StoreWriter<'_>,
+    counters: &mut MachineCounters,
     context: &mut Context<'_>,
 ) -> Result<Completion, SessionError> {
     let clock = RunClock {
@@ -250,6 +251,7 @@ fn poll_until_end(
         let moment = clock.moment();
         let elapsed = moment.elapsed;
         let ended = source.poll(store, moment)?;
+        counters.poll(elapsed);
         if elapsed >= committed + source.commit_interval() {
             committed = elapsed;
             commit(source, store, elapsed);

@@ -2,6 +2,7 @@
 
 mod energy;
 mod perf;
+mod points;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +12,7 @@ use crate::root::{Root, number};
 use crate::thermal;
 use energy::Energy;
 use perf::Perf;
+use points::Points;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 const HWMON: &str = "/sys/class/hwmon";
@@ -21,6 +23,7 @@ pub struct PowerWatch {
     cpus: CpuSet,
     start: Reading,
     perf: Perf,
+    points: Points,
 }
 
 /// Values at one point in time.
@@ -57,6 +60,16 @@ impl PowerWatch {
             cpus,
             start,
             perf,
+            points: Points::default(),
+        }
+    }
+
+    /// Reads the temperature, and the frequency of `cpus`, if a reading is due at this time since the
+    /// start. Readings are at least a second apart.
+    pub fn poll(&mut self, elapsed: Nanos, cpus: &CpuSet) {
+        if self.points.is_due(elapsed) {
+            let now = Reading::of_drift(&self.root, cpus);
+            self.points.add(elapsed, &now.khz, &now.milli_celsius);
         }
     }
 
@@ -65,6 +78,7 @@ impl PowerWatch {
     pub fn finish(&mut self, interference: &mut Interference) {
         let end = Reading::read(&self.root, &self.cpus);
         let mut power = end.since(&self.start);
+        power.points = self.points.take();
         self.perf.finish(&mut power);
         if let Some(smis) = self.perf.smis() {
             for cpu in &mut interference.cpus {
@@ -91,9 +105,7 @@ impl Reading {
         for cpu in cpus.iter() {
             reading.cpu(root, cpu);
         }
-        let zones = thermal::zones(root).into_iter();
-        reading.milli_celsius = zones.map(|zone| (zone.name, zone.milli_celsius)).collect();
-        reading.sensors(root);
+        reading.temperatures(root);
         reading.energy = energy::read(root);
         let lacking = [
             (reading.idle.is_empty(), "idle states", "cpu*/cpuidle"),
@@ -114,16 +126,36 @@ impl Reading {
         reading
     }
 
+    /// Reads only the temperature, and the frequency of `cpus`.
+    fn of_drift(root: &Root, cpus: &CpuSet) -> Self {
+        let mut reading = Self::default();
+        cpus.iter().for_each(|cpu| reading.frequency(root, cpu));
+        reading.temperatures(root);
+        reading
+    }
+
+    fn temperatures(&mut self, root: &Root) {
+        let zones = thermal::zones(root).into_iter();
+        self.milli_celsius = zones.map(|zone| (zone.name, zone.milli_celsius)).collect();
+        self.sensors(root);
+    }
+
+    fn frequency(&mut self, root: &Root, cpu: u32) {
+        let file = format!("{CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq");
+        let text = root.text(&file).ok();
+        if let Some(khz) = text.and_then(|text| number(&text).ok()) {
+            self.khz.insert(cpu, khz);
+        }
+    }
+
     fn cpu(&mut self, root: &Root, cpu: u32) {
+        self.frequency(root, cpu);
         let folder = format!("{CPUS}/cpu{cpu}");
         let read = |file: &str| -> Option<u64> {
             root.text(&format!("{folder}/{file}"))
                 .ok()
                 .and_then(|text| number(&text).ok())
         };
-        if let Some(khz) = read("cpufreq/scaling_cur_freq") {
-            self.khz.insert(cpu, khz);
-        }
         let states = root.numbered(&format!("{folder}/cpuidle"), "state");
         for state in states.unwrap_or_default() {
             let of = |file: &str| read(&format!("cpuidle/state{state}/{file}"));
@@ -202,6 +234,7 @@ impl Reading {
             temperature: temperature.collect(),
             energy: energy::since(&self.energy, &start.energy),
             residency: Vec::new(),
+            points: Vec::new(),
             unknown: self.unknown,
         }
     }

@@ -114,6 +114,50 @@ fn counter_changes_are_in_the_recording() {
     assert!(power.unknown.is_empty(), "{:?}", power.unknown);
 }
 
+/// A run of an hour has at most 64 readings, which cover all of it.
+#[test]
+fn temperature_and_frequency_are_read_during_the_run() {
+    let tree = Tree(tempfile::tempdir().unwrap());
+    let root = Root::new(tree.0.path().to_owned());
+    tree.all([3_600_000, 40_000, 0]);
+    let mut watch = PowerWatch::begin(&root, cpus());
+    for tenth in 0..36_000 {
+        if tenth == 18_000 {
+            tree.all([1_200_000, 90_000, 0]);
+        }
+        watch.poll(Nanos::from_millis(tenth * 100), &cpus());
+    }
+    let mut interference = Interference::default();
+    watch.finish(&mut interference);
+    let points = interference.power.unwrap().points;
+    assert!((32..=64).contains(&points.len()), "{}", points.len());
+    assert_eq!(points[0].at_ns, Nanos::ZERO);
+    assert!(points.last().unwrap().at_ns >= Nanos::from_secs(3_500));
+    for point in &points {
+        let is_hot = point.at_ns >= Nanos::from_secs(1_800);
+        let (khz, heat) = if is_hot {
+            (1_200_000, 91_000)
+        } else {
+            (3_600_000, 41_000)
+        };
+        assert_eq!(
+            (point.mean_khz, point.max_milli_celsius),
+            (Some(khz), Some(heat))
+        );
+    }
+}
+
+#[test]
+fn machine_without_sensors_has_no_readings() {
+    let tree = tempfile::tempdir().unwrap();
+    let root = Root::new(tree.path().to_owned());
+    let mut watch = PowerWatch::begin(&root, cpus());
+    (0..9).for_each(|second| watch.poll(Nanos::from_secs(second), &cpus()));
+    let mut interference = Interference::default();
+    watch.finish(&mut interference);
+    assert_eq!(interference.power.unwrap().points, []);
+}
+
 #[test]
 fn absent_power_counters_are_unknown_with_reason() {
     let tree = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
 //! The late seconds of an application's jobs in one run.
 
+mod channels;
+
 use std::collections::BTreeSet;
 
 use super::sampled_run::long_enough;
@@ -22,6 +24,8 @@ struct LateJobs {
     jobs: u64,
     late: u64,
     evidence: JobEvidence,
+    /// The seconds that may have been late, by their number since the start of the run.
+    seconds: Vec<u64>,
     /// Indices of the judged threads.
     judged: BTreeSet<u32>,
     /// Reasons why nothing can be held.
@@ -52,13 +56,16 @@ impl LateJobs {
     /// # Errors
     /// Returns the reason why the run proves nothing, in words.
     fn of(recording: &Recording, asked: &LoopRequirement) -> Result<Self, String> {
-        let explanation = recording.explanation.as_ref();
-        let jobs = explanation.and_then(|explanation| explanation.jobs.as_ref());
-        let jobs = jobs.ok_or("the jobs of the application were not recorded")?;
         let interval = recording.series.interval_ns;
         if interval == Nanos::ZERO || !SECOND.0.is_multiple_of(interval.0) {
             return Err(format!("the rows of {interval} do not show single seconds"));
         }
+        if recording.probe.application().is_some() {
+            return Self::of_channels(recording, asked);
+        }
+        let explanation = recording.explanation.as_ref();
+        let jobs = explanation.and_then(|explanation| explanation.jobs.as_ref());
+        let jobs = jobs.ok_or("the jobs of the application were not recorded")?;
         let judged: Vec<&ThreadJobs> = (jobs.threads.iter())
             .filter(|thread| thread.jobs > 0 || thread.open_ns > Nanos::ZERO)
             .filter(|thread| has_period(thread, asked.period_ns))
@@ -83,34 +90,21 @@ impl LateJobs {
     fn new(
         recording: &Recording,
         judged: &[&ThreadJobs],
-        mut seconds: Seconds,
+        seconds: Seconds,
         unknown: u64,
         lacking: Vec<String>,
     ) -> Self {
-        seconds.with_jobs.extend(&seconds.certain);
-        let numbers: Vec<u64> = seconds.with_jobs.iter().copied().collect();
-        let place = |second: &u64| numbers.partition_point(|number| number < second) as u64;
-        let mut certain = LateSeconds::default();
-        let mut possible = LateSeconds::default();
-        let at = |place: u64| Nanos(place.saturating_mul(SECOND.0));
-        for second in &seconds.certain {
-            certain.add(at(place(second)));
-            possible.add(at(place(second)));
-        }
-        for second in seconds.possible.intersection(&seconds.with_jobs) {
-            possible.add(at(place(second)));
-        }
-        // Each job of unknown response time and unknown release may be a late second of its own.
-        possible.add_elsewhere(unknown, numbers.len() as u64);
         let title = |thread: &&ThreadJobs| title(recording, thread.thread);
         let jobs = recording
             .explanation
             .as_ref()
             .and_then(|one| one.jobs.as_ref());
         let open = judged.iter().filter(|thread| thread.is_open_too_long(jobs));
+        let late = seconds.late();
+        let (certain, possible, measured) = seconds.place(recording.duration_ns, unknown);
         Self {
-            measured: Nanos(SECOND.0.saturating_mul(numbers.len() as u64))
-                .min(recording.duration_ns),
+            measured,
+            seconds: late,
             jobs: judged.iter().map(|thread| thread.jobs).sum(),
             late: judged.iter().map(|thread| thread.over_budget).sum::<u64>() + open.count() as u64,
             evidence: JobEvidence {
@@ -145,7 +139,13 @@ impl LateJobs {
         let mut condition = Condition::of_application();
         let (outcome, rate) = self.decide(allowed);
         let Self { measured, .. } = self;
-        let supported = rate.supports_bounds();
+        let drift = recording.drift_of_seconds(
+            self.seconds.iter().copied(),
+            (Nanos::ZERO, recording.duration_ns),
+            rate.local_dispersion(),
+            asked.unit(),
+        );
+        let supported = rate.supports_bounds() && drift.is_none();
         let bound = |events: f64| supported.then(|| rate.per_day(events)).flatten();
         let mut all = crate::Due::default();
         for (place, thread) in (0..).zip(&recording.threads) {
@@ -160,7 +160,7 @@ impl LateJobs {
             ));
         }
         let doubt = rate.doubt().map(|doubt| doubt.sentence(asked.unit()));
-        condition.lacking.extend(doubt);
+        condition.lacking.extend(doubt.or(drift));
         condition.outcome = match outcome {
             Outcome::Held if !condition.lacking.is_empty() => Outcome::NotProven,
             outcome => outcome,
@@ -260,6 +260,35 @@ impl LateRun {
 }
 
 impl Seconds {
+    /// Returns the seconds that were or may have been late.
+    fn late(&self) -> Vec<u64> {
+        let possible = self.possible.intersection(&self.with_jobs).copied();
+        let all: BTreeSet<u64> = self.certain.iter().copied().chain(possible).collect();
+        all.into_iter().collect()
+    }
+
+    /// Numbers the late seconds among those with jobs. Returns the seconds that were late for
+    /// certain, those that may have been, and the time with jobs. Each of `unknown` jobs adds a
+    /// possible late second.
+    fn place(mut self, duration: Nanos, unknown: u64) -> (LateSeconds, LateSeconds, Nanos) {
+        self.with_jobs.extend(&self.certain);
+        let numbers: Vec<u64> = self.with_jobs.iter().copied().collect();
+        let place = |second: &u64| numbers.partition_point(|number| number < second) as u64;
+        let mut certain = LateSeconds::default();
+        let mut possible = LateSeconds::default();
+        let at = |place: u64| Nanos(place.saturating_mul(SECOND.0));
+        for second in &self.certain {
+            certain.add(at(place(second)));
+            possible.add(at(place(second)));
+        }
+        for second in self.possible.intersection(&self.with_jobs) {
+            possible.add(at(place(second)));
+        }
+        possible.add_elsewhere(unknown, numbers.len() as u64);
+        let measured = Nanos(SECOND.0.saturating_mul(numbers.len() as u64)).min(duration);
+        (certain, possible, measured)
+    }
+
     fn add(
         &mut self,
         recording: &Recording,

@@ -13,6 +13,9 @@ const LOCAL_BLOCKS: usize = 16;
 /// Probability that a dispersion exceeds its upper limit.
 const CHANCE: f64 = 0.10;
 
+/// Significance level for events that are more regular than independent ones.
+const REGULAR: f64 = 0.001;
+
 /// Significance levels for a dispersion that is still rising: at the longest blocks used, and at
 /// blocks longer than those. A rise counts if the probability that it is due to chance is lower
 /// than the level.
@@ -30,6 +33,9 @@ pub(super) struct Dispersion {
     /// least 1. A rate that changes
     /// over the whole run raises it less than `factor`.
     pub(super) local: f64,
+    /// The lowest upper limit of all block lengths, at the level [`REGULAR`]. Below 1, events are more
+    /// regular than independent ones.
+    pub(super) most_regular: f64,
 }
 
 /// One block length: the estimated ratio of variance to mean, and the number of blocks.
@@ -53,7 +59,12 @@ impl Dispersion {
         let long = scales.partition_point(|(_, blocks)| *blocks >= LEAST_BLOCKS);
         let (scales, beyond) = scales.split_at(long);
         let limit = |(found, blocks): &Scale| chance_limit(*found, *blocks);
+        let regular = |(found, blocks): &Scale| {
+            let freedom = (*blocks - 1) as f64;
+            found * freedom / chi_squared(REGULAR, freedom)
+        };
         Self {
+            most_regular: scales.iter().map(regular).fold(f64::INFINITY, f64::min),
             factor: scales.iter().map(limit).fold(1.0, f64::max),
             rises: still_rises(scales, beyond),
             local: (scales.iter().chain(beyond).enumerate())

@@ -66,6 +66,16 @@ impl LateSeconds {
         Rate::from_late_seconds(self, measured)
     }
 
+    /// Returns the number of series of adjacent late seconds. The last second of each may be late
+    /// only because an event crossed the edge between two seconds.
+    pub(super) fn split(&self) -> u64 {
+        let pairs = self.seconds.windows(2);
+        let adjacent: Vec<bool> = pairs.map(|pair| pair[1] == pair[0] + 1).collect();
+        let starts = (adjacent.iter().enumerate())
+            .filter(|(place, is)| **is && (*place == 0 || !adjacent[place - 1]));
+        starts.count() as u64
+    }
+
     /// Returns the variance divided by the mean that clusters of this size cause: the mean size of
     /// the cluster to which a late second belongs. It is reduced by the share of late seconds,
     /// because a machine that is always late does not vary at all. If the clusters are few, it is

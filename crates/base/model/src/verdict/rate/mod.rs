@@ -43,12 +43,17 @@ pub struct Rate {
     /// Divisor for the number of events, because clustered events prove less than independent ones.
     /// 1 if the events are independent.
     pub dispersion: f64,
+    /// Number of events that may be the second part of another one, which crossed the edge between
+    /// two seconds. If events are as regular as the seconds, all of them cross an edge, or none.
+    split: u64,
     /// Whether the dispersion is still rising at the longest blocks.
     rises: bool,
     /// Number of events in the first half, and in the first tenth.
     parts: [u64; 2],
     /// The dispersion without the first tenth.
     settled: f64,
+    /// Dispersion within short parts of the run, which a change over the whole run hardly raises.
+    local: f64,
     /// Statistic of the Laplace test for a trend (Cox and Lewis, "The Statistical Analysis of Series
     /// of Events", 1966): normal with variance 1 without a trend, positive if the rate rises.
     trend: f64,
@@ -128,11 +133,17 @@ impl Rate {
                 *part += u64::from(number.saturating_mul(second) < measured.0 / parts_of);
             }
         }
+        let most_regular = Dispersion::from_counts(counts.clone()).most_regular;
         let mut rate = Self::new(late.count(), measured, counts, parts);
+        rate.most = measured.0.div_ceil(second).max(late.count()) as f64;
+        // The counts of independent late seconds are binomial.
+        if most_regular < 1.0 - late.count() as f64 / rate.most {
+            rate.split = late.split();
+        }
         let clustering = late.clustering(measured);
         rate.dispersion = rate.dispersion.max(clustering);
         rate.trend /= clustering.max(1.0).sqrt();
-        rate.most = measured.0.div_ceil(second).max(late.count()) as f64;
+        rate.local *= clustering.max(1.0);
         rate
     }
 
@@ -156,17 +167,25 @@ impl Rate {
             factor,
             rises,
             local,
+            ..
         } = Dispersion::from_counts(counts);
         Self {
             events,
             measured,
             most: f64::INFINITY,
             dispersion: factor,
+            split: 0,
             rises,
             parts,
             settled,
+            local,
             trend: laplace / local.sqrt(),
         }
+    }
+
+    /// Returns the divisor for the number of events in tests for a change during the run.
+    pub const fn local_dispersion(&self) -> f64 {
+        self.local
     }
 
     /// Returns the upper bound of the number of events in the measured time. `error` is the
@@ -178,7 +197,7 @@ impl Rate {
     /// Returns the lower bound of the number of events in the measured time. `error` is the
     /// probability that the bound is wrong.
     pub fn at_least(&self, error: f64) -> f64 {
-        quantile::lower(self.events, self.dispersion, error)
+        quantile::lower(self.events - self.split, self.dispersion, error)
     }
 
     /// Converts a number of events in the measured time to a number per day. `None` if the time is
@@ -365,6 +384,20 @@ mod tests {
         let nothing = rate([], Nanos::ZERO);
         assert_eq!(nothing.decide(1e9, ERROR), Decision::Open);
         assert_eq!(nothing.per_day(3.0), None);
+    }
+
+    /// A burst each 10 s makes 360 late seconds an hour, or 720 if each burst crosses the edge between
+    /// two seconds. Nothing in the run shows which of them is true on average.
+    #[test]
+    fn edges_of_seconds_do_not_raise_the_lower_bound() {
+        let split = rate((0..360).flat_map(|n| [n * 10, n * 10 + 1]), HOUR);
+        assert!(split.at_least(ERROR) <= 360.0, "{split:?}");
+        // Late seconds at random times are not regular, even if some are adjacent.
+        let mut random = fastrand::Rng::with_seed(5);
+        let chance = rate((0..3_600).filter(|_| random.u64(..10) == 0), HOUR);
+        assert_eq!(chance.split, 0);
+        let always = rate(0..3_600, HOUR);
+        assert_eq!((always.split, always.at_least(ERROR) > 3_400.0), (0, true));
     }
 
     #[test]

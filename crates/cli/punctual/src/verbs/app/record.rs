@@ -3,20 +3,22 @@
 use anyhow::Result;
 use clap::Args;
 use punctual_host::Host;
-use punctual_model::{Completion, Nanos};
+use punctual_model::{MissLimit, Nanos};
 use punctual_report::{document, text};
 use punctual_session::{
-    InAppRequest, RecordingRequest, RunLength, applications, record_application,
+    ChannelLimits, InAppRequest, RecordingRequest, RunLength, applications, record_application,
 };
 
 use crate::context::Context;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{self, Exit, UsageError};
+use crate::options::limits::Limits;
 use crate::options::measuring;
 use crate::output;
 use crate::running::stop_flag;
 use crate::verb::command_line;
 
 #[derive(Args)]
+#[command(after_help = crate::exit::OF_MEASURE)]
 pub(super) struct Record {
     /// Process number, or name of the application or its process
     #[arg(value_name = "PID|NAME")]
@@ -24,6 +26,18 @@ pub(super) struct Record {
     /// Duration, or forever; ends with the application [default: 60s]
     #[arg(short = 'D', long, value_name = "TIME", value_parser = measuring::run_length)]
     duration: Option<RunLength>,
+    /// Record only the channel with this name: control, or 'control, latency'
+    #[arg(long, value_name = "NAME")]
+    channel: Option<String>,
+    #[command(flatten)]
+    limits: Limits,
+    /// Require at most M jobs above the budget in any K consecutive periods: 2/100
+    #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
+    misses: Option<MissLimit>,
+    /// Judge the seconds per day with a job above the budget, or a missed one
+    #[arg(long, value_name = "N", value_parser = measuring::late_seconds)]
+    #[arg(allow_negative_numbers = true)]
+    max_late_seconds_per_day: Option<f64>,
     /// Explain samples above the budget of their channel; requires root
     #[arg(long)]
     explain: bool,
@@ -43,6 +57,12 @@ impl Record {
         let host = Host::live();
         let request = InAppRequest {
             pid: pid_of(&self.application, &host)?,
+            channel: self.channel,
+            limits: ChannelLimits {
+                requirement: self.limits.requirement(None),
+                misses: self.misses,
+                max_late_seconds_per_day: self.max_late_seconds_per_day,
+            },
             length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
             explain: self.explain,
             recording: RecordingRequest {
@@ -54,10 +74,7 @@ impl Record {
         let stop = stop_flag()?;
         let mut view = crate::live::view(self.quiet);
         let outcome = record_application(&request, &host, store.as_ref(), view.as_mut(), &stop)?;
-        let exit = match outcome.recording.completion {
-            Completion::Stopped => Exit::Interrupted,
-            _ => Exit::Done,
-        };
+        let exit = exit::of_recording(&outcome.recording);
         context.stored(exit, outcome.store_error.is_none() && store.is_some());
         if self.json {
             output::print(&output::json(&outcome.recording.in_words()))?

@@ -28,7 +28,7 @@ use crate::output::{self, Output};
 use crate::processes::{serve_load, serve_partner};
 use crate::recordings::timelines;
 use crate::running::stop_flag;
-use crate::verb::{Invalid, Run, Verb, command_line};
+use crate::verb::{Run, Verb, command_line};
 
 pub(super) const VERB: Verb = Verb::new::<CheckUp>("check");
 
@@ -65,7 +65,7 @@ struct CheckUp {
     ///
     /// A late second contains at least one miss. With --misses, it contains at least one violated
     /// window. With --series, the plan can give another default.
-    #[arg(long, value_name = "N", value_parser = late_seconds)]
+    #[arg(long, value_name = "N", value_parser = measuring::late_seconds)]
     #[arg(allow_negative_numbers = true)]
     max_late_seconds_per_day: Option<f64>,
     /// Tolerate at most M misses in any K consecutive periods: 2/100
@@ -132,13 +132,6 @@ struct CheckUp {
 /// Default period and budget of a loop.
 const PERIOD: Nanos = Nanos::from_millis(1);
 const BUDGET: Nanos = Nanos::from_micros(100);
-
-fn late_seconds(text: &str) -> Result<f64, Invalid> {
-    match text.parse::<f64>() {
-        Ok(number) if (0.0..86_400.0).contains(&number) => Ok(number),
-        _ => Err("must be a number from 0 to below 86400, the seconds of a day".into()),
-    }
-}
 
 impl Run for CheckUp {
     fn run(self, context: &Context) -> Result<Exit> {

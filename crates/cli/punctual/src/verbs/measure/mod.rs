@@ -8,9 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use punctual_host::Host;
 use punctual_loads::LoadRequest;
-use punctual_model::{
-    Arguments, Completion, Limit, Metric, Nanos, ParameterKind, Recording, Requirement, Role,
-};
+use punctual_model::{Arguments, Completion, Limit, Nanos, ParameterKind, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_report::{document, text};
 use punctual_session::{
@@ -22,7 +20,7 @@ use punctual_session::{
 use options::{Judging, Options, RunOptions};
 
 use crate::context::Context;
-use crate::exit::{Exit, UsageError};
+use crate::exit::{self, Exit, UsageError};
 use crate::live;
 use crate::options::measuring::loads;
 use crate::output::{self, Output};
@@ -88,7 +86,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 
     let recording = &outcome.recording;
-    let exit = exit(recording);
+    let exit = exit::of_recording(recording);
     context.stored(exit, outcome.store_error.is_none() && store.is_some());
     let to_stdout = json.as_ref().is_some_and(Output::is_stdout);
     if let Some(json) = json {
@@ -115,21 +113,6 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         output::note(&format!("the load {} failed: {how}", load.name));
     }
     Ok(exit)
-}
-
-/// Returns the exit code for a recording.
-fn exit(recording: &Recording) -> Exit {
-    if recording.load.iter().any(|load| load.failed) {
-        return Exit::Failed;
-    }
-    match (recording.completion, recording.verdict.outcome) {
-        (Completion::Break, _) => Exit::Broken,
-        (_, outcome) if outcome.is_bad() => Exit::Broken,
-        (Completion::Stopped, _) => Exit::Interrupted,
-        (Completion::Interrupted, _) => Exit::Failed,
-        (_, outcome) if outcome.is_open() => Exit::NotProven,
-        _ => Exit::Done,
-    }
 }
 
 /// Returns the values of the parameters that are specific to the probe.
@@ -214,7 +197,7 @@ fn explain(probe: &ProbeEntry, options: &Options) -> Result<Option<ExplainReques
 fn threshold_for(options: &Options, option: &str) -> Result<Nanos> {
     let threshold = (options.threshold)
         .or(options.run.break_above)
-        .or(options.judging.max_latency);
+        .or(options.judging.limits.max_latency);
     Ok(threshold.ok_or_else(|| {
         UsageError(format!(
             "{option} needs a limit: give --threshold 100us, --break or --max-latency"
@@ -235,29 +218,9 @@ fn on_outlier(options: &Options) -> Result<Option<OnOutlier>> {
 }
 
 fn requirement(judging: &Judging) -> Requirement {
-    let max = judging.max_latency.map(|latency| Limit {
-        metric: Metric::Max,
-        at_most: latency.0,
-    });
-    let missed = judging.max_missed.map(|missed| Limit {
-        metric: Metric::Missed,
-        at_most: missed,
-    });
-    let warn = judging.warn_latency.map(|latency| Limit {
-        metric: Metric::Warn,
-        at_most: latency.0,
-    });
-    let percentiles = judging.max_percentile.iter().copied();
     let windows = judging.misses.zip(judging.budget);
     let windows = windows.map(|(misses, budget)| Limit::of_misses(misses, budget));
-    Requirement {
-        limits: (max.into_iter().chain(percentiles).chain(missed))
-            .chain(windows)
-            .chain(warn)
-            .collect(),
-        confidence: judging.confidence,
-        periodic: None,
-    }
+    judging.limits.requirement(windows)
 }
 
 /// Returns the phases given with `--phases`, or else the single phase that the other options

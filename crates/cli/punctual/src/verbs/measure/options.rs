@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use punctual_loads::LOADS;
-use punctual_model::{
-    CpuSet, DurationError, Limit, Metric, MissLimit, Nanos, Parameter, ParameterKind, Policy,
-};
+use punctual_model::{CpuSet, DurationError, MissLimit, Nanos, Parameter, ParameterKind, Policy};
 use punctual_probes::{PROBES, ProbeEntry};
 use punctual_session::{EventChoice, Level, PhaseError, PhaseRequest, RunLength};
 
 use super::answering;
+use crate::options::limits::Limits;
 use crate::options::measuring::{LEVELS, run_length};
 use crate::verb::{Invalid, named};
 
@@ -239,18 +238,8 @@ struct Explaining {
 // The requirement of the measurement.
 #[derive(Args)]
 pub(super) struct Judging {
-    /// Require that no latency is above this; exit code 3 if broken
-    #[arg(long, value_name = "TIME")]
-    pub(super) max_latency: Option<Nanos>,
-    /// Warn if a latency is above this; the exit code stays the same
-    #[arg(long, value_name = "TIME")]
-    pub(super) warn_latency: Option<Nanos>,
-    /// Require that a percentile of the due periods is at most this: 99.9=50us
-    #[arg(long, value_name = "P=TIME", value_parser = percentile_limit)]
-    pub(super) max_percentile: Vec<Limit>,
-    /// Require that no thread misses more periods than this
-    #[arg(long, value_name = "N")]
-    pub(super) max_missed: Option<u64>,
+    #[command(flatten)]
+    pub(super) limits: Limits,
     /// Require at most M late periods in any K consecutive periods: 2/100
     #[arg(
         long,
@@ -262,15 +251,6 @@ pub(super) struct Judging {
     /// Latest start of a period for --misses; a later or missed period is late
     #[arg(long, value_name = "TIME", requires = "misses")]
     pub(super) budget: Option<Nanos>,
-    /// Judge the machine instead of this run, with this confidence: 95%
-    ///
-    /// Without this option, the verdict states whether this run met or exceeded the requirement.
-    /// With it, the verdict states whether the machine holds or breaks the requirement, or that
-    /// neither is proven. This assumes that the machine behaves at other times as it did during the
-    /// measurement. Only a percentile can be proven to hold: no run is long enough to prove that
-    /// something never happens.
-    #[arg(long, value_name = "PERCENT", value_parser = confidence)]
-    pub(super) confidence: Option<f64>,
 }
 
 // Options for storing and showing the result.
@@ -299,18 +279,6 @@ pub(super) struct SampleRetention {
     /// Show all figures, as `punctual show` does, and not only a screenful
     #[arg(short, long)]
     pub(super) verbose: bool,
-}
-
-fn confidence(text: &str) -> Result<f64, Invalid> {
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>()? / 100.0,
-        None => text.parse::<f64>()?,
-    };
-    if (0.5..=0.9999).contains(&share) {
-        Ok(share)
-    } else {
-        Err("must be 50% to 99.99%".into())
-    }
 }
 
 fn phases(text: &str) -> Result<Phases, PhaseError> {
@@ -378,15 +346,6 @@ fn dma_latency(text: &str) -> Result<DmaLatency, Invalid> {
     let micros = i32::try_from(latency.whole_micros())
         .map_err(|_| format!("{latency} is above the exit latency of any idle state"))?;
     Ok(DmaLatency(Some(micros)))
-}
-
-fn percentile_limit(text: &str) -> Result<Limit, Invalid> {
-    let (percentile, time) = text.split_once('=').ok_or_else(|| {
-        format!("'{text}' does not have the form P=TIME: write for example 99.9=50us")
-    })?;
-    let metric: Metric = format!("p{}", percentile.trim_start_matches('p')).parse()?;
-    let Nanos(at_most) = time.parse()?;
-    Ok(Limit { metric, at_most })
 }
 
 #[cfg(test)]
