@@ -155,7 +155,7 @@ impl Watcher for LiveView {
 
 /// Returns the workers in their original order. If not all of them fit, returns those with the
 /// largest maxima.
-fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
+pub(crate) fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
     let mut workers: Vec<&WorkerView> = snapshot.workers.iter().collect();
     if workers.len() > fitting {
         workers.sort_by_key(|worker| std::cmp::Reverse(worker.max));
@@ -164,11 +164,13 @@ fn shown(snapshot: &Snapshot, fitting: usize) -> Vec<&WorkerView> {
     workers
 }
 
-const HEADINGS: [&str; 8] = [
+/// Headings of the columns of a worker's line.
+pub(crate) const HEADINGS: [&str; 8] = [
     "", "recorded", "missed", "min", "last", "mean", "p99", "max",
 ];
 
-fn cells(worker: &WorkerView) -> [String; 8] {
+/// Returns the cells of a worker's line.
+pub(crate) fn cells(worker: &WorkerView) -> [String; 8] {
     let show = |value: Option<Nanos>| value.map_or("-".to_owned(), |value| value.to_string());
     [
         sanitize(&worker.title).into_owned(),
@@ -184,7 +186,7 @@ fn cells(worker: &WorkerView) -> [String; 8] {
 
 /// Widths of the columns of a worker's line; 0 for a dropped column.
 #[derive(Debug, PartialEq)]
-struct Columns([usize; 8]);
+pub(crate) struct Columns([usize; 8]);
 
 impl Columns {
     /// Columns that are dropped in a narrow window, in the order in which they are dropped: min,
@@ -194,7 +196,7 @@ impl Columns {
     /// Returns the columns that fit into `width`. `title` is the length of the longest title in
     /// characters. A column is dropped before a title of up to 16 characters is cut, because only
     /// the title tells what a line is about.
-    fn fitting(title: usize, width: usize) -> Self {
+    pub(crate) fn fitting(title: usize, width: usize) -> Self {
         let mut widths = [title.clamp(8, 16), 11, 8, 9, 9, 9, 9, 9];
         let needed = |widths: &[usize; 8]| {
             let shown = widths.iter().filter(|width| **width > 0);
@@ -210,7 +212,8 @@ impl Columns {
         Self(widths)
     }
 
-    fn row(&self, cells: &[impl AsRef<str>; 8]) -> String {
+    /// Returns a line with these cells.
+    pub(crate) fn row(&self, cells: &[impl AsRef<str>; 8]) -> String {
         let mut text = String::new();
         for (place, (cell, width)) in cells.iter().zip(self.0).enumerate() {
             match (place, width) {
@@ -224,7 +227,7 @@ impl Columns {
 }
 
 /// Returns the text, shortened to at most `width` characters.
-fn shortened(text: &str, width: usize) -> String {
+pub(crate) fn shortened(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -233,7 +236,7 @@ fn shortened(text: &str, width: usize) -> String {
 }
 
 /// `1:02:03` or `2:03`.
-fn clock_time(time: Nanos) -> String {
+pub(crate) fn clock_time(time: Nanos) -> String {
     let seconds = time.0.div_ceil(1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
     match hours {

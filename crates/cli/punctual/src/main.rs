@@ -20,6 +20,7 @@ mod processes;
 mod recordings;
 mod running;
 mod settings;
+mod tui;
 mod verb;
 mod verbs;
 

@@ -23,6 +23,7 @@ mod explain_guest;
 mod explain_trace;
 mod hostile;
 mod importing;
+mod interactive;
 mod looking_back;
 #[path = "../../../../engine/tracefile/tests/it/made.rs"]
 mod made;

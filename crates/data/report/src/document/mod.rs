@@ -47,7 +47,7 @@ pub use plan::{SeriesRow, plan, slots, wake_windows};
 pub(crate) use recording::{Figures, answer, claims, outcome_tone, with_figures};
 pub use recording::{recording, verdict};
 pub use stored_audit::stored_audit;
-pub use summary::summary;
+pub use summary::{remedy, summary};
 pub use table::{Cell, Column, Fold, Row, Table};
 pub use topology::{ClockRow, clocks, placements, topology};
 pub use trace_threads::trace_threads;

@@ -83,7 +83,7 @@ fn answer(recording: &Recording) -> Vec<Field> {
 }
 
 /// Returns what removes the main cause, if it is known.
-fn remedy(blame: &Blame) -> Option<String> {
+pub fn remedy(blame: &Blame) -> Option<String> {
     let share = blame
         .largest()
         .filter(|share| share.kind() != ShareKind::Unexplained)?;

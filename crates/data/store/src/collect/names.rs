@@ -14,7 +14,7 @@ pub trait MachineNames {
     /// earlier name of the machine, so deliveries that still use it are stored under `new`.
     ///
     /// # Errors
-    /// [`StoreError::NotRenamed`] if there is no machine `old`, if `new` is in use, or if `old` has
+    /// [`StoreError::NotRenamed`] if no machine is named `old`, if `new` is in use, or if `old` has
     /// recordings that were measured in this store; otherwise any error while writing. In each case,
     /// nothing changes.
     fn rename(&self, old: &str, new: &str) -> Result<(), StoreError>;

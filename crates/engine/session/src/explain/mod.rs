@@ -53,6 +53,9 @@ const BEFORE: Nanos = Nanos::from_millis(1);
 /// Time after the wake-up whose events are kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
 
+/// Maximum number of outliers that are kept for the watcher between two reports.
+const NEW: usize = 1_000;
+
 /// Controls the flight recorder of one run.
 pub(crate) struct Explainer {
     flight: Recorder,
@@ -67,6 +70,8 @@ pub(crate) struct Explainer {
     names: Names,
     statistics: OutlierStatistics,
     buffer: OutlierBuffer,
+    /// The outliers since the last report to the watcher.
+    new: Vec<Outlier>,
     warnings: Vec<String>,
 }
 
@@ -127,6 +132,7 @@ impl Explainer {
             job_evidence: JobEvidence::new(host),
             names,
             statistics: OutlierStatistics::new(threshold),
+            new: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -391,7 +397,15 @@ impl Explainer {
             latency_ns: sighting.latency,
             blame,
         };
+        if self.new.len() < NEW {
+            self.new.push(outlier.clone());
+        }
         self.buffer.add(outlier, window, &pages, &asked_for);
+    }
+
+    /// Returns and removes the outliers that were explained since the last call, at most [`NEW`].
+    pub(crate) fn take_new(&mut self) -> Vec<Outlier> {
+        std::mem::take(&mut self.new)
     }
 
     /// Returns a thread of the same process that a job may have waited for in user space.

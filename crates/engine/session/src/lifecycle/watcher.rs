@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_model::{Recording, Sample};
+use punctual_model::{Histogram, Outlier, Recording, Sample};
 
 use super::view::Snapshot;
 
@@ -29,4 +29,15 @@ pub trait Watcher {
     /// [`progress`](Self::progress) call that counts them. Samples that did not fit into the ring
     /// are missing, and are counted in [`WorkerView::dropped`](crate::WorkerView::dropped).
     fn samples(&mut self, _thread: u32, _samples: &[Sample]) {}
+
+    /// Returns whether it wants [`latencies`](Self::latencies) and [`outliers`](Self::outliers).
+    fn wants_details(&self) -> bool {
+        false
+    }
+
+    /// Receives the latencies of all workers so far, before each [`progress`](Self::progress) call.
+    fn latencies(&mut self, _all: &Histogram) {}
+
+    /// Receives the outliers that were explained since the last call, in order.
+    fn outliers(&mut self, _new: &[Outlier]) {}
 }

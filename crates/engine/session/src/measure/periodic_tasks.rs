@@ -1,6 +1,6 @@
 //! Tasks that run during the measurement in addition to the measuring threads, at normal priority.
 
-use punctual_model::{IntervalRow, Nanos, Suspension, TopSample};
+use punctual_model::{Histogram, IntervalRow, Nanos, Suspension, TopSample};
 use punctual_store::Batch;
 
 use super::collector::Collector;
@@ -165,6 +165,15 @@ impl PeriodicTasks {
             if !samples.is_empty() {
                 watcher.samples(thread, &samples);
             }
+        }
+        if watcher.wants_details() {
+            let mut all = Histogram::new();
+            for collector in &self.collectors {
+                all.merge(&collector.latencies());
+            }
+            watcher.latencies(&all);
+            let new = self.explainer.as_mut().map(Explainer::take_new);
+            watcher.outliers(&new.unwrap_or_default());
         }
         watcher.progress(&self.snapshot());
     }

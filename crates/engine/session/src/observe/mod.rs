@@ -483,6 +483,10 @@ impl Source for Observation<'_> {
     }
 
     fn report(&mut self, watcher: &mut dyn Watcher, elapsed: Nanos) {
+        if watcher.wants_details() {
+            watcher.latencies(&self.tracks.latencies());
+            watcher.outliers(&self.explainer.take_new());
+        }
         watcher.progress(&Snapshot {
             elapsed,
             duration: self.duration(),

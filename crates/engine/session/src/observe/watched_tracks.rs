@@ -208,6 +208,15 @@ impl WatchedTracks {
         largest_of_all(samples.collect())
     }
 
+    /// Returns the latencies of all tracks so far.
+    pub(super) fn latencies(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for track in &self.tracks {
+            all.merge(&track.all);
+        }
+        all
+    }
+
     pub(super) fn views(&self) -> Vec<WorkerView> {
         self.tracks
             .iter()

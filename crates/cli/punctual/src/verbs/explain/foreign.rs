@@ -27,7 +27,7 @@ pub(super) struct Foreign {
     #[arg(long, value_name = "FILE", group = "waits")]
     #[arg(conflicts_with_all = [
         "recording", "cgroup", "wait", "cost", "detail", "duration", "events", "event", "no_bpf",
-        "label", "quiet", "verbose", "profile",
+        "label", "quiet", "tui", "verbose", "profile",
     ])]
     trace: Option<PathBuf>,
     /// Explain this guest's trace, with --trace of its KVM host

@@ -22,6 +22,7 @@ use crate::output::{self, note};
 use crate::processes::serve_symbols;
 use crate::recordings::timelines;
 use crate::running::stop_flag;
+use crate::tui;
 use crate::verb::{Invalid, command_line, named};
 
 /// The default budget of a job.
@@ -80,6 +81,9 @@ pub(super) struct Application {
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
+    /// Show an interactive view: live histogram, late jobs with their causes, keys
+    #[arg(long, conflicts_with = "quiet")]
+    tui: bool,
     /// Show all figures and the longest outlier in detail
     #[arg(short, long)]
     verbose: bool,
@@ -158,6 +162,7 @@ impl Application {
             ("no-counters", self.no_counters),
             ("profile", self.profile.is_some()),
             ("label", self.label.is_some()),
+            ("tui", self.tui),
         ];
         match only.iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(UsageError(format!(
@@ -203,9 +208,16 @@ impl Application {
                 command_line: command_line(),
             },
         };
+        if self.tui {
+            tui::need_terminal()?;
+        }
         let store = context.store_to_record()?;
         let stop = stop_flag()?;
-        let mut view = crate::live::view(self.quiet);
+        let mut view = if self.tui {
+            tui::view(&stop)
+        } else {
+            crate::live::view(self.quiet)
+        };
         let outcome = observe(
             &request,
             &Host::live(),

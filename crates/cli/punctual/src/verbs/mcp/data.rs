@@ -9,7 +9,7 @@ const LARGEST: usize = 100_000;
 const LONGEST_TEXT: usize = 500;
 /// Maximum length of an error message, in characters.
 pub(super) const LONGEST_MESSAGE: usize = 2_000;
-/// The lengths to which lists are cut, one after another, until the document fits.
+/// Lengths of cut lists, which are tried one after another until the document fits.
 const LENGTHS: [usize; 9] = [3_000, 1_000, 300, 100, 30, 10, 3, 1, 0];
 /// Number of cut lists that are named.
 const NAMED: usize = 20;
@@ -22,7 +22,7 @@ pub(super) struct Found {
     left_out: Option<String>,
     /// The lists that were cut: their place, and their length before.
     cut: Vec<(String, usize)>,
-    /// The length to which they were cut.
+    /// Their length now.
     kept: usize,
     /// Number of texts that were shortened.
     shortened: usize,

@@ -38,7 +38,7 @@ struct Argument {
     is_required: bool,
 }
 
-/// What an argument becomes on the command line.
+/// The form of an argument on the command line.
 enum Kind {
     /// A word.
     Word,

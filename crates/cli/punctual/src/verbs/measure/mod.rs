@@ -26,6 +26,7 @@ use crate::options::measuring::loads;
 use crate::output::{self, Output};
 use crate::processes::{serve_load, serve_partner};
 use crate::running::stop_flag;
+use crate::tui;
 use crate::verb::{Verb, command_line};
 
 pub(super) const VERB: Verb = Verb {
@@ -47,6 +48,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let options = Options::read(probe, matches)?;
     let (json, quiet) = (options.keeping.json.clone(), options.keeping.quiet);
+    let is_interactive = options.keeping.tui;
+    if is_interactive {
+        tui::need_terminal()?;
+    }
     let verbose = options.keeping.verbose;
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
     let mut request = request(probe, arguments(probe, matches)?, options)?;
@@ -81,7 +86,11 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
         ));
     }
     let told: Vec<String> = session.warnings().to_vec();
-    let mut view = live::view(quiet);
+    let mut view = if is_interactive {
+        tui::view(&stop)
+    } else {
+        live::view(quiet)
+    };
     let keep = store.as_ref().map(|store| store as &dyn RecordingSink);
     let outcome = session.run(keep, view.as_mut(), &stop)?;
 

@@ -276,6 +276,9 @@ pub(super) struct SampleRetention {
     /// Show no progress, only the result
     #[arg(short, long)]
     pub(super) quiet: bool,
+    /// Show an interactive view: live histogram, outliers with their causes, keys
+    #[arg(long, conflicts_with = "quiet")]
+    pub(super) tui: bool,
     /// Show all figures, as `punctual show` does, and not only a screenful
     #[arg(short, long)]
     pub(super) verbose: bool,

@@ -7,7 +7,9 @@ mod samples;
 mod schedule;
 mod worker;
 
-use punctual_model::{Accounting, IntervalRow, Nanos, Sample, SignedNanos, TopSample, TopSamples};
+use punctual_model::{
+    Accounting, Histogram, IntervalRow, Nanos, Sample, SignedNanos, TopSample, TopSamples,
+};
 use punctual_probes::{Event, WORST_KEPT, WorkerReader, WorkerSpec};
 
 use punctual_rt::Tid;
@@ -211,6 +213,11 @@ impl Collector {
     pub(crate) fn top_samples(&self, start: &Start) -> Vec<TopSample> {
         let Worker { thread, cpu, .. } = self.worker;
         top_samples_of(thread, cpu, &self.top_samples.sorted(), start)
+    }
+
+    /// Returns the latencies so far.
+    pub(crate) fn latencies(&self) -> Histogram {
+        self.rows.histogram()
     }
 
     pub(crate) fn view(&self, title: String) -> WorkerView {
