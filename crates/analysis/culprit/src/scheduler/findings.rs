@@ -16,9 +16,12 @@ const SHOWN: usize = 10;
 /// Shorter periods are not counted: the scheduler may just be switching.
 const SHORTEST: Nanos = Nanos::from_micros(100);
 
-/// Longest run of ordinary threads that the deadline server allows: 50 ms in each second (kernel:
-/// `fair_server_init`), and a tick.
+/// Longest run of ordinary threads that a deadline server allows: 50 ms in each second (kernel:
+/// `fair_server_init`, `ext_server_init`), and a tick.
 const SERVED: Nanos = Nanos::from_millis(60);
+
+/// The period of a deadline server.
+const SERVER_PERIOD: Nanos = Nanos::from_millis(1_000);
 
 /// Shorter times do not look like the work of the deadline server.
 const LEAST_SERVED: Nanos = Nanos::from_millis(10);
@@ -33,8 +36,8 @@ pub(crate) struct SchedulerFacts<'a> {
     pub(crate) refills: bool,
     /// Whether a timer function refills quotas.
     pub(crate) is_refill: &'a dyn Fn(u64) -> bool,
-    /// Whether the kernel has a deadline server for ordinary threads. `None` if unknown.
-    pub(crate) has_fair_server: Option<bool>,
+    /// Number of the kernel's deadline servers for ordinary threads. `None` if unknown.
+    pub(crate) servers: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +61,8 @@ struct Sum {
     total: Nanos,
     longest: Nanos,
     first: Nanos,
+    /// Begin of the last period.
+    last: Nanos,
     /// Number of periods with a call of each timer function.
     calls: BTreeMap<u64, u64>,
 }
@@ -88,11 +93,13 @@ impl Findings {
             total: Nanos::ZERO,
             longest: Nanos::ZERO,
             first: from,
+            last: from,
             calls: BTreeMap::new(),
         });
         sum.times += 1;
         sum.total += length;
         sum.longest = sum.longest.max(length);
+        sum.last = from;
         for function in calls {
             *sum.calls.entry(*function).or_default() += 1;
         }
@@ -147,16 +154,24 @@ fn limits(
         _ if own.0 < 0 => (Some(Limit::DeadlineBudget), Vec::new()),
         SchedulerRule::NoIdleWhileRunnable if !own.is_real_time() => quota(sum, facts),
         SchedulerRule::NoIdleWhileRunnable => (None, throttling(own)),
-        SchedulerRule::HigherFirst => match facts.has_fair_server {
-            Some(true) if served && (LEAST_SERVED..=SERVED).contains(&sum.longest) => {
+        SchedulerRule::HigherFirst => match facts.servers {
+            Some(servers @ 1..) if served && is_served(sum, servers) => {
                 (Some(Limit::FairServer), Vec::new())
             }
-            Some(true) if served => (None, vec![Hold::FairServer]),
+            Some(1..) if served => (None, vec![Hold::FairServer]),
             Some(_) => (None, throttling(own)),
             None if served => (None, vec![Hold::RealTimeThrottling, Hold::FairServer]),
             None => (None, throttling(own)),
         },
     }
+}
+
+/// Returns whether this many deadline servers explain the periods: each of them runs ordinary threads
+/// for its share of the time, in one piece.
+fn is_served(sum: &Sum, servers: u64) -> bool {
+    let turns = 1 + sum.last.saturating_sub(sum.first).0 / SERVER_PERIOD.0;
+    let most = SERVED.0.saturating_mul(servers).saturating_mul(turns);
+    (LEAST_SERVED..=SERVED).contains(&sum.longest) && sum.total.0 <= most
 }
 
 fn throttling(own: KernelPriority) -> Vec<Hold> {

@@ -414,7 +414,7 @@ fn ordinary_hour_has_no_finding() {
             inheritance: true,
             refills: false,
             is_refill: &|_| false,
-            has_fair_server: None,
+            servers: None,
         };
         let none = (Vec::new(), Vec::new());
         assert_eq!(rules.finish(&facts), none, "seed {seed}");

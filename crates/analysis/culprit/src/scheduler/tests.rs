@@ -115,7 +115,7 @@ impl Trace {
             inheritance: true,
             refills: false,
             is_refill: &|function| function == REFILL,
-            has_fair_server: Some(false),
+            servers: Some(0),
         };
         change(&mut facts);
         rules.finish(&facts)
@@ -367,18 +367,18 @@ fn inheritance_that_is_not_handed_on_is_found() {
 }
 
 /// A hog of real-time priority leaves the CPU to an ordinary thread for 50 ms.
-fn served(server: Option<bool>) -> SchedulerFinding {
+fn served(servers: Option<u64>) -> SchedulerFinding {
     let trace = Trace::default()
         .sleeps(100, 1, idle(), fifo(5, 60))
         .preempted(950_000, 1, fifo(5, 60), fair(6))
         .preempted(1_000_000, 1, fair(6), fifo(5, 60));
-    only(trace.with(&|facts| facts.has_fair_server = server))
+    only(trace.with(&|facts| facts.servers = servers))
 }
 
 #[test]
 fn deadline_server_explains_ordinary_threads() {
-    assert_eq!(served(Some(true)).limit, Some(Limit::FairServer));
-    let older = served(Some(false));
+    assert_eq!(served(Some(1)).limit, Some(Limit::FairServer));
+    let older = served(Some(0));
     assert_eq!(older.limit, None);
     assert_eq!(older.possible, [Hold::RealTimeThrottling, Hold::Scheduler]);
     let unknown = served(None);
@@ -386,6 +386,39 @@ fn deadline_server_explains_ordinary_threads() {
         unknown.possible,
         [Hold::RealTimeThrottling, Hold::FairServer, Hold::Scheduler]
     );
+}
+
+/// A hog of real-time priority leaves the CPU to ordinary threads for `turns` of 50 ms, one after the
+/// other, each `period` ms. With sched_ext, these are a thread of each scheduler.
+fn served_often(turns: u32, period: u64, servers: u64) -> SchedulerFinding {
+    let mut trace = Trace::default().sleeps(100, 1, idle(), fifo(5, 60));
+    for round in 1..=3 {
+        let mut ms = round * period;
+        let mut current = fifo(5, 60);
+        for turn in 0..turns {
+            let next = task(if turn == 0 { "fair" } else { "ext" }, 6 + turn, 120);
+            trace = trace.preempted(ms * 1_000, 1, current, next);
+            (current, ms) = (next, ms + 50);
+        }
+        trace = trace.preempted(ms * 1_000, 1, current, fifo(5, 60));
+    }
+    only(trace.with(&|facts| facts.servers = Some(servers)))
+}
+
+#[test]
+fn server_of_sched_ext_explains_as_much_as_the_fair_server() {
+    assert_eq!(served_often(1, 1_000, 1).limit, Some(Limit::FairServer));
+    let both = served_often(2, 1_000, 2);
+    assert_eq!((both.times, both.limit), (6, Some(Limit::FairServer)));
+}
+
+#[test]
+fn more_than_the_share_of_the_servers_is_not_explained() {
+    for (turns, period, servers) in [(2, 1_000, 1), (3, 1_000, 2), (1, 200, 1), (2, 300, 2)] {
+        let found = served_often(turns, period, servers);
+        assert_eq!(found.limit, None, "{turns} {period} {servers}");
+        assert_eq!(found.possible, [Hold::FairServer, Hold::Scheduler]);
+    }
 }
 
 #[test]
@@ -413,7 +446,7 @@ fn lost_events_leave_queues_unknown() {
         inheritance: true,
         refills: false,
         is_refill: &|_| false,
-        has_fair_server: None,
+        servers: None,
     };
     assert_eq!(rules.finish(&facts), (Vec::new(), Vec::new()));
 }

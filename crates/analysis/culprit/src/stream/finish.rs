@@ -76,7 +76,7 @@ impl LateReactions {
             inheritance: facts.recorded.contains(PI_SETPRIO) && !facts.clocks_differ,
             refills: shows_refills && facts.recorded.contains(HRTIMER_EXPIRE),
             is_refill: &|function| is_refill(function, facts.symbols),
-            has_fair_server: facts.kernel.and_then(has_fair_server),
+            servers: facts.kernel.and_then(deadline_servers),
         });
         let thread = |tid: u32| {
             self.names
@@ -219,11 +219,30 @@ fn name(window: &mut Window, facts: &TraceFacts<'_>) {
     (window.symbols, window.calls) = (symbols, calls);
 }
 
-/// Returns whether a kernel has the deadline server for ordinary threads, by its version.
-fn has_fair_server(kernel: &str) -> Option<bool> {
+/// Returns the number of deadline servers for ordinary threads that a kernel has, by its version: since
+/// Linux 6.12 for the threads of the fair class, and since 7.0 also for those of sched_ext.
+fn deadline_servers(kernel: &str) -> Option<u64> {
     let mut numbers = kernel
         .split(['.', '-'])
         .map(|part| part.parse::<u32>().ok());
     let version = (numbers.next()??, numbers.next()??);
-    Some(version >= (6, 12))
+    Some(u64::from(version >= (6, 12)) + u64::from(version >= (7, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::deadline_servers;
+
+    #[test]
+    fn kernel_version_gives_number_of_servers() {
+        for (kernel, servers) in [
+            ("6.11.10-rt7", Some(0)),
+            ("6.12-rc1", Some(1)),
+            ("6.19.2", Some(1)),
+            ("7.0.0-arch1", Some(2)),
+            ("generic", None),
+        ] {
+            assert_eq!(deadline_servers(kernel), servers, "{kernel}");
+        }
+    }
 }

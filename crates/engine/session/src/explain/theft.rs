@@ -323,7 +323,9 @@ fn idle_exits(facts: &HostFacts) -> BTreeMap<u32, Nanos> {
 }
 
 /// Returns the limit for real-time threads. Linux 6.12 removed real-time throttling, except for
-/// control groups, and added the deadline server for ordinary threads.
+/// control groups, and added the deadline server for ordinary threads. Those of a sched_ext scheduler
+/// have a server only since Linux 7.0 (kernel: `ext_server_init`); before, it is unknown which ordinary
+/// threads are served.
 fn real_time_limit(facts: &HostFacts) -> Option<RealTimeLimit> {
     let kernel = &facts.kernel;
     let mut numbers = (kernel.release.get()?).split(|c: char| !c.is_ascii_digit());
@@ -333,11 +335,37 @@ fn real_time_limit(facts: &HostFacts) -> Option<RealTimeLimit> {
         let known = !kernel.options.is_empty();
         !known || kernel.options.contains_key("RT_GROUP_SCHED")
     };
+    let has_sched_ext = kernel.sched_ext.get().is_some_and(|name| name != "none");
     Some(match kernel.rt_runtime_us.get() {
+        _ if has_sched_ext && ((6, 12)..(7, 0)).contains(&version) => return None,
         _ if version >= (6, 12) && by_group() => RealTimeLimit::FairServerOrThrottling,
         _ if version >= (6, 12) => RealTimeLimit::FairServer,
         Some(..0) => RealTimeLimit::None,
         Some(_) => RealTimeLimit::Throttling,
         None => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Fact, RealTimeLimit};
+
+    use super::real_time_limit;
+
+    #[test]
+    fn threads_of_sched_ext_have_no_server_before_linux_7() {
+        let limit = |release: &str, scheduler: &str| {
+            let mut facts = punctual_model::testing::recording(1, 1).host;
+            let known = |text: &str| Fact::known(text.to_owned(), "file");
+            facts.kernel.release = known(release);
+            facts.kernel.sched_ext = known(scheduler);
+            real_time_limit(&facts)
+        };
+        let server = Some(RealTimeLimit::FairServer);
+        assert_eq!(limit("6.12.38", "none"), server);
+        assert_eq!(limit("6.12.38", "lavd_1.0.6"), None);
+        assert_eq!(limit("7.0.1", "lavd_1.0.6"), server);
+        let older = Some(RealTimeLimit::Throttling);
+        assert_eq!(limit("6.11.2", "none"), older);
+    }
 }
