@@ -72,11 +72,14 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     if window.lost > 0 {
         return Cause::unexplained(Unknown::EventsLost).with(Detail::While(ran));
     }
+    let at_end = interrupted_at_end(moment);
     // Interrupts cannot be disabled in user space. If `irq_disable` events are recorded, they would
     // have shown the cause.
     let disabled = match ran {
         Ran::Idle => Disabled::No,
-        Ran::Thread(_) | Ran::Faulted(_) if ended_in_user(moment) => Disabled::No,
+        Ran::Thread(_) | Ran::Faulted(_) if at_end.as_ref().is_some_and(Vec::is_empty) => {
+            Disabled::No
+        }
         Ran::Thread(thread) | Ran::Faulted(thread)
             if !moment
                 .scene
@@ -93,9 +96,11 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
     };
     let time = (moment.from, moment.from + moment.length);
     let counted = counted(window, moment.cpu, time);
+    let ended_in = at_end.filter(|functions| ran != Ran::Idle && !functions.is_empty());
     Cause::new(Source::Gap).with(Detail::Hypotheses {
         ran,
         disabled,
+        ended_in: ended_in.map(innermost),
         nmi_recorded: window.has(NMI),
         counted,
     })
@@ -104,24 +109,34 @@ pub(crate) fn untraced(moment: &Moment<'_, '_>, ran: Ran) -> Cause {
 /// Maximum time from the end of a gap to the interrupt of the late timer.
 const AT_END: Nanos = Nanos::from_micros(50);
 
-/// Returns whether the stack of the interrupt that ended the gap shows that it interrupted user
-/// space.
-fn ended_in_user(moment: &Moment<'_, '_>) -> bool {
+/// Maximum number of functions at the end of a gap that are named.
+const INNERMOST: usize = 3;
+
+fn innermost(mut functions: Vec<String>) -> Text {
+    functions.truncate(INNERMOST);
+    cut_to(functions.join(" < "), LONGEST_SYMBOL)
+        .as_str()
+        .into()
+}
+
+/// Returns the functions that the interrupt at the end of the gap interrupted, if its stack is
+/// recorded: a timer that was due in the gap expired right after it. None for user space.
+fn interrupted_at_end(moment: &Moment<'_, '_>) -> Option<Vec<String>> {
     let window = moment.scene.window;
     let end = moment.from + moment.length;
-    let late = window.events.iter().find_map(|event| match &event.kind {
-        EventKind::TimerLate { late, frames, .. }
-            if event.cpu == moment.cpu
-                && event.time >= end
-                && event.time <= end + AT_END
-                && event.time.saturating_sub(*late) < end =>
-        {
-            Some(frames)
+    let mut after = window
+        .events
+        .iter()
+        .filter(|event| event.cpu == moment.cpu && (end..=end + AT_END).contains(&event.time));
+    let late = after.find_map(|event| match &event.kind {
+        EventKind::TimerLate { late, frames, .. } if event.time.saturating_sub(*late) < end => {
+            Some(Some(frames))
         }
+        // The thread on the CPU may have changed.
+        EventKind::Switch { .. } => Some(None),
         _ => None,
-    });
+    })?;
     late.and_then(|frames| interrupted_functions(frames, window))
-        .is_some_and(|functions| functions.is_empty())
 }
 
 /// Returns the kernel activity of a thread, as far as the events show it.

@@ -75,8 +75,8 @@ fn while_the_thread_was_on_its_way() {
     assert_snapshot!(stream.summary());
 }
 
-/// The stack of the late timer shows what its interrupt interrupted.
-fn with_stack(frames: &[u64]) -> String {
+/// The stack of the late timer shows what its interrupt interrupted. It is written at this time.
+fn with_stack(at: f64, frames: &[u64]) -> String {
     let late = EventKind::TimerLate {
         late: Nanos::from_micros(815),
         function: 0xa1,
@@ -85,14 +85,18 @@ fn with_stack(frames: &[u64]) -> String {
     let stream = Stream::late(830.0)
         .sleeping_beside(make())
         .timer(815.0)
-        .event(816.0, late)
-        .switch(822.0, make(), RUNNABLE, victim());
+        .switch(822.0, make(), RUNNABLE, victim())
+        .event(at, late);
     let stream = stream.change(|window| {
+        window.events.sort_by_key(|event| event.time);
         let entry = "asm_sysvec_apic_timer_interrupt".to_owned();
         window.symbols.insert(0xb1, entry);
         window
             .symbols
             .insert(0xb2, "_raw_spin_unlock_irqrestore".to_owned());
+        window
+            .symbols
+            .insert(0xb3, "serial8250_console_write".to_owned());
     });
     stream.summary()
 }
@@ -102,11 +106,29 @@ fn user_stack_rules_out_disabled_interrupts() {
     let possible = "interrupts disabled";
     let without = stalled().summary();
     assert!(without.contains(possible), "{without}");
-    assert!(!with_stack(&[0xa1, 0xb1]).contains(possible));
-    // If kernel code was interrupted, or if the entry of the interrupt is unknown, the result is
-    // the same as without a stack.
-    assert_eq!(with_stack(&[0xa1, 0xb1, 0xb2]), without);
-    assert_eq!(with_stack(&[0xa1]), without);
+    assert!(!with_stack(816.0, &[0xa1, 0xb1]).contains(possible));
+    // If the entry of the interrupt is unknown, the result is the same as without a stack.
+    assert_eq!(with_stack(816.0, &[0xa1]), without);
+}
+
+#[test]
+fn stack_at_the_end_names_where_interrupts_were_enabled() {
+    let without = stalled().summary();
+    let enabled = with_stack(816.0, &[0xa1, 0xb1, 0xb2, 0xb3]);
+    let expected = "possible: interrupts disabled in make-12, hypervisor, SMI, firmware; interrupts \
+                    were enabled again in _raw_spin_unlock_irqrestore < serial8250_console_write";
+    assert!(enabled.contains(expected), "{enabled}");
+    // An interrupt can arrive there at any time.
+    let other = with_stack(816.0, &[0xa1, 0xb1, 0xb3]);
+    assert!(
+        other.contains(
+            "or interrupts disabled in make-12; the next interrupt arrived in serial8250"
+        ),
+        "{other}"
+    );
+    // Another thread may run after the switch, and the gap may have ended long before.
+    assert_eq!(with_stack(823.0, &[0xa1, 0xb1, 0xb2, 0xb3]), without);
+    assert_eq!(with_stack(829.0, &[0xa1, 0xb1, 0xb2, 0xb3]), without);
 }
 
 /// An event that the user requested never changes the shares.

@@ -78,6 +78,9 @@ pub enum Detail {
         ran: Ran,
         /// Whether interrupts may have been disabled.
         disabled: Disabled,
+        /// The functions that the interrupt at the end of the gap interrupted, the innermost first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended_in: Option<Text>,
         /// Whether non-maskable interrupts are recorded.
         nmi_recorded: bool,
         /// Increases of counters around the gap.

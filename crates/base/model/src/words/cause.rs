@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use super::gap::{hypotheses, risen};
 use super::hold::held_by;
 use crate::cause::{
-    Activity, Awaited, Cause, CauseWords, Counted, Detail, Device, Disabled, Leaf, Limit, Missing,
-    Name, Ran, Rank, Source, Stay, Thief, Unknown, Wait,
+    Activity, Awaited, Cause, CauseWords, Detail, Device, Leaf, Limit, Missing, Name, Rank, Source,
+    Stay, Thief, Unknown, Wait,
 };
-use crate::{GapReason, KernelPriority, Nanos, ShareKind, Task, Text, disk_name, softirq_name};
+use crate::{GapReason, KernelPriority, ShareKind, Task, Text, disk_name, softirq_name};
 
 impl Cause {
     /// Returns the cause in words.
@@ -325,13 +326,10 @@ fn detail(detail: &Detail) -> String {
         Detail::Hypotheses {
             ran,
             disabled,
+            ended_in,
             nmi_recorded,
             counted,
-        } => {
-            let mut parts = vec![ran.to_string(), possible(ran, *disabled, *nmi_recorded)];
-            parts.extend(risen(counted));
-            parts.join("; ")
-        }
+        } => hypotheses(ran, (*disabled, ended_in.as_ref()), *nmi_recorded, counted),
         Detail::Instead(source) => format!("instead of {}", source.what_runs()),
         Detail::Counted {
             counted,
@@ -477,49 +475,4 @@ fn activity(activity: &Activity) -> String {
         Activity::DelaysSoftirq => "the timer's softirq waits".to_owned(),
         Activity::UserSpace => "in user space, without any event".to_owned(),
     }
-}
-
-impl fmt::Display for Ran {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Idle => f.write_str("while the CPU was idle"),
-            Self::Thread(thread) | Self::Faulted(thread) => write!(f, "while {thread} ran"),
-        }
-    }
-}
-
-/// Formats as `possible: hypervisor, SMI, firmware, or interrupts disabled in make-12`.
-fn possible(ran: &Ran, disabled: Disabled, nmi_recorded: bool) -> String {
-    let mut others = vec!["hypervisor", "SMI", "firmware"];
-    if let Ran::Faulted(_) = ran {
-        others.insert(0, "the preceding page fault");
-    }
-    if !nmi_recorded {
-        others.push("NMI (not recorded)");
-    }
-    let others = others.join(", ");
-    match (ran, disabled) {
-        (Ran::Idle, _) | (_, Disabled::No) => format!("possible: {others}"),
-        (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Before) => {
-            format!(
-                "possible: interrupts disabled in {thread} (as at the previous event), {others}"
-            )
-        }
-        (Ran::Thread(thread) | Ran::Faulted(thread), Disabled::Possible) => {
-            format!("possible: {others}, or interrupts disabled in {thread}")
-        }
-    }
-}
-
-/// Describes increases of counters. An increase supports a hypothesis but does not prove it,
-/// because it covers a longer time.
-fn risen(counted: &Counted) -> impl Iterator<Item = String> {
-    let steal = counted.steal.filter(|steal| steal.stolen_ns > Nanos::ZERO);
-    let smis = counted.smis.filter(|smis| smis.count > 0);
-    let steal = steal.map(|steal| {
-        let (stolen, within) = (steal.stolen_ns, steal.within_ns);
-        format!("steal time rose by {stolen} within {within}")
-    });
-    let smis = smis.map(|smis| format!("SMIs within {}: {}", smis.within_ns, smis.count));
-    steal.into_iter().chain(smis)
 }

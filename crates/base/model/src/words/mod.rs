@@ -4,6 +4,7 @@
 mod advice;
 mod blame;
 mod cause;
+mod gap;
 mod hold;
 mod scheduler;
 

@@ -307,14 +307,22 @@ fn flat_detail() -> impl Strategy<Value = Detail> {
             .prop_map(|(slack_ns, known)| Detail::Slack { slack_ns, known }),
         any::<u32>().prop_map(Detail::IdleState),
         any_ran().prop_map(Detail::While),
-        (any_ran(), disabled, any::<bool>(), any_counted()).prop_map(
-            |(ran, disabled, nmi_recorded, counted)| Detail::Hypotheses {
-                ran,
-                disabled,
-                nmi_recorded,
-                counted,
-            }
-        ),
+        (
+            any_ran(),
+            disabled,
+            option::of(any_text()),
+            any::<bool>(),
+            any_counted()
+        )
+            .prop_map(|(ran, disabled, ended_in, nmi_recorded, counted)| {
+                Detail::Hypotheses {
+                    ran,
+                    disabled,
+                    ended_in,
+                    nmi_recorded,
+                    counted,
+                }
+            }),
         any_source().prop_map(|source| Detail::Instead(Box::new(source))),
         (option::of(any_text()), any::<u64>(), option::of(any_text()))
             .prop_map(|(call, argument, at)| Detail::WaitsIn { call, argument, at }),
