@@ -43,6 +43,7 @@
 mod alike;
 mod blame;
 mod cause_span;
+mod chains;
 mod context;
 mod counters;
 mod events;
@@ -71,6 +72,7 @@ mod without;
 
 pub use alike::alike;
 pub use blame::{Found, explain, find};
+pub use chains::{ChainFinder, ChainStart};
 pub use counters::JobCounters;
 pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
 pub use host::away_and_unknown;

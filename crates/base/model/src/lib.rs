@@ -29,6 +29,7 @@ pub mod testing;
 mod text;
 mod text_limits;
 mod thread;
+mod trace_chains;
 mod trace_threads;
 mod verdict;
 mod wakeups;
@@ -113,6 +114,7 @@ pub use thread::{
     MissLimitError, MissWindows, Policy, PolicyError, ProcessId, Scheduling, TaskKind, TaskRecord,
     TaskUsage, ThreadRecord, ThreadUsage, WindowCount, thread_title,
 };
+pub use trace_chains::{Chain, ChainEdge, ChainPart, ChainSpan, TraceChains};
 pub use trace_threads::{Delays, ThreadTimes, TraceThreads};
 pub use verdict::{
     Bound, Claim, ClaimUnit, Decision, Doubt, ERROR, JudgedBy, Judgement, LateSeconds, Limit,

@@ -46,5 +46,5 @@ pub use request::{
 pub use targets::{Program, Subject, TargetError, Targets};
 pub use trace_file::{
     ExplainedTrace, GuestTraceError, GuestTraces, TraceRequest, explain_guest, explain_trace,
-    explain_trace_jobs, trace_threads,
+    explain_trace_jobs, trace_chains, trace_threads,
 };

@@ -11,6 +11,7 @@
 
 mod application;
 mod calls;
+mod chains;
 #[path = "../it/common/mod.rs"]
 mod common;
 mod foreign;

@@ -53,7 +53,7 @@ const RECORD: &str = r#"
 /// Starts trace-cmd, and waits until it is recording or has failed. The kernel calls the users of
 /// an event in the order in which they registered. At the end of a long wait, the recorder of this
 /// program takes a stack trace. If trace-cmd came later, it would count that time as well.
-fn trace_cmd(place: &Sandbox) -> Option<Child> {
+fn trace_cmd(place: &Sandbox, events: &[&str]) -> Option<Child> {
     if let Err(error) = Command::new("trace-cmd").arg("--version").output() {
         punctual_testing::skip!(Program, "two recorders: trace-cmd: {error}");
         return None;
@@ -70,7 +70,7 @@ fn trace_cmd(place: &Sandbox) -> Option<Child> {
     let enabled = format!("/sys/kernel/tracing/instances/{name}/{enabled}");
     command.arg(name);
     command.args(["-C", "mono"]);
-    command.args(EVENTS.iter().flat_map(|event| ["-e", event]));
+    command.args(events.iter().flat_map(|event| ["-e", event]));
     let command = command.current_dir(place.path(""));
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -79,6 +79,27 @@ fn trace_cmd(place: &Sandbox) -> Option<Child> {
         records || child.try_wait().unwrap().is_some()
     }));
     Some(child)
+}
+
+/// Ends trace-cmd. Returns `None` if it could not record.
+fn end(mut recorder: Child) -> Option<()> {
+    drop(recorder.stdin.take());
+    let status = recorder.wait().unwrap();
+    let refused = std::io::read_to_string(recorder.stderr.take().unwrap()).unwrap();
+    if !status.success() {
+        punctual_testing::skip_refused("trace-cmd", refused);
+        return None;
+    }
+    Some(())
+}
+
+/// Records events into `both.dat` while `run` runs, and returns its result. Returns `None` if that is
+/// not possible here.
+pub(crate) fn recorded<T>(place: &Sandbox, events: &[&str], run: impl FnOnce() -> T) -> Option<T> {
+    let recorder = trace_cmd(place, events)?;
+    let result = run();
+    end(recorder)?;
+    Some(result)
 }
 
 /// The output of `induce.c`: the cause, how long it took, and which thread was late.
@@ -128,7 +149,7 @@ impl Truth {
 /// Records all ways of delaying with both recorders. Returns their disagreements, or `None` if that
 /// is not possible here.
 fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<String>> {
-    let mut recorder = trace_cmd(place)?;
+    let recorder = trace_cmd(place, &EVENTS)?;
     let start = |(number, way): (usize, &&str)| {
         let lead = 4_000 + 700 * number;
         let mut command = Command::new(program);
@@ -151,13 +172,7 @@ fn disagreements(place: &Sandbox, program: &std::path::Path) -> Option<Vec<Strin
     let stderr = own.0.stderr.as_mut().unwrap();
     std::io::Read::read_to_string(stderr, &mut said).unwrap();
     assert!(status.success(), "{status}: {said}");
-    drop(recorder.stdin.take());
-    let status = recorder.wait().unwrap();
-    let refused = std::io::read_to_string(recorder.stderr.take().unwrap()).unwrap();
-    if !status.success() {
-        punctual_testing::skip_refused("two recorders", refused);
-        return None;
-    }
+    end(recorder)?;
     let own = place.last().explanation.unwrap();
     let mut wrong = Vec::new();
     for (way, told) in WAYS.iter().zip(&told) {

@@ -384,6 +384,29 @@ fn binary_files_give_the_reactions_of_their_text() {
     }
 }
 
+#[test]
+fn chains_of_a_file_are_those_of_its_text() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = folder.join("../tracefile/tests/fixtures/dat");
+    let [binary, text] = ["calls.dat", "calls.txt"].map(|name| {
+        let path = folder.join(format!("{name}.xz"));
+        let mut reader = open(Input::path(&path).unwrap()).unwrap();
+        let request = TraceRequest {
+            file: name.to_owned(),
+            wanted: Wanted::longest(),
+            command_line: Vec::new(),
+        };
+        let comm = punctual_model::Comm::new(b"python3");
+        let from = punctual_culprit::ChainStart::Thread(comm);
+        super::trace_chains(reader.as_mut(), &request, from, comm).unwrap()
+    });
+    assert!(text.latencies.recorded() > 10);
+    assert_eq!(
+        (binary.begun, binary.edges, binary.longest, binary.ended_in),
+        (text.begun, text.edges, text.longest, text.ended_in)
+    );
+}
+
 proptest! {
     #[test]
     fn every_form_gives_the_same_reactions(

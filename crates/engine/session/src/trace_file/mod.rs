@@ -1,5 +1,6 @@
 //! Explains the late reactions in a trace that another tool recorded.
 
+mod chains;
 #[cfg(test)]
 mod forms;
 mod guest;
@@ -21,6 +22,7 @@ use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
 use crate::lifecycle::Start;
 
+pub use chains::trace_chains;
 pub use guest::{GuestTraceError, GuestTraces, explain_guest};
 pub use jobs::explain_trace_jobs;
 pub use threads::trace_threads;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use punctual_culprit::Wanted;
+use punctual_culprit::{ChainStart, Wanted};
 use punctual_formats::{ImportError, Source, recognise};
 use punctual_model::{Comm, Explanation, Nanos};
 use punctual_report::document::{self, Document};
 use punctual_session::{
     ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace, explain_trace_jobs,
-    trace_threads,
+    trace_chains, trace_threads,
 };
 use punctual_tracefile::{Input, TraceFileError, TraceReader, open};
 
@@ -37,6 +37,13 @@ pub(super) struct Foreign {
     #[arg(long, requires = "trace")]
     #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold", "budget", "release"])]
     thread_times: bool,
+    /// Follow chains from irq:NAME or comm:NAME to --to, with the latency from end to end
+    #[arg(long, value_name = "KIND:NAME", requires = "to", value_parser = chain_start)]
+    #[arg(conflicts_with_all = CHAIN_CONFLICTS)]
+    from: Option<ChainEnd>,
+    /// End the chains of --from when this thread sleeps: comm:NAME
+    #[arg(long, value_name = "comm:NAME", requires_all = ["from", "trace"], value_parser = chain_end)]
+    to: Option<ChainEnd>,
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
     cpu: Option<u32>,
@@ -47,6 +54,62 @@ pub(super) struct Foreign {
     #[arg(long, value_names = ["FROM", "TO"], num_args = 2, requires = "trace", value_parser = moment)]
     #[arg(conflicts_with = "at")]
     between: Vec<Moment>,
+}
+
+/// Options that make no sense with chains.
+const CHAIN_CONFLICTS: [&str; 13] = [
+    "thread_times",
+    "guest",
+    "cpu",
+    "outlier",
+    "all_events",
+    "json",
+    "output",
+    "threshold",
+    "budget",
+    "release",
+    "pid",
+    "comm",
+    "without",
+];
+
+/// An end of a chain, with its text.
+#[derive(Clone, Debug)]
+struct ChainEnd {
+    text: String,
+    place: ChainStart,
+}
+
+/// Maximum length of the kernel's name of a thread, in bytes.
+const LONGEST_COMM: usize = 15;
+
+/// Parses the beginning of a chain: `irq:eth0` or `comm:NAME`.
+fn chain_start(text: &str) -> Result<ChainEnd, Invalid> {
+    let place = match text.split_once(':') {
+        Some(("irq", name)) if !name.is_empty() => ChainStart::Interrupt(name.to_owned()),
+        Some(("comm", name)) if !name.is_empty() => {
+            if name.len() > LONGEST_COMM {
+                return Err("the kernel's name of a thread has at most 15 bytes".into());
+            }
+            ChainStart::Thread(Comm::new(name.as_bytes()))
+        }
+        _ => return Err("write irq:NAME or comm:NAME, such as irq:eth0 or comm:motor".into()),
+    };
+    Ok(ChainEnd {
+        text: text.to_owned(),
+        place,
+    })
+}
+
+/// Parses the end of a chain: `comm:NAME`.
+fn chain_end(text: &str) -> Result<ChainEnd, Invalid> {
+    match chain_start(text)? {
+        end @ ChainEnd {
+            place: ChainStart::Thread(_),
+            ..
+        } => Ok(end),
+        _ => Err("a chain ends in a thread: write comm:NAME, such as comm:motor".into()),
+    }
 }
 
 /// A time in a trace. It stands for the range of all times that begin with the same digits.
@@ -129,6 +192,37 @@ impl Foreign {
         let found = trace_threads(reader.as_mut(), &self.request(path, of)?);
         let found = found.with_context(|| path.display().to_string())?;
         Ok(Some(document::trace_threads(&found)))
+    }
+
+    /// Returns the chains between two ends if they were asked for.
+    pub(super) fn chains(&self, path: &Path, of: &Selection<'_>) -> Result<Option<Document>> {
+        let (Some(from), Some(to)) = (&self.from, &self.to) else {
+            return Ok(None);
+        };
+        let ChainStart::Thread(end) = &to.place else {
+            return Ok(None);
+        };
+        let mut reader = Self::open(path)?;
+        let request = self.request(path, of)?;
+        let found = trace_chains(reader.as_mut(), &request, from.place.clone(), *end);
+        let mut found = found.with_context(|| path.display().to_string())?;
+        (found.from, found.to) = (from.text.clone(), to.text.clone());
+        let missing = match () {
+            () if !found.start_seen => &from.text,
+            () if !found.end_seen => &to.text,
+            () => return Ok(Some(document::trace_chains(&found))),
+        };
+        let interrupts: Vec<&str> = found.interrupts.iter().map(String::as_str).collect();
+        let hint = match missing.strip_prefix("irq:") {
+            Some(_) if !interrupts.is_empty() => {
+                format!("; its interrupts: {}", interrupts.join(", "))
+            }
+            _ => String::new(),
+        };
+        Err(anyhow!(
+            "{}: the trace has no {missing}{hint}",
+            path.display()
+        ))
     }
 
     /// Reads the trace, and explains its late reactions.

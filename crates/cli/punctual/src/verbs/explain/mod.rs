@@ -49,6 +49,10 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     if no real-time thread has jobs.\n\n\
     With --trace and --thread-times, punctual prints a table instead: for each thread, its run time, \
     and the number, average and maximum of its waits for a CPU.\n\n\
+    With --trace, --from and --to, punctual follows chains of threads that wake each other, from an \
+    interrupt or the wake-up of a thread until the thread of --to sleeps: the latency from end to end, \
+    the share of each thread's run time and waits, and the longest chains. It needs switches and \
+    wake-ups. The events irq:*, irq_vectors:* and raw_syscalls:* let it follow more chains.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
     the causes of each late reaction on a separate track. A trace of Perfetto is kept as it is, and \
     the track is appended. With --between or --at, it writes only \
@@ -95,6 +99,10 @@ impl Run for Explain {
             let selection = self.application.selection()?;
             if let Some(times) = self.foreign.thread_times(path, &selection)? {
                 output::print(&text::render(&times, &context.style()))?;
+                return Ok(Exit::Done);
+            }
+            if let Some(chains) = self.foreign.chains(path, &selection)? {
+                output::print(&text::render(&chains, &context.style()))?;
                 return Ok(Exit::Done);
             }
             let explained = self.foreign.explain(path, &selection)?;

@@ -1,0 +1,127 @@
+//! End-to-end chains in a trace: from an interrupt or a thread to a thread, through the threads that
+//! wake each other.
+
+use std::collections::BTreeSet;
+
+use crate::{Histogram, Nanos, Task};
+
+/// The kind of a part of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ChainPart {
+    /// The handler of the interrupt, and softirqs right after it, ran.
+    Interrupt,
+    /// The wake-up was on its way to the CPU of the thread.
+    WakeUp,
+    /// The thread waited for a CPU.
+    Waits,
+    /// The thread ran.
+    Runs,
+    /// The thread slept in a call that is no wait for input.
+    Sleeps,
+}
+
+impl std::fmt::Display for ChainPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Interrupt => "interrupt",
+            Self::WakeUp => "wake-up",
+            Self::Waits => "waits for a CPU",
+            Self::Runs => "runs",
+            Self::Sleeps => "sleeps",
+        })
+    }
+}
+
+/// A part of a chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainSpan {
+    /// Name of the thread or interrupt.
+    pub who: String,
+    /// ID of the thread. `None` for an interrupt.
+    pub tid: Option<u32>,
+    /// Its kind.
+    pub part: ChainPart,
+    /// The CPU at the end of the part.
+    pub cpu: u32,
+    /// When it began.
+    pub from: Nanos,
+    /// When it ended.
+    pub to: Nanos,
+    /// The thread that ran longest while this one waited for its CPU, and its run time.
+    pub behind: Option<(Task, Nanos)>,
+}
+
+impl ChainSpan {
+    /// Returns the length of this part.
+    pub fn length(&self) -> Nanos {
+        self.to.saturating_sub(self.from)
+    }
+}
+
+/// A chain from its beginning to its end. The parts cover this time without gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The parts in order of time.
+    pub spans: Vec<ChainSpan>,
+    /// When it began.
+    pub begin: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+}
+
+impl Chain {
+    /// Returns the latency from end to end.
+    pub fn latency(&self) -> Nanos {
+        self.end.saturating_sub(self.begin)
+    }
+}
+
+/// The parts of all chains with the same thread and kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChainEdge {
+    /// Name of the thread or interrupt.
+    pub who: String,
+    /// Its kind.
+    pub part: ChainPart,
+    /// Number of chains with this edge.
+    pub chains: u64,
+    /// Total time in all chains.
+    pub total: Nanos,
+    /// Longest time in one chain.
+    pub max: Nanos,
+}
+
+/// The chains of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceChains {
+    /// The trace file.
+    pub file: String,
+    /// Format of the trace.
+    pub format: String,
+    /// The requested beginning of chains.
+    pub from: String,
+    /// The requested end of chains.
+    pub to: String,
+    /// Number of chains that began.
+    pub begun: u64,
+    /// Latencies of the chains that reached their end.
+    pub latencies: Histogram,
+    /// The edges of these chains, in the order of the first one.
+    pub edges: Vec<ChainEdge>,
+    /// The longest chains, the longest first.
+    pub longest: Vec<Chain>,
+    /// The threads after which chains ended early, the most frequent first.
+    pub ended_in: Vec<(String, u64)>,
+    /// Number of chains that were interrupted by missing events, or by the end of the trace.
+    pub unknown: u64,
+    /// Whether the trace has the interrupt or thread that begins chains.
+    pub start_seen: bool,
+    /// Whether the trace has the thread that ends chains.
+    pub end_seen: bool,
+    /// Names of the interrupts in the trace.
+    pub interrupts: BTreeSet<String>,
+    /// First and last event.
+    pub span: Option<(Nanos, Nanos)>,
+    /// Warnings about the trace.
+    pub warnings: Vec<String>,
+}
