@@ -43,8 +43,7 @@ use punctual_trace::{Followed, Level, ScoutEvent, Stage, TraceError};
 
 use crate::explain::Explainer;
 use crate::lifecycle::{
-    Begun, Context, Moment, REFRESH, RecordingSink, Snapshot, Source, Start, StoreWriter, Watcher,
-    monotonic,
+    Begun, Context, Moment, REFRESH, RecordingSink, Source, Start, StoreWriter, Watcher, monotonic,
 };
 use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
@@ -487,12 +486,7 @@ impl Source for Observation<'_> {
             watcher.latencies(&self.tracks.latencies());
             watcher.outliers(&self.explainer.take_new());
         }
-        watcher.progress(&Snapshot {
-            elapsed,
-            duration: self.duration(),
-            workers: self.tracks.views(),
-            max_sample: self.tracks.top_samples(&self.start).into_iter().next(),
-        });
+        watcher.progress(&self.tracks.snapshot(elapsed, self.duration(), &self.start));
     }
 
     fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {

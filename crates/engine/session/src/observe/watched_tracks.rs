@@ -12,7 +12,7 @@ use punctual_trace::CountedJobs;
 
 use super::policies;
 use super::watched::Watched;
-use crate::lifecycle::{RowLog, Start, WorkerView, largest_of_all, top_samples_of};
+use crate::lifecycle::{RowLog, Snapshot, Start, WorkerView, largest_of_all, top_samples_of};
 
 /// Title of the track for all threads created after the start. Their number is unknown when the
 /// recording begins.
@@ -217,7 +217,22 @@ impl WatchedTracks {
         all
     }
 
-    pub(super) fn views(&self) -> Vec<WorkerView> {
+    /// Returns the state of the run.
+    pub(super) fn snapshot(
+        &self,
+        elapsed: Nanos,
+        duration: Option<Nanos>,
+        start: &Start,
+    ) -> Snapshot {
+        Snapshot {
+            elapsed,
+            duration,
+            workers: self.views(),
+            max_sample: self.top_samples(start).into_iter().next(),
+        }
+    }
+
+    fn views(&self) -> Vec<WorkerView> {
         self.tracks
             .iter()
             .map(|track| WorkerView {
