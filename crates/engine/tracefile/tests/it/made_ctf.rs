@@ -78,11 +78,11 @@ impl Written {
 
     /// Writes a trace: its metadata, and a file for each CPU.
     pub(crate) fn write(self, folder: &Path, cpus: &[Vec<Packet>]) {
-        fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join("metadata"), self.metadata()).unwrap();
+        fs::create_dir_all(folder).expect("a folder");
+        fs::write(folder.join("metadata"), self.metadata()).expect("a file");
         for (cpu, packets) in cpus.iter().enumerate() {
             let bytes: Vec<u8> = packets.iter().flat_map(|of| self.packet(of)).collect();
-            fs::write(folder.join(format!("channel0_{cpu}")), bytes).unwrap();
+            fs::write(folder.join(format!("channel0_{cpu}")), bytes).expect("a file");
         }
     }
 
