@@ -23,6 +23,7 @@ const SEVERAL_VALUES: &[(&str, &str)] = &[
     ("list", "measure: of one probe"),
     ("pid", "machine threads: several with commas"),
     ("set", "experiment: several values of one setting"),
+    ("to", "explain: the thread at the end of chains"),
 ];
 
 /// Verbs without `--json`, each with the reason.

@@ -31,10 +31,10 @@ pub(super) struct Record {
     channel: Option<String>,
     #[command(flatten)]
     limits: Limits,
-    /// Require at most M jobs above the budget in any K consecutive periods: 2/100
+    /// Require at most M late jobs in any K consecutive periods: 2/100
     #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
     misses: Option<MissLimit>,
-    /// Judge the seconds per day with a job above the budget, or a missed one
+    /// Judge the seconds per day with late or missed jobs
     #[arg(long, value_name = "N", value_parser = measuring::late_seconds)]
     #[arg(allow_negative_numbers = true)]
     max_late_seconds_per_day: Option<f64>,
