@@ -20,8 +20,11 @@ const NOT_RUN: &[&str] = &[
     "experiment",
     // Needs an explained outlier.
     "export last --format trace-dat",
+    "export last -o run.pftrace",
     "explain --cgroup",
     "explain last",
+    // Needs the folder of a trace of LTTng.
+    "explain --trace ~/lttng-traces",
     "improve --cpus",
     "improve --only",
     "improve --resume",
@@ -32,6 +35,8 @@ const NOT_RUN: &[&str] = &[
     "measure network --interface",
     "measure network --launch-time",
     "measure timer --cgroup",
+    // Needs a terminal.
+    "measure timer -D 10min --threshold 100us --explain --tui",
     "monitor",
     // Needs a key of a person.
     "sign last --ssh-key",
@@ -58,6 +63,10 @@ const IN_PLACE: &[(&str, &str)] = &[
         "--trace host.dat --guest guest.dat",
     ),
     ("probe_server:gc_stop", "sched:sched_process_fork"),
+    (
+        "--from irq:eth0 --to comm:motor",
+        "--from irq:virtio1 --to comm:sleep",
+    ),
     ("--comm motion", "--pid 1234"),
     ("--comm redis-server", "--pid 1234"),
     ("--unit motion.service", "--pid 1234"),
