@@ -107,18 +107,20 @@ impl SeriesProof {
     }
 
     /// Judges the period again from the recordings of its runs. Runs without a recording keep their
-    /// numbers. Returns also how many measured runs these are: with any of them, the machines of the
-    /// runs cannot be compared, so the stated comparison is kept.
+    /// numbers. Returns also how many measured runs these are. If the recording of any run is absent,
+    /// the machines of the runs cannot be compared, so the stated comparison is kept.
     pub fn judge_again(
         &self,
         recording: &mut dyn FnMut(RecordingId) -> Option<Recording>,
     ) -> (Self, usize) {
-        let (mut again, mut runs, mut absent) = (self.clone(), SeriesRuns::default(), 0);
+        let (mut again, mut runs) = (self.clone(), SeriesRuns::default());
+        let (mut absent, mut are_all_compared) = (0, true);
         (again.measured_on, again.loads, again.refused) = (None, Vec::new(), Vec::new());
         for place in 0..again.runs.len() {
             let stated = &self.runs[place];
             let Some(recording) = stated.recording.and_then(&mut *recording) else {
                 absent += usize::from(stated.late_seconds.is_some());
+                are_all_compared &= stated.recording.is_none();
                 continue;
             };
             let mut slot = SampledSlot {
@@ -129,7 +131,7 @@ impl SeriesProof {
             runs.fill(&mut slot, &recording, &mut again);
             again.runs[place] = slot;
         }
-        if absent > 0 {
+        if !are_all_compared {
             again.measured_on.clone_from(&self.measured_on);
             again.loads.clone_from(&self.loads);
             again.refused.clone_from(&self.refused);

@@ -103,6 +103,10 @@ fn judged_again(
     }
     let measured = counted(at_hand, "run", "runs");
     let (state, found) = match (wrong.as_slice(), absent) {
+        ([], 0) if at_hand == 0 => (
+            State::Holds,
+            "no run was measured, so the verdict does not depend on their recordings".to_owned(),
+        ),
         ([], 0) => (
             State::Holds,
             format!("the recordings of {measured} give the same verdict"),

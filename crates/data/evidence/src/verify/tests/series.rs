@@ -184,3 +184,18 @@ fn each_mutation_of_a_series_is_refused() {
     let sealed = Envelope::seal(both.to_json().as_bytes(), &key).unwrap();
     assert!(!accepted(sealed.to_json().as_bytes(), &key));
 }
+
+/// No run of the period is measured, as on a machine that is always busy.
+#[test]
+fn runs_that_are_not_measured_can_be_elsewhere() {
+    let key = key("a");
+    let (mut proof, recordings) = day();
+    for run in &mut proof.runs {
+        (run.late_seconds, run.lacking) = (None, Some("it was starved".to_owned()));
+    }
+    proof.judge();
+    let file = crate::sign_series(&proof, &named(&recordings), Vec::new(), &key).unwrap();
+    let none = with(&file, &key, &[]);
+    assert!(none.is_intact(), "{none:#?}");
+    assert_eq!(state_of(&none, "runs"), State::Holds);
+}
