@@ -71,10 +71,9 @@ enum { LOCAL_TIMER, RESCHEDULE, CALL_FUNCTION, CALL_FUNCTION_SINGLE, IRQ_WORK, I
 enum { FLAG_HARDIRQ = 0x08, FLAG_SOFTIRQ = 0x10 };
 
 /* Set by the loader: the number of records of one CPU (a power of two) - 1; the first
- * thread ID without a bit; the smallest size of a kernel stack. */
+ * thread ID without a bit. */
 const volatile u32 ring_mask = 0;
 const volatile u32 pid_limit = 0;
-const volatile u64 stack_bytes = 16 << 10;
 
 enum { FRAMES = 24, FRAMES_OF_RECORD = 6, CALLS = 1024 };
 /* The way from a network packet to a thread that waits for it is long. */
@@ -142,8 +141,8 @@ struct {
 	MAP_TYPE(value, struct record);
 } records SEC(".maps");
 
-/* Per CPU: the number of records begun and listed, and of system calls by all threads and
- * by watched threads. */
+/* Per CPU: the number of records begun and listed, of system calls by all threads and by watched
+ * threads, and of threads that got the wanted name or were moved to another control group. */
 struct head {
 	u64 begun;
 	u64 listed;
@@ -151,7 +150,8 @@ struct head {
 	u64 watched_calls;
 	u64 stacks_dropped;
 	u64 told;		/* `listed` when the reader was last woken for it */
-	u64 padding[2];
+	u64 joins;
+	u64 padding;
 };
 
 struct {
@@ -202,11 +202,8 @@ struct {
 } news SEC(".maps");
 
 /* The release waits of a watched thread, and how to count its jobs. Written by user space only. */
-enum { WAITS = 4 };
 struct waits {
-	u64 arguments[WAITS];
-	u64 ignored[WAITS];	/* bits of the argument */
-	u32 calls[WAITS];	/* ~0 for none */
+	struct release_waits on;
 	u64 list_above;		/* longer jobs are listed, not counted */
 	u64 origin;		/* beginning of the time series */
 	u64 row_length;
@@ -354,6 +351,9 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u64);
 } asleep SEC(".maps");
+
+/* Set by the loader: threads of this name will be watched; if it is empty, those of any name. */
+const volatile u64 wanted_name[2] = {};
 
 /* Set by the loader: user space is told of longer jobs. */
 const volatile u64 budget_ns = ~0ULL;
@@ -687,35 +687,6 @@ INLINE u32 state_of(const struct task_struct *task, u64 preempted)
 	return shown ? shown : 2;
 }
 
-/* The system call of these registers; ~0 if unknown. */
-INLINE u32 call_in(void *regs)
-{
-	if (HAS(pt_regs___x86, orig_ax))
-		return ((struct pt_regs___x86 *)regs)->orig_ax;
-	if (HAS(pt_regs___arm64, syscallno))
-		return ((struct pt_regs___arm64 *)regs)->syscallno;
-	return ~0;
-}
-
-/* The system call that a thread is in; ~0 if unknown. */
-INLINE u32 call_of(struct task_struct *task)
-{
-	return call_in((void *)bpf_task_pt_regs(task));
-}
-
-/* Reads the first two arguments of a system call. */
-INLINE void read_arguments(void *regs, u64 *one, u64 *two)
-{
-	*one = *two = 0;
-	if (HAS(pt_regs___x86, orig_ax)) {
-		*one = ((struct pt_regs___x86 *)regs)->di;
-		*two = ((struct pt_regs___x86 *)regs)->si;
-	} else if (HAS(pt_regs___arm64, syscallno)) {
-		*one = ((struct pt_regs___arm64 *)regs)->orig_x0;
-		*two = ((struct pt_regs___arm64 *)regs)->regs[1];
-	}
-}
-
 /* Writes the first words of `cpu->stack`, in several records. */
 INLINE void put_words(struct cpu *cpu, u32 kind, u32 count)
 {
@@ -778,7 +749,7 @@ static __attribute__((noinline)) int put_user_stack(u64 *arguments, u32 kind)
 	struct head *head = bpf_map_lookup_elem(&heads, &number);
 	void *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct cpu *cpu = this_cpu();
-	u64 now = bpf_ktime_get_ns(), top = 0;
+	u64 now = bpf_ktime_get_ns();
 	long bytes;
 
 	if (!cpu)
@@ -800,12 +771,8 @@ static __attribute__((noinline)) int put_user_stack(u64 *arguments, u32 kind)
 	if (bytes <= 0)
 		return 0;
 	put_words(cpu, kind, bytes / sizeof(u64));
-	if (HAS(pt_regs___x86, sp))
-		top = ((struct pt_regs___x86 *)regs)->sp;
-	else if (HAS(pt_regs___arm64, sp))
-		top = ((struct pt_regs___arm64 *)regs)->sp;
 	cpu->observing = 1;
-	bytes = bpf_probe_read_user(cpu->stack, sizeof(cpu->stack), (void *)top);
+	bytes = bpf_probe_read_user(cpu->stack, sizeof(cpu->stack), (void *)stack_pointer(regs));
 	cpu->observing = 0;
 	if (bytes)
 		return 0;
@@ -862,10 +829,13 @@ static __attribute__((noinline)) int put_counters(u32 pid, u64 now, int listed_t
 	u32 zero = 0, has;
 	struct last_counts *at = bpf_map_lookup_elem(&last, &zero);
 	struct counts counts = {}, *sum = bpf_map_lookup_elem(&sums, &pid);
+	struct task_struct___exit *task = (void *)bpf_get_current_task_btf();
 
 	if (!at)
 		return 0;
 	if (!sum) {
+		if (task->flags & PF_EXITING)
+			return 0;
 		bpf_map_update_elem(&sums, &pid, &counts, 0);
 		sum = bpf_map_lookup_elem(&sums, &pid);
 		if (!sum)
@@ -956,16 +926,6 @@ INLINE struct job *counted_job(u32 pid)
 	struct job *job = job_of(pid);
 
 	return job && job->counted ? job : 0;
-}
-
-/* Returns the number of the release wait that this is, + 1; 0 if it is none. */
-INLINE u32 release_number(const struct waits *waits, u32 call, u64 argument)
-{
-	for (u32 i = 0; i < WAITS; i++)
-		if (waits->calls[i] == call &&
-		    !((waits->arguments[i] ^ argument) & ~waits->ignored[i]))
-			return i + 1;
-	return 0;
 }
 
 /* Ends the job of a thread that is not counted and begins to wait. */
@@ -1133,7 +1093,7 @@ INLINE void count_sleep(const struct waits *waits, struct job *job, struct task_
 		job->released = 0;
 		goto sleeps;
 	}
-	job->wait = job->last_wait = release_number(waits, call, argument);
+	job->wait = job->last_wait = release_number(&waits->on, call, argument);
 	if (!job->wait)
 		goto sleeps;
 	if (job->released) {
@@ -1271,7 +1231,7 @@ INLINE u32 put_sleep_call(struct task_struct *prev, u64 now, const struct waits 
 
 	read_arguments(regs, &one, &two);
 	if (waits && job)
-		note_wait(job, release_number(waits, call, one), now);
+		note_wait(job, release_number(&waits->on, call, one), now);
 	if (counting)
 		put_counters(prev->pid, now, 1);
 	record = begin(SLEEP, &sequence);
@@ -1523,22 +1483,11 @@ int switching(u64 *arguments)
 	return 0;
 }
 
-/* Returns whether the current thread itself runs this program, and not an interrupt or softirq that
- * interrupted it. Interrupts and softirqs of kernel code use separate stacks. On x86, an interrupt
- * of user space uses the stack of the thread, and the saved registers show no system call.
- * `context` is on the current stack. */
-INLINE int is_on_task_stack(u64 *context)
+INLINE u64 *here(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct cpu *cpu = this_cpu();
 
-	if (!cpu || (HAS(pt_regs___x86, orig_ax) && call_of(task) == ~0U))
-		return 0;
-	/* The verifier allows arithmetic only with a copy. An interrupt in between makes the result
-	 * false, which claims nothing. */
-	*(volatile u64 *)&cpu->here = (u64)context;
-	return *(volatile u64 *)&cpu->here - (u64)((struct task_struct___stack *)task)->stack <
-	       stack_bytes;
+	return cpu ? &cpu->here : 0;
 }
 
 /* `in_job`: whether the name of the waker explains a part of a job. */
@@ -1575,7 +1524,7 @@ INLINE void put_waker(u64 *arguments, u32 woken, u64 now)
 		return;
 	slept = now - *since;
 	bpf_map_delete_elem(&asleep, &woken);
-	if (slept < WAKER_NS || !is_on_task_stack(arguments))
+	if (slept < WAKER_NS || !is_on_task_stack(arguments, here()))
 		return;
 	put_stack(arguments, WAKER_STACK);
 	put_user_stack(arguments, WAKER_USER_STACK);
@@ -1598,7 +1547,7 @@ int waking(u64 *arguments)
 		touch(on, now);
 		job = job_of(pid);
 		in_job = note_wake(job, pid, now);
-		by_thread = is_on_task_stack(arguments);
+		by_thread = is_on_task_stack(arguments, here());
 		sequence = put_light_waking(task, on, by_thread, in_job, now);
 		if (!job || !job->counted)
 			list(sequence);
@@ -1650,6 +1599,34 @@ int executing(u64 *arguments)
 	return 0;
 }
 
+INLINE void count_join(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct head *head = bpf_map_lookup_elem(&heads, &cpu);
+
+	if (head)
+		head->joins++;
+}
+
+/* A thread gets a name, for example that of a program that it executes. */
+SEC("tp_btf/task_rename")
+int renaming(u64 *arguments)
+{
+	u64 name[2] = {};
+
+	bpf_probe_read_kernel_str(name, sizeof(name), (void *)arguments[1]);
+	if (!wanted_name[0] || (name[0] == wanted_name[0] && name[1] == wanted_name[1]))
+		count_join();
+	return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int joining(u64 *arguments)
+{
+	count_join();
+	return 0;
+}
+
 /* Forgets the job of a thread that ends. */
 static __attribute__((noinline)) int end_job(u32 pid)
 {
@@ -1680,6 +1657,8 @@ int exiting(u64 *arguments)
 
 	/* A thread that was killed in its sleep in the light stage has an entry. */
 	bpf_map_delete_elem(&asleep, &pid);
+	if (counting)
+		bpf_map_delete_elem(&sums, &pid);
 	if (is_watched(pid)) {
 		end_job(pid);
 		list(put_task(PROCESS_EXIT, task, 0, 0));
@@ -1736,7 +1715,7 @@ INLINE int is_counted_wait(u32 pid, u32 call)
 	if (!waits || !job || !job->counted)
 		return 0;
 	for (u32 i = 0; i < WAITS; i++)
-		if (waits->calls[i] == call)
+		if (waits->on.calls[i] == call)
 			return 1;
 	return 0;
 }

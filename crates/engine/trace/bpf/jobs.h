@@ -21,7 +21,10 @@ struct task_struct___cpu {
 struct task_struct___exit {
 	int exit_state;
 	int normal_prio;
+	unsigned int flags;
 } __attribute__((preserve_access_index));
+
+enum { PF_EXITING = 4 };
 
 /* include/linux/pid.h */
 struct pid {
@@ -88,5 +91,83 @@ static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_get_current_comm)(void *to, u32 size) = (void *)16;
 static long (*const bpf_ringbuf_output)(void *map, void *data, u64 size, u64 flags) = (void *)130;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+
+/* Set by the loader: the smallest size of a kernel stack. */
+const volatile u64 stack_bytes = 16 << 10;
+
+/* The release waits of a watched thread. */
+enum { WAITS = 4 };
+struct release_waits {
+	u64 arguments[WAITS];
+	u64 ignored[WAITS];	/* bits of the argument */
+	u32 calls[WAITS];	/* ~0 for none */
+};
+
+/* Returns the number of the release wait that this is, + 1; 0 if it is none. */
+INLINE u32 release_number(const struct release_waits *waits, u32 call, u64 argument)
+{
+	/* A page fault, and a place without a release wait, have no call. */
+	for (u32 i = 0; i < WAITS && call != ~0U; i++)
+		if (waits->calls[i] == call &&
+		    !((waits->arguments[i] ^ argument) & ~waits->ignored[i]))
+			return i + 1;
+	return 0;
+}
+
+/* The system call of these registers; ~0 if unknown. */
+INLINE u32 call_in(void *regs)
+{
+	if (HAS(pt_regs___x86, orig_ax))
+		return ((struct pt_regs___x86 *)regs)->orig_ax;
+	if (HAS(pt_regs___arm64, syscallno))
+		return ((struct pt_regs___arm64 *)regs)->syscallno;
+	return ~0;
+}
+
+/* The system call that a thread is in; ~0 if unknown. */
+INLINE u32 call_of(struct task_struct *task)
+{
+	return call_in((void *)bpf_task_pt_regs(task));
+}
+
+/* Reads the first two arguments of a system call. */
+INLINE void read_arguments(void *regs, u64 *one, u64 *two)
+{
+	*one = *two = 0;
+	if (HAS(pt_regs___x86, orig_ax)) {
+		*one = ((struct pt_regs___x86 *)regs)->di;
+		*two = ((struct pt_regs___x86 *)regs)->si;
+	} else if (HAS(pt_regs___arm64, syscallno)) {
+		*one = ((struct pt_regs___arm64 *)regs)->orig_x0;
+		*two = ((struct pt_regs___arm64 *)regs)->regs[1];
+	}
+}
+
+/* Returns the user stack pointer of these registers; 0 if unknown. */
+INLINE u64 stack_pointer(void *regs)
+{
+	if (HAS(pt_regs___x86, sp))
+		return ((struct pt_regs___x86 *)regs)->sp;
+	if (HAS(pt_regs___arm64, sp))
+		return ((struct pt_regs___arm64 *)regs)->sp;
+	return 0;
+}
+
+/* Returns whether the current thread itself runs this program, and not an interrupt or softirq that
+ * interrupted it. Interrupts and softirqs of kernel code use separate stacks. On x86, an interrupt
+ * of user space uses the stack of the thread, and the saved registers show no system call.
+ * `context` is on the current stack; `here` is memory of this CPU. */
+INLINE int is_on_task_stack(u64 *context, u64 *here)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!here || (HAS(pt_regs___x86, orig_ax) && call_of(task) == ~0U))
+		return 0;
+	/* The verifier allows arithmetic only with a copy. An interrupt in between makes the result
+	 * false, which claims nothing. */
+	*(volatile u64 *)here = (u64)context;
+	return *(volatile u64 *)here - (u64)((struct task_struct___stack *)task)->stack <
+	       stack_bytes;
+}
 
 #endif

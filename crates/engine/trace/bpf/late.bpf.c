@@ -175,12 +175,13 @@ int switching(u64 *arguments)
 	if (at)
 		*at = bpf_ktime_get_ns();
 	since = bpf_map_lookup_elem(&waiting, &pid);
-	if (!since || !*since)
+	if (!since)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (now > *since && now - *since > late_ns && ((struct task_struct *)arguments[1])->pid)
 		put(arguments, BLOCKER, now - *since, 0);
-	*since = 0;
+	/* Nothing is left of a thread that ends: it runs first. */
+	bpf_map_delete_elem(&waiting, &pid);
 	return 0;
 }
 

@@ -9,7 +9,7 @@
  */
 #include "jobs.h"
 
-enum { DEPTH = 32, TOP_WORDS = 48, RELEASES = 4, THREADS = 4096 };
+enum { DEPTH = 32, TOP_WORDS = 48, THREADS = 4096 };
 /* Shorter waits are not sampled: their sum is small, and a stack takes about 1 us. */
 enum { LEAST_WAIT_NS = 20000 };
 /* The number of waits that one CPU samples in INTERVAL_NS limits the cost. */
@@ -19,12 +19,10 @@ enum { BPF_RB_NO_WAKEUP = 1 };
 /* `kind` of a sample; the numbers must match src/profile/layout.rs. */
 enum { ON_CPU, WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT, RUNNABLE };
 
-/* The release waits of a thread. */
 struct releases {
-	u64 arguments[RELEASES];
-	u64 ignored[RELEASES];	/* bits of the argument */
-	u32 calls[RELEASES];	/* ~0 for none */
+	struct release_waits on;
 	u64 runnable_since;	/* 0 while it runs or sleeps */
+	u64 lost_at;		/* when its newest sample was lost */
 };
 
 struct {
@@ -76,7 +74,6 @@ struct {
 } waiting SEC(".maps");
 
 struct cpu {
-	u64 dropped;		/* samples */
 	u64 since;
 	u64 waits;		/* sampled since then */
 	u64 here;		/* a place on the current stack */
@@ -91,9 +88,6 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct cpu);
 } cpus SEC(".maps");
-
-/* Set by the loader: the smallest size of a kernel stack. */
-const volatile u64 stack_bytes = 16 << 10;
 
 INLINE struct cpu *this_cpu(void)
 {
@@ -116,7 +110,6 @@ INLINE void take_kernel_stack(void *context, struct stack *stack)
 INLINE void take_user_stack(void *context, struct stack *stack)
 {
 	void *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
-	u64 top = 0;
 
 	stack->word_bytes = 0;
 	stack->user_bytes = positive(
@@ -124,11 +117,7 @@ INLINE void take_user_stack(void *context, struct stack *stack)
 	/* Kernel threads have none. */
 	if (!stack->user_bytes)
 		return;
-	if (HAS(pt_regs___x86, sp))
-		top = ((struct pt_regs___x86 *)regs)->sp;
-	else if (HAS(pt_regs___arm64, sp))
-		top = ((struct pt_regs___arm64 *)regs)->sp;
-	if (bpf_probe_read_user(stack->words, sizeof(stack->words), (void *)top))
+	if (bpf_probe_read_user(stack->words, sizeof(stack->words), (void *)stack_pointer(regs)))
 		return;
 	/* The caller of a leaf function on arm64. */
 	if (HAS(pt_regs___arm64, regs))
@@ -136,10 +125,10 @@ INLINE void take_user_stack(void *context, struct stack *stack)
 	stack->word_bytes = sizeof(stack->words);
 }
 
-INLINE void send(struct cpu *cpu, struct sample *sample, u32 bytes)
+INLINE void send(struct releases *releases, struct sample *sample, u32 bytes)
 {
 	if (bpf_ringbuf_output(&samples, sample, bytes, BPF_RB_NO_WAKEUP))
-		cpu->dropped++;
+		releases->lost_at = sample->to;
 }
 
 /* Runs at equal intervals of the CPU time of a watched thread. */
@@ -148,35 +137,16 @@ int sampling(struct bpf_perf_event_data *context)
 {
 	struct cpu *cpu = this_cpu();
 	u32 pid = bpf_get_current_pid_tgid();
+	struct releases *releases = bpf_map_lookup_elem(&threads, &pid);
 
-	if (!cpu || !bpf_map_lookup_elem(&threads, &pid))
+	if (!cpu || !releases)
 		return 0;
 	cpu->running.from = cpu->running.to = bpf_ktime_get_ns();
 	cpu->running.tid = pid;
 	cpu->running.kind = ON_CPU;
 	take_kernel_stack(context, &cpu->running.of);
 	take_user_stack(context, &cpu->running.of);
-	send(cpu, &cpu->running, __builtin_offsetof(struct sample, by));
-	return 0;
-}
-
-INLINE int is_release_wait(const struct releases *releases, struct task_struct *task)
-{
-	void *regs = (void *)bpf_task_pt_regs(task);
-	u32 call = ~0;
-	u64 argument = 0;
-
-	if (HAS(pt_regs___x86, orig_ax)) {
-		call = ((struct pt_regs___x86 *)regs)->orig_ax;
-		argument = ((struct pt_regs___x86 *)regs)->di;
-	} else if (HAS(pt_regs___arm64, syscallno)) {
-		call = ((struct pt_regs___arm64 *)regs)->syscallno;
-		argument = ((struct pt_regs___arm64 *)regs)->orig_x0;
-	}
-	for (u32 i = 0; i < RELEASES; i++)
-		if (releases->calls[i] == call && call != ~0U &&
-		    !((releases->arguments[i] ^ argument) & ~releases->ignored[i]))
-			return 1;
+	send(releases, &cpu->running, __builtin_offsetof(struct sample, by));
 	return 0;
 }
 
@@ -205,7 +175,7 @@ INLINE void come(u32 pid)
 	cpu->wake.to = now;
 	cpu->wake.tid = pid;
 	cpu->wake.kind = RUNNABLE;
-	send(cpu, &cpu->wake, __builtin_offsetof(struct sample, of));
+	send(releases, &cpu->wake, __builtin_offsetof(struct sample, of));
 }
 
 /* A watched thread loses its CPU. */
@@ -215,7 +185,8 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 	u32 pid = prev->pid;
 	struct releases *releases = bpf_map_lookup_elem(&threads, &pid);
 	struct cpu *cpu;
-	u64 now;
+	u64 now, argument, second;
+	void *regs;
 
 	if (!releases)
 		return 0;
@@ -226,7 +197,9 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 	/* If a wake-up raced with the last switch, it did not end that wait. */
 	bpf_map_delete_elem(&waiting, &pid);
 	cpu = this_cpu();
-	if (!cpu || is_release_wait(releases, prev))
+	regs = (void *)bpf_task_pt_regs(prev);
+	read_arguments(regs, &argument, &second);
+	if (!cpu || release_number(&releases->on, call_in(regs), argument))
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (now - cpu->since > INTERVAL_NS) {
@@ -234,14 +207,14 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 		cpu->waits = 0;
 	}
 	if (cpu->waits++ >= MOST_WAITS) {
-		cpu->dropped++;
+		releases->lost_at = now;
 		return 0;
 	}
 	cpu->wait.since = now;
 	take_kernel_stack(arguments, &cpu->wait.stack);
 	take_user_stack(arguments, &cpu->wait.stack);
 	if (bpf_map_update_elem(&waiting, &pid, &cpu->wait, 0))
-		cpu->dropped++;
+		releases->lost_at = now;
 	return 0;
 }
 
@@ -251,20 +224,6 @@ int switching(u64 *arguments)
 	come(((struct task_struct *)arguments[2])->pid);
 	leave(arguments);
 	return 0;
-}
-
-/* Returns whether the current thread itself runs this program, and not an interrupt or softirq that
- * interrupted it (see jobs.bpf.c). */
-INLINE int is_by_thread(struct cpu *cpu, u64 *context)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	void *regs = (void *)bpf_task_pt_regs(task);
-
-	if (HAS(pt_regs___x86, orig_ax) && (u32)((struct pt_regs___x86 *)regs)->orig_ax == ~0U)
-		return 0;
-	*(volatile u64 *)&cpu->here = (u64)context;
-	return *(volatile u64 *)&cpu->here - (u64)((struct task_struct___stack *)task)->stack <
-	       stack_bytes;
 }
 
 /* A watched thread is woken. */
@@ -295,7 +254,7 @@ int waking(u64 *arguments)
 	sample->to = now;
 	sample->tid = pid;
 	sample->waker = bpf_get_current_pid_tgid();
-	sample->kind = is_by_thread(cpu, arguments) ? WOKEN_BY_THREAD : WOKEN_BY_INTERRUPT;
+	sample->kind = is_on_task_stack(arguments, &cpu->here) ? WOKEN_BY_THREAD : WOKEN_BY_INTERRUPT;
 	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
 	bpf_probe_read_kernel(&sample->of, sizeof(sample->of), &wait->stack);
 	bpf_map_delete_elem(&waiting, &pid);
@@ -303,7 +262,7 @@ int waking(u64 *arguments)
 	sample->by.user_bytes = sample->by.word_bytes = 0;
 	if (sample->kind == WOKEN_BY_THREAD)
 		take_user_stack(arguments, &sample->by);
-	send(cpu, sample, sizeof(*sample));
+	send(releases, sample, sizeof(*sample));
 	return 0;
 }
 

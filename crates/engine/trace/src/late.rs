@@ -187,6 +187,29 @@ impl LateStacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sleeper::Sleeper;
+
+    #[test]
+    fn thread_killed_in_its_sleep_leaves_nothing() {
+        let mut stacks = match LateStacks::start(4 << 20, Nanos::from_secs(100)) {
+            Ok(stacks) => stacks,
+            Err(error) => {
+                punctual_testing::skip_refused("the recorder of late stacks", error.to_string());
+                return;
+            }
+        };
+        let keys = |stacks: &LateStacks| -> Vec<u32> {
+            let map = stacks.programs.map("waiting").unwrap();
+            let map: HashMap<&MapData, u32, u64> = map.try_into().unwrap();
+            map.keys().flatten().collect()
+        };
+        let sleeper = Sleeper::start();
+        stacks.watch([sleeper.tid()].into_iter()).unwrap();
+        // A wake-up leaves an entry only until the thread runs.
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        sleeper.kill(|| true);
+        assert_eq!(keys(&stacks), [0; 0]);
+    }
 
     #[test]
     fn any_bytes_make_an_event_or_none() {

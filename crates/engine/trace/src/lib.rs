@@ -42,6 +42,8 @@ mod ring;
 #[cfg(test)]
 extern crate self as punctual_trace;
 
+#[cfg(test)]
+mod sleeper;
 mod stage;
 mod steal;
 mod stops;

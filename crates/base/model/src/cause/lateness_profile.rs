@@ -29,7 +29,7 @@ pub struct ExcessStack {
     pub thread: String,
     /// The state of the thread.
     pub state: ProfileState,
-    /// Whether the callers are unknown, or not all of them are known.
+    /// Whether callers are unknown: the outermost function is not one in which a thread begins.
     pub is_incomplete: bool,
     /// The functions, the outermost first. For a wait, they are followed by the thread that ended it
     /// and by its functions, the innermost first.
@@ -103,7 +103,7 @@ pub enum FrameOf {
 
 /// Beginnings of the names of functions that belong to the runtime of a language, although they are
 /// linked into the program.
-const RUNTIMES: [&str; 14] = [
+const RUNTIMES: [&str; 15] = [
     "std::",
     "core::",
     "alloc::",
@@ -114,6 +114,7 @@ const RUNTIMES: [&str; 14] = [
     "_start",
     "__libc_",
     "runtime.",
+    "time.",
     "sync.",
     "internal/",
     "syscall.",

@@ -14,18 +14,19 @@ const WOKEN_BY_THREAD: u32 = 1;
 const WOKEN_BY_INTERRUPT: u32 = 2;
 const RUNNABLE: u32 = 3;
 
-/// Number of words in `struct releases`.
-pub(super) const RELEASE_WORDS: usize = 2 * RELEASES + RELEASES / 2 + 1;
+/// Number of words in `struct releases`, and the place of the time of the newest lost sample.
+pub(super) const RELEASE_WORDS: usize = 2 * RELEASES + RELEASES / 2 + 2;
+pub(super) const LOST_AT: usize = RELEASE_WORDS - 1;
 
 /// Number of words in `struct stack`.
 const STACK_WORDS: usize = 3 + 2 * DEPTH + TOP_WORDS;
 
+/// Number of words in `struct wait`.
+#[cfg(test)]
+pub(super) const WAIT_WORDS: usize = 1 + STACK_WORDS;
+
 /// Number of words in `struct sample` before its stacks.
 const HEAD_WORDS: usize = 6;
-
-/// Number of words in `struct cpu`, and the place of the number of dropped samples.
-pub(super) const CPU_WORDS: usize = 4 + (1 + STACK_WORDS) + 2 * (HEAD_WORDS + 2 * STACK_WORDS);
-pub(super) const DROPPED: usize = 0;
 
 /// Returns `struct releases`.
 pub(super) fn releases(waits: &[ReleaseCall]) -> [u64; RELEASE_WORDS] {
@@ -155,6 +156,6 @@ mod tests {
         let calls = &bytes[16 * RELEASES..];
         assert_eq!(calls[..4], 230_u32.to_ne_bytes());
         assert_eq!(calls[4..16], [u8::MAX; 12]);
-        assert_eq!(calls[16..], [0; 8]);
+        assert_eq!(calls[16..], [0; 16]);
     }
 }

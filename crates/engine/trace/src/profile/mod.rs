@@ -6,17 +6,17 @@
 
 mod layout;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aya::include_bytes_aligned;
-use aya::maps::{HashMap, MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::perf_event::PerfEventLinkId;
 use punctual_model::{Comm, Nanos};
 
 use crate::WatchError;
 use crate::bpf::{Programs, Reads, name_missing};
 use crate::flight::{Followed, ReleaseCall};
-use layout::{CPU_WORDS, DROPPED, releases};
+use layout::{LOST_AT, RELEASE_WORDS, releases};
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/profile.bpf.o");
@@ -91,8 +91,6 @@ pub struct StackSampler {
     followed: BTreeMap<u32, Vec<ReleaseCall>>,
     /// Threads that are sampled on the CPU.
     links: BTreeMap<u32, PerfEventLinkId>,
-    /// Threads that are not sampled, because there were too many.
-    left_out: BTreeSet<u32>,
 }
 
 impl std::fmt::Debug for StackSampler {
@@ -133,7 +131,6 @@ impl StackSampler {
             samples,
             followed: BTreeMap::new(),
             links: BTreeMap::new(),
-            left_out: BTreeSet::new(),
         })
     }
 
@@ -153,12 +150,13 @@ impl StackSampler {
                 continue;
             }
             if self.links.len() >= Self::MOST_THREADS && !self.links.contains_key(tid) {
-                self.left_out.insert(*tid);
                 continue;
             }
-            let mut map: HashMap<&mut MapData, u32, [u64; layout::RELEASE_WORDS]> =
+            let mut map: HashMap<&mut MapData, u32, [u64; RELEASE_WORDS]> =
                 self.programs.map_mut("threads")?.try_into()?;
-            map.insert(*tid, releases(waits), 0)?;
+            let mut words = releases(waits);
+            words[LOST_AT] = map.get(tid, 0).map_or(0, |old| old[LOST_AT]);
+            map.insert(*tid, words, 0)?;
             self.followed.insert(*tid, waits.clone());
             if !self.links.contains_key(tid) {
                 // The thread may have ended.
@@ -173,7 +171,7 @@ impl StackSampler {
     }
 
     fn forget(&mut self, tid: u32) -> Result<(), WatchError> {
-        let mut map: HashMap<&mut MapData, u32, [u64; layout::RELEASE_WORDS]> =
+        let mut map: HashMap<&mut MapData, u32, [u64; RELEASE_WORDS]> =
             self.programs.map_mut("threads")?.try_into()?;
         // The programs have already removed a thread that has ended.
         let _ = map.remove(&tid);
@@ -198,22 +196,45 @@ impl StackSampler {
         all
     }
 
-    /// Returns the number of samples that were lost: because the ring was full, or to limit the cost.
-    pub fn dropped(&self) -> u64 {
-        let map = self.programs.map("cpus").ok();
-        let map: Option<PerCpuArray<&MapData, [u64; CPU_WORDS]>> =
-            map.and_then(|map| map.try_into().ok());
-        let cpus = map.and_then(|map| map.get(&0, 0).ok());
-        cpus.map_or(0, |cpus| cpus.iter().map(|cpu| cpu[DROPPED]).sum())
-    }
-
-    /// Returns the number of threads that are not sampled, because there were too many.
-    pub fn left_out(&self) -> usize {
-        self.left_out.len()
+    /// Returns when the newest sample of a thread was lost: because the ring was full, or to limit the
+    /// cost. Returns `None` if the thread is not sampled.
+    pub fn lost_at(&self, tid: u32) -> Option<Nanos> {
+        let map = self.programs.map("threads").ok()?;
+        let map: HashMap<&MapData, u32, [u64; RELEASE_WORDS]> = map.try_into().ok()?;
+        map.get(&tid, 0).ok().map(|words| Nanos(words[LOST_AT]))
     }
 }
 
 fn is_running(tid: u32) -> bool {
     let tid = i32::try_from(tid).ok().and_then(punctual_rt::Tid::from_raw);
     tid.is_some_and(|tid| punctual_rt::policy_of(tid).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sleeper::Sleeper;
+
+    #[test]
+    fn thread_killed_in_its_sleep_leaves_nothing() {
+        let mut sampler = match StackSampler::start() {
+            Ok(sampler) => sampler,
+            Err(error) => {
+                punctual_testing::skip_refused("the sampler of stacks", error.to_string());
+                return;
+            }
+        };
+        let sleeper = Sleeper::start();
+        let tid = sleeper.tid();
+        sampler.follow(&sleeper.followed()).unwrap();
+        let keys = |map: &str| -> Vec<u32> {
+            let map: HashMap<&MapData, u32, [u64; layout::WAIT_WORDS]> =
+                sampler.programs.map(map).unwrap().try_into().unwrap();
+            map.keys().flatten().collect()
+        };
+        assert_eq!(sampler.lost_at(tid), Some(Nanos::ZERO));
+        sleeper.kill(|| keys("waiting").contains(&tid));
+        assert_eq!(keys("waiting"), [0; 0]);
+        assert_eq!(sampler.lost_at(tid), None);
+    }
 }

@@ -54,19 +54,32 @@ impl Kept {
     }
 }
 
-/// Samples the watched threads, and sorts the samples.
+/// The newest samples of a thread.
+#[derive(Default)]
+struct Newest {
+    samples: VecDeque<Kept>,
+    /// The end of the newest sample that is no longer kept.
+    forgotten: Nanos,
+}
+
+/// Samples the watched threads.
 pub(super) struct ProfileWatch<'a> {
     sampler: StackSampler,
+    sorted: Sorted,
+    result: &'a Cell<Option<LatenessProfile>>,
+}
+
+/// The samples, sorted by jobs.
+struct Sorted {
     stacks: Stacks,
-    /// The newest samples, by thread.
-    kept: HashMap<u32, VecDeque<Kept>>,
+    /// By thread.
+    kept: HashMap<u32, Newest>,
     /// Since when threads are sampled.
     begins: HashMap<u32, Nanos>,
     /// By track.
     tracks: BTreeMap<u32, TrackSums>,
-    /// Samples of jobs in progress that were not kept.
-    forgotten: u64,
-    result: &'a Cell<Option<LatenessProfile>>,
+    /// Number of late jobs that may lack samples.
+    cut: u64,
 }
 
 impl<'a> ProfileWatch<'a> {
@@ -77,24 +90,20 @@ impl<'a> ProfileWatch<'a> {
     ) -> Result<Self, WatchError> {
         Ok(Self {
             sampler: StackSampler::start()?,
-            stacks: Stacks::new(host, reader, STACKS),
-            kept: HashMap::new(),
-            begins: HashMap::new(),
-            tracks: BTreeMap::new(),
-            forgotten: 0,
+            sorted: Sorted::new(Stacks::new(host, reader, STACKS)),
             result,
         })
     }
 
     pub(super) fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
-        let is_gone = |tid: &u32| !followed.releases.contains_key(tid);
-        self.kept.retain(|tid, _| !is_gone(tid));
-        self.begins.retain(|tid, _| !is_gone(tid));
+        let is_followed = |tid: &u32| followed.releases.contains_key(tid);
+        self.sorted.kept.retain(|tid, _| is_followed(tid));
+        self.sorted.begins.retain(|tid, _| is_followed(tid));
         self.sampler.follow(followed)?;
         let now = monotonic();
         for tid in followed.releases.keys() {
             if self.sampler.is_sampled(*tid) {
-                self.begins.entry(*tid).or_insert(now);
+                self.sorted.begins.entry(*tid).or_insert(now);
             }
         }
         Ok(())
@@ -103,7 +112,38 @@ impl<'a> ProfileWatch<'a> {
     /// Reads the samples since the last call.
     pub(super) fn read(&mut self, track_of: impl Fn(u32) -> u32) {
         for sample in self.sampler.read() {
-            self.add(&sample, track_of(sample.tid));
+            self.sorted.add(&sample, track_of(sample.tid));
+        }
+    }
+
+    /// Adds a job, after its samples have been read.
+    pub(super) fn take(&mut self, job: &Late, is_late: bool, track: u32) {
+        let lost = || self.sampler.lost_at(job.tid);
+        self.sorted.take(job, is_late, track, lost);
+    }
+
+    /// Returns warnings for the reader of the recording.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.sorted.warnings()
+    }
+
+    /// Compares the late jobs with the others. Adds a table to the recording.
+    pub(super) fn finish(self, recording: &mut Recording) {
+        if let Some(profile) = self.sorted.finish(recording) {
+            recording.tables.push(table(&profile));
+            self.result.set(Some(profile));
+        }
+    }
+}
+
+impl Sorted {
+    fn new(stacks: Stacks) -> Self {
+        Self {
+            stacks,
+            kept: HashMap::new(),
+            begins: HashMap::new(),
+            tracks: BTreeMap::new(),
+            cut: 0,
         }
     }
 
@@ -116,20 +156,27 @@ impl<'a> ProfileWatch<'a> {
         let track = self.tracks.entry(track).or_default();
         track.stacks.entry(stack).or_default().all += time;
         let kept = self.kept.entry(sample.tid).or_default();
-        if kept.len() == KEPT {
-            kept.pop_front();
-            self.forgotten += 1;
+        if kept.samples.len() == KEPT
+            && let Some(oldest) = kept.samples.pop_front()
+        {
+            kept.forgotten = oldest.to;
         }
-        kept.push_back(Kept {
+        kept.samples.push_back(Kept {
             from: sample.from,
             to: sample.to,
             stack,
         });
     }
 
-    /// Adds a job, after its samples have been read. Jobs of threads that were not sampled from the
-    /// beginning of the job count neither as late nor as others.
-    pub(super) fn take(&mut self, job: &Late, is_late: bool, track: u32) {
+    /// Adds a job. Jobs of threads that were not sampled from the beginning of the job count neither
+    /// as late nor as others. `lost_at` returns when the newest sample of the thread was lost.
+    fn take(
+        &mut self,
+        job: &Late,
+        is_late: bool,
+        track: u32,
+        lost_at: impl FnOnce() -> Option<Nanos>,
+    ) {
         let track = self.tracks.entry(track).or_default();
         let begin = self.begins.get(&job.tid);
         if begin.is_none_or(|begin| job.expected < *begin) {
@@ -143,12 +190,14 @@ impl<'a> ProfileWatch<'a> {
         }
         track.late_jobs += 1;
         track.late_total += job.latency();
-        let Some(kept) = self.kept.get_mut(&job.tid) else {
-            return;
-        };
+        let kept = self.kept.entry(job.tid).or_default();
+        let gone = lost_at().max(Some(kept.forgotten));
+        self.cut += u64::from(gone > Some(job.expected));
         // Earlier samples belong to jobs that were not late.
-        while kept.front().is_some_and(|one| one.to <= job.actual) {
-            let Some(one) = kept.pop_front() else { break };
+        while kept.samples.front().is_some_and(|one| one.to <= job.actual) {
+            let Some(one) = kept.samples.pop_front() else {
+                break;
+            };
             let time = one.within(job);
             if time > Nanos::ZERO {
                 let sum = track.stacks.entry(one.stack).or_default();
@@ -158,35 +207,30 @@ impl<'a> ProfileWatch<'a> {
         }
     }
 
-    /// Returns warnings for the reader of the recording.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    /// Samples of jobs that were not late may be missing without harm.
+    fn warnings(&self) -> Vec<String> {
+        let late = |jobs| counted(jobs, "late job is", "late jobs are");
         let mut warnings = Vec::new();
-        let dropped = self.sampler.dropped();
-        if dropped > 0 {
+        let unsampled = self.tracks.values().map(|track| track.unsampled_late).sum();
+        if unsampled > 0 {
             warnings.push(format!(
-                "{} of the profile lost: more than 10,000 waits a second on one CPU, or a full buffer",
-                counted(dropped, "sample", "samples")
-            ));
-        }
-        if self.forgotten > 0 {
-            warnings.push(format!(
-                "the profile lacks {} at the beginning of very long jobs",
-                counted(self.forgotten, "sample", "samples")
-            ));
-        }
-        let left_out = self.sampler.left_out();
-        if left_out > 0 {
-            warnings.push(format!(
-                "{} not in the profile, which has at most {} threads at a time",
-                counted(left_out as u64, "thread is", "threads are"),
+                "{} not in the profile: their threads were not sampled yet, or were more than {}",
+                late(unsampled),
                 StackSampler::MOST_THREADS
+            ));
+        }
+        if self.cut > 0 {
+            warnings.push(format!(
+                "{} in the profile with samples that may be missing: it has at most 10,000 waits a \
+                 second on a CPU, and {KEPT} samples of a job",
+                late(self.cut)
             ));
         }
         warnings
     }
 
-    /// Compares the late jobs with the others. Adds a table to the recording.
-    pub(super) fn finish(mut self, recording: &mut Recording) {
+    /// Compares the late jobs with the others.
+    fn finish(mut self, recording: &Recording) -> Option<LatenessProfile> {
         let jobs = recording.explanation.as_ref();
         let jobs = jobs.and_then(|explanation| explanation.jobs.as_ref());
         for jobs in jobs.iter().flat_map(|jobs| &jobs.threads) {
@@ -204,12 +248,7 @@ impl<'a> ProfileWatch<'a> {
             }
         }
         self.tracks.retain(|_, track| track.late_jobs > 0);
-        if self.tracks.is_empty() {
-            return;
-        }
-        let profile = excess::profile(self.tracks.values(), &self.stacks);
-        recording.tables.push(table(&profile));
-        self.result.set(Some(profile));
+        (!self.tracks.is_empty()).then(|| excess::profile(self.tracks.values(), &self.stacks))
     }
 }
 
@@ -269,7 +308,8 @@ fn table(profile: &LatenessProfile) -> Table {
     if incomplete > Nanos::ZERO {
         table.push([
             "(stack incomplete)".into(),
-            "included above; the program has no frame pointers".into(),
+            "included above; callers are missing (no frame pointers, or a waiting goroutine)"
+                .into(),
             per_job(incomplete).into(),
             share(incomplete).into(),
         ]);
@@ -279,4 +319,75 @@ fn table(profile: &LatenessProfile) -> Table {
 
 fn total(times: impl Iterator<Item = Nanos>) -> Nanos {
     Nanos(times.map(|time| time.0).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Comm, Delay, KernelPriority};
+    use punctual_trace::RawStack;
+
+    use super::*;
+
+    fn job(expected: u64, actual: u64) -> Late {
+        let (expected, actual) = (Nanos(expected), Nanos(actual));
+        Late {
+            tid: 7,
+            comm: Comm::new(b"t"),
+            prio: KernelPriority(120),
+            cpu: 0,
+            delay: Delay::Wakeup,
+            expected,
+            actual,
+            events_from: expected,
+        }
+    }
+
+    fn sorted() -> Sorted {
+        let mut sorted = Sorted::new(Stacks::new(&Host::new("/nonexistent"), None, 10));
+        sorted.begins.insert(7, Nanos(1));
+        for time in 1..=KEPT as u64 + 10 {
+            let sample = StackSample {
+                tid: 7,
+                from: Nanos(time),
+                to: Nanos(time),
+                stack: RawStack::default(),
+                doing: Doing::Running,
+            };
+            sorted.add(&sample, 0);
+        }
+        sorted
+    }
+
+    #[test]
+    fn lost_samples_of_other_jobs_are_no_warning() {
+        let mut sorted = sorted();
+        // Ten samples were forgotten, and one was lost.
+        sorted.take(&job(5, 10), false, 0, || Some(Nanos(7)));
+        sorted.take(&job(11, 20), true, 0, || Some(Nanos(10)));
+        assert_eq!(sorted.warnings(), [""; 0]);
+    }
+
+    #[test]
+    fn late_jobs_with_lost_samples_are_counted() {
+        let mut sorted = sorted();
+        sorted.take(&job(5, 20), true, 0, || None);
+        sorted.take(&job(30, 40), true, 0, || Some(Nanos(31)));
+        let warnings = sorted.warnings().concat();
+        assert!(
+            warnings.starts_with("2 late jobs are in the profile with"),
+            "{warnings}"
+        );
+    }
+
+    #[test]
+    fn late_jobs_of_unsampled_threads_are_counted() {
+        let mut sorted = sorted();
+        sorted.begins.insert(7, Nanos(6));
+        sorted.take(&job(5, 20), true, 0, || None);
+        let warnings = sorted.warnings().concat();
+        assert!(
+            warnings.starts_with("1 late job is not in the profile"),
+            "{warnings}"
+        );
+    }
 }

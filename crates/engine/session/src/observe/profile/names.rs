@@ -14,8 +14,22 @@ use crate::explain::UserCode;
 /// Kernel functions that record events, and ours at the innermost end of a stack.
 const RECORDERS: [&str; 4] = ["bpf_", "__bpf_", "__traceiter_", "perf_trace_"];
 
-/// The frames that a stack has at most. More callers may be missing.
-const DEPTH: usize = 32;
+/// The functions in which processes and threads begin, of the C library and of Go. The symbols of the C
+/// library are often stripped, so that only its file is known.
+const OUTERMOST: [&str; 12] = [
+    "_start",
+    "main",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone3",
+    "libc.so.6",
+    "libpthread.so.0",
+    "runtime.goexit.abi0",
+    "runtime.mstart.abi0",
+];
 
 /// Values with numbers.
 struct Numbered<T> {
@@ -201,7 +215,9 @@ impl Stacks {
             };
             numbers.push(number);
         }
-        (numbers, is_short || stack.user.len() >= DEPTH)
+        let outermost = numbers.last().and_then(|last| self.all_frames.get(*last));
+        let is_whole = outermost.is_some_and(|frame| OUTERMOST.contains(&frame.name.as_str()));
+        (numbers, is_short || !is_whole)
     }
 
     fn kernel_name(&mut self, address: u64) -> String {
