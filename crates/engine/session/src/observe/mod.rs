@@ -39,7 +39,7 @@ use punctual_model::{
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
-use punctual_trace::{Followed, Level, ScoutEvent, Stage, TraceError};
+use punctual_trace::{Followed, JobRecorder, Level, ScoutEvent, Stage, TraceError};
 
 use crate::explain::Explainer;
 use crate::lifecycle::{
@@ -438,10 +438,11 @@ impl Source for Observation<'_> {
             counters.iter_mut().for_each(|watch| watch.forget(tid));
         };
         let targets = &self.request.targets;
-        // Programs show changes of watched processes, but not other processes that join.
         let is_open = !matches!(targets, Targets::Pids(_));
         let mut new = false;
-        if std::mem::take(&mut self.pace.changed) || is_open {
+        let programs = self.explainer.programs();
+        let joined = is_open && programs.is_none_or(JobRecorder::take_joined);
+        if self.pace.must_list(monotonic(), is_open, joined) {
             new = self.watched.refresh(targets, &self.host, anew);
             self.tracks.rename(&self.watched);
             if is_open {

@@ -29,10 +29,16 @@ pub(super) struct Due {
     pub(super) long_job: Option<Nanos>,
 }
 
+/// Longest time without a search for processes that have joined the watched ones. The programs show
+/// nearly all of them.
+const LISTED: Nanos = Nanos::from_secs(10);
+
 /// When to read, to look for new threads, and to commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     attentive_until: Nanos,
+    /// Time of the last search for watched threads.
+    listed: Nanos,
     /// Whether a watched thread has done anything since the last window began.
     pub(super) active: bool,
     /// Whether there may be new or ended threads.
@@ -45,6 +51,7 @@ impl Pace {
     pub(super) const fn new(now: Nanos) -> Self {
         let mut pace = Self {
             attentive_until: Nanos::ZERO,
+            listed: Nanos::ZERO,
             active: true,
             changed: true,
             measured: true,
@@ -69,6 +76,17 @@ impl Pace {
         let next = times.into_iter().flatten().min();
         let left = next.map_or(LONGEST, |at| at.saturating_sub(now).min(LONGEST));
         Duration::from(left).max(TURN)
+    }
+
+    /// Returns whether to search for watched threads now. `is_open`: whether other processes may join
+    /// them; `joined`: whether one may have done so.
+    pub(super) fn must_list(&mut self, now: Nanos, is_open: bool, joined: bool) -> bool {
+        let changed = std::mem::take(&mut self.changed) || joined;
+        let must = changed || (is_open && now.saturating_sub(self.listed) >= LISTED);
+        if must {
+            self.listed = now;
+        }
+        must
     }
 
     /// Returns the time between two commits; `usual` if something was measured.
@@ -124,6 +142,17 @@ mod tests {
         };
         assert_eq!(pace.next_turn(at(2), due), Duration::from_millis(300));
         assert_eq!(pace.next_turn(at(3), due), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn threads_are_listed_after_changes() {
+        let mut pace = Pace::new(at(0));
+        assert!(pace.must_list(at(20), false, false));
+        assert!(!pace.must_list(at(29), true, false));
+        assert!(pace.must_list(at(29), true, true));
+        assert!(!pace.must_list(at(38), true, false));
+        assert!(pace.must_list(at(39), true, false));
+        assert!(!pace.must_list(at(99), false, false));
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Observation<'_> {
         }
         if !matches!(self.request.targets, Targets::Pids(_)) && is_awaited {
             self.pace.attend(monotonic());
+            self.pace.changed = true;
             return Ok(None);
         }
         self.pace.changed = true;

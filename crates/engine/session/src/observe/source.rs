@@ -1,15 +1,15 @@
 //! Source of the events of the watched threads.
 
 use punctual_host::Host;
-use punctual_model::{Delay, Task};
+use punctual_model::{Comm, Delay, Task};
 use punctual_trace::{
     CounterEvents, Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError,
     Tracefs,
 };
 
 use super::{JobDetail, ObserveRequest};
-use crate::SessionError;
 use crate::explain::Explainer;
+use crate::{SessionError, Targets};
 
 /// Maximum number of threads whose jobs are timed in the kernel.
 const TIMED: u32 = 16_384;
@@ -43,6 +43,10 @@ impl EventSource {
                 let ask = JobAsk {
                     pid_max,
                     budget: threshold,
+                    joining: match &request.targets {
+                        Targets::Comm(name) => Some(Comm::new(name.as_bytes())),
+                        Targets::Pids(_) | Targets::Group(_) => None,
+                    },
                     timed: TIMED,
                     counted: COUNTED,
                     counters,
@@ -212,7 +216,7 @@ pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<St
 
 #[cfg(test)]
 mod tests {
-    use punctual_model::{Comm, KernelPriority};
+    use punctual_model::KernelPriority;
 
     use super::*;
 

@@ -185,7 +185,9 @@ impl Watched {
 
     /// Stops watching threads that are not among those found, and whose ID was reused.
     fn look_at_others<T>(&mut self, found: &BTreeMap<u32, T>, host: &Host) {
-        let others = self.now.iter().filter(|(tid, _)| !found.contains_key(tid));
+        let others = self.now.iter();
+        let others =
+            others.filter(|(tid, _)| !found.contains_key(tid) && !self.ended.contains(tid));
         let others: Vec<_> = others.map(|(tid, at)| (*tid, *at)).collect();
         for (tid, started) in others {
             if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {

@@ -40,10 +40,15 @@ const COUNTER_MAPS: [&str; Counter::ALL.len()] = ["counter_0", "counter_1", "cou
 /// Programs that are required to find jobs.
 const NEEDED: [&str; 4] = ["switching", "waking", "calling", "returning"];
 
+/// Programs that show threads that may have to be watched.
+const JOINS: [&str; 2] = ["renaming", "joining"];
+
 /// Programs that are attached in the light stage. Their events are rare, or show the jobs.
-const OF_LIGHT_STAGE: [&str; 8] = [
+const OF_LIGHT_STAGE: [&str; 10] = [
     "forking",
     "executing",
+    JOINS[0],
+    JOINS[1],
     "exiting",
     "migrating",
     "inheriting",
@@ -84,6 +89,8 @@ const PROGRAMS: &[Program] = &[
     ("ipi_ends", "ipi_exit", ""),
     ("forking", "sched_process_fork", ""),
     ("executing", "sched_process_exec", ""),
+    (JOINS[0], "task_rename", ""),
+    (JOINS[1], "cgroup_attach_task", ""),
     ("exiting", "sched_process_exit", "sched:sched_process_exit"),
     (
         "migrating",
@@ -146,6 +153,7 @@ impl Programs {
         counters: Option<&Counters>,
     ) -> Result<(Self, Rings, News, u32), WatchError> {
         let counting = u32::from(counters.is_some());
+        let wanted_name = ask.joining.unwrap_or_default().0;
         let cpus = aya::util::nr_cpus().unwrap_or(1).max(1);
         let length = ring_length(cpus);
         let count = cpus as u32;
@@ -161,6 +169,7 @@ impl Programs {
                 .override_global("stack_bytes", &stack_bytes, true)
                 .override_global("counting", &counting, true)
                 .override_global("budget_ns", &ask.budget.0, true)
+                .override_global("wanted_name", &wanted_name, true)
                 .map_max_entries("records", count * length)
                 .map_max_entries("heads", count)
                 .map_max_entries("listed", count * length)
@@ -220,6 +229,11 @@ impl Programs {
     pub(super) fn records(&self, event: &str, stage: Stage) -> bool {
         let is_light = |(name, _, of): &Program| *of == event && OF_LIGHT_STAGE.contains(name);
         self.attached.contains(event) && (stage == Stage::Full || PROGRAMS.iter().any(is_light))
+    }
+
+    /// Returns whether the programs show all threads that may have to be watched.
+    pub(super) fn shows_joins(&self) -> bool {
+        !JOINS.iter().any(|name| self.absent.contains(name))
     }
 
     pub(super) const fn untimed(&self) -> usize {
@@ -350,7 +364,49 @@ impl Programs {
 
 #[cfg(test)]
 mod tests {
+    use aya::maps::{HashMap, MapData};
+    use punctual_model::Nanos;
+
     use super::ring_length;
+    use crate::jobs::{CounterEvents, JobAsk, JobRecorder};
+    use crate::sleeper::Sleeper;
+
+    #[test]
+    fn thread_killed_in_its_sleep_leaves_nothing() {
+        let started = JobRecorder::start(JobAsk {
+            pid_max: 4 << 20,
+            budget: Nanos::from_secs(100),
+            timed: 1,
+            counted: 1,
+            joining: None,
+            counters: Some(CounterEvents::SOFTWARE),
+        });
+        let mut recorder = match started {
+            Ok(recorder) => recorder,
+            Err(error) => {
+                punctual_testing::skip_refused("the recorder of jobs", error.to_string());
+                return;
+            }
+        };
+        let sleeper = Sleeper::start();
+        let tid = sleeper.tid();
+        recorder.follow(&sleeper.followed()).unwrap();
+        let programs = &recorder.programs.programs;
+        let asleep = || -> Vec<u32> {
+            let map = programs.map("asleep").unwrap();
+            let map: HashMap<&MapData, u32, u64> = map.try_into().unwrap();
+            map.keys().flatten().collect()
+        };
+        let summed = || -> Vec<u32> {
+            let map = programs.map("sums").unwrap();
+            let map: HashMap<&MapData, u32, [u64; 9]> = map.try_into().unwrap();
+            map.keys().flatten().collect()
+        };
+        let has_counters = recorder.no_counters().is_none();
+        sleeper.kill(|| asleep().contains(&tid) && (summed().contains(&tid) || !has_counters));
+        assert_eq!((asleep(), summed()), (vec![], vec![]));
+        assert_eq!(recorder.programs.open_job(tid), None);
+    }
 
     #[test]
     fn rings_are_limited_powers_of_two() {

@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use punctual_model::{Nanos, Task, event_names};
+use punctual_model::{Comm, Nanos, Task, event_names};
 
 use crate::WatchError;
 use crate::bpf::name_missing;
@@ -54,6 +54,9 @@ pub struct JobAsk {
     pub timed: u32,
     /// Maximum number of threads whose jobs are counted in the kernel.
     pub counted: u32,
+    /// Threads with this name may have to be watched ([`JobRecorder::take_joined`]); `None` for any
+    /// name.
+    pub joining: Option<Comm>,
     /// Counters that are read whenever a watched thread begins to sleep or enters a release wait. If
     /// the machine has none of them, the recorder works without ([`JobRecorder::no_counters`]).
     pub counters: Option<CounterEvents>,
@@ -108,6 +111,9 @@ pub struct JobRecorder {
     /// Changes of the stage that have not been read yet.
     changes: Vec<ScoutEvent>,
     lost: u64,
+    /// Number of threads that may have to be watched, at the last call of
+    /// [`take_joined`](Self::take_joined).
+    joins: u64,
     descents: Vec<Descent>,
     /// Whether a watched thread has forked, executed a program or ended.
     changed: bool,
@@ -149,6 +155,7 @@ impl JobRecorder {
             full: VecDeque::from([(monotonic(), None)]),
             changes: Vec::new(),
             lost: 0,
+            joins: 0,
             descents: Vec::new(),
             changed: false,
             _counters: counters,
@@ -334,6 +341,14 @@ impl JobRecorder {
     /// Returns whether a watched thread has forked, executed a program or ended since the last call.
     pub const fn take_changed(&mut self) -> bool {
         std::mem::replace(&mut self.changed, false)
+    }
+
+    /// Returns whether a thread may have got the name of [`JobAsk::joining`] or joined a control group
+    /// since the last call. A new thread that has both from its creation is not noticed.
+    pub fn take_joined(&mut self) -> bool {
+        let cpus = self.cpus.iter();
+        let joins = cpus.map(|tail| self.rings.joins(tail.cpu)).sum();
+        std::mem::replace(&mut self.joins, joins) != joins || !self.programs.shows_joins()
     }
 
     /// Returns the number of threads whose long jobs do not end the wait, because there were too

@@ -66,6 +66,11 @@ impl Rings {
         [2, 3].map(|word| self.heads.word(cpu as usize * HEAD_WORDS + word))
     }
 
+    /// Returns how many threads got the wanted name or joined a control group on a CPU.
+    pub(super) fn joins(&self, cpu: u32) -> u64 {
+        self.heads.word(cpu as usize * HEAD_WORDS + 6)
+    }
+
     /// Returns the number of user stacks that a CPU did not record, because there were too many.
     pub(super) fn stacks_dropped(&self, cpu: u32) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS + 4)

@@ -8,7 +8,7 @@ mod wakes;
 use std::process::Command;
 use std::time::Duration;
 
-use punctual_model::{Counter, CounterReading, EventKind, Nanos, TraceEvent};
+use punctual_model::{Comm, Counter, CounterReading, EventKind, Nanos, TraceEvent};
 use punctual_trace::{
     CallCost, CounterEvents, Descent, Followed, HELD_BACK, JobAsk, JobRecorder, LateStacks,
     ScoutEvent, StackPart, Stage,
@@ -29,6 +29,7 @@ fn recorder_of(counters: Option<CounterEvents>) -> Option<JobRecorder> {
         budget: BUDGET,
         timed: TIMED,
         counted: 1,
+        joining: Some(Comm::new(b"joins")),
         counters,
     }) {
         Ok(recorder) => Some(recorder),

@@ -115,3 +115,24 @@ fn ended_threads_wake_the_reader_and_leave_no_entry() {
     timed(&mut recorder, &[own_tid(), 1, 2, 3]);
     assert_eq!(recorder.untimed(), 2);
 }
+
+#[test]
+fn threads_that_get_the_wanted_name_are_noticed() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let named = |name: &'static str| {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(|| {}).unwrap().join().unwrap();
+    };
+    recorder.enter(Stage::Light).unwrap();
+    recorder.take_joined();
+    named("joins");
+    assert!(recorder.take_joined());
+    // Another thread of the machine may join a control group, but not each time.
+    let quiet = (0..100).any(|_| {
+        named("joint");
+        !recorder.take_joined()
+    });
+    assert!(quiet);
+}
