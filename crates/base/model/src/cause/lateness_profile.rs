@@ -29,7 +29,7 @@ pub struct ExcessStack {
     pub thread: String,
     /// The state of the thread.
     pub state: ProfileState,
-    /// Whether callers are unknown: the outermost function is not one in which a thread begins.
+    /// Whether callers are unknown: the outermost function does not begin a thread.
     pub is_incomplete: bool,
     /// The functions, the outermost first. For a wait, they are followed by the thread that ended it
     /// and by its functions, the innermost first.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::Nanos;
-use punctual_trace::{CountAsk, CountedJobs, Stage};
+use punctual_trace::{CountAsk, Stage};
 
 use super::Observation;
 use super::windows::Windows;
 use crate::SessionError;
-use crate::lifecycle::monotonic;
+use crate::lifecycle::{REFRESH, monotonic};
 
 /// The jobs in progress of counted threads, and what the kernel could not count.
 #[derive(Debug, Default)]
@@ -24,12 +24,8 @@ pub(super) struct CountedWatch {
 }
 
 impl CountedWatch {
-    pub(super) fn add(&mut self, counted: &CountedJobs) {
-        self.unplaced += counted.unplaced;
-        match counted.open {
-            Some(release) => self.open.insert(counted.tid, release),
-            None => self.open.remove(&counted.tid),
-        };
+    pub(super) fn set_open(&mut self, open: BTreeMap<u32, Nanos>) {
+        self.open = open;
     }
 
     /// Forgets the job of a thread that is no longer counted.
@@ -64,11 +60,17 @@ impl CountedWatch {
 }
 
 impl Observation<'_> {
-    /// Adds the jobs that the kernel has counted. Returns whether there were any.
-    pub(super) fn read_counts(&mut self) -> bool {
+    /// Adds the jobs that the kernel has counted. Returns whether there were any. Reading the counts is
+    /// expensive, so they are read rarely unless they belong before events in the time series.
+    pub(super) fn read_counts(&mut self, before_events: bool) -> bool {
         let (Some(jobs), Some(programs)) = (self.finder.jobs(), self.explainer.programs()) else {
             return false;
         };
+        jobs.counted.set_open(programs.open_jobs());
+        let interval = REFRESH.min(self.row_length);
+        if !self.pace.must_count(monotonic(), interval) && !before_events {
+            return false;
+        }
         let mut any = false;
         for counted in programs.counted() {
             any |= !counted.rows.is_empty();
@@ -81,7 +83,7 @@ impl Observation<'_> {
 
     /// Adds the last counts, and the places of the waits.
     pub(super) fn finish_counts(&mut self) {
-        self.read_counts();
+        self.read_counts(true);
         if let (Some(jobs), Some(programs)) = (self.finder.jobs(), self.explainer.programs()) {
             jobs.add_counted_waits(&programs.waits_elsewhere());
         }
@@ -112,27 +114,11 @@ impl Observation<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::Histogram;
-
-    fn open(tid: u32, release: Option<u64>) -> CountedJobs {
-        CountedJobs {
-            tid,
-            rows: Vec::new(),
-            execution: Histogram::new(),
-            incomplete: 0,
-            last: Nanos::ZERO,
-            waits: Vec::new(),
-            elsewhere: 0,
-            unplaced: 1,
-            open: release.map(Nanos),
-        }
-    }
 
     #[test]
     fn a_long_job_is_shown_in_one_window() {
         let mut watch = CountedWatch::default();
-        watch.add(&open(7, Some(50)));
-        watch.add(&open(8, None));
+        watch.set_open([(7, Nanos(50))].into());
         assert_eq!(watch.oldest_open(), Some(Nanos(50)));
         assert!(watch.needs_full_stage(Nanos(51)) && !watch.needs_full_stage(Nanos(50)));
         assert!(watch.is_open_since(7, Nanos(51)) && !watch.is_open_since(8, Nanos(51)));
@@ -140,9 +126,9 @@ mod tests {
         watch.enter(Stage::Light);
         assert!(!watch.needs_full_stage(Nanos(51)));
         // The next job.
-        watch.add(&open(7, Some(90)));
+        watch.set_open([(7, Nanos(90))].into());
         assert!(watch.needs_full_stage(Nanos(91)));
-        watch.add(&open(7, None));
-        assert_eq!((watch.open(7), watch.unplaced), (None, 4));
+        watch.set_open(BTreeMap::new());
+        assert_eq!(watch.open(7), None);
     }
 }

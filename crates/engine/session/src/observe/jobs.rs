@@ -395,7 +395,7 @@ impl JobWatch {
             waits: of_release + counted.elsewhere,
         };
         self.finder.add_counted(counted.tid, all);
-        self.counted.add(counted);
+        self.counted.unplaced += counted.unplaced;
         self.add_counted_waits(&counted.waits);
     }
 

@@ -254,7 +254,7 @@ impl<'a> Observation<'a> {
         if let Some(profile) = &mut self.profile {
             profile.read(|tid| self.tracks.track_index(tid));
         }
-        let has_counted = self.read_counts();
+        let has_counted = self.read_counts(!events.is_empty());
         self.note_activity(has_counted || !events.is_empty());
         for event in events {
             let event = match event {

@@ -39,6 +39,8 @@ pub(super) struct Pace {
     attentive_until: Nanos,
     /// Time of the last search for watched threads.
     listed: Nanos,
+    /// Time at which the counts of the kernel were last read.
+    counted: Nanos,
     /// Whether a watched thread has done anything since the last window began.
     pub(super) active: bool,
     /// Whether there may be new or ended threads.
@@ -52,6 +54,7 @@ impl Pace {
         let mut pace = Self {
             attentive_until: Nanos::ZERO,
             listed: Nanos::ZERO,
+            counted: Nanos::ZERO,
             active: true,
             changed: true,
             measured: true,
@@ -85,6 +88,15 @@ impl Pace {
         let must = changed || (is_open && now.saturating_sub(self.listed) >= LISTED);
         if must {
             self.listed = now;
+        }
+        must
+    }
+
+    /// Returns whether to read the counts of the kernel now.
+    pub(super) fn must_count(&mut self, now: Nanos, interval: Nanos) -> bool {
+        let must = now.saturating_sub(self.counted) >= interval;
+        if must {
+            self.counted = now;
         }
         must
     }

@@ -133,9 +133,9 @@ impl Windows {
 
     /// Returns the time at which the next random window may open, or `None` if steps are needed all
     /// the time, because a window is open.
-    pub(super) const fn next(&self) -> Option<Nanos> {
+    pub(super) fn next(&self) -> Option<Nanos> {
         match self.state {
-            State::Light => Some(self.next),
+            State::Light => Some(self.next.max(self.is_paid_at())),
             State::Open { .. } | State::Closing { .. } => None,
         }
     }
@@ -232,6 +232,12 @@ impl Windows {
     /// Returns whether the windows have used more than the requested share of the run so far.
     fn is_in_debt(&self, now: Nanos) -> bool {
         self.taken > self.allowed(now)
+    }
+
+    /// Returns the time at which the cost so far is no more than the requested share.
+    fn is_paid_at(&self) -> Nanos {
+        let needed = (self.taken.0 as f64 / self.limit).ceil() as u64;
+        Nanos(self.began.0.saturating_add(needed))
     }
 
     /// Returns the cost that windows may have at this time.
@@ -432,6 +438,17 @@ mod tests {
         let found = machine.finish();
         let most = Nanos::from_secs(30).0 as f64 * 0.02;
         assert!((found.watched_ns.0 as f64) < most * 1.1, "{found:?}");
+    }
+
+    /// Until then, no turn could open a random window.
+    #[test]
+    fn next_random_window_waits_until_paid() {
+        let mut machine = Machine::new(0.02, 20);
+        machine.windows.saw(Stage::Light);
+        while machine.turn(QUIET) != Some(Stage::Light) {}
+        let next = machine.windows.next().unwrap();
+        assert!(next > machine.windows.next, "{next}");
+        assert!(machine.windows.is_in_debt(next - ms(1)) && !machine.windows.is_in_debt(next));
     }
 
     #[test]

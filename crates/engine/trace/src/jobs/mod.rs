@@ -258,8 +258,14 @@ impl JobRecorder {
             waits: waits.filter(|waits| waits.count > 0).collect(),
             elsewhere: delta.waits[timed::WAITS].0,
             unplaced: delta.unplaced,
-            open: self.programs.open_job(tid),
         })
+    }
+
+    /// Returns the counted threads with a job in progress, and its release.
+    pub fn open_jobs(&self) -> BTreeMap<u32, Nanos> {
+        let tids = self.tallies.threads().into_iter();
+        tids.filter_map(|tid| Some((tid, self.programs.open_job(tid)?)))
+            .collect()
     }
 
     /// Returns the waits of counted threads that were not release waits, with their total since the

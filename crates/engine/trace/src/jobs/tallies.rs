@@ -54,8 +54,6 @@ pub struct CountedJobs {
     pub elsewhere: u64,
     /// Number of other waits whose place is unknown, because there were too many places.
     pub unplaced: u64,
-    /// Release of the job in progress.
-    pub open: Option<Nanos>,
 }
 
 /// The waits of a thread at one place.

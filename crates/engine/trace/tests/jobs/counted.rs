@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use punctual_trace::{
     CountAsk, CountedJobs, CounterEvents, Followed, JobRecorder, ListedJob, ReleaseCall,
     ScoutEvent, Stage,
 };
+
+use rustix::thread::futex;
 
 use super::{HELD_BACK, libc_nanosleep, now, own_tid, recorder, recorder_of};
 
@@ -359,4 +361,49 @@ fn counters_of_listed_jobs_are_read() {
     let (first, last) = (at(job.release).unwrap(), at(job.completion).unwrap());
     let ran = last.enabled - first.enabled;
     assert!(ran.0.abs_diff(job.ran.0) < 200_000, "{ran} {job:?}");
+}
+
+/// The map has room for 4,096 places.
+#[test]
+fn waits_at_too_many_places_are_counted() {
+    let Some(mut recorder) = recorder() else {
+        return;
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let (tell, told) = std::sync::mpsc::channel();
+    let ends = Arc::clone(&stop);
+    let thread = thread::spawn(move || {
+        tell.send(own_tid()).unwrap();
+        let words: Vec<AtomicU32> = (0..5_000).map(|_| AtomicU32::new(0)).collect();
+        let soon = rustix::time::Timespec {
+            tv_sec: 0,
+            tv_nsec: 1_000,
+        };
+        while !ends.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_micros(200));
+            for word in &words {
+                let _ = futex::wait(word, futex::Flags::PRIVATE, 0, Some(&soon));
+            }
+        }
+    });
+    let tid = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    recorder.follow(&followed(&[tid])).unwrap();
+    recorder.enter(Stage::Light).unwrap();
+    let asked = ask(&[(tid, Nanos::from_secs(1))], now());
+    recorder.count(&asked).unwrap();
+    let begun = std::time::Instant::now();
+    let mut unplaced = 0;
+    while unplaced == 0 && begun.elapsed() < Duration::from_secs(120) {
+        thread::sleep(Duration::from_millis(20));
+        recorder.read();
+        unplaced += recorder
+            .counted()
+            .iter()
+            .map(|one| one.unplaced)
+            .sum::<u64>();
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap();
+    assert!(unplaced > 0);
+    assert_eq!(recorder.waits_elsewhere().len(), 4_096);
 }

@@ -14,8 +14,8 @@ use crate::explain::UserCode;
 /// Kernel functions that record events, and ours at the innermost end of a stack.
 const RECORDERS: [&str; 4] = ["bpf_", "__bpf_", "__traceiter_", "perf_trace_"];
 
-/// The functions in which processes and threads begin, of the C library and of Go. The symbols of the C
-/// library are often stripped, so that only its file is known.
+/// Functions that begin processes and threads, of the C library and of Go. The symbols of the C library
+/// are often stripped, so that only its file is known.
 const OUTERMOST: [&str; 12] = [
     "_start",
     "main",
