@@ -193,6 +193,12 @@ pub enum SessionError {
     /// Error of the flight recorder.
     #[error("outliers cannot be explained: {0}")]
     Trace(#[source] punctual_trace::TraceError),
+    /// The context switches of threads cannot be recorded without privileges.
+    #[error(
+        "the context switches of the threads cannot be recorded: perf_event_open: {0}. They must be \
+         of the same user, and /proc/sys/kernel/perf_event_paranoid must be at most 2"
+    )]
+    SwitchesRefused(String),
     /// An event that the user requested is invalid.
     #[error("--event: {0}")]
     Event(#[source] punctual_trace::TraceError),
@@ -248,6 +254,11 @@ impl From<punctual_trace::TraceError> for SessionError {
 }
 
 impl SessionError {
+    /// Returns whether the user lacks the privilege to trace.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Trace(error) if error.is_refused())
+    }
+
     /// Returns whether the command line caused the error (exit code 2), rather than the machine
     /// (1).
     pub fn is_usage(&self) -> bool {

@@ -260,6 +260,17 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    /// Returns whether the user lacks the privilege to trace.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            Self::Read { source, .. }
+            | Self::Open { source, .. }
+            | Self::Write { source, .. }
+            | Self::Instance { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            _ => false,
+        }
+    }
+
     /// Returns whether an event requested by the user caused the error.
     pub const fn is_of_choice(&self) -> bool {
         matches!(

@@ -37,4 +37,5 @@ mod schemas;
 mod series;
 mod signing;
 mod tuning;
+mod unprivileged;
 mod watching;

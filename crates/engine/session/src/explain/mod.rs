@@ -36,12 +36,12 @@ use evidence::EvidenceSources;
 pub use export::export_trace;
 use job_evidence::JobEvidence;
 use names::Names;
-use outlier_buffer::OutlierBuffer;
+pub(crate) use outlier_buffer::OutlierBuffer;
 pub(crate) use raw_outlier::RawOutlier;
 use recorder::Recorder;
 use requested::Requested;
 use stacks::StackWatch;
-use statistics::OutlierStatistics;
+pub(crate) use statistics::OutlierStatistics;
 pub(crate) use wait_stacks::UserCode;
 
 use crate::lifecycle::{Start, monotonic};

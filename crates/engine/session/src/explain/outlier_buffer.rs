@@ -38,7 +38,7 @@ impl Traced {
 }
 
 /// Buffer for a run's outliers: the largest [`Explanation::KEPT`].
-pub(super) struct OutlierBuffer {
+pub(crate) struct OutlierBuffer {
     /// Description of the raw pages; `None` if there are none.
     description: Option<Description>,
     described: bool,
@@ -49,7 +49,7 @@ pub(super) struct OutlierBuffer {
 }
 
 impl OutlierBuffer {
-    pub(super) fn new(description: Option<Description>) -> Self {
+    pub(crate) fn new(description: Option<Description>) -> Self {
         Self {
             description,
             described: false,
@@ -60,24 +60,24 @@ impl OutlierBuffer {
     }
 
     /// Adds the description of the pages of other events.
-    pub(super) fn describe_too(&mut self, other: Description) {
+    pub(crate) fn describe_too(&mut self, other: Description) {
         match &mut self.description {
             Some(description) => description.add_events_of(other),
             None => self.description = Some(other),
         }
     }
 
-    pub(super) fn outliers(&self) -> impl Iterator<Item = &Outlier> {
+    pub(crate) fn outliers(&self) -> impl Iterator<Item = &Outlier> {
         self.outliers.iter().map(|kept| &kept.outlier)
     }
 
     /// Removes the outliers and returns them.
-    pub(super) fn take_outliers(&mut self) -> Vec<Outlier> {
+    pub(crate) fn take_outliers(&mut self) -> Vec<Outlier> {
         self.outliers.drain(..).map(|one| one.outlier).collect()
     }
 
     /// Adds an outlier if it is among the largest. If two are equal, the earlier one is kept.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         mut outlier: Outlier,
         window: Window,
@@ -128,7 +128,7 @@ impl OutlierBuffer {
     }
 
     /// Updates the store.
-    pub(super) fn store(&mut self, writer: Option<&mut Writer>) -> Result<(), StoreError> {
+    pub(crate) fn store(&mut self, writer: Option<&mut Writer>) -> Result<(), StoreError> {
         let Some(writer) = writer else {
             // Without a store, the events are never needed.
             self.outliers
@@ -164,7 +164,7 @@ impl OutlierBuffer {
     }
 
     /// Adds warnings for the reader of the recording.
-    pub(super) fn warning(&self) -> Option<String> {
+    pub(crate) fn warning(&self) -> Option<String> {
         (self.given_up > 0).then(|| {
             format!(
                 "the events around {} explained outliers were not stored, because the store was \

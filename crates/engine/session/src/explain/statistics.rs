@@ -17,13 +17,13 @@ const TURN: Nanos = Nanos::from_millis(30);
 const USUAL_COST: Nanos = Nanos::from_millis(1);
 
 /// Counts the outliers of a run.
-pub(super) struct OutlierStatistics {
+pub(crate) struct OutlierStatistics {
     seen: u64,
     /// Number of outliers among `seen` that cannot be explained.
-    pub(super) beyond: u64,
+    pub(crate) beyond: u64,
     explained: u64,
     /// Number of explained outliers whose largest share was caused by this program.
-    pub(super) by_observer: u64,
+    pub(crate) by_observer: u64,
     /// Longest time from an outlier to its explanation.
     within: Option<Nanos>,
     /// Time that it recently took to explain one outlier.
@@ -37,7 +37,7 @@ pub(super) struct OutlierStatistics {
 
 impl OutlierStatistics {
     /// Creates statistics of outliers above a threshold.
-    pub(super) fn new(threshold: Nanos) -> Self {
+    pub(crate) fn new(threshold: Nanos) -> Self {
         Self {
             seen: 0,
             beyond: 0,
@@ -52,28 +52,28 @@ impl OutlierStatistics {
         }
     }
 
-    pub(super) const fn threshold(&self) -> Nanos {
+    pub(crate) const fn threshold(&self) -> Nanos {
         self.threshold
     }
 
     /// Sets how much the events raised the probe's median, and how long measuring this took.
-    pub(super) const fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
+    pub(crate) const fn set_overhead(&mut self, overhead: Option<Nanos>, took: Nanos) {
         (self.overhead, self.overhead_took) = (overhead, Some(took));
     }
 
     /// Sets the wake-up interval of the probe.
-    pub(super) fn looking_each(&mut self, interval: Nanos) {
+    pub(crate) fn looking_each(&mut self, interval: Nanos) {
         self.tally = std::mem::take(&mut self.tally).looking_each(interval);
     }
 
     /// Counts outliers that are not explained.
-    pub(super) const fn pass_over(&mut self, count: u64) {
+    pub(crate) const fn pass_over(&mut self, count: u64) {
         self.seen += count;
     }
 
     /// Numbers the outliers by time. Returns the largest of them with their numbers, as many as can
     /// be explained in one poll.
-    pub(super) fn choose(&mut self, mut seen: Vec<RawOutlier>) -> Vec<(u64, RawOutlier)> {
+    pub(crate) fn choose(&mut self, mut seen: Vec<RawOutlier>) -> Vec<(u64, RawOutlier)> {
         seen.sort_by_key(|outlier| outlier.expected);
         let first = self.seen + 1;
         self.seen += seen.len() as u64;
@@ -86,13 +86,13 @@ impl OutlierStatistics {
     }
 
     /// Notes how long it took to explain this number of outliers.
-    pub(super) fn took(&mut self, count: u64, time: Nanos) {
+    pub(crate) fn took(&mut self, count: u64, time: Nanos) {
         // Averages the old value and the new one, because a single value is unreliable.
         self.cost = Nanos(self.cost.0.midpoint(time.0 / count.max(1)));
     }
 
     /// Counts an explained outlier. `after`: the time from the outlier until now.
-    pub(super) fn explained(&mut self, number: u64, expected: Nanos, after: Nanos, blame: &Blame) {
+    pub(crate) fn explained(&mut self, number: u64, expected: Nanos, after: Nanos, blame: &Blame) {
         self.explained += 1;
         self.by_observer += u64::from(blame.by_observer);
         self.within = self.within.max(Some(after));
@@ -100,7 +100,7 @@ impl OutlierStatistics {
     }
 
     /// Returns the counts as part of an explanation.
-    pub(super) fn explanation(&self) -> Explanation {
+    pub(crate) fn explanation(&self) -> Explanation {
         Explanation {
             threshold_ns: self.threshold,
             rise_ns: self.overhead,

@@ -45,7 +45,8 @@ fn thread(label: String, scheduling: Scheduling) -> ThreadRecord {
     }
 }
 
-fn scheduling_of(tid: u32) -> Scheduling {
+/// Returns the policy of a thread now; that of ordinary threads if it cannot be read.
+pub(super) fn scheduling_of(tid: u32) -> Scheduling {
     let tid = i32::try_from(tid).ok().and_then(punctual_rt::Tid::from_raw);
     let policy = tid.and_then(|tid| punctual_rt::policy_of(tid).ok());
     let (policy, priority) = match policy {

@@ -31,6 +31,10 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     that add up to its response time. The result is a recording of the probe 'jobs'. With --wait, \
     punctual instead explains each wait for a CPU above the threshold, in a recording of the probe \
     'threads'.\n\n\
+    Without root, punctual follows the jobs of your own processes by their context switches, which \
+    needs /proc/sys/kernel/perf_event_paranoid of at most 2. A job then begins with any wake-up and \
+    ends with the next sleep. A late job is split into the time on a CPU and the time of waiting for \
+    one; what ran meanwhile is not recorded.\n\n\
     With --profile FILE, punctual also samples the stacks of the threads, on the CPU and at each longer \
     wait. It compares the late jobs with the mean of the other jobs of the same thread, and writes \
     where the late ones spend more time: a flame graph (.svg), a file for go tool pprof (.pb.gz), or \

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use punctual_host::Host;
 use punctual_model::{Completion, Nanos, Recording};
@@ -11,6 +11,7 @@ use punctual_report::{document, text};
 use punctual_session::{
     EventChoice, ExplainRequest, JobDetail, JobRequest, Level, ObserveRequest, RecordingRequest,
     RecordingSink, Release, ReleaseKind, RunLength, SessionError, Targets, observe,
+    observe_unprivileged,
 };
 
 use super::profile::ProfileFile;
@@ -173,6 +174,21 @@ impl Application {
         }
     }
 
+    /// Returns whether no option asks for what only tracing shows.
+    fn is_possible_unprivileged(&self) -> bool {
+        let traced = [
+            self.wait,
+            self.release.is_some(),
+            self.cost.is_some(),
+            self.detail.is_some(),
+            self.events.is_some(),
+            !self.event.is_empty(),
+            self.no_bpf,
+            self.profile.is_some(),
+        ];
+        !traced.contains(&true)
+    }
+
     pub(super) fn run(self, targets: Targets, json: bool, context: &Context) -> Result<Exit> {
         if let (Some(When::Always), true) = (self.detail, self.cost.is_some()) {
             return Err(UsageError(
@@ -181,6 +197,7 @@ impl Application {
             )
             .into());
         }
+        let is_unprivileged = self.is_possible_unprivileged();
         let file = self.profile.as_deref().map(ProfileFile::open).transpose()?;
         let request = ObserveRequest {
             targets,
@@ -218,13 +235,15 @@ impl Application {
         } else {
             crate::live::view(self.quiet)
         };
-        let outcome = observe(
-            &request,
-            &Host::live(),
-            store.as_ref().map(|store| store as &dyn RecordingSink),
-            view.as_mut(),
-            &stop,
-        )?;
+        let (host, sink) = (Host::live(), store.as_ref());
+        let sink = sink.map(|store| store as &dyn RecordingSink);
+        let outcome = match observe(&request, &host, sink, view.as_mut(), &stop) {
+            Err(error) if error.is_refused() && is_unprivileged => {
+                observe_unprivileged(&request, &host, sink, view.as_mut(), &stop)
+                    .with_context(|| error.to_string())?
+            }
+            observed => observed?,
+        };
         let recording = &outcome.recording;
         let exit = match recording.completion {
             Completion::Stopped => Exit::Interrupted,

@@ -137,8 +137,17 @@ fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Argumen
                 Some((parameter.name, text.as_str()))
             }
         });
-    let arguments = Arguments::check(probe.parameters, given)
-        .map_err(|error| UsageError(format!("--{error}")))?;
+    let arguments = Arguments::check(probe.parameters, given).map_err(|error| {
+        let text = format!("--{error}");
+        // The parser does not tell which name of the period was given.
+        let period = probe.options().find(|parameter| parameter.is_period());
+        let rest = period.and_then(|one| text.strip_prefix(&format!("--{}", one.name)));
+        let is_rate = |word: &String| word == "--rate" || word.starts_with("--rate=");
+        UsageError(match rest {
+            Some(rest) if command_line().iter().any(is_rate) => format!("--rate{rest}"),
+            _ => text,
+        })
+    })?;
     Ok(arguments)
 }
 
