@@ -33,9 +33,12 @@ use verbs::PROGRAM;
 fn main() -> ExitCode {
     let _demotion = Demotion::begin();
     PROGRAM.start();
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
     if let Some(exit) = verbs::compat::called(&words) {
         return exit;
+    }
+    if words.len() == 1 && verbs::home::is_possible() {
+        words.push(verbs::home::NAME.into());
     }
     let matches = match verbs::parse(&words) {
         Ok(matches) => matches,

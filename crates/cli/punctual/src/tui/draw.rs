@@ -29,16 +29,16 @@ impl Look {
         }
     }
 
-    fn bad(self) -> Style {
+    pub(super) fn bad(self) -> Style {
         self.coloured(Color::Red, Style::new().add_modifier(Modifier::BOLD))
     }
 
-    fn title(self) -> Style {
+    pub(super) fn title(self) -> Style {
         self.coloured(Color::Cyan, Style::new().add_modifier(Modifier::BOLD))
     }
 }
 
-const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
+pub(super) const SELECTED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Width of the column with the range of a row of the histogram.
 const RANGE: usize = 20;
@@ -84,7 +84,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     put(frame, foot, vec![Line::styled(keys, SELECTED)]);
 }
 
-fn put(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
+pub(super) fn put(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 

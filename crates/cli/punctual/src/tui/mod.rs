@@ -1,9 +1,12 @@
-//! The interactive view of a run: a live histogram, and the outliers with their causes as they occur.
+//! The interactive views: of a run, with a live histogram and the outliers with their causes as they
+//! occur; of a watch; and the first screen.
 //!
 //! Its own thread draws the latest state and reads the keys. The run only replaces
 //! that state, so a slow or lost terminal never delays it.
 
 mod draw;
+mod home;
+mod pages;
 mod ranges;
 mod screen;
 mod state;
@@ -17,13 +20,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use punctual_model::{Histogram, Outlier, Recording};
 use punctual_session::{Snapshot, Watcher};
 
 use crate::exit::UsageError;
 use crate::output;
-use state::Figures;
+use home::HomeState;
+pub(crate) use home::{Checked, Chosen, Home, Listed};
+use pages::{Pages, Text};
+use ratatui::Frame;
+use screen::Shown;
+use state::{Figures, Key, State};
 
 /// How long the end of a run waits for the terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,6 +51,16 @@ pub(crate) fn need_terminal() -> Result<()> {
     Ok(())
 }
 
+/// Shows the first screen until the user has chosen something.
+///
+/// # Errors
+/// Returns the errors of the terminal.
+pub(crate) fn home(home: Home<'_>) -> Result<Chosen> {
+    let mut state = HomeState::new(home);
+    screen::show(&mut state).context("the terminal failed")?;
+    Ok(state.chosen.unwrap_or(Chosen::End))
+}
+
 /// Returns the interactive view. `stop` is set when the user ends the run.
 pub(crate) fn view(stop: &Arc<AtomicBool>) -> Box<dyn Watcher> {
     Box::new(View {
@@ -52,10 +70,56 @@ pub(crate) fn view(stop: &Arc<AtomicBool>) -> Box<dyn Watcher> {
     })
 }
 
-/// The end of the run for the thread that draws.
+/// How a view and its run end each other.
+struct Stop {
+    /// Ends the run.
+    run: Arc<AtomicBool>,
+    is_over: Arc<AtomicBool>,
+    /// Dropped at the end.
+    _ended: Sender<()>,
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.run.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// The thread that draws.
 struct Drawn {
     is_over: Arc<AtomicBool>,
     ended: Receiver<()>,
+}
+
+impl Drawn {
+    /// Starts the thread. Without it, a run has no view, but its result is the same.
+    fn begin<S: Shown>(
+        stop: &Arc<AtomicBool>,
+        shown: impl FnOnce(Stop) -> S + Send + 'static,
+    ) -> Option<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (sender, ended) = channel();
+        let stop = Stop {
+            run: Arc::clone(stop),
+            is_over: Arc::clone(&is_over),
+            _ended: sender,
+        };
+        let spawned = thread::Builder::new().name("view".to_owned());
+        // A terminal that is lost ends the view, not the run.
+        let draw = move || screen::show(&mut shown(stop));
+        spawned.spawn(draw).ok().map(|_| Self { is_over, ended })
+    }
+
+    fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // The sender is dropped when the terminal is restored.
+        let _ = self.ended.recv_timeout(PATIENCE);
+        screen::restore();
+    }
 }
 
 struct View {
@@ -73,21 +137,14 @@ impl View {
 impl Watcher for View {
     fn begin(&mut self, recording: &Recording) {
         self.change(|figures| *figures = Figures::new(recording));
-        if self.drawn.is_some() {
-            return;
-        }
-        let is_over = Arc::new(AtomicBool::new(false));
-        let (sender, ended) = channel();
-        let thread = Screen {
-            figures: Arc::clone(&self.figures),
-            stop: Arc::clone(&self.stop),
-            is_over: Arc::clone(&is_over),
-            _ended: sender,
-        };
-        // Without this thread, the run has no view, but its result is the same.
-        let spawned = thread::Builder::new().name("view".to_owned());
-        if spawned.spawn(move || thread.run()).is_ok() {
-            self.drawn = Some(Drawn { is_over, ended });
+        if self.drawn.is_none() {
+            let figures = Arc::clone(&self.figures);
+            let state = State::default();
+            self.drawn = Drawn::begin(&self.stop, |stop| Live {
+                figures,
+                state,
+                stop,
+            });
         }
     }
 
@@ -108,34 +165,71 @@ impl Watcher for View {
     }
 
     fn end(&mut self) {
-        if let Some(Drawn { is_over, ended }) = self.drawn.take() {
-            is_over.store(true, Ordering::Relaxed);
-            // The sender is dropped when the terminal is restored.
-            let _ = ended.recv_timeout(PATIENCE);
-            screen::restore();
+        if let Some(drawn) = self.drawn.take() {
+            drawn.end();
         }
     }
 }
 
-/// The thread that draws.
-struct Screen {
+/// The view of a run, in the thread that draws.
+struct Live {
     figures: Arc<Mutex<Figures>>,
-    stop: Arc<AtomicBool>,
-    is_over: Arc<AtomicBool>,
-    /// Dropped at the end.
-    _ended: Sender<()>,
+    state: State,
+    stop: Stop,
 }
 
-impl Screen {
-    /// Draws until the run is over, or until the terminal is lost.
-    fn run(self) {
-        let latest = || {
-            let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
-            figures.clone()
-        };
-        let is_over = || self.is_over.load(Ordering::Relaxed);
-        let ask_to_stop = || self.stop.store(true, Ordering::Relaxed);
-        // A terminal that is lost ends the view, not the run.
-        let _ = screen::show(&latest, &is_over, &ask_to_stop);
+impl Shown for Live {
+    fn refresh(&mut self) {
+        let figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.take(figures.clone());
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>, look: draw::Look) {
+        draw::draw(frame, &mut self.state, look);
+    }
+
+    fn press(&mut self, key: Key) {
+        self.state.press(key);
+        if self.state.wants_stop {
+            self.stop.ask();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.stop.is_over()
+    }
+}
+
+/// The interactive view of a watch. Ends when it is dropped.
+pub(crate) struct WatchView {
+    latest: Arc<Mutex<String>>,
+    drawn: Option<Drawn>,
+}
+
+impl WatchView {
+    /// Begins the view. `stop` is set when the user ends the watch.
+    pub(crate) fn begin(stop: &Arc<AtomicBool>) -> Self {
+        let latest = Arc::new(Mutex::new("counting ...".to_owned()));
+        let shown = Arc::clone(&latest);
+        let drawn = Drawn::begin(stop, |stop| Pages {
+            latest: shown,
+            text: Text::default(),
+            is_paused: false,
+            stop,
+        });
+        Self { latest, drawn }
+    }
+
+    /// Replaces the text.
+    pub(crate) fn set(&self, text: String) {
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+}
+
+impl Drop for WatchView {
+    fn drop(&mut self) {
+        if let Some(drawn) = self.drawn.take() {
+            drawn.end();
+        }
     }
 }

@@ -3,7 +3,6 @@
 use std::io::{self, Stderr, stderr};
 use std::time::Duration;
 
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -11,9 +10,10 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::{Frame, Terminal};
 
-use super::draw::{self, Look};
-use super::state::{Figures, Key, State};
+use super::draw::Look;
+use super::state::Key;
 use crate::output;
 
 /// Time between two drawings without keys.
@@ -47,27 +47,32 @@ pub(super) fn restore() {
     let _ = disable_raw_mode();
 }
 
-/// Shows the latest figures until `is_over`.
+/// What a screen shows.
+pub(super) trait Shown {
+    /// Takes the latest data.
+    fn refresh(&mut self);
+    fn draw(&mut self, frame: &mut Frame<'_>, look: Look);
+    fn press(&mut self, key: Key);
+    /// Returns whether the screen ends.
+    fn is_over(&self) -> bool;
+}
+
+/// Shows this until it is over.
 ///
 /// # Errors
 /// Returns the errors of the terminal.
-pub(super) fn show(
-    latest: &dyn Fn() -> Figures,
-    is_over: &dyn Fn() -> bool,
-    ask_to_stop: &dyn Fn(),
-) -> io::Result<()> {
+pub(super) fn show(shown: &mut dyn Shown) -> io::Result<()> {
     let _mode = Mode::begin()?;
     let mut terminal: Terminal<CrosstermBackend<Stderr>> =
         Terminal::new(CrosstermBackend::new(stderr()))?;
     let look = Look {
         has_colours: output::wants_colours(&stderr()),
     };
-    let mut state = State::default();
-    while !is_over() {
-        state.take(latest());
-        terminal.draw(|frame| draw::draw(frame, &mut state, look))?;
+    while !shown.is_over() {
+        shown.refresh();
+        terminal.draw(|frame| shown.draw(frame, look))?;
         let mut waited = Duration::ZERO;
-        while waited < TURN && !is_over() {
+        while waited < TURN && !shown.is_over() {
             if !event::poll(LOOK)? {
                 waited += LOOK;
                 continue;
@@ -75,10 +80,7 @@ pub(super) fn show(
             match event::read()? {
                 Event::Key(pressed) => {
                     if let Some(key) = key_of(pressed) {
-                        state.press(key);
-                    }
-                    if state.wants_stop {
-                        ask_to_stop();
+                        shown.press(key);
                     }
                     break;
                 }
@@ -102,6 +104,8 @@ fn key_of(pressed: KeyEvent) -> Option<Key> {
         KeyCode::Char('p' | ' ') => Key::Pause,
         KeyCode::Char('s') => Key::Sort,
         KeyCode::Char('f') => Key::Filter,
+        KeyCode::Char('m') => Key::Measure,
+        KeyCode::Char('d') => Key::Audit,
         KeyCode::Char('?' | 'h') => Key::Help,
         KeyCode::Char('j') | KeyCode::Down => Key::Down,
         KeyCode::Char('k') | KeyCode::Up => Key::Up,

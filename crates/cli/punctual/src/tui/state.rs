@@ -76,6 +76,9 @@ pub(super) enum Key {
     First,
     Open,
     Back,
+    /// These two work on the first screen only.
+    Measure,
+    Audit,
 }
 
 /// The order of the outliers.
@@ -192,6 +195,7 @@ impl State {
                 }
             }
             Key::Back => self.page = Page::Run,
+            Key::Measure | Key::Audit => {}
         }
     }
 

@@ -11,6 +11,7 @@ mod exec;
 mod experiment;
 mod explain;
 mod export;
+pub(crate) mod home;
 mod import;
 mod improve;
 mod key;
@@ -71,6 +72,7 @@ const VERBS: &[Verb] = &[
     compat::VERB,
     schema::VERB,
     mcp::VERB,
+    home::VERB,
     punctual_command::COMPLETIONS,
     punctual_command::MAN,
     monitor::SERVE_SLOT,

@@ -203,11 +203,36 @@ fn terminal_without_colours_gets_none() {
     }
 }
 
+/// Without arguments, a terminal gets the first screen, and a pipe the help.
+#[test]
+fn no_arguments_open_the_first_screen() {
+    let place = Sandbox::new();
+    place.done("measure timer -i 1ms -D 0.2s --policy other -q");
+    let Some(mut session) = Session::start(&place, "") else {
+        return;
+    };
+    session.wait_for("recordings, newest first", 0);
+    session.wait_for_drawn("timer, interval 1.00 ms");
+    session.press("\r");
+    session.wait_for_drawn("histogram");
+    session.press("\u{1b}");
+    session.resize(3, 20);
+    session.resize(1, 1);
+    session.wait_for_drawn("m measure");
+    session.press("q");
+    let status = session.script.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{}", session.shown());
+    let piped = place.run("");
+    assert!(text(&piped.stderr).contains("Usage: punctual"), "{piped:?}");
+}
+
 #[test]
 fn view_without_terminal_is_refused() {
     let place = Sandbox::new();
     let refused = place.refused("measure timer -D 1s --tui", 2);
     assert!(refused.contains("--tui needs a terminal"), "{refused}");
+    let watch = place.refused("watch -D 1s --tui", 2);
+    assert!(watch.contains("--tui needs a terminal"), "{watch}");
     let quiet = place.refused("measure timer -D 1s --tui -q", 2);
     assert!(quiet.contains("cannot be used with"), "{quiet}");
 }

@@ -26,7 +26,7 @@ pub(super) fn run(
     let stop = stop_flag()?;
     let host = Host::live();
     let mut session = ActivitySession::start(kind, watch.longest as usize, &host)?;
-    let view = View::new(watch.quiet);
+    let view = View::new(watch.quiet, watch.tui, &stop);
     let seen = observe(&mut session, watch.duration, &stop, |seen| {
         let others = seen.longest.len() + seen.most_delayed.len() + 14;
         view.draw(others, context, |rows| {

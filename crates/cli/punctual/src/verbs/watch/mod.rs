@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 use crate::running::{stop_flag, watching};
+use crate::tui;
 use crate::verb::{Run, Verb, named};
 
 pub(super) const VERB: Verb = Verb::new::<Watch>("watch");
@@ -111,6 +112,9 @@ struct Watch {
     /// Show no progress, only the result
     #[arg(short, long)]
     quiet: bool,
+    /// Show an interactive view: all rows, keys to scroll and pause
+    #[arg(long, conflicts_with = "quiet")]
+    tui: bool,
 }
 
 /// An axis of `--by`.
@@ -175,6 +179,9 @@ impl Watch {
 
 impl Run for Watch {
     fn run(self, context: &Context) -> Result<Exit> {
+        if self.tui {
+            tui::need_terminal()?;
+        }
         if let Some(kind) = self.of {
             let axes = self.activity_axes(kind)?;
             return activities::run(&self, kind, &axes, context);
@@ -208,7 +215,7 @@ impl Run for Watch {
         if let Some(scrape) = &scrape {
             output::note(&format!("metrics: http://{}/metrics", scrape.address));
         }
-        let view = View::new(self.quiet);
+        let view = View::new(self.quiet, self.tui, &stop);
         let (seen, stalled) = observe(&mut session, duration, &stop, limit, |seen| {
             if let Some(scrape) = &scrape {
                 scrape.publish(seen, &axes);
