@@ -8,7 +8,7 @@ pub(crate) use options::{AuditOutput, ForRole};
 
 use anyhow::Result;
 use punctual_checks::{AuditError, Request, Role};
-use punctual_model::{Audit, CpuSet, FactSet, Nanos};
+use punctual_model::{Audit, Blame, CpuSet, FactSet, Nanos, Remedy};
 
 use self::facts::SAMPLE;
 use crate::exit::UsageError;
@@ -35,6 +35,27 @@ pub(crate) fn of_loop(cpus: Option<CpuSet>) -> Result<Audit> {
 /// Audits this machine, with counts over the time `length`.
 pub(crate) fn here(request: &Request, length: Option<Nanos>) -> Result<Audit> {
     of_facts(&facts_for(request, length)?, request)
+}
+
+/// Returns the settings that the audit of this machine recommends against the main cause of a late
+/// reaction, the most likely first, as `NAME=VALUE`.
+pub(crate) fn settings_against(blame: &Blame) -> Vec<String> {
+    let request = Request {
+        role: Role::default(),
+        cpus: None,
+    };
+    let (Some(share), Ok(audit)) = (blame.largest(), here(&request, None)) else {
+        return Vec::new();
+    };
+    let checks = share.kind().advice(&share.who()).checks.iter();
+    let findings = checks.flat_map(|check| {
+        let all = audit.findings.iter();
+        all.filter(move |finding| finding.is_problem() && finding.id == *check)
+    });
+    // Risks are for the user to weigh, who may apply these settings with punctual tune.
+    let remedies = findings.flat_map(|finding| finding.remedies.iter());
+    let safe = remedies.filter(|remedy| remedy.decide.is_none());
+    safe.map(Remedy::assignment).collect()
 }
 
 fn wrong(error: AuditError) -> UsageError {

@@ -6,3 +6,11 @@ mod stop;
 pub(crate) mod watching;
 
 pub(crate) use stop::stop_flag;
+
+/// Replaces this program by itself with other words, so that a recording has the command line that
+/// repeats it. Returns only if this fails.
+pub(crate) fn become_command(words: &[String]) -> std::io::Error {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.arg0("punctual").args(words).exec()
+}

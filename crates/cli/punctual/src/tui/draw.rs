@@ -12,6 +12,7 @@ use ratatui::widgets::Paragraph;
 
 use super::ranges::{Range, ranges};
 use super::state::{Page, State};
+use super::trial::Question;
 use crate::live::{self, Columns};
 
 /// Properties of the terminal.
@@ -54,6 +55,7 @@ const HELP: &[&str] = &[
     "f          show only the outliers of the next cause; after the last, all",
     "up, down   select an outlier (also k, j, page up, page down, home)",
     "enter      show the shares of its causes and the remedy",
+    "t          as root, try the remedy: asks, then starts an experiment",
     "esc        back to the run",
     "?          this help",
     "",
@@ -73,13 +75,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     let lines = match state.page {
         Page::Run => run(state, look, body),
         Page::Outlier(number) => outlier(state, number, look, body),
+        Page::Question => question(state, body.width.into()),
         Page::Help => HELP.iter().map(|line| Line::raw(*line)).collect(),
     };
     put(frame, body, lines);
     let keys = match state.page {
         Page::Run => "q end  p pause  s sort  f filter  enter shares  ? help",
+        Page::Outlier(_) if state.trial.is_some() => {
+            "q end  esc back  up, down others  t try remedy  ? help"
+        }
         Page::Outlier(_) => "q end  esc back  up, down other outliers  ? help",
-        Page::Help => "q end  esc back",
+        Page::Question | Page::Help => "q end  esc back",
     };
     put(frame, foot, vec![Line::styled(keys, SELECTED)]);
 }
@@ -301,6 +307,12 @@ fn outlier(state: &State, number: u64, look: Look, area: Rect) -> Vec<Line<'stat
     let left = height.saturating_sub(lines.len());
     lines.extend(shares(blame, left, width));
     lines
+}
+
+/// Returns the question whether to try the remedy.
+fn question(state: &State, width: usize) -> Vec<Line<'static>> {
+    let paragraphs = state.question.iter().flat_map(Question::paragraphs);
+    paragraphs.flat_map(|text| wrapped(&text, width)).collect()
 }
 
 /// Returns a row for each share, the longest first. If not all fit, the last row is their sum.

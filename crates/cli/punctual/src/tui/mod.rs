@@ -12,6 +12,7 @@ mod screen;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,7 @@ use pages::{Pages, Text};
 use ratatui::Frame;
 use screen::Shown;
 use state::{Figures, Key, State};
+pub(crate) use trial::Trial;
 
 /// How long the end of a run waits for the terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -61,10 +63,12 @@ pub(crate) fn home(home: Home<'_>) -> Result<Chosen> {
     Ok(state.chosen.unwrap_or(Chosen::End))
 }
 
-/// Returns the interactive view. `stop` is set when the user ends the run.
-pub(crate) fn view(stop: &Arc<AtomicBool>) -> Box<dyn Watcher> {
+/// Returns the interactive view. `stop` is set when the user ends the run. `trial`: how the remedy of
+/// an outlier can be tried.
+pub(crate) fn view(stop: &Arc<AtomicBool>, trial: Option<Trial>) -> Box<dyn Watcher> {
     Box::new(View {
         figures: Arc::default(),
+        trial,
         stop: Arc::clone(stop),
         drawn: None,
     })
@@ -124,6 +128,7 @@ impl Drawn {
 
 struct View {
     figures: Arc<Mutex<Figures>>,
+    trial: Option<Trial>,
     stop: Arc<AtomicBool>,
     drawn: Option<Drawn>,
 }
@@ -139,7 +144,7 @@ impl Watcher for View {
         self.change(|figures| *figures = Figures::new(recording));
         if self.drawn.is_none() {
             let figures = Arc::clone(&self.figures);
-            let state = State::default();
+            let state = State::new(self.trial.clone());
             self.drawn = Drawn::begin(&self.stop, |stop| Live {
                 figures,
                 state,

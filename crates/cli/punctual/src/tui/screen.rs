@@ -104,6 +104,8 @@ fn key_of(pressed: KeyEvent) -> Option<Key> {
         KeyCode::Char('p' | ' ') => Key::Pause,
         KeyCode::Char('s') => Key::Sort,
         KeyCode::Char('f') => Key::Filter,
+        KeyCode::Char('t') => Key::Try,
+        KeyCode::Char('y') => Key::Yes,
         KeyCode::Char('m') => Key::Measure,
         KeyCode::Char('d') => Key::Audit,
         KeyCode::Char('?' | 'h') => Key::Help,

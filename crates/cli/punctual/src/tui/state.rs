@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use punctual_model::{Histogram, Metric, Nanos, Outlier, Recording, sanitize};
 use punctual_session::Snapshot;
 
+use super::trial::{Question, Trial};
+
 /// Maximum number of listed outliers: the longest.
 const LISTED: usize = 1_000;
 
@@ -76,6 +78,9 @@ pub(super) enum Key {
     First,
     Open,
     Back,
+    /// Asks whether to try the remedy of an outlier.
+    Try,
+    Yes,
     /// These two work on the first screen only.
     Measure,
     Audit,
@@ -115,6 +120,8 @@ pub(super) enum Page {
     Run,
     /// The outlier with this number.
     Outlier(u64),
+    /// The question whether to try the remedy.
+    Question,
     Help,
 }
 
@@ -127,6 +134,9 @@ pub(super) struct State {
     /// Only outliers with this main cause.
     pub(super) filter: Option<String>,
     pub(super) page: Page,
+    /// How a remedy can be tried; `None` if it cannot.
+    pub(super) trial: Option<Trial>,
+    pub(super) question: Option<Question>,
     /// Number of the selected outlier; the first in the list if `None`.
     selected: Option<u64>,
     /// Whether the user wants to end the run.
@@ -134,6 +144,13 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) fn new(trial: Option<Trial>) -> Self {
+        Self {
+            trial,
+            ..Self::default()
+        }
+    }
+
     /// Takes the latest figures, unless the view is paused.
     pub(super) fn take(&mut self, latest: Figures) {
         if !self.is_paused {
@@ -195,7 +212,22 @@ impl State {
                 }
             }
             Key::Back => self.page = Page::Run,
+            Key::Try => self.ask(),
+            Key::Yes => {
+                let question = (self.question.as_ref()).filter(|_| self.page == Page::Question);
+                self.wants_stop |= question.is_some_and(Question::agree);
+            }
             Key::Measure | Key::Audit => {}
+        }
+    }
+
+    /// Asks whether to try the remedy of the shown outlier.
+    fn ask(&mut self) {
+        if let (Page::Outlier(number), Some(trial)) = (self.page, &self.trial)
+            && let Some(outlier) = self.outlier(number)
+        {
+            self.question = Some(Question::new(trial, &outlier.blame));
+            self.page = Page::Question;
         }
     }
 

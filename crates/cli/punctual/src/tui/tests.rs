@@ -16,7 +16,7 @@ use super::pages::Text;
 use super::ranges::ranges;
 use super::screen::Shown;
 use super::state::{Figures, Key, Order, Page, State};
-use super::{Checked, Chosen, Home, Listed};
+use super::{Checked, Chosen, Home, Listed, Trial};
 
 const LOOK: Look = Look { has_colours: true };
 
@@ -385,4 +385,55 @@ fn long_text_scrolls_to_its_last_line() {
     assert_eq!(shown(&mut text), "1,2");
     text.press(Key::First);
     assert_eq!(text.shown(80, 0).len(), 1);
+}
+
+#[test]
+fn remedy_is_tried_only_after_a_question() {
+    let options = ["--threshold", "100us"].map(str::to_owned).to_vec();
+    let trial = Trial::new(options, |_| {
+        vec!["thp=never".to_owned(), "swappiness=1".to_owned()]
+    });
+    let mut state = state(2);
+    state.trial = Some(trial.clone());
+    // The list of outliers has no remedy, and there is no question yet.
+    for key in [Key::Try, Key::Yes, Key::Open, Key::Yes] {
+        state.press(key);
+    }
+    assert!(!state.wants_stop && trial.chosen().is_none());
+    state.press(Key::Try);
+    let shown = drawn(&mut state, 60, 20).to_string();
+    for part in [
+        "setting to try: thp=never",
+        "Start it? y: yes",
+        "restores the old value",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "{shown}");
+    state.press(Key::Back);
+    state.press(Key::Yes);
+    assert!(!state.wants_stop && trial.chosen().is_none());
+    for key in [Key::Open, Key::Try, Key::Yes] {
+        state.press(key);
+    }
+    assert!(state.wants_stop);
+    let words = trial.chosen().unwrap().join(" ");
+    assert_eq!(words, "experiment --set thp=never --threshold 100us");
+
+    // Without a setting, there is nothing to agree to.
+    let mut state = self::state(2);
+    state.trial = Some(Trial::new(Vec::new(), |_| Vec::new()));
+    for key in [Key::Open, Key::Try, Key::Yes] {
+        state.press(key);
+    }
+    let shown = drawn(&mut state, 80, 20).to_string();
+    assert!(
+        shown.contains("Nothing to try") && !state.wants_stop,
+        "{shown}"
+    );
+    // An ordinary user gets no question.
+    let mut state = self::state(2);
+    state.press(Key::Open);
+    state.press(Key::Try);
+    assert!(matches!(state.page, Page::Outlier(_)));
 }

@@ -1,8 +1,6 @@
 //! `punctual` without arguments on a terminal: the first screen.
 
 use std::io::IsTerminal;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -16,6 +14,7 @@ use punctual_store::{Filter, Summary};
 
 use crate::context::Context;
 use crate::exit::Exit;
+use crate::running::become_command;
 use crate::tui::{self, Checked, Chosen, Home, Listed};
 use crate::verb::{Run, Verb};
 use crate::{audit, live};
@@ -73,15 +72,13 @@ impl Run for FirstScreen {
     }
 }
 
-/// Replaces this program by a measurement, so that its recording has the command line that repeats
-/// it. Returns only if this fails.
+/// Replaces this program by a measurement. Returns only if this fails.
 fn measure() -> std::io::Error {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("punctual").args(MEASURE);
+    let mut words = MEASURE.map(str::to_owned).to_vec();
     if rustix::process::geteuid().is_root() {
-        command.args(EXPLAINED);
+        words.extend(EXPLAINED.map(str::to_owned));
     }
-    command.exec()
+    become_command(&words)
 }
 
 fn title() -> String {

@@ -22,8 +22,8 @@ use crate::options::subject::{DETAILS, OfSubject, When};
 use crate::output::{self, note};
 use crate::processes::serve_symbols;
 use crate::recordings::timelines;
-use crate::running::stop_flag;
-use crate::tui;
+use crate::running::{become_command, stop_flag};
+use crate::tui::{self, Trial};
 use crate::verb::{Invalid, command_line, named};
 
 /// The default budget of a job.
@@ -174,6 +174,18 @@ impl Application {
         }
     }
 
+    /// Returns how the remedy of a late job can be tried: by an experiment with the same application.
+    /// `None` for an ordinary user, who may change nothing, and for waits.
+    fn trial(&self, budget: Nanos) -> Option<Trial> {
+        if self.wait || !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let (option, value) = self.subject.subject()?.option()?;
+        let budget = format!("{}ns", budget.0);
+        let options = [format!("--{option}"), value, "--budget".to_owned(), budget];
+        Some(Trial::new(options.to_vec(), crate::audit::settings_against))
+    }
+
     /// Returns whether no option asks for what only tracing shows.
     fn is_possible_unprivileged(&self) -> bool {
         let traced = [
@@ -198,6 +210,7 @@ impl Application {
             .into());
         }
         let is_unprivileged = self.is_possible_unprivileged();
+        let trial = self.trial(self.budget.unwrap_or(BUDGET));
         let file = self.profile.as_deref().map(ProfileFile::open).transpose()?;
         let request = ObserveRequest {
             targets,
@@ -231,7 +244,7 @@ impl Application {
         let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = if self.tui {
-            tui::view(&stop)
+            tui::view(&stop, trial.clone())
         } else {
             crate::live::view(self.quiet)
         };
@@ -260,6 +273,9 @@ impl Application {
         }
         if let Some(file) = file {
             file.write(&outcome)?;
+        }
+        if let Some(words) = trial.as_ref().and_then(Trial::chosen) {
+            return Err(become_command(&words).into());
         }
         if let Some(error) = outcome.store_error {
             return Err(error.into());

@@ -25,8 +25,8 @@ use crate::live;
 use crate::options::measuring::loads;
 use crate::output::{self, Output};
 use crate::processes::{serve_load, serve_partner};
-use crate::running::stop_flag;
-use crate::tui;
+use crate::running::{become_command, stop_flag};
+use crate::tui::{self, Trial};
 use crate::verb::{Verb, command_line};
 
 pub(super) const VERB: Verb = Verb {
@@ -54,7 +54,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let verbose = options.keeping.verbose;
     let (share, cgroup) = (options.run.share_cpus, options.run.cgroup.clone());
-    let mut request = request(probe, arguments(probe, matches)?, options)?;
+    let arguments = arguments(probe, matches)?;
+    let mut request = request(probe, arguments, options)?;
+    let trial =
+        trial(&request, given(probe, matches)).filter(|_| is_interactive && cgroup.is_none());
     request.machine.journal = crate::context::journal();
     // Join the group first, so that the session finds the CPUs and privileges of the group.
     let membership = cgroup.map(|path| Membership::join(&Host::live(), &path));
@@ -87,7 +90,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let told: Vec<String> = session.warnings().to_vec();
     let mut view = if is_interactive {
-        tui::view(&stop)
+        tui::view(&stop, trial.clone())
     } else {
         live::view(quiet)
     };
@@ -117,6 +120,10 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     if let Some(error) = outcome.store_error {
         return Err(error).context("the recording could not be stored completely");
     }
+    if let Some(words) = trial.as_ref().and_then(Trial::chosen) {
+        drop(cpus);
+        return Err(become_command(&words).into());
+    }
     if let Some(load) = recording.load.iter().find(|load| load.failed) {
         let how = load.ended_early.as_deref().unwrap_or_default();
         output::note(&format!("the load {} failed: {how}", load.name));
@@ -124,9 +131,48 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Returns the values of the parameters that are specific to the probe.
-fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
-    let given = probe
+/// Returns how the remedy of an outlier can be tried: by an experiment that measures the same. `None`
+/// for an ordinary user, who may change nothing, and without explained outliers.
+fn trial<'m>(request: &Request, given: impl Iterator<Item = (&'m str, &'m str)>) -> Option<Trial> {
+    let explain = request.explain.as_ref()?;
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let mut options = vec!["--probe".to_owned(), request.probe.name.to_owned()];
+    options.extend([
+        "--threshold".to_owned(),
+        format!("{}ns", explain.threshold.0),
+    ]);
+    for (name, value) in given {
+        options.extend(["--parameter".to_owned(), format!("{name}={value}")]);
+    }
+    let threads = &request.threads;
+    let threads = [
+        ("--cpus", threads.cpus.as_ref().map(ToString::to_string)),
+        ("--policy", threads.policy.as_ref().map(ToString::to_string)),
+        (
+            "--priority",
+            threads.priority.as_ref().map(ToString::to_string),
+        ),
+    ];
+    for (option, value) in threads {
+        options.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [option.to_owned(), value]),
+        );
+    }
+    let loads = request.phases.iter().flat_map(|phase| &phase.loads);
+    options.extend(loads.flat_map(|load| ["--load".to_owned(), load.text().to_owned()]));
+    Some(Trial::new(options, crate::audit::settings_against))
+}
+
+/// Returns the parameters of the probe that are on the command line.
+fn given<'m>(
+    probe: &'static ProbeEntry,
+    matches: &'m ArgMatches,
+) -> impl Iterator<Item = (&'m str, &'m str)> {
+    probe
         .options()
         .filter_map(|parameter| match parameter.kind {
             ParameterKind::Flag => matches
@@ -136,8 +182,12 @@ fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Argumen
                 let text = matches.get_one::<String>(parameter.name)?;
                 Some((parameter.name, text.as_str()))
             }
-        });
-    let arguments = Arguments::check(probe.parameters, given).map_err(|error| {
+        })
+}
+
+/// Returns the values of the parameters that are specific to the probe.
+fn arguments(probe: &'static ProbeEntry, matches: &ArgMatches) -> Result<Arguments> {
+    let arguments = Arguments::check(probe.parameters, given(probe, matches)).map_err(|error| {
         let text = format!("--{error}");
         // The parser does not tell which name of the period was given.
         let period = probe.options().find(|parameter| parameter.is_period());
