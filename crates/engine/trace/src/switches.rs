@@ -44,10 +44,10 @@ impl ThreadSwitch {
     }
 }
 
-/// What the scheduler has counted for a thread (/proc/PID/schedstat).
+/// Counts of the scheduler for a thread (/proc/PID/schedstat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchedulerCounts {
-    /// Time for which the thread was runnable and waited for a CPU.
+    /// Total time of the waits for a CPU.
     pub waited: Nanos,
     /// How often it began to run.
     pub times: u64,
@@ -134,8 +134,8 @@ impl ThreadSwitches {
         counts_of(&text(self.counts.as_ref()?)?)
     }
 
-    /// Returns the number of the system call in which the thread is now; `None` if it is in none,
-    /// or if this may not be read.
+    /// Returns the number of the current system call of the thread. `None` between calls, and without
+    /// the right to read it.
     pub fn call(&self) -> Option<i64> {
         let text = text(self.call.as_ref()?)?;
         let call = text.split_whitespace().next()?.parse().ok()?;

@@ -55,7 +55,7 @@ pub(crate) struct Home<'a> {
     pub(crate) figures: &'a dyn Fn(RecordingId) -> String,
 }
 
-/// What the user chose on the first screen.
+/// Choice of the user on the first screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chosen {
     End,

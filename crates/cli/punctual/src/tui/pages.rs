@@ -29,7 +29,7 @@ impl Text {
         page
     }
 
-    /// Replaces the text. The same line stays the first one.
+    /// Replaces the text, and keeps the position.
     pub(super) fn set(&mut self, text: &str) {
         self.lines = (text.lines())
             .map(|line| sanitize(line).into_owned())

@@ -47,7 +47,7 @@ pub(super) fn restore() {
     let _ = disable_raw_mode();
 }
 
-/// What a screen shows.
+/// Content of a screen.
 pub(super) trait Shown {
     /// Takes the latest data.
     fn refresh(&mut self);

@@ -395,7 +395,7 @@ fn remedy_is_tried_only_after_a_question() {
     });
     let mut state = state(2);
     state.trial = Some(trial.clone());
-    // The list of outliers has no remedy, and there is no question yet.
+    // These keys have no effect on the list, and before the question.
     for key in [Key::Try, Key::Yes, Key::Open, Key::Yes] {
         state.press(key);
     }

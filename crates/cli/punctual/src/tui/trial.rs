@@ -7,7 +7,7 @@ use punctual_model::{Blame, sanitize};
 /// How the view of a run leads to an experiment.
 #[derive(Clone)]
 pub(crate) struct Trial {
-    /// What the experiment measures: its options without the setting.
+    /// Options of the experiment, without the setting.
     pub(crate) options: Vec<String>,
     /// Returns the settings against the main cause, as `NAME=VALUE`, that this machine lacks.
     pub(crate) against: fn(&Blame) -> Vec<String>,
@@ -15,7 +15,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// `options`: what the experiment measures.
+    /// `options`: those of the experiment, without the setting.
     pub(crate) fn new(options: Vec<String>, against: fn(&Blame) -> Vec<String>) -> Self {
         Self {
             options,

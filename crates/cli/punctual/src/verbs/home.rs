@@ -21,7 +21,7 @@ use crate::{audit, live};
 
 pub(super) const VERB: Verb = Verb::new::<FirstScreen>(NAME);
 
-/// The hidden verb that stands for no arguments.
+/// The hidden verb that runs without arguments.
 pub(crate) const NAME: &str = "home";
 
 /// Maximum number of recordings in the list.

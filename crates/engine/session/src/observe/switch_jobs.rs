@@ -8,7 +8,7 @@ use punctual_trace::{SchedulerCounts, ThreadSwitch};
 /// Maximum number of spans of a job that are kept.
 const SPANS: usize = 4_000;
 
-/// Number of polls after which counts that do not match the switches are read anew.
+/// Number of polls after which counts that do not match the switches become the new base.
 const PATIENCE: u32 = 5;
 
 /// A span of a job: on a CPU, or runnable without one.
@@ -37,7 +37,7 @@ pub(super) struct SwitchJob {
     pub(super) before: Option<Nanos>,
     /// Time on a CPU.
     pub(super) ran: Nanos,
-    /// Time for which the thread was runnable after it had begun to run, and how often.
+    /// Total time of preemptions, and their number.
     pub(super) preempted: (Nanos, u32),
     /// The spans in order, without `before`. Incomplete if there are more than [`SPANS`].
     pub(super) spans: Vec<Span>,
@@ -199,9 +199,8 @@ impl SwitchJobs {
         self.incomplete += u64::from(self.open.take().is_some());
     }
 
-    /// Compares the counts with the switches. What the known waits do not explain is the wait of the
-    /// job that has begun since the last time, if there is only one. Returns whether the finished jobs
-    /// are complete.
+    /// Compares the counts with the switches. If a single job has begun since the last call, its wait is
+    /// the counted time without the known waits. Returns whether the finished jobs are complete.
     fn settle(&mut self, counts: Option<SchedulerCounts>) -> bool {
         let Some(counts) = counts else {
             self.begun = 0;
@@ -360,7 +359,7 @@ mod tests {
         let switches = vec![out(5, false), run(7), out(9, false)];
         let found = jobs.take(switches, None, Nanos(10));
         assert_eq!((found[0].before, jobs.without_wait.0), (None, 1));
-        // Counts that never match are read anew.
+        // Counts that never match become the new base.
         let mut jobs = asleep();
         for poll in 0..u64::from(PATIENCE) {
             let switches = vec![run(100 * poll + 20), out(100 * poll + 30, false)];

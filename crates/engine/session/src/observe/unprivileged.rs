@@ -1,5 +1,5 @@
-//! Observes the threads of the same user without privileges: their context switches and what the
-//! scheduler counts. Shows when a job ran and when it waited for a CPU, but not for what.
+//! Observes the threads of the same user without privileges, by their context switches and the counts
+//! of the scheduler. They show when a job ran and when it waited for a CPU. They do not show the cause.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -113,7 +113,7 @@ struct Unprivileged<'a> {
     new: Vec<Outlier>,
     /// The jobs, by the index of the thread in the recording.
     jobs: BTreeMap<u32, ThreadJobs>,
-    /// Time for which late jobs waited for a CPU, and time for which they ran.
+    /// Total time of late jobs: waiting for a CPU, and running.
     late: (Nanos, Nanos),
     turns: u64,
     warnings: Vec<String>,

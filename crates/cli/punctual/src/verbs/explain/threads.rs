@@ -186,7 +186,7 @@ impl Application {
         Some(Trial::new(options.to_vec(), crate::audit::settings_against))
     }
 
-    /// Returns whether no option asks for what only tracing shows.
+    /// Returns whether the jobs can be explained without tracing. Some options need it.
     fn is_possible_unprivileged(&self) -> bool {
         let traced = [
             self.wait,
