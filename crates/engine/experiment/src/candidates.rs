@@ -227,6 +227,7 @@ mod tests {
         for name in [
             "rt-runtime-us",
             "fair-server-runtime-ns",
+            "ext-server-runtime-ns",
             "thread-priority",
             "cpuset-partition",
             "smt",

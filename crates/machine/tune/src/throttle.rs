@@ -1,7 +1,7 @@
 //! The mechanism that stops a real-time thread that never sleeps. Before Linux 6.12, this is
 //! real-time throttling. Since then, it is the fair server, regardless of `sched_rt_runtime_us`
-//! (`kernel/sched/deadline.c`). If a profile names both, only the one that is effective on this
-//! kernel matters.
+//! (`kernel/sched/deadline.c`), and since Linux 7.0 also the ext server. If a profile names several,
+//! only those that are effective on this kernel matter.
 
 use crate::planned::LeftOut;
 use crate::target::Target;
@@ -11,6 +11,35 @@ const THROTTLE: &str = "rt-runtime-us";
 const FAIR: &str = "fair-server-runtime-ns";
 /// The first version with a fair server.
 const SINCE: (u32, u32) = (6, 12);
+
+/// A deadline server that runs starving threads of a class.
+struct Server {
+    setting: &'static str,
+    name: &'static str,
+    /// The first version that has it.
+    since: (u32, u32),
+    /// The threads that it runs.
+    threads: &'static str,
+    /// The file that reads `enabled` if such threads can exist. `None`: they always can.
+    enabled: Option<&'static str>,
+}
+
+const SERVERS: [Server; 2] = [
+    Server {
+        setting: FAIR,
+        name: "fair server",
+        since: SINCE,
+        threads: "normal threads",
+        enabled: None,
+    },
+    Server {
+        setting: "ext-server-runtime-ns",
+        name: "ext server",
+        since: (7, 0),
+        threads: "threads of a sched_ext scheduler",
+        enabled: Some("/sys/kernel/sched_ext/state"),
+    },
+];
 /// Files that exist with CONFIG_RT_GROUP_SCHED. Kernels with this option still throttle each
 /// control group.
 const GROUPS: [&str; 2] = [
@@ -31,14 +60,22 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
     let Some((major, minor)) = version(target) else {
         return;
     };
-    if (major, minor) < SINCE {
-        let absent = plan.left_out.iter_mut().find(|one| one.setting == FAIR);
-        if let Some(absent) = absent {
+    let applies = if (major, minor) < SINCE {
+        format!("; {THROTTLE} applies instead")
+    } else {
+        String::new()
+    };
+    for server in SERVERS.iter().filter(|one| (major, minor) < one.since) {
+        let mut absent = plan.left_out.iter_mut();
+        if let Some(absent) = absent.find(|one| one.setting == server.setting) {
+            let (needed, after) = server.since;
             absent.reason = format!(
-                "Linux {major}.{minor} has no fair server, which needs 6.12 or later; {THROTTLE} \
-                 applies instead"
+                "Linux {major}.{minor} has no {}, which needs {needed}.{after} or later{applies}",
+                server.name
             );
         }
+    }
+    if (major, minor) < SINCE {
         return;
     }
     let unlimited = |step: &Step| step.setting.name == THROTTLE && step.target == "-1";
@@ -57,12 +94,18 @@ pub(crate) fn decide(target: &Target<'_>, plan: &mut Plan) {
             ),
         });
     }
-    let none = |step: &Step| step.setting.name == FAIR && step.target == "0";
-    if !plan.steps.iter().any(none) {
-        plan.remarks.push(format!(
-            "from Linux 6.12 on, the fair server reserves a share of the CPU for normal threads \
-             (50 ms of each second by default), regardless of {THROTTLE}: {FAIR}=0 disables it, if \
-             debugfs is mounted"
-        ));
+    let enabled = |file: &str| target.text(file).is_some_and(|state| state == "enabled");
+    for server in &SERVERS {
+        let (setting, (needed, after)) = (server.setting, server.since);
+        let off = |step: &Step| step.setting.name == setting && step.target == "0";
+        let exists = (major, minor) >= server.since && server.enabled.is_none_or(enabled);
+        if exists && !plan.steps.iter().any(off) {
+            plan.remarks.push(format!(
+                "from Linux {needed}.{after} on, the {} reserves a share of the CPU for {} (50 ms \
+                 of each second by default), regardless of {THROTTLE}: {setting}=0 disables it, if \
+                 debugfs is mounted",
+                server.name, server.threads
+            ));
+        }
     }
 }

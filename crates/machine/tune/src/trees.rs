@@ -475,3 +475,30 @@ fn kernel_version_decides_spinning_thread_safeguard() {
     assert_eq!(line(&named, "rt-runtime-us"), throttle);
     assert!(keeps(&named));
 }
+
+#[test]
+fn ext_server_is_set_beside_the_fair_server() {
+    let of = |release: &str, state: &str, has_file: bool| {
+        let machine = Machine::controller(true);
+        machine.write("proc/sys/kernel/osrelease", &format!("{release}\n"));
+        machine.write("sys/kernel/sched_ext/state", &format!("{state}\n"));
+        for cpu in (0..4).filter(|_| has_file) {
+            let file = format!("sys/kernel/debug/sched/ext_server/cpu{cpu}/runtime");
+            machine.write(&file, "50000000\n");
+        }
+        plan(&machine, &request("low-latency", &["rt-runtime-us=-1"], "2-3")).unwrap()
+    };
+    let remark = |plan: &crate::Plan| {
+        let of_ext = |text: &String| text.contains("for threads of a sched_ext scheduler");
+        plan.remarks.iter().any(of_ext)
+    };
+    let old = of("6.18.44", "enabled", false);
+    assert!(why_left_out(&old, "ext-server-runtime-ns").contains("no ext server, which needs 7.0"));
+    assert!(!remark(&old));
+
+    let new = of("7.0.1", "enabled", true);
+    assert_eq!(line(&new, "ext-server-runtime-ns@cpu3"), "50000000 -> 0");
+    assert!(!remark(&new));
+    assert!(remark(&of("7.0.1", "enabled", false)));
+    assert!(!remark(&of("7.0.1", "disabled", false)));
+}

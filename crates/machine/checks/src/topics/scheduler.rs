@@ -17,7 +17,6 @@ pub(super) const TOPIC: Topic = Topic {
     checks: CHECKS,
 };
 
-const FAIR_SERVER: &str = path_of("fair-server-runtime-ns");
 const SCHED_EXT: &str = "/sys/kernel/sched_ext/state";
 const SCHED_EXT_NAME: &str = "/sys/kernel/sched_ext/root/ops";
 const NR_MIGRATE_BEFORE: &str = "/proc/sys/kernel/sched_nr_migrate";
@@ -84,7 +83,7 @@ const CHECKS: &[Check] = &[
         severity: Severity::Info,
         expected: "runtime 0 if a real-time thread spins",
         setting: "fair-server-runtime-ns",
-        judge: fair_server,
+        judge: |reader| server(reader, &FAIR_SERVER),
         why: "Since Linux 6.12, a deadline server runs starving normal threads for 50 ms of each \
               second, regardless of sched_rt_runtime_us.",
         stances: &[Stance {
@@ -92,6 +91,24 @@ const CHECKS: &[Check] = &[
             severity: Severity::High,
             note: "the fair server stops a spinning real-time thread as soon as another thread \
                    waits for the CPU. The only other program that reads this setting is stalld",
+        }],
+        ..BASE
+    },
+    Check {
+        name: "ext-server",
+        subject: "ext server",
+        severity: Severity::Info,
+        expected: "runtime 0 if a real-time thread spins",
+        setting: "ext-server-runtime-ns",
+        reads: &[SCHED_EXT],
+        judge: ext_server,
+        why: "Since Linux 7.0, a second deadline server runs starving threads of a sched_ext \
+              scheduler for 50 ms of each second, next to the fair server.",
+        stances: &[Stance {
+            roles: SPINNING,
+            severity: Severity::High,
+            note: "the ext server stops a spinning real-time thread as soon as a thread of the \
+                   sched_ext scheduler waits for the CPU",
         }],
         ..BASE
     },
@@ -363,17 +380,48 @@ fn throttling(reader: &FactReader) -> Judged {
     })
 }
 
-fn fair_server(reader: &FactReader) -> Judged {
-    if reader.version()? < FAIR_SINCE {
-        return Err(Missing::not_applicable(
-            "Linux before 6.12 has no fair server; throttling applies instead \
+/// A deadline server: the kernel runs the threads of a class that starve on a CPU.
+struct Server {
+    name: &'static str,
+    runtime: &'static str,
+    since: (u32, u32),
+    /// What an older kernel has.
+    before: &'static str,
+}
+
+const FAIR_SERVER: Server = Server {
+    name: "fair server",
+    runtime: path_of("fair-server-runtime-ns"),
+    since: FAIR_SINCE,
+    before: "Linux before 6.12 has no fair server; throttling applies instead \
              (scheduler-rt-throttling)",
+};
+
+const EXT_SERVER: Server = Server {
+    name: "ext server",
+    runtime: path_of("ext-server-runtime-ns"),
+    since: (7, 0),
+    before: "Linux before 7.0 has no ext server",
+};
+
+fn ext_server(reader: &FactReader) -> Judged {
+    if reader.version()? >= EXT_SERVER.since && reader.text(SCHED_EXT)? != "enabled" {
+        return Err(Missing::not_applicable(
+            "no sched_ext scheduler is enabled, so the ext server has no threads to run",
         ));
     }
-    let all = reader.debugfs(reader.each_cpu(FAIR_SERVER));
+    server(reader, &EXT_SERVER)
+}
+
+fn server(reader: &FactReader, server: &Server) -> Judged {
+    if reader.version()? < server.since {
+        return Err(Missing::not_applicable(server.before));
+    }
+    let all = reader.debugfs(reader.each_cpu(server.runtime));
     let all = all.map_err(|missing| match missing {
         Missing::Unknown(why) => Missing::unknown(format!(
-            "the fair server is on, but its share is unknown: {why}"
+            "the {} is on, but its share is unknown: {why}",
+            server.name
         )),
         other => other,
     })?;

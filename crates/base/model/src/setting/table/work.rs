@@ -107,6 +107,18 @@ pub(super) const ROWS: &[Setting] = &[
     .risk(Risk::High, "0: a real-time thread that loops starves all other threads on its CPU.")
     .from("kernel/sched/debug.c and deadline.c, fair_server (Linux 6.12)")
     .spinning("0"),
+    each(
+        "ext-server-runtime-ns",
+        "time in each period that is reserved for threads of a sched_ext scheduler on a CPU that \
+         real-time threads occupy, in nanoseconds (Linux 7.0 and later)",
+        "/sys/kernel/debug/sched/ext_server/cpu#/runtime",
+        up_to(i64::MAX),
+        Scope::Cpu,
+    )
+    .risk(Risk::High, "0: a real-time thread that loops starves all threads of a sched_ext \
+                       scheduler on its CPU.")
+    .from("kernel/sched/debug.c and deadline.c, ext_server (Linux 7.0)")
+    .spinning("0"),
     machine(
         "preempt",
         "the preemption model of the kernel",
