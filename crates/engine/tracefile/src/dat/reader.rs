@@ -51,7 +51,10 @@ impl DatReader {
             offset: 0,
             what: "no layout of pages".to_owned(),
         })?;
-        let buffers = std::mem::take(&mut file.options.buffers);
+        let mut buffers = std::mem::take(&mut file.options.buffers);
+        if file.version >= 7 {
+            state_own_clock(&mut buffers, file.options.clock.as_deref());
+        }
         let clock = clock_of(&buffers).or(file.options.clock.take());
         let mut head = TraceHead {
             format: format(&file),
@@ -145,6 +148,19 @@ fn format(file: &DatFile) -> String {
     let packing = file.packing.name();
     let packing = packing.map_or_else(String::new, |name| format!(", {name}"));
     format!("trace.dat version {}{packing}", file.version)
+}
+
+/// Corrects the clock of an instance that alone contains data. trace-cmd 3.1 states the clock of the
+/// top-level buffer for each instance, but its option TRACECLOCK is read from an instance.
+fn state_own_clock(buffers: &mut [Buffer], option: Option<&str>) {
+    let is_used = |buffer: &Buffer| !buffer.name.is_empty() || has_data(buffer);
+    let mut used = buffers.iter_mut().filter(|buffer| is_used(buffer));
+    if let (Some(instance), None, Some(clock)) = (used.next(), used.next(), option)
+        && !instance.name.is_empty()
+        && instance.clock.is_some()
+    {
+        instance.clock = Some(clock.to_owned());
+    }
 }
 
 /// Returns the clock of the first buffer that contains data.

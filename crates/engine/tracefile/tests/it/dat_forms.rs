@@ -155,6 +155,29 @@ fn times_are_those_of_trace_cmd_report() {
     assert_eq!(times("mono", &[(12, shift)]), [6_250_000, 1_003_125_000]);
 }
 
+/// `trace-cmd record -B bar -C mono` of trace-cmd 3.1.6 states the clock of the top-level buffer for the
+/// buffer `bar`.
+#[test]
+fn clock_of_an_instance_is_that_of_its_option() {
+    let form = Form {
+        version: 7,
+        ..USUAL
+    };
+    let clocks = b"local global [mono] boot\n".to_vec();
+    let file = |options: &[_]| {
+        let mut file = form.file("mono_raw", options, &cpus(&form));
+        let (made, wanted) = (b"\0mono_raw\0", b"bar\0local\0");
+        let at = file.windows(made.len()).position(|bytes| bytes == made);
+        let at = at.expect("the buffer has this clock and no name");
+        file[at..at + wanted.len()].copy_from_slice(wanted);
+        read(&file).1
+    };
+    let head = file(&[(4, clocks)]);
+    assert_eq!(head.clock.as_deref(), Some("mono"));
+    assert_eq!(head.clocks_differ, Some(false));
+    assert_eq!(file(&[]).clock.as_deref(), Some("local"));
+}
+
 #[test]
 fn clocks_that_count_something_else_are_refused() {
     let file = |clock| USUAL.file(clock, &[], &cpus(&USUAL));
