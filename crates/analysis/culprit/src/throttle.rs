@@ -49,9 +49,31 @@ const TURN: Nanos = Nanos::from_millis(30);
 /// 250 Hz).
 const FURTHER: Nanos = Nanos::from_millis(4);
 
+/// Maximum number of turns of one thread while an equal one waits. The second turn makes up for a turn
+/// of the waiting thread that was too long.
+const FAIR_TURNS: usize = 2;
+
+/// Minimum length of a turn. A thread with shorter runs may have slept in between.
+const SHORTEST_TURN: Nanos = Nanos::from_millis(1);
+
+/// Returns whether an equal thread had more turns in a wait than a fair scheduler gives it.
+fn is_unfair(wait: &[CauseSpan]) -> bool {
+    let mut runs: Vec<(u32, Nanos)> = Vec::new();
+    for one in wait {
+        match (one.rival, runs.last_mut()) {
+            (None, _) => {}
+            (Some(rival), Some((last, ran))) if *last == rival => *ran += one.length(),
+            (Some(rival), _) => runs.push((rival, one.length())),
+        }
+    }
+    let is_turn = |rival, run: &(u32, Nanos)| run.0 == rival && run.1 >= SHORTEST_TURN;
+    let turns = |rival| runs.iter().filter(|run| is_turn(rival, run)).count();
+    runs.iter().any(|(rival, _)| turns(*rival) > FAIR_TURNS)
+}
+
 /// Withdraws the charge against the threads that ran in a wait, if the trace cannot show quotas and
 /// the wait does not look like the turns of equal threads: the CPU was also idle, one thread ran for
-/// longer than its turn, or all ran for longer than their turns.
+/// longer than its turn or too often, or all ran for longer than their turns.
 fn suspect(event: &Text, wait: &mut [CauseSpan]) {
     let mut ran: BTreeMap<u32, Nanos> = BTreeMap::new();
     for one in wait.iter() {
@@ -65,7 +87,8 @@ fn suspect(event: &Text, wait: &mut [CauseSpan]) {
     let total = Nanos(ran.values().map(|ran| ran.0).sum());
     let further = (ran.len() as u64).saturating_sub(1);
     let turns = TURN + Nanos(FURTHER.0 * further);
-    if !idle && total <= turns && ran.values().all(|ran| *ran <= TURN) {
+    let is_short = total <= turns && ran.values().all(|ran| *ran <= TURN);
+    if !idle && is_short && !is_unfair(wait) {
         return;
     }
     for one in wait.iter_mut() {

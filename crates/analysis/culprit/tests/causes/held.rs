@@ -172,3 +172,40 @@ fn equal_thread_is_charged_for_its_turn_only() {
     assert_eq!(equal(80_000.0, false), ShareKind::Unexplained);
     assert_eq!(equal(80_000.0, true), ShareKind::Competing);
 }
+
+/// Returns the kind of the main cause if two equal threads run in turn, `turns` times each.
+fn in_turn(turns: u32, turn: f64) -> ShareKind {
+    let other = task("other", 62, 120);
+    let mut stream = Stream::late(turn * 2.0 * f64::from(turns))
+        .change(|window| {
+            window.delay = Delay::Taken;
+            window.victim.scheduling = Some(Scheduling {
+                policy: Policy::Other,
+                priority: 0,
+            });
+        })
+        .missing(REFILL)
+        .on(1, VICTIM)
+        .switch(0.0, ordinary(), RUNNABLE, outsider());
+    for round in 0..turns {
+        let begin = turn * 2.0 * f64::from(round);
+        let next = if round + 1 < turns {
+            outsider()
+        } else {
+            ordinary()
+        };
+        stream = stream
+            .switch(begin + turn, outsider(), RUNNABLE, other)
+            .switch(begin + 2.0 * turn, other, RUNNABLE, next);
+    }
+    let blame = punctual_culprit::find(&stream.window).blame;
+    blame.largest().unwrap().kind()
+}
+
+/// A fair scheduler would have run the thread in between.
+#[test]
+fn repeated_turns_of_equal_threads_look_like_a_quota() {
+    assert_eq!(in_turn(2, 4_000.0), ShareKind::Competing);
+    assert_eq!(in_turn(3, 4_000.0), ShareKind::Unexplained);
+    assert_eq!(in_turn(3, 400.0), ShareKind::Competing);
+}
