@@ -8,7 +8,7 @@ use punctual_model::{
 };
 
 use super::{Ended, LateReactions};
-use crate::events::SWITCH;
+use crate::events::{IRQ, SOFTIRQ, SWITCH, VECTORS};
 use crate::finder::Late;
 use crate::stream::chain::{Chains, after_entry, joined};
 
@@ -17,6 +17,9 @@ const STAYS: usize = 3;
 
 /// A stay is not named if it is shorter than the time of its source divided by this number.
 const WORTH_A_WORD: u64 = 20;
+
+/// Number of calls that a wakeup tracer writes itself, at the wake-up and at the switch.
+const OWN_CALLS: usize = 2;
 
 impl LateReactions {
     /// Processes a latency that a tracer states. Its events come before it.
@@ -184,6 +187,18 @@ fn source(
 ) -> Source {
     type E = punctual_model::TraceEvent;
     let call = calls[place];
+    let functions = calls.iter().filter(|call| !call.function.0.is_empty());
+    let is_traced = functions.count() > OWN_CALLS;
+    if statement.latency_of == LatencyOf::WakeUp && !is_traced && !chains.schedules(place) {
+        // The flags of the wake-up are not those of the time until the switch.
+        let same = calls
+            .last()
+            .filter(|last| last.thread.pid == call.thread.pid);
+        let what = same.map_or(Missing::WhatRan, |last| {
+            Missing::HandlerOn(Name::from(&last.thread))
+        });
+        return Cause::not_recorded(what, &[IRQ, VECTORS, SOFTIRQ]).source;
+    }
     if call.flags & E::NMI != 0 {
         return Source::Nmi;
     }
@@ -452,6 +467,56 @@ mod tests {
             ran(LatencyOf::Either, &other, 0, 1, true),
             Source::PreemptOff(name())
         );
+    }
+
+    /// A wakeup tracer without function tracing writes the wake-up, the switch, and one call at each.
+    #[test]
+    fn flags_of_a_wake_up_are_not_those_of_the_time_after_it() {
+        let call = |us: u64, function: &str, thread: Task, flags: u8| TracedCall {
+            time: Nanos::from_micros(us),
+            cpu: 3,
+            thread,
+            flags,
+            preempt_count: 4,
+            function: function.into(),
+            caller: None,
+        };
+        let causes = |between: &[TracedCall], last: Task| {
+            let (bash, interrupt) = (task(9, "bash"), TraceEvent::HARDIRQ | TraceEvent::IRQS_OFF);
+            let mut calls = vec![
+                call(0, "", bash, interrupt),
+                call(2, "ttwu_do_activate", bash, interrupt),
+            ];
+            calls.extend(between.iter().cloned());
+            calls.push(call(998, "__schedule", last, TraceEvent::IRQS_OFF));
+            calls.push(call(1_000, "", last, TraceEvent::IRQS_OFF));
+            let segments = by_calls(&TracerStatement {
+                latency_of: LatencyOf::WakeUp,
+                tracer: "wakeup_rt".into(),
+                latency: Nanos::from_micros(1_000),
+                begin: Nanos(0),
+                cpu: 3,
+                thread: Some(task(7, "own")),
+                ends: None,
+                calls,
+                stacks: Vec::new(),
+                parts: Vec::new(),
+            });
+            let causes = segments.iter().map(|one| one.cause.label());
+            causes.collect::<Vec<_>>()
+        };
+        let sparse = causes(&[], task(9, "bash"));
+        assert!(
+            sparse[1].contains("bash-9, or a handler that interrupted it"),
+            "{sparse:?}"
+        );
+        assert!(sparse.last().unwrap().contains("scheduler"), "{sparse:?}");
+        let other = causes(&[], task(8, "other"));
+        assert!(other[1].contains("what ran"), "{other:?}");
+        let interrupt = TraceEvent::HARDIRQ;
+        let traced = call(3, "handle_edge_irq", task(9, "bash"), interrupt);
+        let traced = causes(&[traced], task(9, "bash"));
+        assert!(traced[2].contains("interrupt"), "{traced:?}");
     }
 
     #[test]
