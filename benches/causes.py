@@ -28,7 +28,8 @@ the full stage is recorded only for a part of the time. Each cause then runs alo
 Prints a row for each cause:
 
     induced    jobs with this cause that the program finished while it was watched
-    over       those that took longer than the budget
+    over       those that took longer than the budget. A job that is late for another reason, while
+               its induced delay is within the budget and less than half of it, is not counted
     explained  those of `over` that are stored with an explanation
     named      those of `explained` with a share of the right kind and name
     alike      those of `explained` without such a share that resemble one that has it
@@ -86,8 +87,8 @@ NOT_SEEN_BY_THE_CLOCK = {
     "interrupt", "softirq", "nmi", "silence", "idle_exit", "scheduling", "return_to_user",
 }
 RUNNABLE = {"higher_priority", "competing", "blocking"}
-# Shares of unknown cause.
-UNKNOWN = {"unexplained", "undecided", "silence"}
+# Shares of unknown cause. `not_run` states that the CPU was idle, and only names what may be the cause.
+UNKNOWN = {"unexplained", "undecided", "silence", "not_run"}
 # Delays that consist of many sleeps.
 OF_MANY_SLEEPS = {"fsync", "fault", "quota"}
 
@@ -270,6 +271,8 @@ def judge(rows, told, recording, budget_ns):
         took = truth[4] - truth[3]
         row.induced += 1
         outlier = job_of(truth, outliers)
+        if outlier is not None and took <= budget_ns and 2 * took < outlier["latency_ns"]:
+            continue
         row.over += outlier is not None or took > budget_ns
         if outlier is not None:
             row.explained += 1
