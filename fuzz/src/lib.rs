@@ -20,7 +20,7 @@ pub use deliveries::{delivery, series, windows};
 pub use figures_of_a_process::figures;
 pub use kept::pages;
 pub use program_of_a_process::program;
-pub use traces::{any as trace, text};
+pub use traces::{any as trace, ctf, text};
 
 /// Reads `bytes` with the importer called `name`. Panics if a resulting recording violates an
 /// invariant.

@@ -258,7 +258,7 @@ fn a_mark_of_utf8_is_passed_over() {
 
 /// Fuzz targets for data in a store, in the memory of another process, sent to a server, or in a
 /// trace. Each is listed with the function that it calls, and has its own seeds.
-const BLOBS: [(&str, &str); 10] = [
+const BLOBS: [(&str, &str); 11] = [
     ("app-figures", "punctual_fuzz::figures(bytes)"),
     ("program-code", "punctual_fuzz::program(bytes)"),
     ("serve-delivery", "punctual_fuzz::delivery(bytes)"),
@@ -266,6 +266,7 @@ const BLOBS: [(&str, &str); 10] = [
     ("serve-windows", "punctual_fuzz::windows(bytes)"),
     ("store-attachment", "punctual_fuzz::attachment(bytes)"),
     ("store-chunk", "punctual_fuzz::chunk(bytes)"),
+    ("trace-ctf", "punctual_fuzz::ctf(bytes)"),
     ("trace-dat", "punctual_fuzz::trace(bytes)"),
     ("trace-pages", "punctual_fuzz::pages(bytes)"),
     ("trace-text", "punctual_fuzz::text(bytes)"),

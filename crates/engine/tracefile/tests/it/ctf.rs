@@ -10,6 +10,7 @@ use punctual_model::{EventKind, KernelPriority, Task, TaskState, TraceEvent};
 use punctual_tracefile::{Item, TraceHead};
 
 use crate::made_ctf::{Packet, Value, Written};
+use crate::sound::NEXT_FILE;
 
 const SWITCH: usize = 0;
 const WAKING: usize = 1;
@@ -301,5 +302,29 @@ fn damaged_traces_end() {
             fs::write(folder.path().join("metadata"), bad).unwrap();
             let _ = crate::sound::folder(folder.path());
         }
+    }
+}
+
+/// `PUNCTUAL_UPDATE_SEEDS=1` rewrites the seeds of the fuzz target.
+#[test]
+fn the_seeds_are_ctf_traces() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/seeds/trace-ctf");
+    let cpus: Vec<_> = (two_cpus().into_iter())
+        .map(|packets| packets.into_iter().take(1).collect())
+        .collect();
+    for (name, form) in [("text", Written::ALL[0]), ("json", Written::ALL[3])] {
+        let made = tempfile::tempdir().unwrap();
+        form.write(made.path(), &cpus);
+        let files = ["metadata", "channel0_0", "channel0_1"];
+        let files = files.map(|name| fs::read(made.path().join(name)).unwrap());
+        let path = folder.join(name);
+        if std::env::var_os("PUNCTUAL_UPDATE_SEEDS").is_some() {
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(&path, files.join(NEXT_FILE)).unwrap();
+        }
+        let seed = fs::read(&path).unwrap();
+        // Maximum size of an input for the fuzzer, in bytes.
+        assert!(seed.len() <= 16_384, "{name}: {} bytes", seed.len());
+        assert_eq!(crate::sound::ctf(&seed).unwrap(), read(made.path()));
     }
 }

@@ -49,6 +49,30 @@ pub fn folder(path: &Path) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     Ok((items, head))
 }
 
+/// Between the files of a CTF trace that is one blob. The first file is the metadata.
+pub const NEXT_FILE: &[u8] = b"\0FILE\0";
+
+/// Reads all items and the head of a CTF trace whose files are one blob.
+///
+/// # Errors
+/// Returns an error if the files are not a trace.
+///
+/// # Panics
+/// Panics if times go backwards.
+pub fn ctf(bytes: &[u8]) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
+    let to = tempfile::tempdir().expect("a temporary folder");
+    let (mut rest, mut name) = (bytes, "metadata".to_owned());
+    for number in 0.. {
+        let end = (rest.windows(NEXT_FILE.len())).position(|part| part == NEXT_FILE);
+        let file = &rest[..end.unwrap_or(rest.len())];
+        std::fs::write(to.path().join(&name), file).expect("a file");
+        let Some(end) = end else { break };
+        rest = &rest[end + NEXT_FILE.len()..];
+        name = format!("channel0_{number}");
+    }
+    folder(to.path())
+}
+
 fn items(mut reader: Box<dyn TraceReader>) -> Result<(Vec<Item>, TraceHead), TraceFileError> {
     let (mut items, mut last, mut goes_back) = (Vec::new(), 0, false);
     while let Some(item) = reader.next_item()? {
