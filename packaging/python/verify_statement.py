@@ -6,7 +6,8 @@
 FILE is a statement, the PDF of a certificate, or the folder of an unpacked bundle. KEY is a public key
 in hexadecimal digits, or a file with keys, as `punctual key -o` writes it. Checks the
 signature (Ed25519, RFC 8032), the digests of the recording and of the files, the accounting of its
-periods, and the limits on the largest latency and on missed periods. Exits with 0 if all hold.
+periods, and the limits on the largest latency and on missed periods. Exits with 0 if all hold. Each
+recording in a bundle must be that of the statement; the store in a bundle is not read.
 
 Of a statement about a series, checks that the results of its runs allow the verdict; the exact bound is
 not computed here. RECORDING are runs of the series from `punctual export --format json`: checks their
@@ -159,10 +160,13 @@ def run_problems(series, named, recordings):
 
 
 def read(path):
-    """Returns the envelope, and the digests of the files that it must name; None if unknown."""
+    """Returns the envelope, and the files that it must name; None if unknown."""
     if path.is_dir():
-        files = {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
-        return json.loads(files.pop("statement.json")), digests(files)
+        paths = [one for one in path.rglob("*") if one.is_symlink() or not one.is_dir()]
+        if odd := [str(one) for one in paths if one.is_symlink() or not one.is_file()]:
+            raise ValueError(f"not a plain file: {odd[0]}")
+        files = {str(one.relative_to(path)): one.read_bytes() for one in paths}
+        return json.loads(files.pop("statement.json")), files
     data = path.read_bytes()
     if not data.startswith(b"%PDF-"):
         return json.loads(data), None
@@ -170,7 +174,7 @@ def read(path):
     statement = update.partition(b">>\nstream\n")[2].partition(b"\nendstream\n")[0]
     if attached(page, statement) != data:
         raise ValueError("the PDF was changed after its statement was attached")
-    return json.loads(statement), digests({"certificate.pdf": page})
+    return json.loads(statement), {"certificate.pdf": page}
 
 
 def attached(page, statement):
@@ -239,8 +243,19 @@ def problems(envelope, files, keys, recordings):
             if thread["expected"] != thread["recorded"] + thread["missed"] + thread["warm_up"]:
                 yield "the periods do not add up"
         yield from broken_limits(predicate)
-    if files is not None and sorted(named) != sorted(files.items()):
-        yield "a file was changed, added or removed"
+    if files is not None:
+        if sorted(named) != sorted(digests(files).items()):
+            yield "a file was changed, added or removed"
+        yield from recording_problems(files, dict(subjects))
+
+
+def recording_problems(files, named):
+    """Yields each recording in the files that is not the one of the statement. A store is not read."""
+    for name, content in files.items():
+        data = json.loads(content, parse_float=Number) if name.endswith(".json") else {}
+        if isinstance(data, dict) and {"schema", "probe", "verdict"} <= data.keys():
+            if named.get(f"recording {data['id']}") != digest_of(data):
+                yield f"{name} is not the recording of the statement"
 
 
 def main():

@@ -66,6 +66,16 @@ impl Budget {
         Ok(())
     }
 
+    /// Takes bytes from the budget.
+    ///
+    /// # Errors
+    /// Returns an error if so many are not left.
+    pub fn take_bytes(&mut self, count: u64) -> io::Result<()> {
+        let left = self.bytes.checked_sub(count);
+        self.bytes = left.ok_or_else(|| io::Error::other("it is too large"))?;
+        Ok(())
+    }
+
     /// Reads a whole file.
     ///
     /// # Errors
@@ -287,6 +297,14 @@ mod tests {
             error.contains("/dev/zero is too large to be read: it has more than 1000 bytes"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn bytes_and_items_are_taken_until_none_is_left() {
+        let mut left = Budget::bytes(10).items(1);
+        assert!(left.take_bytes(4).is_ok() && left.take_bytes(7).is_err());
+        assert!(left.take_bytes(6).is_ok() && left.take_bytes(1).is_err());
+        assert!(left.take_item().is_ok() && left.take_item().is_err());
     }
 
     #[test]

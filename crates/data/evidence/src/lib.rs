@@ -36,4 +36,4 @@ pub use known::{KnownKey, Trusted};
 pub use public_key::{KeyError, PublicKey};
 pub use ssh::SshError;
 pub use statement::{sign, sign_series};
-pub use verify::{Verified, verify};
+pub use verify::{Member, Recordings, Verified, verify};

@@ -91,6 +91,7 @@ pub(crate) fn open(file: &[u8]) -> Result<Opened, NotVerified> {
     Ok(Opened {
         statement: statement.as_bytes().to_owned(),
         files: Some(vec![self::page(page)]),
+        members: Vec::new(),
     })
 }
 

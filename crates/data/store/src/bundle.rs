@@ -1,12 +1,12 @@
 //! An archive with all stored data of a recording, for a support request.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Recording, Sample, ToJson, escape_json};
 use sha2::{Digest, Sha256};
 
-use crate::{Lease, Store, StoreError};
+use crate::{Filter, Lease, Store, StoreError};
 
 /// Compression level: fast, but with most of the possible compression.
 const LEVEL: i32 = 6;
@@ -156,6 +156,36 @@ impl<W: Write> Bundle<W> {
             .and_then(zstd::Encoder::finish)
             .map_err(StoreError::Bundle)
     }
+}
+
+/// Maximum number of recordings in the store of a bundle.
+const MOST_RECORDINGS: usize = 100;
+
+/// Returns the recordings of the store in a bundle, without their samples.
+///
+/// # Errors
+/// Returns an error if the file cannot be copied to a temporary one, or if it is no store, or is
+/// damaged, or has more than 100 recordings.
+pub fn recordings(store: &[u8]) -> Result<Vec<Recording>, StoreError> {
+    let folder = tempfile::tempdir().map_err(StoreError::Bundle)?;
+    let path = folder.path().join("store.db");
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&path);
+    file.and_then(|mut file| file.write_all(store))
+        .map_err(StoreError::Bundle)?;
+    let store = Store::open_read_only(&path)?;
+    let newest = Filter {
+        limit: Some(MOST_RECORDINGS + 1),
+        ..Filter::default()
+    };
+    let found = store.list_by(&newest)?;
+    if found.len() > MOST_RECORDINGS {
+        let why = format!("its store has more than {MOST_RECORDINGS} recordings");
+        return Err(StoreError::Bundle(io::Error::other(why)));
+    }
+    found.iter().map(|one| store.load(one.id)).collect()
 }
 
 /// Returns a store with only this recording and its attachments.

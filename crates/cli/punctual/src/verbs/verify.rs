@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
-use punctual_evidence::{Check, KnownKey, PublicKey, SigningKey, State, Trusted, Verified};
+use punctual_evidence::{
+    Check, KnownKey, Member, PublicKey, Recordings, SigningKey, State, Trusted, Verified,
+};
 use punctual_files::Budget;
 use punctual_model::{Recording, RecordingId};
 use punctual_store::{Store, StoreError};
@@ -27,7 +29,7 @@ const LONG: &str = "Verify a signed statement about a recording: as punctual sig
     about each assumption of the verdict. A signature counts if it is by a key of --key or --keys, by a \
     key of this machine, or by the SSH key of a person in the file of --ssh-signers. In a certificate, \
     each byte of the PDF is signed; the signer vouches for the text of the page. In a bundle, each file \
-    is signed.\n\n\
+    is signed. Each recording and statement in it is verified also, and gets a line.\n\n\
     A statement about a series names the digests of the recordings of its runs. Those that are in the store \
     (--store) are judged again. Without them, the results of the runs are those of the signer.";
 
@@ -75,9 +77,11 @@ impl Run for Verify {
             ssh_signers: self.ssh_signers,
         };
         let file = Budget::bytes(LARGEST).read(&self.file)?;
-        let mut store = None;
-        let mut recordings = |id| recording(context, &mut store, id);
-        let verified = punctual_evidence::verify(&file, &trusted, &mut recordings)
+        let mut known = Known {
+            context,
+            store: None,
+        };
+        let verified = punctual_evidence::verify(&file, &trusted, &mut known)
             .with_context(|| format!("{} is not verified", self.file.display()))?;
         let exit = match (verified.is_intact(), verified.is_undisputed()) {
             (false, _) => Exit::Failed,
@@ -94,19 +98,26 @@ impl Run for Verify {
     }
 }
 
-/// Returns a recording if the store has it. The store is opened for the first one.
-fn recording(
-    context: &Context,
-    store: &mut Option<Option<Store>>,
-    id: RecordingId,
-) -> Option<Recording> {
-    let said = |error: anyhow::Error| {
-        output::note(&format!("not judged again: {}", with_causes(&error)));
-    };
-    let store = store.get_or_insert_with(|| context.store_to_read().map_err(said).ok());
-    match store.as_ref()?.load(id) {
-        Err(StoreError::NoSuch { .. }) => None,
-        loaded => loaded.map_err(|error| said(error.into())).ok(),
+/// The recordings of the store. It is opened for the first one.
+struct Known<'a> {
+    context: &'a Context,
+    store: Option<Option<Store>>,
+}
+
+impl Recordings for Known<'_> {
+    fn recording(&mut self, id: RecordingId) -> Option<Recording> {
+        let said = |error: anyhow::Error| {
+            output::note(&format!("not judged again: {}", with_causes(&error)));
+        };
+        let open = || self.context.store_to_read().map_err(said).ok();
+        match self.store.get_or_insert_with(open).as_ref()?.load(id) {
+            Err(StoreError::NoSuch { .. }) => None,
+            loaded => loaded.map_err(|error| said(error.into())).ok(),
+        }
+    }
+
+    fn of_store(&mut self, store: &[u8]) -> Result<Vec<Recording>, String> {
+        punctual_store::bundle::recordings(store).map_err(|error| with_causes(&error.into()))
     }
 }
 
@@ -129,7 +140,10 @@ fn text(verified: &Verified) -> String {
         verified.about, verified.program
     );
     for check in verified.integrity.iter().chain(&verified.assumptions) {
-        text.push_str(&line(check));
+        text.push_str(&line(check.state, check.what, &check.found));
+    }
+    for member in &verified.members {
+        text.push_str(&member_line(member));
     }
     text.push_str(match (verified.is_intact(), verified.is_undisputed()) {
         (false, _) if verified.lacks_only_signer() => {
@@ -142,11 +156,40 @@ fn text(verified: &Verified) -> String {
     punctual_model::sanitize_lines(&text, false).into_owned()
 }
 
-fn line(check: &Check) -> String {
-    let sign = match check.state {
+/// Returns the line of a recording or statement in a bundle: what does not hold, or its verdict.
+fn member_line(member: &Member) -> String {
+    let all = || member.integrity.iter().chain(&member.assumptions);
+    let with = |state: State| all().filter(move |check| check.state == state);
+    let broken = with(State::Broken).next().is_some();
+    let unknown = (member.integrity.iter()).any(|check| check.state == State::Unknown)
+        || member.integrity.is_empty();
+    let (state, shown): (_, Vec<&Check>) = match (broken, unknown) {
+        (true, _) => (State::Broken, with(State::Broken).collect()),
+        (false, true) => (State::Unknown, with(State::Unknown).collect()),
+        (false, false) => {
+            let verdict = member
+                .integrity
+                .iter()
+                .filter(|check| check.what == "verdict");
+            (State::Holds, verdict.collect())
+        }
+    };
+    let found = shown
+        .iter()
+        .map(|check| format!("{}: {}", check.what, check.found));
+    let found: Vec<String> = [member.about.clone()].into_iter().chain(found).collect();
+    line(
+        state,
+        &member.name,
+        found.join("; ").trim_start_matches("; "),
+    )
+}
+
+fn line(state: State, what: &str, found: &str) -> String {
+    let sign = match state {
         State::Holds => "\u{2713}",
         State::Broken => "\u{2717}",
         State::Unknown => "?",
     };
-    format!("{sign} {:<11} {}\n", check.what, check.found)
+    format!("{sign} {what:<11} {found}\n")
 }

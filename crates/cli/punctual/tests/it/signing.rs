@@ -208,6 +208,10 @@ fn bundle_contains_its_statement() {
     place.done("store bundle last -o b.tar.zst");
     let said = place.done("verify b.tar.zst");
     assert!(said.contains("files have the signed digest"), "{said}");
+    // Each recording is read, also that in the store.
+    for name in ["recording.json", "store.db   "] {
+        assert!(said.contains(&format!("\u{2713} {name}")), "{said}");
+    }
     // The verifier in Python reads an unpacked bundle.
     let folder = place.path("unpacked");
     for (name, content) in files_of_bundle(&place.path("b.tar.zst")) {
@@ -221,6 +225,10 @@ fn bundle_contains_its_statement() {
         return;
     };
     assert!(accepted);
+    std::os::unix::fs::symlink("host.json", folder.join("more")).unwrap();
+    assert_eq!(in_python(&folder_text, &key), Some(false));
+    fs::remove_file(folder.join("more")).unwrap();
+    assert_eq!(in_python(&folder_text, &key), Some(true));
     fs::write(folder.join("more"), "").unwrap();
     assert_eq!(in_python(&folder_text, &key), Some(false));
 }

@@ -1,5 +1,6 @@
 //! Verifies a statement: its signature, its digest, its verdict, and what the verdict assumes.
 
+mod members;
 mod recording;
 mod series;
 
@@ -7,6 +8,8 @@ use punctual_model::{FromJson, Recording, RecordingId, counted, to_json};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+pub use self::members::Member;
 
 use crate::canonical::{canonical_of, hex};
 use crate::envelope::{Envelope, PAYLOAD_TYPE};
@@ -25,41 +28,77 @@ pub struct Verified {
     pub integrity: Vec<Check>,
     /// Assumptions of the verdict.
     pub assumptions: Vec<Check>,
+    /// Recordings and statements in a bundle.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
 }
 
 to_json!(Verified);
 
+/// Recordings that a reader has.
+pub trait Recordings {
+    /// Returns a recording if it is at hand. The verdict about a series is computed again from these.
+    fn recording(&mut self, id: RecordingId) -> Option<Recording>;
+
+    /// Returns the recordings of a store in a bundle.
+    ///
+    /// # Errors
+    /// Returns the reason if the store cannot be read.
+    fn of_store(&mut self, store: &[u8]) -> Result<Vec<Recording>, String>;
+}
+
 impl Verified {
     /// Returns whether the statement is what its signer said, with the verdict of its data.
     pub fn is_intact(&self) -> bool {
-        self.integrity.iter().all(|one| one.state == State::Holds)
+        self.integrity().all(|one| one.state == State::Holds)
+    }
+
+    fn integrity(&self) -> impl Iterator<Item = &Check> {
+        let of_members = self.members.iter().flat_map(|one| &one.integrity);
+        self.integrity.iter().chain(of_members)
     }
 
     /// Returns whether the statement is intact except that its signer is not known.
     pub fn lacks_only_signer(&self) -> bool {
         let is_broken = |one: &Check| one.state == State::Broken;
-        !self.is_intact() && !self.integrity.iter().any(is_broken)
+        !self.is_intact() && !self.integrity().any(is_broken)
     }
 
     /// Returns whether nothing contradicts what the verdict takes for granted.
     pub fn is_undisputed(&self) -> bool {
-        self.assumptions
-            .iter()
-            .all(|one| one.state != State::Broken)
+        let of_members = self.members.iter().flat_map(|one| &one.assumptions);
+        let mut all = self.assumptions.iter().chain(of_members);
+        all.all(|one| one.state != State::Broken)
     }
 }
 
-/// Verifies a signed statement, or a certificate (PDF) or bundle that contains one. `recordings`
-/// returns a recording that is at hand. The verdict about a series is computed again from these.
+/// Verifies a signed statement, or a certificate (PDF) or bundle that contains one.
 ///
 /// # Errors
 /// Returns an error if the file contains no statement, or if no key matches its signature.
 pub fn verify(
     file: &[u8],
     trusted: &Trusted,
-    recordings: &mut dyn FnMut(RecordingId) -> Option<Recording>,
+    at_hand: &mut dyn Recordings,
 ) -> Result<Verified, NotVerified> {
-    let opened = open(file)?;
+    let mut opened = open(file)?;
+    let (found, statement) = verify_opened(&opened, trusted, at_hand)?;
+    let members = std::mem::take(&mut opened.members);
+    Ok(Verified {
+        about: found.about,
+        integrity: found.integrity,
+        assumptions: found.assumptions,
+        members: members::members(members, &statement, trusted, at_hand),
+        program: statement.predicate.program,
+    })
+}
+
+/// Verifies the statement of an opened file.
+fn verify_opened(
+    opened: &Opened,
+    trusted: &Trusted,
+    at_hand: &mut dyn Recordings,
+) -> Result<(Findings, Statement), NotVerified> {
     let envelope = Envelope::from_json(&opened.statement).map_err(NotVerified::NotAnEnvelope)?;
     expect(&envelope.payload_type, PAYLOAD_TYPE)?;
     let unreadable = |why: &dyn std::fmt::Display| NotVerified::Payload(why.to_string());
@@ -80,7 +119,7 @@ pub fn verify(
             (found.map_err(|error| unreadable(&error))?, 1)
         }
         (None, Some(data)) => {
-            let found = series::findings(&statement, data, recordings);
+            let found = series::findings(&statement, data, at_hand);
             let runs = series::runs(&statement).len();
             (found.map_err(|error| unreadable(&error))?, 1 + runs)
         }
@@ -100,12 +139,7 @@ pub fn verify(
             ),
         }),
     }
-    Ok(Verified {
-        about: found.about,
-        program: statement.predicate.program,
-        integrity: found.integrity,
-        assumptions: found.assumptions,
-    })
+    Ok((found, statement))
 }
 
 /// Findings about the data of a statement.
@@ -152,6 +186,7 @@ fn open(file: &[u8]) -> Result<Opened, NotVerified> {
         Ok(Opened {
             statement: file.to_owned(),
             files: None,
+            members: Vec::new(),
         })
     }
 }

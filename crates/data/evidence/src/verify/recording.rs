@@ -37,7 +37,7 @@ fn recording(statement: &Statement) -> Result<Recording, ReadError> {
 }
 
 /// Checks that the data of the recording agree with each other.
-fn accounting(recording: &Recording) -> Check {
+pub(super) fn accounting(recording: &Recording) -> Check {
     let threads = (0..).zip(&recording.threads);
     let wrong = threads.filter_map(|(place, thread)| contradiction(recording, place, thread));
     let wrong: Vec<String> = wrong.collect();

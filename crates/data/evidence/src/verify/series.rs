@@ -1,10 +1,10 @@
 //! The data of a statement about the runs of a series.
 
-use punctual_model::{FromJson, Recording, RecordingId, SeriesProof, ToJson, counted, from_json};
+use punctual_model::{FromJson, RecordingId, SeriesProof, ToJson, counted, from_json};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Findings, digest_of, verdict};
+use super::{Findings, Recordings, digest_of, verdict};
 use crate::canonical::digest;
 use crate::statement::{Statement, Subject, name_of, result};
 use crate::{Check, State};
@@ -27,7 +27,7 @@ pub(super) fn runs(statement: &Statement) -> &[Subject] {
 pub(super) fn findings(
     statement: &Statement,
     data: &Value,
-    recordings: &mut dyn FnMut(RecordingId) -> Option<Recording>,
+    recordings: &mut dyn Recordings,
 ) -> Result<Findings, serde_json::Error> {
     let predicate = statement.to_value()["predicate"].take();
     let stated = Predicate::from_json(predicate.to_string().as_bytes())?.series;
@@ -67,11 +67,7 @@ fn times(stated: &SeriesProof) -> Check {
 }
 
 /// Computes the verdict again from the recordings of the runs that are at hand.
-fn judged_again(
-    stated: &SeriesProof,
-    named: &[Subject],
-    recordings: &mut dyn FnMut(RecordingId) -> Option<Recording>,
-) -> Check {
+fn judged_again(stated: &SeriesProof, named: &[Subject], recordings: &mut dyn Recordings) -> Check {
     let (mut wrong, mut at_hand) = (Vec::new(), 0);
     let sha256_of = |id: RecordingId| {
         let mut subjects = named.iter().filter(|one| one.name == name_of(id));
@@ -86,7 +82,9 @@ fn judged_again(
     let (again, absent) = stated.judge_again(&mut |id| {
         let sha256 = sha256_of(id)?;
         // Without its time series, as after some years, a recording shows no late seconds.
-        let recording = recordings(id).filter(|found| !found.series.rows.is_empty())?;
+        let recording = recordings
+            .recording(id)
+            .filter(|found| !found.series.rows.is_empty())?;
         if digest(&recording) != sha256 {
             wrong.push(format!("the {} here has other data", name_of(id)));
             return None;

@@ -62,8 +62,12 @@ fn named(recordings: &[Recording]) -> Vec<(RecordingId, String)> {
 
 /// Verifies with these recordings at hand.
 fn with(file: &str, key: &Signer, at_hand: &[Recording]) -> Verified {
-    let mut find = |id| at_hand.iter().find(|one| one.id == id).cloned();
-    verify(file.as_bytes(), &trusting(key), &mut find).unwrap()
+    verify(
+        file.as_bytes(),
+        &trusting(key),
+        &mut Known(at_hand.to_vec()),
+    )
+    .unwrap()
 }
 
 fn state_of(verified: &Verified, what: &str) -> State {
