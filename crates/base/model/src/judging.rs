@@ -17,17 +17,38 @@ impl Recording {
     /// Judges the measurement by its requirement and break threshold. A recording that is part of a
     /// check-up, an experiment or a search gets the verdict of the whole.
     pub fn judge(&self) -> Verdict {
-        let own = self.judge_alone();
         let unfinished = "not proven: the check-up has not ended";
         match (&self.judgement, &self.requirement.periodic) {
-            (Some(judgement), _) => Verdict {
-                outcome: judgement.outcome,
-                sentence: judgement.sentence.clone(),
-                claims: judgement.claims.iter().cloned().chain(own.claims).collect(),
-                ..own
-            },
+            (Some(judgement), _) => {
+                let own = self.judge_alone();
+                Verdict {
+                    outcome: judgement.outcome,
+                    sentence: judgement.sentence.clone(),
+                    claims: judgement.claims.iter().cloned().chain(own.claims).collect(),
+                    ..own
+                }
+            }
+            // A received recording keeps the verdict of its check-up as a statement of its sender.
+            (None, Some(asked))
+                if self.sender_judgement.is_none() && self.needs_check_up(asked) =>
+            {
+                Verdict {
+                    outcome: Outcome::NotProven,
+                    sentence: unfinished.to_owned(),
+                    ..self.judge_alone()
+                }
+            }
+            (None, _) => self.judge_data(),
+        }
+    }
+
+    /// Judges the measurement by its data alone, whether or not it is part of a check-up, an
+    /// experiment or a search.
+    pub fn judge_data(&self) -> Verdict {
+        let own = self.judge_alone();
+        match &self.requirement.periodic {
             // The runs of a sampled series are judged together.
-            (None, Some(asked)) if asked.sample.is_some() => match own.outcome {
+            Some(asked) if asked.sample.is_some() => match own.outcome {
                 Outcome::NoRequirement => Verdict {
                     sentence: ONE_OF_MANY.to_owned(),
                     ..own
@@ -35,7 +56,7 @@ impl Recording {
                 _ => own,
             },
             // The jobs of an application are judged by the recording alone.
-            (None, Some(asked)) if asked.sample.is_none() && self.has_jobs(asked) => {
+            Some(asked) if self.has_jobs(asked) => {
                 let condition = Condition::of_jobs(self, asked);
                 let claim = condition.claim(asked, true);
                 Verdict {
@@ -45,16 +66,14 @@ impl Recording {
                     ..own
                 }
             }
-            // Without a limit of late seconds, period and budget only describe the application.
-            (None, Some(_)) if self.probe.application().is_some() => own,
-            // A received recording keeps the verdict of its check-up as a statement of its sender.
-            (None, Some(_)) if self.sender_judgement.is_none() => Verdict {
-                outcome: Outcome::NotProven,
-                sentence: unfinished.to_owned(),
-                ..own
-            },
-            (None, _) => own,
+            _ => own,
         }
+    }
+
+    /// Returns whether only a check-up can judge the requirement. Without a limit of late seconds,
+    /// period and budget only describe an application.
+    fn needs_check_up(&self, asked: &LoopRequirement) -> bool {
+        asked.sample.is_none() && !self.has_jobs(asked) && self.probe.application().is_none()
     }
 
     /// Returns whether the recording has the jobs that a requirement is about.

@@ -95,7 +95,7 @@ pub fn sign(
     signer: &Signer,
 ) -> Result<String, SshError> {
     let mut own = recording.clone();
-    own.judge_anew();
+    own.verdict = own.judge_data();
     let statement = statement(&own, &own.verdict, &signer.key.public());
     seal(statement, files, signer)
 }

@@ -138,8 +138,7 @@ fn of_recording(mut recording: Recording, statement: &Statement) -> Findings {
     let stated = recording.verdict.clone();
     let is_same = stated.outcome == recording.judge().outcome;
     let came_with = recording.judgement.is_some();
-    recording.judge_anew();
-    let mut own = recording.verdict.sentence.clone();
+    let mut own = recording.judge_data().sentence;
     if came_with {
         own += "; that of its check-up or experiment is the word of the signer";
     }

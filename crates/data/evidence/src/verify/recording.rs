@@ -11,7 +11,7 @@ use crate::statement::{Statement, name_of, result};
 pub(super) fn findings(statement: &Statement, data: &Value) -> Result<Findings, ReadError> {
     let mut recording = recording(statement)?;
     let stated = recording.verdict.clone();
-    recording.judge_anew();
+    recording.verdict = recording.judge_data();
     let own = &recording.verdict;
     let is_same = *own == stated && result(own.outcome) == statement.predicate.result;
     Ok(Findings {

@@ -1,4 +1,7 @@
-use punctual_model::{Completion, Limit, Metric, Outcome, SETTING_CHANGED, ToJson, testing};
+use punctual_model::{
+    Completion, JudgedBy, Judgement, Limit, LoopRequirement, Metric, Nanos, Outcome,
+    SETTING_CHANGED, ToJson, testing,
+};
 
 use super::*;
 use crate::statement::statement;
@@ -72,6 +75,31 @@ fn own_statement_is_verified() {
             .found
             .contains(&key.key.public().hex())
     );
+}
+
+/// The verdict of a check-up is based on more than the recording, so the statement has that of its data.
+#[test]
+fn recording_of_a_check_up_is_verified() {
+    let key = key("a");
+    let mut recording = recording();
+    recording.requirement.periodic = Some(LoopRequirement::of_jobs(Nanos(1)));
+    let requirement = recording.requirement.periodic.as_mut().unwrap();
+    requirement.jobs = false;
+    let mut judged = recording.clone();
+    judged.be_judged(Judgement {
+        by: JudgedBy::Check,
+        experiment: None,
+        outcome: Outcome::Held,
+        sentence: "held".to_owned(),
+        asked: None,
+        claims: Vec::new(),
+    });
+    let mut received = judged.clone();
+    received.judge_anew();
+    for one in [recording, judged, received] {
+        let verified = checked(sign(&one, &key).as_bytes(), &trusting(&key)).unwrap();
+        assert!(verified.is_intact(), "{verified:#?}");
+    }
 }
 
 /// Changes of the statement under the old signature.
