@@ -54,7 +54,12 @@ pub(super) fn load(root: &Path, name: &str) -> Result<Loaded, TuneError> {
         } else {
             given.to_owned()
         };
-        let folder = path.parent().and_then(Path::parent);
+        // Each path begins with the empty folder of a relative one.
+        let absolute = std::path::absolute(&path).map(|path| real(&path)).ok();
+        let folder = absolute
+            .as_deref()
+            .and_then(Path::parent)
+            .and_then(Path::parent);
         let folder = folder.filter(|folder| FOLDERS.iter().all(|own| !folder.ends_with(own)));
         loader.beside = folder.map(Path::to_owned);
         path
@@ -72,6 +77,12 @@ fn wrong(name: &str, why: &str) -> TuneError {
         name: name.to_owned(),
         why: why.to_owned(),
     }
+}
+
+/// Returns a path without links, or the path itself if it cannot be followed.
+#[expect(clippy::disallowed_methods, reason = "compared, and only read")]
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 struct Loader<'a> {
@@ -118,18 +129,16 @@ impl Loader<'_> {
     }
 
     /// Refuses an included file outside of TuneD's folders, because messages about it would show
-    /// its lines. Links of another system would lead out of its root folder.
-    #[allow(clippy::disallowed_methods, reason = "compared, and only read")]
+    /// its lines. Links of another system would lead out of its root folder. The folder beside a
+    /// profile can be anyone's, so its links must not lead out of it.
     fn inside(&self, path: &Path, by: &str) -> Result<(), TuneError> {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folders = FOLDERS.map(|folder| self.root.join(folder));
-        let mut folders = self.beside.iter().chain(&folders);
-        let is_named_so = !path.components().any(|part| part == Component::ParentDir)
-            && folders.clone().any(|folder| path.starts_with(folder));
         let (file, root) = (real(path), real(self.root));
-        if is_named_so
-            && (file.starts_with(root) || folders.any(|folder| file.starts_with(real(folder))))
-        {
+        let is_plain = !path.components().any(|part| part == Component::ParentDir);
+        let is_in = |folder: &PathBuf| path.starts_with(folder) && file.starts_with(real(folder));
+        let of_system = |folder| path.starts_with(folder) && file.starts_with(&root);
+        let is_inside = self.beside.iter().chain(&folders).any(is_in);
+        if is_plain && (is_inside || folders.iter().any(of_system)) {
             return Ok(());
         }
         let folders = FOLDERS.map(|folder| format!("/{folder}")).join(", ");

@@ -1,6 +1,7 @@
 //! Tests of the import of profiles.
 
 use std::fs;
+use std::path::Path;
 
 use proptest::prelude::*;
 
@@ -76,6 +77,27 @@ fn family(child: &str) -> tempfile::TempDir {
 fn import(text: &str) -> Result<TunedImport, TuneError> {
     let root = tree(&[("etc/tuned/one/tuned.conf", text)]);
     TunedImport::read(root.path(), "one")
+}
+
+/// A message about a file shows its lines, and any user can own the folder of a profile.
+#[test]
+fn profile_includes_no_file_elsewhere() {
+    let system = tree(&[("etc/secret", "secret\n")]);
+    let secret = system.path().join("etc/secret");
+    let (any, text) = (tree(&[]), |file: &Path| {
+        format!("[variables]\ninclude={}\n", file.display())
+    });
+    let link = any.path().join("link");
+    std::os::unix::fs::symlink(&secret, &link).unwrap();
+    let profile = any.path().join("one/tuned.conf");
+    fs::create_dir(any.path().join("one")).unwrap();
+    for file in [&secret, &link] {
+        fs::write(&profile, text(file)).unwrap();
+        let name = profile.to_str().unwrap();
+        let error = TunedImport::read(Path::new("/"), name).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("only files in "), "{message}");
+    }
 }
 
 /// Returns the settings and parameters of an import.

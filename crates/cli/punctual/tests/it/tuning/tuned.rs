@@ -121,3 +121,21 @@ fn wrong_tuned_profiles_write_no_file() {
     assert!(told.contains("use .conf"), "{told}");
     assert!(!place.path("new.toml").exists() && !place.path("new").exists());
 }
+
+/// A message about a file shows its lines. The parent of a relative path is not the empty path.
+#[test]
+fn relative_profile_includes_no_file_elsewhere() {
+    let (place, other) = (Sandbox::new(), Sandbox::new());
+    let secret = other.path("secret");
+    fs::write(&secret, "secret\n").unwrap();
+    fs::create_dir(place.path("one")).unwrap();
+    let text = format!("[variables]\ninclude={}\n", secret.display());
+    fs::write(place.path("one/tuned.conf"), text).unwrap();
+    for name in ["one/tuned.conf", "./one", "one/../one"] {
+        let told = place.refused(&format!("tune import {name}"), 2);
+        assert!(
+            told.contains("only files in /etc/tuned/profiles, "),
+            "{told}"
+        );
+    }
+}
