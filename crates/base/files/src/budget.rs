@@ -69,7 +69,7 @@ impl Budget {
     /// Takes bytes from the budget.
     ///
     /// # Errors
-    /// Returns an error if so many are not left.
+    /// Returns an error if fewer bytes are left.
     pub fn take_bytes(&mut self, count: u64) -> io::Result<()> {
         let left = self.bytes.checked_sub(count);
         self.bytes = left.ok_or_else(|| io::Error::other("it is too large"))?;

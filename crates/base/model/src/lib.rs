@@ -9,6 +9,8 @@
 //! **Must not know:** Linux, files, terminals, databases, other tools' formats. Nothing in this
 //! crate makes a system call, and all of it can be tested without a machine.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod cause;
 mod cpuset;
 mod documents;

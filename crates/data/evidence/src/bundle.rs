@@ -22,7 +22,7 @@ const ALL: Budget = Budget::bytes(8 << 30).items(10_000);
 const STATEMENT: Budget = Budget::bytes(256 << 20);
 /// Limit of all files that are kept to be verified.
 const KEPT: Budget = Budget::bytes(512 << 20);
-/// Size of the parts in which files are read.
+/// Size of one read of a file, in bytes.
 const PART: usize = 64 << 10;
 
 pub(crate) fn open(file: &[u8]) -> Result<Opened, NotVerified> {

@@ -168,8 +168,8 @@ const MOST_RECORDINGS: usize = 100;
 /// Returns the recordings of the store in a bundle, without their samples.
 ///
 /// # Errors
-/// Returns an error if the file cannot be copied to a temporary one, or if it is no store, or is
-/// damaged, or has more than 100 recordings.
+/// Returns an error if the file cannot be copied to a temporary one, is not a store, is damaged, or
+/// has more than 100 recordings.
 pub fn recordings(store: &[u8]) -> Result<Vec<Recording>, StoreError> {
     let folder = scratch().map_err(StoreError::Bundle)?;
     let path = folder.path().join("store.db");

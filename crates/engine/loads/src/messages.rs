@@ -134,6 +134,10 @@ fn channel(via: Via, to_each: &mut [Vec<Writer>]) -> io::Result<Reader> {
         }
         Via::Tcp => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the listener is that of this thread"
+            )]
             let writer = TcpStream::connect(listener.local_addr()?)?;
             share(writer, to_each);
             Ok(Box::new(listener.accept()?.0))

@@ -102,6 +102,10 @@ pub(crate) fn workers_of_pair(
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the listener is that of this thread"
+)]
 fn tcp_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let from = TcpStream::connect(listener.local_addr()?)?;

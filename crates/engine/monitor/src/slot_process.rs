@@ -128,6 +128,7 @@ impl SlotTask {
     pub fn read(input: impl BufRead) -> Result<Self, SlotProcessError> {
         let mut line = String::new();
         let mut input = input.take(LONGEST_TASK);
+        #[expect(clippy::disallowed_methods, reason = "the input is limited")]
         input.read_line(&mut line).map_err(failed("the task"))?;
         let task = Self::from_json(line.as_bytes()).map_err(SlotProcessError::Task)?;
         set_parent_process_death_signal(Some(Signal::ALARM)).map_err(failed("the service"))?;

@@ -18,6 +18,8 @@
 //! instance before they are changed. If a program is killed, [`Tracefs::clear_left_behind`]
 //! restores them from this name.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod activity;
 mod bpf;
 mod clock;
@@ -48,6 +50,7 @@ mod stage;
 mod steal;
 mod stops;
 mod switches;
+#[allow(clippy::disallowed_methods, reason = "files of tests")]
 pub mod testing;
 mod tracefs;
 mod tracer;

@@ -105,6 +105,7 @@ pub fn set(thread: impl Into<ThreadRef>, cpus: &[u32]) -> Result<(), Error> {
 ///
 /// # Errors
 /// Returns [`Error::NoCpus`], [`Error::CpuNotThere`] or [`Error::CpuOffline`].
+#[expect(clippy::disallowed_methods, reason = "the kernel limits these files")]
 pub fn check(cpus: &[u32]) -> Result<(), Error> {
     if cpus.is_empty() {
         return Err(Error::NoCpus);

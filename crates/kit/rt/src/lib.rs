@@ -18,6 +18,7 @@
 #![doc = "\n\n"]
 #![doc = include_str!("../README.md")]
 #![deny(unsafe_op_in_unsafe_fn)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod affinity;
 mod clock;

@@ -189,6 +189,10 @@ fn spawn_failed(name: &str, source: io::Error) -> Error {
 
 /// Returns the setup result reported by the new thread. If the thread gets no CPU time, rescues it,
 /// so that it can end.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the new thread first states its ID, or ends"
+)]
 fn answer_of(answer: Receiver<Result<Tid, Error>>, name: &str) -> Result<Tid, Error> {
     let panicked = || Error::ThreadPanicked {
         name: name.to_owned(),

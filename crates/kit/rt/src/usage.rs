@@ -55,6 +55,7 @@ pub fn thread_usage() -> ThreadUsage {
 }
 
 /// Returns the usage of this process so far. Reads a file, so do not call it in a real-time loop.
+#[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
 pub fn process_usage() -> ProcessUsage {
     let usage = usage_of(libc::RUSAGE_SELF);
     let peak_of_status = fs::read_to_string("/proc/self/status")

@@ -31,6 +31,7 @@ impl Symbols {
     }
 
     /// Reads a table in the format of /proc/kallsyms, up to the first error.
+    #[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
     pub fn parse(mut reader: impl BufRead) -> Self {
         let mut symbols = Self::default();
         let mut line = Vec::new();

@@ -23,6 +23,8 @@
 //! disk. A record marks the end of an apply. If this record is missing, the changes are part of an
 //! incomplete plan and are undone as well.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod access;
 mod accessors;
 mod apply;

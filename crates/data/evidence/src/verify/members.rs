@@ -34,7 +34,7 @@ impl Member {
         }
     }
 
-    /// A file that cannot be read as what its name says.
+    /// A file whose content does not match its name.
     fn unreadable(name: &str, why: String) -> Self {
         Self {
             name: name.to_owned(),

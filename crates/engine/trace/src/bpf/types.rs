@@ -25,6 +25,7 @@ const TYPEDEF: u32 = 8;
 ///
 /// # Errors
 /// Returns an error if the file is missing or not readable.
+#[expect(clippy::disallowed_methods, reason = "the kernel limits this file")]
 pub(super) fn read() -> Result<Vec<u8>, BtfError> {
     let path = Path::new("/").join(FILE);
     std::fs::read(&path).map_err(|error| BtfError::FileError { path, error })

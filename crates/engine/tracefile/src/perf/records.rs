@@ -169,6 +169,7 @@ impl Records {
     ) -> Result<T, TraceFileError> {
         let mut part = self.source.by_ref().take(size);
         let value = read(&mut part, self.offset)?;
+        #[expect(clippy::disallowed_methods, reason = "the part is limited")]
         io::copy(&mut part, &mut io::sink())?;
         self.offset = self.offset.saturating_add(size);
         Ok(value)

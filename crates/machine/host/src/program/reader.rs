@@ -178,6 +178,7 @@ fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functio
     let mut answer = Ok(());
     loop {
         let mut line = Vec::new();
+        #[expect(clippy::disallowed_methods, reason = "the line is limited")]
         let read = (&mut lines).take(LONGEST_LINE).read_until(b'\n', &mut line);
         read.map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => Unreadable::TooSlow,

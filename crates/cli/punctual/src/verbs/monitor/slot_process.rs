@@ -56,6 +56,10 @@ impl Run for ServeSlot {
 fn stop_with_stdin(stop: &Arc<AtomicBool>) {
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "ends when the service closes the pipe"
+        )]
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         stop.store(true, Ordering::Relaxed);
     });

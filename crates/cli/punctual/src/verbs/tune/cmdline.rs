@@ -200,6 +200,7 @@ impl Edit {
 }
 
 /// Asks the user for confirmation. Returns `false` if stdin is not a terminal.
+#[expect(clippy::disallowed_methods, reason = "a user at a terminal is awaited")]
 fn confirmed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
