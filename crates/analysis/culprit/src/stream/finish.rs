@@ -17,6 +17,7 @@ use crate::scheduler::SchedulerFacts;
 impl LateReactions {
     /// Ends the stream and returns the late reactions.
     pub fn finish(mut self, facts: &TraceFacts<'_>) -> LateFound {
+        self.add_interrupts(facts);
         self.add_noise(facts);
         self.end_jobs(Nanos(u64::MAX));
         self.close(Nanos(u64::MAX));

@@ -3,7 +3,7 @@
 use punctual_model::{Comm, Delay, EventKind, KernelPriority, Nanos, Task};
 
 use super::osnoise::TracerSample;
-use super::stated_latency::{StatedLatency, stated_latency, timerlat};
+use super::stated_latency::{StatedLatency, TimerlatIrq, stated_latency, timerlat};
 use super::{Ended, LateReactions, THREADS};
 use crate::finder::Late;
 
@@ -35,17 +35,34 @@ impl LateReactions {
         if sample.is_some() {
             self.found.note_line(cpu, time);
         }
+        if let Some(cpu) = text.strip_prefix("stop tracing hit on cpu ") {
+            self.stopped_on = cpu.trim().parse().ok();
+        }
         if let Some(sample) = sample.filter(|sample| sample.in_interrupt) {
-            self.interrupts.insert(cpu, (sample, thread));
+            let (at, ran) = (time, None);
+            let irq = TimerlatIrq {
+                sample,
+                thread,
+                at,
+                ran,
+            };
+            self.interrupts.insert(cpu, irq);
             return true;
         }
         let (latency, sample) = match stated_latency(text) {
             Some(StatedLatency::Timerlat(sample)) => {
                 let due = time.saturating_sub(sample.latency);
-                let interrupt = self.interrupts.get(&cpu);
-                let of_same = interrupt.filter(|(irq, _)| irq.activation == sample.activation);
-                let woken = of_same.map(|(irq, thread)| (due + irq.latency, *thread));
-                (sample.latency, Some(TracerSample::Timerlat { woken }))
+                let interrupt = self.interrupts.get_mut(&cpu);
+                let of_same = interrupt.filter(|irq| irq.sample.activation == sample.activation);
+                let (mut woken, mut ran) = (None, None);
+                if let Some(irq) = of_same {
+                    ran = irq.ran.filter(|_| sample.returns);
+                    irq.ran = irq.ran.or((!sample.returns).then_some(time));
+                    // Without the thread's own sample, it is unknown when its work began.
+                    let is_known = !sample.returns || ran.is_some();
+                    woken = is_known.then_some((due + irq.sample.latency, irq.thread));
+                }
+                (sample.latency, Some(TracerSample::Timerlat { woken, ran }))
             }
             Some(StatedLatency::Cyclictest(number)) => (self.in_unit(tid, number), None),
             None => return false,
@@ -63,7 +80,7 @@ impl LateReactions {
         let since = self.now.saturating_sub(STATED_WITHIN);
         let mut events = self.history.back(tid, since);
         // The last system call is the write of the text, and the one before it the wait.
-        let write = events.find(|event| matches!(event.kind, EventKind::SysEnter { .. }));
+        let write = events.find(|event| matches!(event.kind, EventKind::SysEnter { id: 0.., .. }));
         let end = write.map_or(self.now, |event| event.time);
         let mut woke = events.find(|event| matches!(event.kind, EventKind::SysExit { .. }));
         let returned = woke.take().map(|event| event.time);

@@ -55,7 +55,7 @@ use longest::Longest;
 use marks::STATED_WITHIN;
 use osnoise::TracerSample;
 use refills::{LastCalls, TimerCalls};
-use stated_latency::TimerlatSample;
+use stated_latency::TimerlatIrq;
 use timers::{Expired, Timers};
 use waits::WaitsByThread;
 
@@ -187,8 +187,10 @@ pub struct LateReactions {
     expired: HashMap<u32, Expired>,
     /// Time at which the last timer that woke a thread was armed.
     slept: HashMap<u32, Nanos>,
-    /// Last sample of each CPU's timerlat interrupt, and the interrupted thread.
-    interrupts: HashMap<u32, (TimerlatSample, Task)>,
+    /// Last sample of each CPU's timerlat interrupt.
+    interrupts: HashMap<u32, TimerlatIrq>,
+    /// The CPU whose sample stopped the tracer timerlat.
+    stopped_on: Option<u32>,
     /// The longest noises of the tracer osnoise.
     noises: Vec<TraceEvent>,
     /// The tracer's thread on each CPU, if known.
@@ -228,6 +230,7 @@ impl LateReactions {
             expired: HashMap::new(),
             slept: HashMap::new(),
             interrupts: HashMap::new(),
+            stopped_on: None,
             noises: Vec::new(),
             tracers: HashMap::new(),
             has_samples: false,

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use punctual_model::cause::{Cause, Detail, Name, Role, Source};
 use punctual_model::{
-    Comm, Delay, EventKind, KernelPriority, Nanos, NoiseSource, Segment, Task, Text, TraceEvent,
-    Vector,
+    Comm, Delay, EventKind, KernelPriority, LatencyOf, Nanos, NoiseSource, PartKind, Segment,
+    StatedPart, Task, Text, TraceEvent, TracerStatement, Vector,
 };
 
 use super::chain::joined;
+use super::stated_latency::TimerlatIrq;
 use super::{Ended, LateReactions, TraceFacts};
 use crate::events::SWITCH;
 use crate::finder::Late;
@@ -30,6 +31,64 @@ impl LateReactions {
             && shorter(shortest)
         {
             *shortest = event.clone();
+        }
+    }
+
+    /// Adds the delays of timerlat's interrupts whose thread has no sample: of the interrupt that stopped
+    /// the tracer, and of all if no thread has a sample.
+    pub(super) fn add_interrupts(&mut self, facts: &TraceFacts<'_>) {
+        if !self.wanted.pids.is_empty() || self.wanted.comm.is_some() {
+            return;
+        }
+        let is_stated =
+            |cpu: u32| !self.has_samples || self.stopped_on.is_some_and(|stopped| stopped == cpu);
+        let mut stated: Vec<(u32, TimerlatIrq)> = (self.interrupts.iter())
+            .filter(|(cpu, irq)| irq.ran.is_none() && is_stated(**cpu))
+            .map(|(cpu, irq)| (*cpu, irq.clone()))
+            .collect();
+        stated.sort_by_key(|(_, irq)| irq.at);
+        for (
+            cpu,
+            TimerlatIrq {
+                sample, thread, at, ..
+            },
+        ) in stated
+        {
+            let stack = self
+                .history
+                .back_all(at)
+                .find_map(|event| match &event.kind {
+                    EventKind::KernelStack { frames } if event.cpu == cpu => Some(frames),
+                    _ => None,
+                });
+            let stack = stack.map(|frames| named(frames, facts.symbols));
+            let delay = StatedPart {
+                kind: PartKind::IrqDelay,
+                name: "".into(),
+                number: None,
+                ns: Some(sample.latency),
+            };
+            let interrupted = StatedPart {
+                kind: PartKind::BlockingThread,
+                name: thread.comm.to_string().as_str().into(),
+                number: Some(thread.pid),
+                ns: None,
+            };
+            let mut parts = vec![delay];
+            parts.extend((!thread.is_idle()).then_some(interrupted));
+            self.has_samples = true;
+            self.statement(&TracerStatement {
+                latency_of: LatencyOf::TimerIrq,
+                tracer: "timerlat".into(),
+                latency: sample.latency,
+                begin: at.saturating_sub(sample.latency),
+                cpu,
+                thread: None,
+                ends: None,
+                calls: Vec::new(),
+                stacks: stack.into_iter().collect(),
+                parts,
+            });
         }
     }
 
@@ -113,6 +172,14 @@ fn cause(event: &TraceEvent) -> Cause {
     }
 }
 
+/// Returns the functions of a stack.
+fn named(frames: &[u64], symbols: &BTreeMap<u64, String>) -> Vec<Text> {
+    let names = frames
+        .iter()
+        .map(|frame| symbols.get(frame).map_or("?", String::as_str));
+    names.map(Text::from).collect()
+}
+
 /// Functions of a wake-up. Their callers are those that wanted it.
 const OF_WAKEUP: [&str; 3] = ["try_to_wake_up", "ttwu_do_wakeup", "ttwu_do_activate"];
 
@@ -121,10 +188,7 @@ fn woken_in(event: &TraceEvent, symbols: &BTreeMap<u64, String>) -> Option<Text>
     let EventKind::KernelStack { frames } = &event.kind else {
         return None;
     };
-    let named = frames
-        .iter()
-        .map(|frame| symbols.get(frame).map_or("?", String::as_str));
-    let named: Vec<Text> = named.map(Text::from).collect();
+    let named = named(frames, symbols);
     let last = named
         .iter()
         .rposition(|name| OF_WAKEUP.contains(&&*name.0))?;

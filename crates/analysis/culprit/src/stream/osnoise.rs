@@ -19,8 +19,12 @@ const ADJACENT: Nanos = Nanos::from_micros(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TracerSample {
     /// A sample of timerlat. `woken`: time of the timer's interrupt and the thread that it
-    /// interrupted, if known.
-    Timerlat { woken: Option<(Nanos, Task)> },
+    /// interrupted, if known. `ran`: time at which the woken thread ran, if the sample also contains
+    /// its own work.
+    Timerlat {
+        woken: Option<(Nanos, Task)>,
+        ran: Option<Nanos>,
+    },
     /// A sample of osnoise, whose thread never sleeps.
     Osnoise,
 }
@@ -51,7 +55,10 @@ pub(super) fn complete(window: &mut Window, sample: TracerSample, recorded: &BTr
             }
         }
     }
-    if let TracerSample::Timerlat { woken: Some(woken) } = sample {
+    if let TracerSample::Timerlat {
+        woken: Some(woken), ..
+    } = sample
+    {
         added.extend(interrupt(window, woken));
         added.push(waking(window, woken));
         window.evidence.timer_interrupt = Some(woken.0);
@@ -125,7 +132,7 @@ fn interrupt(window: &Window, (at, interrupted): (Nanos, Task)) -> Option<TraceE
 }
 
 /// Returns the switches from and to threads with noise. The thread of osnoise runs before the first
-/// of them, that of timerlat only after the last.
+/// of them. That of timerlat runs only after the last, or from the time that a sample states.
 fn switches(window: &Window, sample: TracerSample) -> Vec<TraceEvent> {
     let own = own(window);
     let runs = runs(window);
@@ -138,9 +145,23 @@ fn switches(window: &Window, sample: TracerSample) -> Vec<TraceEvent> {
         };
         switches.push(event(window, at, prev.pid, 0, kind));
     };
+    let ran = match sample {
+        TracerSample::Osnoise => Some(Nanos::ZERO),
+        TracerSample::Timerlat { ran, .. } => ran,
+    };
+    if let TracerSample::Timerlat {
+        woken: Some((_, interrupted)),
+        ran: Some(at),
+    } = sample
+        && !runs
+            .iter()
+            .any(|run| (at.saturating_sub(ADJACENT)..=at).contains(&run.to))
+    {
+        switch(at, interrupted, own);
+    }
     for (place, run) in runs.iter().enumerate() {
         let follows = place > 0 && run.from <= runs[place - 1].to + ADJACENT;
-        if !follows && sample == TracerSample::Osnoise {
+        if !follows && ran.is_some_and(|at| at <= run.from) {
             switch(run.from, own, run.thread);
         }
         let next = runs.get(place + 1);

@@ -1,6 +1,6 @@
 //! Latencies that programs and tracers write into the trace as text.
 
-use punctual_model::Nanos;
+use punctual_model::{Nanos, Task};
 
 /// A latency that a text in the trace states. The latency ended when the text was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,21 @@ pub(super) struct TimerlatSample {
     pub(super) activation: u64,
     /// Whether the latency is that of the interrupt, rather than that of the thread.
     pub(super) in_interrupt: bool,
+    /// Whether the latency ends when the thread returns from user space, after its own work.
+    pub(super) returns: bool,
     pub(super) latency: Nanos,
+}
+
+/// The last sample of a CPU's timerlat interrupt.
+#[derive(Clone, Debug)]
+pub(super) struct TimerlatIrq {
+    pub(super) sample: TimerlatSample,
+    /// The interrupted thread.
+    pub(super) thread: Task,
+    /// Time at which the interrupt began.
+    pub(super) at: Nanos,
+    /// Time at which the thread that it woke ran, if a sample of the thread states it.
+    pub(super) ran: Option<Nanos>,
 }
 
 /// `#58634 context thread timer_latency     10823 ns` (kernel/trace/trace_output.c).
@@ -52,6 +66,7 @@ pub(super) fn timerlat(text: &str) -> Option<TimerlatSample> {
             "thread" | "user-ret" => false,
             _ => return None,
         },
+        returns: context.trim() == "user-ret",
         latency: Nanos(latency),
     })
 }
@@ -79,6 +94,7 @@ mod tests {
                 Some(StatedLatency::Timerlat(TimerlatSample {
                     activation: 58_634,
                     in_interrupt: false,
+                    returns: false,
                     latency: Nanos(10_823),
                 })),
             ),

@@ -50,6 +50,19 @@ fn stated_latencies_have_their_causes() {
             ][..],
         ),
         (
+            "timerlat-irq-stop",
+            210_400,
+            &[
+                "210 µs interrupts off: cat-4410",
+                "_raw_spin_unlock_irqrestore < pl011_console_write",
+            ],
+        ),
+        (
+            "timerlat-user-ret",
+            960_000,
+            &["925 µs other thread: kworker/3:2-88"],
+        ),
+        (
             "wakeup_rt",
             184_000,
             &[
