@@ -346,9 +346,10 @@ impl Threads {
             for task in event.kind.tasks().into_iter().flatten() {
                 threads.tasks.entry(task.pid).or_insert(*task);
             }
+            // Calls without the kernel's numbers are only those that the trace was recorded for.
             threads.syscalls |= matches!(
                 event.kind,
-                EventKind::SysEnter { .. } | EventKind::SysExit { .. }
+                EventKind::SysEnter { id: 0.., .. } | EventKind::SysExit { id: 0.., .. }
             );
         }
         threads

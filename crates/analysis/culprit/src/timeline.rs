@@ -273,7 +273,7 @@ impl LaterEvents {
 
 /// Returns whether the events show if code ran in an interrupt, either by their flags or because
 /// the start of every interrupt is recorded.
-fn shows_interrupts(window: &Window) -> bool {
+pub(crate) fn shows_interrupts(window: &Window) -> bool {
     let hidden = |what| window.evidence.not_shown.contains(&what);
     let started = window.has(crate::events::IRQ)
         && window.has(crate::events::SOFTIRQ)

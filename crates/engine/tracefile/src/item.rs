@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{Comm, EventNames, Nanos, TraceEvent, TracerStatement};
 
+use crate::listed::is_policy_call;
 use crate::{TraceFileError, TraceSession};
 
 /// One item of a trace.
@@ -115,6 +116,15 @@ impl TraceHead {
     /// appended.
     pub fn takes_slices(&self) -> bool {
         self.format == PERFETTO && self.clock.as_deref() == Some("boot")
+    }
+
+    /// Returns whether the events of the system `syscalls` show this call. `raw_syscalls` shows the same
+    /// calls by number, except that the results of policy calls are always read by name.
+    pub fn shows_by_name(&self, call: &str) -> bool {
+        is_policy_call(call)
+            || !["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"]
+                .iter()
+                .any(|event| self.recorded.contains(*event))
     }
 
     /// Returns a number for a system call of this name. It is negative, so it differs from the

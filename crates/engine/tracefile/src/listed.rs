@@ -49,11 +49,11 @@ pub(crate) fn by_full_name(full_name: &str) -> Option<usize> {
         })
 }
 
-/// Returns the system call of an event such as `sys_exit_mlockall` of the trace system `syscalls`, if
-/// the call sets a policy or locks memory. The ends of other calls are read only from `raw_syscalls`.
-pub(crate) fn ended_call(event: &str) -> Option<&str> {
-    let call = event.strip_prefix("sys_exit_")?;
-    is_policy_call(call).then_some(call)
+/// Returns the system call of an event such as `sys_exit_mlockall` of the trace system `syscalls`, and
+/// whether the call ends.
+pub(crate) fn call_of(event: &str) -> Option<(&str, bool)> {
+    let begun = event.strip_prefix("sys_enter_").map(|call| (call, false));
+    begun.or_else(|| event.strip_prefix("sys_exit_").map(|call| (call, true)))
 }
 
 /// Returns whether a system call sets a policy or locks memory.

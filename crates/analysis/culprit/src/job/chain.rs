@@ -110,7 +110,8 @@ impl Follower<'_> {
     }
 
     fn slept(&mut self, span: Span, wake: Option<usize>, path: &mut Vec<u32>) {
-        let by = wake.map(|number| self.tracks.wakes[number].by.clone());
+        let last = path.last().copied().unwrap_or_default();
+        let by = wake.map(|number| self.tracks.woken_by(last, span.from, number));
         match by {
             Some(By::Timer) => self.push_leaf(span, path, Leaf::Slept),
             Some(By::Device(device)) => self.push_leaf(span, path, Leaf::Device(device)),

@@ -320,10 +320,11 @@ impl<'a> Split<'a> {
             }
         }
         let object = || self.object(from, call);
-        let Some(wake) = wake.map(|number| self.tracks.wakes[number].clone()) else {
+        let Some(number) = wake else {
             return self.push(span, Cause::unexplained(Unknown::NoWaker).with(object()));
         };
-        let cause = match wake.by {
+        let wake = self.tracks.wakes[number].clone();
+        let cause = match self.tracks.woken_by(tid, from, number) {
             By::Timer => {
                 let timer = wake.signal.map_or(Source::OwnSleep, Source::TimerSignal);
                 Cause::new(timer).with(object())

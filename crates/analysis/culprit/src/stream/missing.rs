@@ -42,7 +42,8 @@ pub(super) fn is_half(
         EventKind::VectorEntry { vector } if !ended.contains(vector) => return true,
         EventKind::VectorEntry { .. } | EventKind::VectorExit { .. } => PAIRS[2].0,
         EventKind::HrtimerExpireEntry { .. } | EventKind::HrtimerExpireExit { .. } => PAIRS[3].0,
-        EventKind::SysEnter { .. } => PAIRS[4].0,
+        // The ends of calls that only their name states are other events.
+        EventKind::SysEnter { id: 0.., .. } => PAIRS[4].0,
         EventKind::WorkqueueStart { .. } => PAIRS[5].0,
         EventKind::IrqDisable { .. } => PAIRS[6].0,
         EventKind::PreemptDisable { .. } => PAIRS[7].0,

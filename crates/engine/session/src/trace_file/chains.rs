@@ -7,6 +7,7 @@ use punctual_culprit::{ChainFinder, ChainStart};
 use punctual_model::{Comm, TraceChains};
 use punctual_tracefile::{Item, TraceFileError, TraceHead, TraceReader};
 
+use super::calls::CallsByName;
 use super::jobs::system_call_names;
 use super::{TraceRequest, WITHOUT_VECTORS};
 
@@ -40,12 +41,14 @@ pub fn trace_chains(
 ) -> Result<TraceChains, TraceFileError> {
     let mut chains = ChainFinder::new(from.clone(), to, without_input(reader.head()));
     let mut has_flags = false;
+    let mut numbers = CallsByName::default();
     while let Some(item) = reader.next_item()? {
         let time = item.time();
         let is_wanted =
             (request.wanted.between).is_none_or(|(from, to)| (from..=to).contains(&time));
         match item {
-            Item::Event(event) if is_wanted => {
+            Item::Event(mut event) if is_wanted => {
+                numbers.number(&mut event, reader.head());
                 has_flags |= event.flags != 0;
                 chains.event(&event);
             }

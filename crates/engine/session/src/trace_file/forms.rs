@@ -8,7 +8,9 @@ use punctual_culprit::Wanted;
 use punctual_model::{Explanation, Nanos};
 use punctual_tracefile::{Input, open};
 
-use super::{TraceRequest, explain_trace};
+use super::{TraceRequest, explain_trace, explain_trace_jobs};
+use crate::observe::JobRequest;
+use crate::{JobDetail, Release};
 
 #[derive(Clone, Copy)]
 struct Thread {
@@ -46,6 +48,9 @@ enum Kind {
     Switch(char, Thread),
     IrqEntry,
     IrqExit,
+    /// The begin and the end of a wait at a futex, which `syscalls` shows.
+    Waits,
+    Returns,
 }
 
 struct Event {
@@ -97,7 +102,15 @@ fn simulate(steps: &[(u64, u8)]) -> Vec<Event> {
                     continue;
                 }
                 let state = if sleeps && current.pid != 0 { 'S' } else { 'R' };
+                if state == 'S' {
+                    push(us, current, ".....", Kind::Waits);
+                    us += 1;
+                }
                 push(us, current, "d..2.", Kind::Switch(state, next));
+                if next.pid != 0 {
+                    us += 1;
+                    push(us, next, ".....", Kind::Returns);
+                }
                 match (state, current.pid) {
                     (_, 0) => {}
                     ('S', _) => asleep.push(current),
@@ -130,8 +143,25 @@ fn fields(event: &Event) -> (&'static str, String) {
             );
             ("sched:sched_switch", text)
         }
+        Kind::Waits => (
+            "syscalls:sys_enter_futex",
+            "uaddr: 0x00007f00, op: 0x00000080, val: 0x00000002".to_owned(),
+        ),
+        Kind::Returns => ("syscalls:sys_exit_futex", "0x0".to_owned()),
         Kind::IrqEntry => ("irq:irq_handler_entry", "irq=24 name=eth0".to_owned()),
         Kind::IrqExit => ("irq:irq_handler_exit", "irq=24 ret=handled".to_owned()),
+    }
+}
+
+/// Formats the name and the fields of an event as tracefs does.
+fn of_kernel(event: &Event) -> String {
+    match event.kind {
+        Kind::Waits => "sys_futex(uaddr: 7f00, op: 80, val: 2)".to_owned(),
+        Kind::Returns => "sys_futex -> 0x0".to_owned(),
+        _ => {
+            let (name, text) = fields(event);
+            format!("{}: {text}", bare(name))
+        }
     }
 }
 
@@ -173,14 +203,13 @@ fn lines(events: &[Event], line: impl Fn(&Event) -> String) -> String {
 }
 
 fn of_tracefs(event: &Event) -> String {
-    let (name, text) = fields(event);
     format!(
-        "{:>16}-{:<7} [001] {} {}: {}: {text}",
+        "{:>16}-{:<7} [001] {} {}: {}",
         comm(event),
         event.current.pid,
         event.flags,
         seconds(event.us),
-        bare(name)
+        of_kernel(event)
     )
 }
 
@@ -246,14 +275,10 @@ fn with_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
     let tracefs = lines(events, of_tracefs);
     let first = events.first().map_or(0, |event| event.us);
     let latency = lines(events, |event| {
-        let (name, text) = fields(event);
         let us = event.us - first;
         let (comm, pid, flags) = (comm(event), event.current.pid, event.flags);
-        format!(
-            "{:>8.8}-{pid:<7} 1{flags} {us:>4}us : {}: {text}",
-            comm,
-            bare(name)
-        )
+        let text = of_kernel(event);
+        format!("{comm:>8.8}-{pid:<7} 1{flags} {us:>4}us : {text}")
     });
     let trace_cmd = lines(events, |event| {
         let (name, time) = (bare(fields(event).0), seconds(event.us));
@@ -265,13 +290,9 @@ fn with_flags(events: &[Event]) -> Vec<(&'static str, Vec<u8>)> {
         )
     });
     let atrace = lines(events, |event| {
-        let (name, text) = fields(event);
         let (comm, pid, flags) = (comm(event), event.current.pid, event.flags);
-        let time = seconds(event.us);
-        format!(
-            "{comm:>16}-{pid:<7} (-------) [001] {flags} {time}: {}: {text}",
-            bare(name)
-        )
+        let (time, text) = (seconds(event.us), of_kernel(event));
+        format!("{comm:>16}-{pid:<7} (-------) [001] {flags} {time}: {text}")
     });
     let header = "# tracer: nop\n#\n";
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -381,6 +402,58 @@ fn binary_files_give_the_reactions_of_their_text() {
             .map(|one| (one.call.as_str(), one.error, one.times))
             .collect();
         assert_eq!(refused, [("mlockall", 1, 2), ("sched_setscheduler", 1, 2)]);
+    }
+}
+
+/// Jobs whose waits for a mutex only `syscalls:sys_enter_futex` shows.
+#[test]
+fn waits_of_a_binary_file_are_those_of_its_text() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = folder.join("../tracefile/tests/fixtures");
+    let explained = |name: &str| {
+        let open = || open(Input::path(&folder.join(format!("{name}.xz"))).unwrap()).unwrap();
+        let comm = punctual_model::Comm::new(b"worker");
+        let request = TraceRequest {
+            file: name.to_owned(),
+            wanted: Wanted {
+                comm: Some(comm),
+                ..Wanted::longest()
+            },
+            command_line: Vec::new(),
+        };
+        let jobs = JobRequest {
+            budget: Nanos::from_millis(2),
+            release: Release::default(),
+            detail: JobDetail::Full,
+        };
+        let (mut one, mut two) = (open(), open());
+        let explained = explain_trace_jobs(one.as_mut(), two.as_mut(), request, &jobs).unwrap();
+        explained.recording.explanation.unwrap()
+    };
+    // Other jobs are late because of other threads.
+    let place = |outlier: &punctual_model::Outlier| {
+        let mut labels = outlier.blame.shares.iter().map(|one| one.cause.label());
+        let label = labels.find(|label| label.starts_with("lock holder: holder"))?;
+        let (_, futex) = label.rsplit_once("futex 0x")?;
+        Some((outlier.latency_ns, futex.to_owned()))
+    };
+    for (binary, text) in [
+        ("dat/futex.dat", "dat/futex.txt"),
+        ("perf/futex.data", "perf/futex.txt"),
+    ] {
+        let [binary, text] = [binary, text].map(explained);
+        let places: Vec<_> = binary.outliers.iter().filter_map(place).collect();
+        assert!(places.len() >= 5, "{places:?}");
+        assert!(places[0].1.len() > 8, "{places:?}");
+        assert!(places.iter().all(|one| one.1 == places[0].1), "{places:?}");
+        // The text has no flags, so it does not show what woke the holder.
+        let of_text: Vec<_> = text.outliers.iter().filter_map(place).collect();
+        assert_eq!(of_text, places);
+        let blamed = text.outliers.iter().map(|one| one.blame.sentence());
+        let blamed: Vec<_> = blamed
+            .filter(|one| one.contains("which waited for"))
+            .collect();
+        assert!(blamed.is_empty(), "{blamed:?}");
     }
 }
 

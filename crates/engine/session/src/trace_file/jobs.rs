@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_culprit::{Late, LateFound, ThreadWaits};
 use punctual_host::{Host, system_call_name};
 use punctual_model::{
-    EventKind, Explanation, Histogram, Jobs, Nanos, ProbeRun, SignedNanos, Task, TaskState,
-    TraceEvent, counted,
+    EventKind, Explanation, Histogram, Jobs, Nanos, ProbeRun, SignedNanos, Task, TraceEvent,
+    counted,
 };
 use punctual_tracefile::{Item, TraceFileError, TraceReader};
 
+use super::calls::{CallsByName, Sleeps};
 use super::{ExplainedTrace, TraceRequest, find, recording_of};
 use crate::observe::JobRequest;
-use crate::observe::jobs::{JobWatch, SLEEP, warnings as missing_jobs};
+use crate::observe::jobs::{JobWatch, warnings as missing_jobs};
 
 /// Maximum number of threads whose jobs are followed.
 const THREADS: usize = 4_096;
@@ -133,6 +134,7 @@ impl FoundJobs {
         jobs: &JobRequest,
     ) -> Result<Self, TraceFileError> {
         let mut search = Search::new(request, jobs);
+        let mut numbers = CallsByName::default();
         while let Some(item) = reader.next_item()? {
             match item {
                 Item::Event(event) if event.time < search.now => {
@@ -143,7 +145,10 @@ impl FoundJobs {
                     );
                     break;
                 }
-                Item::Event(event) => search.event(&event),
+                Item::Event(mut event) => {
+                    let is_named = numbers.number(&mut event, reader.head());
+                    search.event(&event, is_named);
+                }
                 Item::Lost { until, .. } => search.lost(until),
                 Item::Mark(_) | Item::Statement { .. } => {}
             }
@@ -207,9 +212,10 @@ struct Search<'a> {
     budget: Nanos,
     watch: JobWatch,
     collected: Collected,
-    /// Takes each sleep for a wait, as long as no system call of a followed thread was seen.
+    /// Takes each sleep outside of a known system call for a wait, unless the calls of a followed thread
+    /// are recorded by number, and thus all of them.
     by_sleep: Option<(JobWatch, Collected)>,
-    asleep: BTreeSet<u32>,
+    sleeps: Sleeps,
     tasks: BTreeMap<u32, Task>,
     now: Nanos,
     first: Option<Nanos>,
@@ -227,7 +233,7 @@ impl<'a> Search<'a> {
             watch: watch(),
             collected: Collected::default(),
             by_sleep: Some((watch(), Collected::default())),
-            asleep: BTreeSet::new(),
+            sleeps: Sleeps::default(),
             tasks: BTreeMap::new(),
             now: Nanos::ZERO,
             first: None,
@@ -237,7 +243,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn event(&mut self, event: &TraceEvent) {
+    /// Takes an event. `is_named`: it is a system call that only its name states.
+    fn event(&mut self, event: &TraceEvent, is_named: bool) {
         self.now = event.time;
         self.first.get_or_insert(event.time);
         for task in event.kind.tasks().into_iter().flatten() {
@@ -248,12 +255,13 @@ impl<'a> Search<'a> {
         let (request, budget) = (self.request, self.budget);
         let ended = self.watch.take(event, &is_watched);
         self.collected.add(ended, request, budget);
-        if matches!(event.kind, EventKind::SysEnter { .. }) && is_watched(event.pid) {
+        let enters = matches!(event.kind, EventKind::SysEnter { .. });
+        if enters && !is_named && is_watched(event.pid) {
             self.by_sleep = None;
         }
         self.has_switches |= matches!(event.kind, EventKind::Switch { .. });
         if let Some((watch, collected)) = &mut self.by_sleep {
-            let [before, after] = sleeps(event, &mut self.asleep);
+            let [before, after] = self.sleeps.around(event, &is_watched);
             for event in before.iter().chain([event]).chain(&after) {
                 collected.add(watch.take(event, &is_watched), request, budget);
             }
@@ -280,6 +288,7 @@ impl<'a> Search<'a> {
         if let Some((watch, _)) = &mut self.by_sleep {
             watch.blind_until(until);
         }
+        self.sleeps.lost();
     }
 
     /// Returns the jobs; `None` if the trace has no switches.
@@ -289,12 +298,8 @@ impl<'a> Search<'a> {
         }
         if let Some((watch, collected)) = self.by_sleep {
             (self.watch, self.collected) = (watch, collected);
-            self.warnings.push(
-                "the trace has no system calls of these threads, so each interruptible sleep ends \
-                 a job: a job that waits, such as for a lock, counts as several. Record \
-                 raw_syscalls:sys_enter and raw_syscalls:sys_exit"
-                    .to_owned(),
-            );
+            self.warnings
+                .extend(self.sleeps.warning().map(str::to_owned));
         } else {
             self.warnings.push(format!(
                 "system calls are named by their numbers on {}, the architecture of this machine; \
@@ -355,43 +360,6 @@ fn shorten(tasks: &mut BTreeMap<u32, Task>, longest: &BTreeMap<u32, Nanos>) -> O
             counted(more as u64, "thread", "threads")
         )
     })
-}
-
-/// Returns the events around a switch that make a system call of a sleep: its begin before the
-/// switch, and its end after the switch back to the thread.
-fn sleeps(event: &TraceEvent, asleep: &mut BTreeSet<u32>) -> [Option<TraceEvent>; 2] {
-    let EventKind::Switch {
-        prev,
-        prev_state,
-        next,
-    } = &event.kind
-    else {
-        return [None, None];
-    };
-    let of_thread = |pid: u32, kind| TraceEvent {
-        pid,
-        kind,
-        ..event.clone()
-    };
-    let falls_asleep = !prev.is_idle() && is_interruptible(*prev_state);
-    let begin = falls_asleep.then(|| {
-        asleep.insert(prev.pid);
-        let (id, args) = (SLEEP, [0; 2]);
-        of_thread(prev.pid, EventKind::SysEnter { id, args })
-    });
-    let end = asleep.remove(&next.pid).then(|| {
-        let (id, ret) = (SLEEP, 0);
-        of_thread(next.pid, EventKind::SysExit { id, ret })
-    });
-    [begin, end]
-}
-
-const fn is_interruptible(state: TaskState) -> bool {
-    !(state.is_runnable()
-        || state.is_uninterruptible()
-        || state.is_stopped()
-        || state.is_traced()
-        || state.is_exit())
 }
 
 #[cfg(test)]
@@ -541,6 +509,71 @@ mod tests {
         assert_eq!(jobs[0].release.as_ref().unwrap().call, "any sleep");
         assert_eq!(jobs[0].over_budget, 0);
         assert!(jobs[0].jobs >= 9, "{}", jobs[0].jobs);
+    }
+
+    /// The events of the system `syscalls`, as tracefs and as trace-cmd print them.
+    fn by_name(text: &str, is_report: bool, has_sleep: bool) -> String {
+        let named = |line: &str| -> Option<String> {
+            let (before, call) = line.split_once(": sys_")?;
+            let (kind, rest) = call.split_once(": NR ")?;
+            let (number, rest) = rest.split_once(' ')?;
+            let name = system_call_name(number.parse().ok()?)?;
+            if name == "clock_nanosleep" && !has_sleep {
+                return Some(String::new());
+            }
+            Some(match (kind, is_report) {
+                ("exit", false) => format!("{before}: sys_{name} -> 0x0\n"),
+                ("exit", true) => format!("{before}: sys_exit_{name}:      0x0\n"),
+                (_, false) => {
+                    let args = rest.trim_matches(['(', ')']);
+                    let [one, two] = [0, 1].map(|place| args.split(", ").nth(place).unwrap());
+                    format!("{before}: sys_{name}(uaddr: {one}, op: {two}, val: 0)\n")
+                }
+                (_, true) => {
+                    let args = rest.trim_matches(['(', ')']);
+                    let [one, two] = [0, 1].map(|place| args.split(", ").nth(place).unwrap());
+                    format!("{before}: sys_enter_{name}:    uaddr: 0x{one}, op: 0x000000{two}\n")
+                }
+            })
+        };
+        text.lines()
+            .map(|line| named(line).unwrap_or_else(|| format!("{line}\n")))
+            .collect()
+    }
+
+    /// The release wait, the number of jobs, and what the late one waits for.
+    fn futex_wait(text: &str) -> (String, u64, Nanos, String) {
+        let explained = explained(text, &[40]);
+        let explanation = explained.recording.explanation.unwrap();
+        let jobs = &explanation.jobs.unwrap().threads[0];
+        let outlier = &explanation.outliers[0];
+        let mut shares = outlier.blame.shares.iter();
+        let wait = shares.find(|share| share.cause.label().contains("helper"));
+        (
+            jobs.release.as_ref().unwrap().call.clone(),
+            jobs.over_budget,
+            outlier.latency_ns,
+            format!("{:?}", wait.unwrap()),
+        )
+    }
+
+    #[test]
+    fn place_of_a_wait_is_known_from_calls_by_name() {
+        let text = text(true, "futex", true);
+        let numbered = futex_wait(&text);
+        assert!(numbered.3.contains("futex"), "{}", numbered.3);
+        for is_report in [false, true] {
+            assert_eq!(futex_wait(&by_name(&text, is_report, true)), numbered);
+        }
+        // If only some calls are recorded, sleeps in others are still waits.
+        for is_report in [false, true] {
+            let some = by_name(&text, is_report, false);
+            let (release, over, _, wait) = futex_wait(&some);
+            assert_eq!((release.as_str(), over), ("any sleep", 1));
+            assert_eq!(wait, numbered.3);
+            let warnings = explained(&some, &[40]).recording.warnings.join(" ");
+            assert!(warnings.contains("only some system calls"), "{warnings}");
+        }
     }
 
     /// The job is late because of a thread on another CPU, which wakes it.

@@ -1,5 +1,6 @@
 //! Explains the late reactions in a trace that another tool recorded.
 
+mod calls;
 mod chains;
 #[cfg(test)]
 mod forms;

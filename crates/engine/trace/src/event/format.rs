@@ -82,6 +82,11 @@ impl Format {
         Some(field.position)
     }
 
+    /// Returns the positions of the event's own fields, in order.
+    pub fn own_positions(&self) -> impl Iterator<Item = FieldPosition> {
+        self.own_fields().map(|(_, position, _)| position)
+    }
+
     /// Returns the names of the event's own fields, with their positions and how they are
     /// formatted.
     pub(crate) fn own_fields(&self) -> impl Iterator<Item = (&str, FieldPosition, Shape)> {

@@ -8,7 +8,7 @@ use punctual_trace::{Decoder, FieldPosition, Format, Layout};
 
 use super::annotations::{AnnotationFormat, Texts};
 use super::meta::{FTRACE, Meta};
-use crate::listed::{by_full_name, ended_call, listed_name};
+use crate::listed::{by_full_name, call_of, listed_name};
 use crate::{Annotation, Item, TraceHead};
 
 /// How to treat the records of a type.
@@ -20,8 +20,10 @@ enum Route {
     /// Decode them as the event with this index in [`EVENTS`].
     Event(usize),
     Mark(AnnotationFormat),
-    /// Decode them as the end of the system call with this number ([`TraceHead::calls`]), whose
-    /// result is in this field.
+    /// Decode them as the begin of the system call with this number ([`TraceHead::calls`]), whose
+    /// first arguments are in these fields.
+    Begun(i64, [Option<FieldPosition>; 2]),
+    /// Decode them as the end of this system call, whose result is in this field.
     Ended(i64, FieldPosition),
 }
 
@@ -119,12 +121,19 @@ impl RecordDecoder {
             }
             Route::Event(index)
         } else if system == SYSCALLS
-            && let Some(call) = ended_call(&format.name)
+            && let Some((call, ends)) = call_of(&format.name)
         {
-            let Some(result) = format.position("ret") else {
-                return Some("ret");
-            };
-            Route::Ended(head.number_of(call), result)
+            let id = head.number_of(call);
+            if ends {
+                let Some(result) = format.position("ret") else {
+                    return Some("ret");
+                };
+                Route::Ended(id, result)
+            } else {
+                // The first field is the number of the call.
+                let mut fields = format.own_positions().skip(1);
+                Route::Begun(id, [fields.next(), fields.next()])
+            }
         } else {
             Route::Mark(AnnotationFormat::from_format(system, format)?)
         };
@@ -193,11 +202,21 @@ impl RecordDecoder {
                     _ => Decoded::Unreadable,
                 }
             }
+            Route::Begun(id, _) | Route::Ended(id, _)
+                if head
+                    .calls
+                    .get(id)
+                    .is_some_and(|call| !head.shows_by_name(call)) =>
+            {
+                Decoded::Nothing
+            }
+            Route::Begun(id, fields) => {
+                let kind = begun(&self.layout, *id, fields, data);
+                call_event(&self.layout, kind, (cpu, time), data)
+            }
             Route::Ended(id, result) => {
-                let event = ended(&self.layout, (*id, result), (cpu, time), data);
-                event.map_or(Decoded::Unreadable, |event| {
-                    Decoded::Item(Item::Event(event))
-                })
+                let kind = ended(&self.layout, *id, result, data);
+                call_event(&self.layout, kind, (cpu, time), data)
             }
         }
     }
@@ -223,24 +242,49 @@ impl RecordDecoder {
     }
 }
 
-/// Returns the end of a system call. Its result has the size of a `long`.
-fn ended(
+/// Returns the begin of a system call. Its arguments have the size of a `long`.
+fn begun(
     layout: &Layout,
-    (id, result): (i64, &FieldPosition),
-    (cpu, time): (u32, Nanos),
+    id: i64,
+    fields: &[Option<FieldPosition>; 2],
     data: &[u8],
-) -> Option<TraceEvent> {
+) -> Option<EventKind> {
+    let mut args = [0; 2];
+    for (arg, field) in args.iter_mut().zip(fields) {
+        if let Some(field) = field {
+            *arg = layout.unsigned(field.bytes(layout, data)?);
+        }
+    }
+    Some(EventKind::SysEnter { id, args })
+}
+
+/// Returns the end of a system call. Its result has the size of a `long`.
+fn ended(layout: &Layout, id: i64, result: &FieldPosition, data: &[u8]) -> Option<EventKind> {
     let result = result.bytes(layout, data)?;
     let ret = match (result.len(), layout.unsigned(result)) {
         (4, short) => i64::from(short as u32 as i32),
         (_, long) => long as i64,
     };
-    Some(TraceEvent {
-        time,
-        cpu,
-        pid: layout.unsigned(data.get(4..8)?) as u32,
-        flags: *data.get(2)?,
-        preempt_count: *data.get(3)?,
-        kind: EventKind::SysExit { id, ret },
+    Some(EventKind::SysExit { id, ret })
+}
+
+fn call_event(
+    layout: &Layout,
+    kind: Option<EventKind>,
+    (cpu, time): (u32, Nanos),
+    data: &[u8],
+) -> Decoded {
+    let event = || {
+        Some(TraceEvent {
+            time,
+            cpu,
+            pid: layout.unsigned(data.get(4..8)?) as u32,
+            flags: *data.get(2)?,
+            preempt_count: *data.get(3)?,
+            kind: kind?,
+        })
+    };
+    event().map_or(Decoded::Unreadable, |event| {
+        Decoded::Item(Item::Event(event))
     })
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use punctual_model::{EVENTS, Vector};
 
 use super::statement::{Entry, call};
+use super::system_call::system_call;
 use crate::item::NOISE_OF;
-use crate::listed::{ended_call, is_policy_call};
 
 /// What the text after the time contains.
 #[derive(Debug)]
@@ -27,8 +27,10 @@ pub(super) enum Found<'a> {
     /// A flush of the TLB inside a switch, which the thread that left the CPU writes after
     /// `sched_switch`; with its fields.
     InSwitch(&'a str),
-    /// The end of a system call of this name, with its result, as the events of the system
+    /// The begin of a system call of this name, with its first arguments, as the events of the system
     /// `syscalls` show it.
+    Called(&'a str, [u64; 2]),
+    /// The end of such a call, with its result.
     Returned(&'a str, i64),
     /// Any other output of a tracer.
     Other,
@@ -67,8 +69,8 @@ impl Table {
             let number = lost.rsplit(' ').next().and_then(|count| count.parse().ok());
             return Found::Lost(number);
         }
-        if let Some((call, result)) = returned(rest) {
-            return Found::Returned(call, result);
+        if let Some(found) = system_call(rest) {
+            return found;
         }
         let Some((system, name, text)) = split(rest) else {
             return Found::Other;
@@ -100,27 +102,6 @@ impl Table {
     }
 }
 
-/// Returns the system call and the result of `sys_mlockall -> 0xfffffffffffffff4` (tracefs) or
-/// `syscalls:sys_exit_mlockall: 0xfffffffffffffff4` (perf, trace-cmd), if the call sets a policy or locks
-/// memory.
-fn returned(rest: &str) -> Option<(&str, i64)> {
-    let (call, result) = match rest.split_once(" -> ") {
-        Some((call, result)) => (call.strip_prefix("sys_")?, result),
-        None => {
-            let rest = rest.strip_prefix("syscalls:").unwrap_or(rest);
-            let (event, result) = rest.split_once(':')?;
-            (ended_call(event)?, result)
-        }
-    };
-    let result = result.trim().strip_prefix("0x")?;
-    // A kernel for 32 bits prints fewer digits.
-    let result = match u64::from_str_radix(result, 16).ok()? {
-        short @ 0x8000_0000..=0xffff_ffff => i64::from(short as u32 as i32),
-        long => long as i64,
-    };
-    (is_policy_call(call) && is_name(call)).then_some((call, result))
-}
-
 /// Returns whether the event is written with its trace system, as perf does.
 pub(super) fn has_system(rest: &str) -> bool {
     split(without_period(rest.trim())).is_some_and(|(system, ..)| system.is_some())
@@ -139,7 +120,7 @@ fn split(rest: &str) -> Option<(Option<&str>, &str, &str)> {
     }
 }
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !text.is_empty() && text.bytes().all(is_letter)
 }
@@ -270,8 +251,39 @@ mod tests {
             found(" sys_sched_setattr -> 0x0"),
             r#"Returned("sched_setattr", 0)"#
         );
-        assert_eq!(found(" sys_read -> 0xfffffffffffffff5"), "Other");
-        assert_eq!(found(" sys_mlockall(flags: 3)"), "Other");
+        assert_eq!(
+            found(" sys_read -> 0xfffffffffffffff5"),
+            r#"Returned("read", -11)"#
+        );
+    }
+
+    #[test]
+    fn begins_of_system_calls_have_their_arguments() {
+        for text in [
+            " sys_futex(uaddr: 7f7d3a0010e0, op: 89, val: 0, utime: 0, uaddr2: 0, val3: ffffffff)",
+            " syscalls:sys_enter_futex: uaddr: 0x7f7d3a0010e0, op: 0x00000089, val: 0x00000000",
+            " sys_enter_futex:      uaddr: 0x7f7d3a0010e0, op: 0x00000089, val: 0x00000000",
+        ] {
+            assert_eq!(found(text), r#"Called("futex", [140175820722400, 137])"#);
+        }
+        assert_eq!(
+            found(" sys_mlockall(flags: 3)"),
+            r#"Called("mlockall", [3, 0])"#
+        );
+        assert_eq!(found(" sys_getpid()"), r#"Called("getpid", [0, 0])"#);
+        for text in [
+            " sys_enter_futex:      op=FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG uaddr=0x7f00 val=0x00000002",
+            " sys_futex(uaddr: 0x7f00 (0), FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG, val: 2)",
+        ] {
+            assert_eq!(found(text), r#"Called("futex", [32512, 137])"#, "{text}");
+        }
+        // No argument is guessed.
+        let unknown = " sys_enter_futex: op=FUTEX_NEW uaddr=0x7f00 val=1";
+        assert_eq!(found(unknown), "Other");
+        assert_eq!(
+            found(" sys_enter: NR 202 (7f00, 80)"),
+            "raw_syscalls:sys_enter  NR 202 (7f00, 80)"
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl<R: BufRead> Lines<R> {
         let mut is_any = self.read_line()?;
         self.is_quoted |= is_quoted(&self.bytes);
         // A `=` at the end of a line in this encoding continues the line.
-        while (self.is_quoted || self.bytes.len() == QUOTED_LINE)
+        while (self.is_quoted || self.bytes.trim_ascii_end().len() == QUOTED_LINE)
             && strip_soft_break(&mut self.bytes)
         {
             is_any |= self.read_line()?;
@@ -79,9 +79,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Length of a line with a soft line break, including the line feed, in mails that fill their lines
-/// (RFC 2045, section 6.7).
-const QUOTED_LINE: usize = 77;
+/// Length of a line with a soft line break in mails that fill their lines (RFC 2045, section 6.7).
+const QUOTED_LINE: usize = 76;
 
 /// Returns whether each `=` of a line begins an escape, and at least one is the escape of `=`.
 fn is_quoted(line: &[u8]) -> bool {

@@ -12,6 +12,7 @@ mod reader;
 mod rtla_analysis;
 mod stack;
 mod statement;
+mod system_call;
 mod warnings;
 
 use std::io::BufRead;

@@ -109,6 +109,40 @@ fn items_are_those_of_perf_script() {
     }
 }
 
+/// `perf record` and `trace-cmd record -B bar -C mono` of `syscalls:sys_enter_futex`.
+#[test]
+fn calls_by_name_have_their_arguments() {
+    for (clock, binary, text) in [
+        ("perf", "perf/futex.data", "perf/futex.txt"),
+        ("mono", "dat/futex.dat", "dat/futex.txt"),
+    ] {
+        let ours = read(&fixture(binary));
+        let text = crate::sound::text(&fixture(text)).unwrap();
+        crate::same::same(&ours, &text, clock);
+        let (items, head) = ours;
+        assert_eq!(head.clock.as_deref(), Some(clock));
+        assert!(!head.recorded.contains("raw_syscalls:sys_enter"), "{clock}");
+        // FUTEX_WAIT_PRIVATE, at the same mutex.
+        let waits = items.iter().filter_map(|item| match item {
+            Item::Event(punctual_model::TraceEvent {
+                kind:
+                    EventKind::SysEnter {
+                        id,
+                        args: [at, 128],
+                    },
+                ..
+            }) => Some((head.calls[id].as_str(), *at)),
+            _ => None,
+        });
+        let waits: Vec<_> = waits.collect();
+        let most = waits
+            .iter()
+            .map(|one| waits.iter().filter(|other| *other == one).count());
+        assert!(most.max() > Some(5), "{clock}: {waits:?}");
+        assert_eq!(waits[0].0, "futex", "{clock}");
+    }
+}
+
 #[test]
 fn ends_of_named_calls_are_read() {
     for (name, file, report) in [

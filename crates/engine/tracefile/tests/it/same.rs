@@ -41,7 +41,8 @@ fn common(item: &Item, head: &TraceHead) -> String {
                     prev_state.0 = (prev_state.0 & 0xff) | ends;
                 }
                 // The numbers of calls that only a name states are not those of the kernel.
-                EventKind::SysExit { id: id @ ..0, .. } => {
+                EventKind::SysEnter { id: id @ ..0, .. }
+                | EventKind::SysExit { id: id @ ..0, .. } => {
                     names += head.calls.get(id).map_or("?", String::as_str);
                     *id = -1;
                 }

@@ -385,7 +385,7 @@ struct Server {
     name: &'static str,
     runtime: &'static str,
     since: (u32, u32),
-    /// What an older kernel has.
+    /// Reason why the check does not apply to an older kernel.
     before: &'static str,
 }
 

@@ -10,9 +10,10 @@ use punctual_model::{EventKind, KernelPriority, Nanos, Policy, TraceEvent, Windo
 use super::cpu_span::CpuSpan;
 use super::faults::{Fault, Faults};
 use super::pi_locks::{PiLocks, Spin};
-use super::waker::{Wake, completed, waker, waker_in_light_stage};
+use super::waker::{By, Wake, completed, waker, waker_in_light_stage};
 use crate::context::{Context, Threads};
 use crate::events::SYS_ENTER;
+use crate::timeline::shows_interrupts;
 use crate::victim::FAULT_TIME;
 
 /// State of a thread.
@@ -63,6 +64,10 @@ pub(crate) struct Tracks {
     locks: PiLocks,
     /// Whether system calls are recorded.
     knows_calls: bool,
+    /// Whether a wake-up by a thread may really come from an interrupt on top of it.
+    hides_interrupts: bool,
+    /// Numbers of futex(2).
+    futexes: BTreeSet<i64>,
     /// Stacks of threads at the moment they left their CPU.
     stacks: BTreeMap<u32, Vec<(Nanos, Vec<u64>)>>,
     /// Times at which each thread was put into the run queue of its CPU.
@@ -102,6 +107,11 @@ impl Tracks {
             faults: Faults::default(),
             locks: PiLocks::default(),
             knows_calls: window.has(SYS_ENTER),
+            hides_interrupts: !shows_interrupts(window),
+            futexes: (window.calls.iter())
+                .filter(|(_, name)| *name == "futex")
+                .map(|(id, _)| *id)
+                .collect(),
             stacks: BTreeMap::new(),
             queued: BTreeMap::new(),
             moves: BTreeMap::new(),

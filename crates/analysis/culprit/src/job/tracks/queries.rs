@@ -99,6 +99,23 @@ impl Tracks {
         }
     }
 
+    /// Returns the source of the wake-up with this number, which ended a sleep of a thread from `at` on.
+    /// If no event shows interrupts, one may have interrupted the thread that seems to wake it. Only
+    /// another thread, or a signal, ends a wait for a futex.
+    pub(crate) fn woken_by(&self, tid: u32, at: Nanos, number: usize) -> By {
+        let wake = &self.wakes[number];
+        let of_futex = || {
+            let call = self.call_at(tid, at).flatten();
+            call.is_some_and(|(id, _)| self.futexes.contains(&id))
+        };
+        match wake.by {
+            By::Thread(_) if self.hides_interrupts && wake.signal.is_none() && !of_futex() => {
+                By::Unrecorded
+            }
+            ref by => by.clone(),
+        }
+    }
+
     /// Returns the system call in which a thread went to sleep at a given time: `Some(None)` if it
     /// was in no call, and the outer `None` if no event shows it.
     pub(crate) fn call_of_sleep(&self, tid: u32, at: Nanos) -> Option<Option<InCall>> {
