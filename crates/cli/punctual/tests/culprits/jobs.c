@@ -5,7 +5,10 @@
  * jobs CPU FOLDER [WAY...]: the CPU all threads are bound to, a folder for its file, and
  * the names of the ways, by default all but quota; with quota it only uses more CPU time than its
  * group may, whose cpu.stat can follow. For the flood of softirqs, its network namespace must direct
- * the packets of the loopback device to CPU (rps_cpus). */
+ * the packets of the loopback device to CPU (rps_cpus).
+ *
+ * With JOBS_PER_SECOND, each way delays this number of jobs a second on average, at random times and
+ * independently of the other ways. These are then the jobs of the thread `turns`. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -442,10 +445,33 @@ static void exceed(const char *stat) {
     }
 }
 
+static int ways[WAYS], chosen;
+static void *turns(void *none) {
+    const char *rate = getenv("JOBS_PER_SECOND");
+    if (rate) be("turns", 50);
+    double chance = rate ? atof(rate) * PERIOD / (1000.0 * MS) : 0;
+    srand48(now());
+    ns at = now() + PERIOD;
+    for (unsigned turn = 0;; turn++) {
+        int way = ways[turn / EACH % chosen], delayed = turn % EACH == EACH - 1;
+        if (rate) {
+            delayed = 0;
+            for (int n = 0; n < chosen; n++)
+                if (drand48() < chance) delayed = 1, way = ways[n];
+        }
+        if (delayed) prepare(way, at);
+        sleep_until(at);
+        if (delayed) work(way, at);
+        else spin(now() + 50000);
+        for (at += PERIOD; at < now() + MS;) at += PERIOD;
+    }
+    return none;
+}
+
 int main(int count, char **arguments) {
     pthread_mutexattr_t attributes;
     char path[4096];
-    int sockets[2], ways[WAYS], chosen = 0;
+    int sockets[2];
     if (count < 3) return 2;
     cpu = atoi(arguments[1]);
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -491,13 +517,11 @@ int main(int count, char **arguments) {
         sem_init(&task[n].go, 0, 0);
         pthread_create(&made, NULL, thread, (void *)n);
     }
-    ns at = now() + PERIOD;
-    for (unsigned turn = 0;; turn++) {
-        int way = ways[turn / EACH % chosen], delayed = turn % EACH == EACH - 1;
-        if (delayed) prepare(way, at);
-        sleep_until(at);
-        if (delayed) work(way, at);
-        else spin(now() + 50000);
-        for (at += PERIOD; at < now() + MS;) at += PERIOD;
+    /* Helper threads have jobs too. A single thread can be watched without them. */
+    if (getenv("JOBS_PER_SECOND")) {
+        pthread_t made;
+        pthread_create(&made, NULL, turns, NULL);
+        pthread_join(made, NULL);
     }
+    turns(NULL);
 }
