@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Nanos, ProbeRun, Recording, ThreadRecord, counted};
 
-/// Title of the track for threads that were created during the observation.
-const LATER: &str = "threads created later";
-
 /// Least difference of the number of jobs that is stated, as a share.
 const APART: f64 = 0.05;
 
@@ -84,7 +81,7 @@ fn fold_inner(name: &str) -> String {
 fn with_samples(recording: &Recording) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for (name, thread) in identities(recording).into_iter().zip(&recording.threads) {
-        if thread.accounting.recorded > 0 && name != LATER {
+        if thread.accounting.recorded > 0 && name != ThreadRecord::LATER {
             *all.entry(name).or_default() += 1;
         }
     }
@@ -115,7 +112,7 @@ pub(crate) fn listed(runs: &[&Recording]) -> String {
 /// Returns whether a channel of this name may be compared without others. Threads that were created
 /// later have no identity, so they prove no match.
 pub(crate) fn is_identity(title: &str) -> bool {
-    title != LATER
+    title != ThreadRecord::LATER
 }
 
 /// Returns how the sets of threads differ: different numbers, and threads of one side only.
@@ -358,7 +355,7 @@ mod tests {
         // Threads that were created later prove no match.
         let mut a = a;
         for one in [&mut a, &mut b] {
-            one.threads[2].label = Some(LATER.to_owned());
+            one.threads[2].label = Some(ThreadRecord::LATER.to_owned());
         }
         assert!(compared(&a, &b).is_err());
     }

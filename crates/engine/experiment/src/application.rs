@@ -1,30 +1,50 @@
 //! The check of a running application by its jobs.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use punctual_model::{
-    CHECKUP_SCHEMA, Checkup, Completion, Condition, MeasuredOn, Nanos, Outcome, Recording,
+    CHECKUP_SCHEMA, Checkup, Completion, Condition, IntervalRow, Jobs, Looks, LoopRequirement,
+    MeasuredOn, Nanos, Outcome, Recording,
 };
-use punctual_session::{ApplicationRequest, Subject};
+use punctual_session::{ApplicationRequest, Snapshot, Subject, Watcher, restarts};
 
-use crate::check::{Around, Checked, causes, findings, judgement};
+use crate::check::{Around, Checked, Either, causes, findings, judgement};
 use crate::request::CheckError;
 use crate::wording::{command_line, sentence};
 
 /// Watches a running application, and judges its jobs. The application is neither stopped nor
-/// changed.
+/// changed. With `until_proven`, the run ends as soon as the result is decided.
 ///
 /// # Errors
 /// Returns an error if there is no such application, or if the kernel refuses to trace it.
 pub fn check_application(
     asked: &ApplicationRequest,
+    until_proven: bool,
     around: Around<'_>,
 ) -> Result<Checked, CheckError> {
     let started = Timestamp::now();
-    let outcome = asked.observe("check", around.host, around.store, around.view, around.stop)?;
+    let decided = AtomicBool::new(false);
+    let allowed = asked.requirement.max_late_seconds_per_day;
+    let mut looking = Looking {
+        asked: &asked.requirement,
+        looks: until_proven.then(|| Looks::new(allowed.unwrap_or_default())),
+        next: Nanos::ZERO,
+        head: None,
+        decided: &decided,
+        inner: around.view,
+    };
+    let stop = Arc::new(AtomicBool::new(around.stop.load(Ordering::Relaxed)));
+    let mut either = Either {
+        inner: &mut looking,
+        user: around.stop,
+        decided: &decided,
+        stop: Arc::clone(&stop),
+    };
+    let outcome = asked.observe("check", around.host, around.store, &mut either, &stop)?;
     let mut recording = outcome.recording;
-    let condition = Condition::of_jobs(&recording, &asked.requirement);
+    let condition = Condition::of_jobs_looked_at(&recording, &asked.requirement, looking.looks);
     let causes = causes(&recording, &around.audit, &|setting| {
         experiment(asked, setting)
     });
@@ -42,7 +62,10 @@ pub fn check_application(
         conditions: vec![condition],
         causes,
         hardware: None,
-        lacking: early_end(&recording, asked.duration).into_iter().collect(),
+        lacking: early_end(&recording, asked.duration)
+            .into_iter()
+            .chain(restarts(&recording).cloned())
+            .collect(),
         next: Vec::new(),
         recordings: (around.store.iter())
             .map(|_| recording.id.to_string())
@@ -57,6 +80,58 @@ pub fn check_application(
         stopped: around.stop.load(Ordering::Relaxed),
         store_error: outcome.store_error,
     })
+}
+
+/// Decides when a run may end, and forwards all calls to the inner watcher.
+struct Looking<'a> {
+    asked: &'a LoopRequirement,
+    looks: Option<Looks>,
+    /// Earliest time of the next look.
+    next: Nanos,
+    /// The recording at its start.
+    head: Option<Recording>,
+    /// This is set when the result is decided.
+    decided: &'a AtomicBool,
+    inner: &'a mut dyn Watcher,
+}
+
+/// Part of the run after which a look is tried again that came too early, because the application
+/// had no jobs in some seconds.
+const AGAIN: u64 = 20;
+
+impl Watcher for Looking<'_> {
+    fn begin(&mut self, recording: &Recording) {
+        self.head = self.looks.map(|_| recording.clone());
+        self.inner.begin(recording);
+    }
+
+    fn progress(&mut self, snapshot: &Snapshot) {
+        self.inner.progress(snapshot);
+    }
+
+    fn end(&mut self) {
+        self.inner.end();
+    }
+
+    fn wants_jobs(&self, elapsed: Nanos) -> bool {
+        let due = self.looks.map(|looks| looks.next().max(self.next));
+        due.is_some_and(|due| elapsed >= due)
+    }
+
+    fn jobs(&mut self, elapsed: Nanos, rows: Vec<IntervalRow>, jobs: Jobs) {
+        self.next = Nanos(elapsed.0.saturating_add(elapsed.0 / AGAIN));
+        let (Some(looks), Some(head)) = (&mut self.looks, &mut self.head) else {
+            return;
+        };
+        head.series.rows = rows;
+        head.duration_ns = elapsed;
+        if let Some(explanation) = &mut head.explanation {
+            explanation.jobs = Some(jobs);
+        }
+        if looks.look_at_jobs(head, self.asked) {
+            self.decided.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Returns a sentence if the application ended before the time was over.
@@ -113,6 +188,7 @@ fn lasting(words: &[String], seconds: u64) -> Vec<String> {
     while let Some(word) = own.next() {
         match word.as_str() {
             "-D" | "--duration" => drop(own.next()),
+            word if word.starts_with("--until-proven") => {}
             word if word.starts_with("-D") || word.starts_with("--duration=") => {}
             word => kept.push(word.to_owned()),
         }

@@ -9,8 +9,8 @@ use punctual_host::Host;
 use punctual_model::cause::Source;
 use punctual_model::{
     Audit, CHECKUP_SCHEMA, Checkup, Claim, Condition, Finding, FindingState, HardwareGaps,
-    JudgedBy, Judgement, LeftLate, Looks, MeasuredOn, Nanos, Outcome, Recording, RemediedCause,
-    Remedy,
+    IntervalRow, Jobs, JudgedBy, Judgement, LeftLate, Looks, MeasuredOn, Nanos, Outcome, Recording,
+    RemediedCause, Remedy,
 };
 use punctual_session::{
     RecordingSink, Request, Session, SessionError, Snapshot, TargetError, Watcher,
@@ -206,14 +206,14 @@ fn measure(
 }
 
 /// Stops a run when the user asks for it or when the result is decided.
-struct Either<'a, 'b> {
-    inner: &'a mut Events<'b>,
-    user: &'a AtomicBool,
-    decided: &'a AtomicBool,
-    stop: Arc<AtomicBool>,
+pub(crate) struct Either<'a, W> {
+    pub(crate) inner: &'a mut W,
+    pub(crate) user: &'a AtomicBool,
+    pub(crate) decided: &'a AtomicBool,
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
-impl Watcher for Either<'_, '_> {
+impl<W: Watcher> Watcher for Either<'_, W> {
     fn begin(&mut self, recording: &Recording) {
         self.inner.begin(recording);
     }
@@ -230,11 +230,19 @@ impl Watcher for Either<'_, '_> {
     }
 
     fn wants_samples(&self) -> bool {
-        true
+        self.inner.wants_samples()
     }
 
     fn samples(&mut self, thread: u32, samples: &[punctual_model::Sample]) {
         self.inner.samples(thread, samples);
+    }
+
+    fn wants_jobs(&self, elapsed: Nanos) -> bool {
+        self.inner.wants_jobs(elapsed)
+    }
+
+    fn jobs(&mut self, elapsed: Nanos, rows: Vec<IntervalRow>, jobs: Jobs) {
+        self.inner.jobs(elapsed, rows, jobs);
     }
 }
 

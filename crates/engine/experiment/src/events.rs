@@ -197,7 +197,7 @@ impl<'a> Events<'a> {
         let measured = Nanos(self.asked.period_ns.0.saturating_mul(periods));
         let rate = self.noted[last].rate(self.asked, measured);
         if let Some(until) = &mut self.until
-            && until.looks.look(&rate)
+            && until.looks.look(&rate, Some(&rate))
         {
             until.stop.store(true, Ordering::Relaxed);
         }

@@ -105,7 +105,7 @@ impl Grounds<'_> {
     fn decide(&self, rate: &Rate) -> (Decision, f64) {
         let allowed = self.asked.max_late_seconds_per_day.unwrap_or_default();
         match self.looks {
-            Some(looks) => looks.end(rate),
+            Some(looks) => looks.end(rate, rate),
             None => (rate.decide(allowed, ERROR), ERROR),
         }
     }

@@ -37,7 +37,7 @@ pub use machine::{Membership, real_time_refused, recover_tracer};
 pub use measure::{CpuLocks, Session, can_be_explained};
 pub use observe::{
     JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe,
-    observe_unprivileged,
+    observe_unprivileged, restarts,
 };
 pub use punctual_trace::{EventChoice, Level};
 pub use request::{

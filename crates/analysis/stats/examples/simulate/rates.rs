@@ -162,8 +162,8 @@ fn decided(late: &[Nanos], limit: f64) -> Decision {
     loop {
         let now = looks.next().min(longest);
         let rate = rate(late, now);
-        if looks.look(&rate) || now == longest {
-            return looks.end(&rate).0;
+        if looks.look(&rate, Some(&rate)) || now == longest {
+            return looks.end(&rate, &rate).0;
         }
     }
 }

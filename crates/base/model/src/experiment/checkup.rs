@@ -158,8 +158,8 @@ pub struct Windows {
     pub worst: u64,
     /// Number of violated seconds: seconds of the run in which a late period violated a window.
     pub violated_seconds: u64,
-    /// Due time of the period that violated the first window, since the start of the condition.
-    /// Null if none was violated.
+    /// Due time of the period that violated the first window, since the start of the condition. For
+    /// jobs, the start of its second. Null if none was violated.
     pub first_violated_ns: Option<Nanos>,
 }
 

@@ -118,9 +118,10 @@ impl Condition {
         }
         if let (Some(windows), Some(misses)) = (self.windows, asked.misses) {
             text.push_str(&format!(
-                ", at most {} late in {} consecutive periods",
+                ", at most {} late in {} consecutive {}",
                 grouped(windows.worst),
-                grouped(misses.periods().into())
+                grouped(misses.periods().into()),
+                self.units().1
             ));
         }
         text

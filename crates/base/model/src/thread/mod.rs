@@ -172,6 +172,9 @@ pub struct ThreadRecord {
 }
 
 impl ThreadRecord {
+    /// Label of all threads of an application that were created after the start of the recording.
+    pub const LATER: &str = "threads created later";
+
     /// Creates a thread without any measurements.
     pub fn new(cpu: Option<u32>, scheduling: Scheduling) -> Self {
         Self {

@@ -255,12 +255,20 @@ fn late_jobs_of_application_break_its_budget() {
     let place = Sandbox::new();
     let slow = Slow::start("slow-check");
     let line = "--budget 6ms -D 4s --max-late-seconds-per-day 0";
-    let output = place.run(&format!("check --json -q --pid {} {line}", slow.tid));
+    let check = format!("check --json -q --pid {} {line}", slow.tid);
+    let windows = place.run(&format!("{check} --misses 0/1"));
+    let output = place.run(&check);
     drop(slow);
     if output.stdout.is_empty() {
         punctual_testing::skip_refused("check --pid", text(&output.stderr));
         return;
     }
+    let limited: Checkup = serde_json::from_slice(&windows.stdout).unwrap();
+    let condition = &limited.conditions[0];
+    // Each late job violates its window of one job.
+    let violated = condition.windows.unwrap().violated_seconds;
+    assert_eq!(Some(violated), condition.late_seconds, "{condition:?}");
+    assert_eq!(limited.outcome, Outcome::Broken, "{}", limited.sentence);
     let checkup: Checkup = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(checkup.outcome, Outcome::Broken, "{}", checkup.sentence);
     assert_eq!(output.status.code(), Some(3));

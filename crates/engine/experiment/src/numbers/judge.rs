@@ -1,7 +1,7 @@
 //! Judges the numbers of an experiment by the random order of its runs.
 
-use super::meter::{JOBS, UNKNOWN};
-use punctual_model::{NumberEffect, NumberResult, NumbersExperiment};
+use super::meter::{JOBS, RESTARTED, UNKNOWN};
+use punctual_model::{NumberEffect, NumberResult, NumbersBlock, NumbersExperiment};
 use punctual_stats::shift::{Shift, shift};
 use punctual_stats::throughput_change;
 
@@ -145,7 +145,22 @@ pub(crate) fn answer(experiment: &NumbersExperiment, results: &[NumberResult]) -
     }
     let handled = (1..experiment.arms.len() as u32).filter_map(|arm| handled(experiment, arm));
     let each = results.iter().map(|one| one.sentence.clone());
-    handled.chain(each).collect::<Vec<_>>().join("; ")
+    let all = restarted(experiment).into_iter().chain(handled).chain(each);
+    all.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns a sentence if the application restarted within a block. The block then went on with the
+/// new processes.
+fn restarted(experiment: &NumbersExperiment) -> Option<String> {
+    let blocks = &experiment.blocks;
+    let is_one = |block: &&NumbersBlock| block.values.get(RESTARTED).is_some_and(|one| *one > 0.0);
+    let number = blocks.iter().filter(is_one).count();
+    (number > 0).then(|| {
+        format!(
+            "the application restarted in {number} of {} blocks, which went on with the new processes",
+            blocks.len()
+        )
+    })
 }
 
 /// Returns a sentence if a condition handled another number of jobs than the baseline.
@@ -158,7 +173,7 @@ fn handled(experiment: &NumbersExperiment, arm: u32) -> Option<String> {
 pub(crate) mod tests {
     use std::collections::BTreeMap;
 
-    use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock};
+    use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos};
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use punctual_host::Host;
 use punctual_model::{Completion, Condition, Nanos};
-use punctual_session::{ApplicationRequest, Watcher};
+use punctual_session::{ApplicationRequest, Watcher, restarts};
 
 use super::printed::{self, Printed};
 use crate::command::{Running, Wanted};
@@ -20,6 +20,9 @@ pub(super) const JOBS: &str = "jobs";
 
 /// Name of the share of jobs of unknown response time, in ppm, which limits what may be claimed.
 pub(super) const UNKNOWN: &str = "jobs of unknown time";
+
+/// Name of the number that is 1 if the application restarted in the block.
+pub(super) const RESTARTED: &str = "restarted";
 
 /// Maximum time to wait for the output of a command that has ended.
 const CLOSES: Duration = Duration::from_secs(10);
@@ -101,8 +104,11 @@ impl Meter {
                     )));
                 }
                 let found = Condition::of_jobs(&recording, &request.requirement);
+                let restarted = f64::from(u8::from(restarts(&recording).is_some()));
                 let lost = recording.explanation.map_or(0, |one| one.events_lost);
-                share(&found, lost, length)
+                let mut measured = share(&found, lost, length)?;
+                measured.others.insert(RESTARTED.to_owned(), restarted);
+                Ok(measured)
             }
         }
     }

@@ -178,6 +178,13 @@ fn different_number_of_jobs_is_stated_first() {
     for block in found.blocks.iter_mut().filter(|block| block.arm == 1) {
         block.values.insert(meter::JOBS.to_owned(), 88.0);
     }
+    found.blocks[3]
+        .values
+        .insert(meter::RESTARTED.to_owned(), 1.0);
+    let restarted =
+        "the application restarted in 1 of 16 blocks, which went on with the new processes; ";
+    let answer = answered(&found);
+    let answer = answer.strip_prefix(restarted).unwrap_or_default();
     let first = "b handled 12% fewer jobs (100.0 a second, then 88.0); b: the number";
-    assert!(answered(&found).starts_with(first), "{}", answered(&found));
+    assert!(answer.starts_with(first), "{}", answered(&found));
 }

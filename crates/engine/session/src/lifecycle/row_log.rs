@@ -21,6 +21,11 @@ impl RowLog {
         new.chain(open).collect()
     }
 
+    /// Returns a copy of all rows so far.
+    pub(crate) fn so_far(&self, open: impl Iterator<Item = IntervalRow>) -> Vec<IntervalRow> {
+        self.finished.iter().cloned().chain(open).collect()
+    }
+
     /// Marks all finished rows as stored.
     pub(crate) fn committed(&mut self) {
         self.committed = self.finished.len();

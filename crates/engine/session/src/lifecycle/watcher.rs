@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_model::{Histogram, Outlier, Recording, Sample};
+use punctual_model::{Histogram, IntervalRow, Jobs, Nanos, Outlier, Recording, Sample};
 
 use super::view::Snapshot;
 
@@ -40,4 +40,13 @@ pub trait Watcher {
 
     /// Receives the outliers that were explained since the last call, in order.
     fn outliers(&mut self, _new: &[Outlier]) {}
+
+    /// Returns whether it wants [`jobs`](Self::jobs) now.
+    fn wants_jobs(&self, _elapsed: Nanos) -> bool {
+        false
+    }
+
+    /// Receives the jobs of an application so far: the rows of the time series, and what is known
+    /// about each thread.
+    fn jobs(&mut self, _elapsed: Nanos, _rows: Vec<IntervalRow>, _jobs: Jobs) {}
 }

@@ -36,8 +36,8 @@ use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::cause::LatenessProfile;
 use punctual_model::{
-    Completion, EventKind, Explanation, Jobs, LoopRequirement, Nanos, ProbeRun, Recording,
-    ThreadJobs,
+    Completion, EventKind, Explanation, JobWindows, Jobs, LoopRequirement, Nanos, ProbeRun,
+    Recording, ThreadJobs,
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
@@ -58,6 +58,7 @@ use pace::Pace;
 use profile::ProfileWatch;
 pub use release::{Release, ReleaseError, ReleaseKind};
 use restarts::Restarts;
+pub use restarts::restarts;
 use source::EventSource;
 pub use unprivileged::observe_unprivileged;
 use warnings::{by_tracer, lost_warnings, uncounted, unplaced, untimed};
@@ -360,6 +361,17 @@ impl<'a> Observation<'a> {
             .filter(|found| self.record(found, true))
             .collect();
         self.explain(&late, store);
+        let mut jobs = self.jobs_so_far()?;
+        let windows = self.windows.as_mut().zip(self.explainer.programs());
+        jobs.windows = windows.map(|(windows, programs)| {
+            let taken = taken(programs, windows.cost());
+            windows.finish(monotonic(), taken)
+        });
+        Some(jobs)
+    }
+
+    /// Returns the statistics of the jobs so far.
+    fn jobs_so_far(&self) -> Option<Jobs> {
         let Finder::Jobs(watch) = &self.finder else {
             return None;
         };
@@ -379,10 +391,7 @@ impl<'a> Observation<'a> {
             }
         }
         jobs.threads.sort_by_key(|one| one.thread);
-        if let (Some(windows), Some(programs)) = (&mut self.windows, self.explainer.programs()) {
-            let taken = taken(programs, windows.cost());
-            jobs.windows = Some(windows.finish(monotonic(), taken));
-        }
+        jobs.windows = self.windows.as_ref().map(|_| JobWindows::default());
         Some(jobs)
     }
 }
@@ -489,6 +498,11 @@ impl Source for Observation<'_> {
         if watcher.wants_details() {
             watcher.latencies(&self.tracks.latencies());
             watcher.outliers(&self.explainer.take_new());
+        }
+        if watcher.wants_jobs(elapsed)
+            && let Some(jobs) = self.jobs_so_far()
+        {
+            watcher.jobs(elapsed, self.tracks.rows_so_far(self.row_length), jobs);
         }
         watcher.progress(&self.tracks.snapshot(elapsed, self.duration(), &self.start));
     }

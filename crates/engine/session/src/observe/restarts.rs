@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use punctual_model::{Completion, Nanos};
+use punctual_model::{Completion, Nanos, Recording};
 use punctual_trace::HELD_BACK;
 
 use super::Observation;
@@ -12,6 +12,15 @@ use crate::{SessionError, Targets};
 /// Longest time without any watched process in which a restart is expected. By default, systemd waits
 /// for 90 s until it kills a service that does not stop, but the service then still runs.
 const RESTART: Nanos = Nanos::from_secs(60);
+
+/// Beginning of the warning about restarts.
+const RESTARTED: &str = "the watched processes restarted";
+
+/// Returns the warning of a recording about restarts of the watched processes.
+pub fn restarts(recording: &Recording) -> Option<&String> {
+    let mut warnings = recording.warnings.iter();
+    warnings.find(|warning| warning.starts_with(RESTARTED))
+}
 
 /// Number of restarts whose times are told.
 const TOLD: usize = 8;
@@ -49,7 +58,7 @@ impl Restarts {
         };
         let restarted = (!times.is_empty()).then(|| {
             format!(
-                "the watched processes restarted {}{more}: the new threads are counted together as \
+                "{RESTARTED} {}{more}: the new threads are counted together as \
                  threads created later. Jobs in the first second after a restart may be missing",
                 times.join(", ")
             )

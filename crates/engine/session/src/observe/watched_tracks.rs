@@ -14,16 +14,13 @@ use super::policies;
 use super::watched::Watched;
 use crate::lifecycle::{RowLog, Snapshot, Start, WorkerView, largest_of_all, top_samples_of};
 
-/// Title of the track for all threads created after the start. Their number is unknown when the
-/// recording begins.
-const LATER: &str = "threads created later";
-
-/// Returns the threads of a recording: those at the start, and one for all later ones.
+/// Returns the threads of a recording: those at the start, and one for all later ones, whose number
+/// is unknown when the recording begins.
 pub(super) fn threads(watched: &Watched) -> Vec<ThreadRecord> {
     let titles = titles(watched);
     let first =
         (watched.first.keys().zip(titles)).map(|(tid, title)| thread(title, scheduling_of(*tid)));
-    let later = thread(LATER.to_owned(), OTHER);
+    let later = thread(ThreadRecord::LATER.to_owned(), OTHER);
     first.chain([later]).collect()
 }
 
@@ -190,6 +187,11 @@ impl WatchedTracks {
     /// Returns the rows that are not yet in the store, including the open ones.
     pub(super) fn uncommitted_rows(&self, row_length: Nanos) -> Vec<IntervalRow> {
         self.rows.uncommitted(self.open_rows(row_length))
+    }
+
+    /// Returns a copy of all rows so far.
+    pub(super) fn rows_so_far(&self, row_length: Nanos) -> Vec<IntervalRow> {
+        self.rows.so_far(self.open_rows(row_length))
     }
 
     fn open_rows(&self, row_length: Nanos) -> impl Iterator<Item = IntervalRow> {

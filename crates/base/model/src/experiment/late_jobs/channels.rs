@@ -51,6 +51,7 @@ impl LateJobs {
                 by_observer: 0,
             },
             judged: (0..).take(recording.threads.len()).collect::<BTreeSet<_>>(),
+            windows: None,
             certain,
             possible,
             lacking,

@@ -1,22 +1,27 @@
 //! The late seconds of an application's jobs in one run.
 
 mod channels;
+mod seconds;
+mod windows;
 
 use std::collections::BTreeSet;
 
+use self::seconds::Seconds;
+use self::windows::violations;
 use super::sampled_run::long_enough;
 use super::{Condition, JobEvidence, LateRun};
 use crate::{
-    Completion, Decision, ERROR, IntervalRow, Jobs, LateSeconds, LoopRequirement, Nanos, Outcome,
-    Rate, Recording, ThreadJobs, counted,
+    Completion, Decision, ERROR, Jobs, LateSeconds, Looks, LoopRequirement, Nanos, Outcome, Rate,
+    Recording, ThreadJobs, ThreadRecord, Windows, counted,
 };
 
 /// The late seconds of the jobs of one run.
 #[derive(Clone, Debug)]
 struct LateJobs {
-    /// The seconds with a job that was late for certain, numbered among the seconds with jobs.
+    /// The seconds with a job that was late for certain, numbered among the seconds with jobs. With a
+    /// limit for windows, those with a late job that violated one.
     certain: LateSeconds,
-    /// The seconds in which a job may have been late.
+    /// These seconds, with those that may be late or violated.
     possible: LateSeconds,
     /// Time of the seconds with jobs.
     measured: Nanos,
@@ -28,6 +33,8 @@ struct LateJobs {
     seconds: Vec<u64>,
     /// Indices of the judged threads.
     judged: BTreeSet<u32>,
+    /// Number of seconds with a late job, and the windows, if they are limited.
+    windows: Option<(u64, Windows)>,
     /// Reasons why nothing can be held.
     lacking: Vec<String>,
 }
@@ -39,14 +46,6 @@ const LEAST: Nanos = Nanos::from_secs(10);
 
 /// Maximum deviation of a thread's period from the required one.
 const NEAR: f64 = 0.25;
-
-/// The seconds of a run, by their number since its start.
-#[derive(Default)]
-struct Seconds {
-    with_jobs: BTreeSet<u64>,
-    certain: BTreeSet<u64>,
-    possible: BTreeSet<u64>,
-}
 
 impl LateJobs {
     /// Counts the late seconds of an application's jobs from the rows of the time series. A job
@@ -61,6 +60,9 @@ impl LateJobs {
             return Err(format!("the rows of {interval} do not show single seconds"));
         }
         if recording.probe.application().is_some() {
+            if let Some(misses) = asked.misses {
+                return Err(format!("its late seconds do not show windows of {misses}"));
+            }
             return Self::of_channels(recording, asked);
         }
         let explanation = recording.explanation.as_ref();
@@ -74,17 +76,42 @@ impl LateJobs {
             return Err(nothing_to_judge(recording, jobs, asked));
         }
         let mut seconds = Seconds::default();
+        let mut violated = Seconds::default();
+        let mut worst = 0;
         let mut lacking = Vec::new();
+        let events_lost = explanation.map_or(0, |one| one.events_lost);
         for thread in &judged {
-            seconds.add(recording, thread, asked, jobs.windows.is_some());
+            let rows = seconds.add(recording, thread, asked, jobs.windows.is_some());
+            if let Some(limit) = asked.misses {
+                let unknown = thread.unknown().saturating_add(events_lost);
+                worst = worst.max(violations(&rows, limit, unknown, &mut violated));
+                lacking.extend(in_progress(recording, thread, jobs));
+            }
             lacking.extend(lack_of(recording, thread, asked));
+        }
+        if asked.misses.is_some() {
+            violated.with_jobs.clone_from(&seconds.with_jobs);
         }
         if asked.period_ns == Nanos::ZERO {
             lacking.extend(without_release(recording, jobs));
         }
         lacking.extend(lost(recording));
         let unknown = judged.iter().map(|thread| thread.unknown()).sum();
-        Ok(Self::new(recording, &judged, seconds, unknown, lacking))
+        let Some(_) = asked.misses else {
+            return Ok(Self::new(recording, &judged, seconds, unknown, lacking));
+        };
+        let windows = Windows {
+            worst,
+            violated_seconds: violated.certain.len() as u64,
+            first_violated_ns: violated
+                .certain
+                .first()
+                .map(|second| Nanos(second.saturating_mul(SECOND.0))),
+        };
+        Ok(Self {
+            windows: Some((seconds.certain.len() as u64, windows)),
+            ..Self::new(recording, &judged, violated, unknown, lacking)
+        })
     }
 
     fn new(
@@ -115,29 +142,51 @@ impl LateJobs {
                 by_observer: jobs.map_or(0, |jobs| jobs.caused_by_observer),
             },
             judged: judged.iter().map(|thread| thread.thread).collect(),
+            windows: None,
             certain,
             possible,
             lacking,
         }
     }
 
-    /// Returns whether the jobs hold the limit. *Broken* counts only seconds that were late for
-    /// certain, and *held* counts all that may have been late.
-    fn decide(&self, allowed: f64) -> (Outcome, Rate) {
-        let [least, most] = [&self.certain, &self.possible].map(|late| late.rate(self.measured));
-        let [broken, held] = [&least, &most].map(|rate| rate.decide(allowed, ERROR));
-        match (broken, held) {
-            (Decision::Broken, _) => (Outcome::Broken, least),
-            (_, Decision::Held) if self.lacking.is_empty() => (Outcome::Held, most),
-            _ => (Outcome::NotProven, most),
+    /// Returns the rates of the seconds that were late for certain, and of those that may have been.
+    fn rates(&self) -> [Rate; 2] {
+        [&self.certain, &self.possible].map(|late| late.rate(self.measured))
+    }
+
+    /// Returns whether the jobs hold the limit, and the error of the bounds. *Broken* counts only
+    /// seconds that were late for certain, and *held* counts all that may have been late.
+    fn decide(&self, allowed: f64, looks: Option<Looks>) -> (Outcome, Rate, f64) {
+        let [least, most] = self.rates();
+        let (decision, error) = match looks {
+            Some(looks) => looks.end(&least, &most),
+            None if least.decide(allowed, ERROR) == Decision::Broken => (Decision::Broken, ERROR),
+            None => (most.decide(allowed, ERROR), ERROR),
+        };
+        match decision {
+            Decision::Broken if least.decide(allowed, error) == decision => {
+                (Outcome::Broken, least, error)
+            }
+            // The looks saw only what was known by then.
+            Decision::Held
+                if self.lacking.is_empty() && most.decide(allowed, error) == decision =>
+            {
+                (Outcome::Held, most, error)
+            }
+            _ => (Outcome::NotProven, most, error),
         }
     }
 
     /// Returns the verdict on the jobs of this run.
-    fn condition(self, recording: &Recording, asked: &LoopRequirement) -> Condition {
+    fn condition(
+        self,
+        recording: &Recording,
+        asked: &LoopRequirement,
+        looks: Option<Looks>,
+    ) -> Condition {
         let allowed = asked.max_late_seconds_per_day.unwrap_or_default();
         let mut condition = Condition::of_application();
-        let (outcome, rate) = self.decide(allowed);
+        let (outcome, rate, error) = self.decide(allowed, looks);
         let Self { measured, .. } = self;
         let drift = recording.drift_of_seconds(
             self.seconds.iter().copied(),
@@ -169,17 +218,21 @@ impl LateJobs {
             condition.lacking.push(Condition::NEVER.to_owned());
         }
         if condition.outcome == Outcome::NotProven {
-            condition.needs_ns = rate.needed(allowed, ERROR);
+            condition.needs_ns = match looks {
+                Some(looks) => looks.needed(&rate),
+                None => rate.needed(allowed, ERROR),
+            };
             condition.needs_likely_ns = rate.likely(allowed, ERROR);
         }
         Condition {
             measured_ns: measured,
             periods: self.jobs,
             late: self.late,
-            late_seconds: Some(self.certain.count()),
+            late_seconds: Some(self.windows.map_or(self.certain.count(), |(late, _)| late)),
+            windows: self.windows.map(|(_, windows)| windows),
             dispersion: Some(rate.dispersion),
-            per_day_at_most: bound(self.possible.rate(measured).at_most(ERROR)),
-            per_day_at_least: bound(self.certain.rate(measured).at_least(ERROR)),
+            per_day_at_most: bound(self.possible.rate(measured).at_most(error)),
+            per_day_at_least: bound(self.certain.rate(measured).at_least(error)),
             max_ns: all.max(),
             p99_ns: (all.periods() >= 1_000)
                 .then(|| all.quantile(0.99)?.exact())
@@ -196,8 +249,17 @@ impl Condition {
 
     /// Returns the verdict on the jobs of an application in a run.
     pub fn of_jobs(recording: &Recording, asked: &LoopRequirement) -> Self {
+        Self::of_jobs_looked_at(recording, asked, None)
+    }
+
+    /// Returns the verdict on the jobs of an application in a run that these looks may have ended.
+    pub fn of_jobs_looked_at(
+        recording: &Recording,
+        asked: &LoopRequirement,
+        looks: Option<Looks>,
+    ) -> Self {
         match LateJobs::of(recording, asked) {
-            Ok(late) => late.condition(recording, asked),
+            Ok(late) => late.condition(recording, asked, looks),
             Err(why) => Self {
                 lacking: vec![why],
                 ..Self::of_application()
@@ -234,6 +296,18 @@ impl Condition {
     }
 }
 
+impl Looks {
+    /// Takes the looks that are due at the jobs of an application so far. Returns whether there is a
+    /// decision.
+    pub fn look_at_jobs(&mut self, recording: &Recording, asked: &LoopRequirement) -> bool {
+        let Ok(late) = LateJobs::of(recording, asked) else {
+            return false;
+        };
+        let [least, most] = late.rates();
+        self.look(&least, late.lacking.is_empty().then_some(&most))
+    }
+}
+
 impl LateRun {
     /// Counts the late seconds of the jobs of one run of a sampled series.
     ///
@@ -251,108 +325,11 @@ impl LateRun {
         Ok(Self {
             at_least: found.certain.count(),
             at_most: found.possible.count(),
-            worst_window: None,
+            worst_window: found.windows.map(|(_, windows)| windows.worst),
             late: found.late,
             periods: found.jobs,
             measured_ns: recording.duration_ns,
         })
-    }
-}
-
-impl Seconds {
-    /// Returns the seconds that were or may have been late.
-    fn late(&self) -> Vec<u64> {
-        let possible = self.possible.intersection(&self.with_jobs).copied();
-        let all: BTreeSet<u64> = self.certain.iter().copied().chain(possible).collect();
-        all.into_iter().collect()
-    }
-
-    /// Numbers the late seconds among those with jobs. Returns the seconds that were late for
-    /// certain, those that may have been, and the time with jobs. Each of `unknown` jobs adds a
-    /// possible late second.
-    fn place(mut self, duration: Nanos, unknown: u64) -> (LateSeconds, LateSeconds, Nanos) {
-        self.with_jobs.extend(&self.certain);
-        let numbers: Vec<u64> = self.with_jobs.iter().copied().collect();
-        let place = |second: &u64| numbers.partition_point(|number| number < second) as u64;
-        let mut certain = LateSeconds::default();
-        let mut possible = LateSeconds::default();
-        let at = |place: u64| Nanos(place.saturating_mul(SECOND.0));
-        for second in &self.certain {
-            certain.add(at(place(second)));
-            possible.add(at(place(second)));
-        }
-        for second in self.possible.intersection(&self.with_jobs) {
-            possible.add(at(place(second)));
-        }
-        possible.add_elsewhere(unknown, numbers.len() as u64);
-        let measured = Nanos(SECOND.0.saturating_mul(numbers.len() as u64)).min(duration);
-        (certain, possible, measured)
-    }
-
-    fn add(
-        &mut self,
-        recording: &Recording,
-        thread: &ThreadJobs,
-        asked: &LoopRequirement,
-        light: bool,
-    ) {
-        let interval = recording.series.interval_ns;
-        let rows = recording.series.rows.iter();
-        let rows = rows.filter(|row| row.thread == thread.thread);
-        let mut rows: Vec<&IntervalRow> = rows.collect();
-        rows.sort_by_key(|row| row.start_ns);
-        let second = |at: Nanos| at.0 / SECOND.0;
-        let at_once = thread.released_at_once > 0;
-        let merged = light && may_be_merged(thread, asked);
-        let mut longest_before = Nanos::ZERO;
-        for row in &rows {
-            let own = second(row.start_ns);
-            self.with_jobs.insert(own);
-            let longest = row.max_ns.unwrap_or_default();
-            if longest > asked.budget_ns {
-                // The job may have been released at the end of the row.
-                let last = second(row.start_ns + interval + longest).min(own + MOST);
-                self.possible.extend(own..=last);
-                if !merged {
-                    self.certain.insert(own);
-                }
-            } else if at_once && longest + longest.max(longest_before) > asked.budget_ns {
-                self.possible.insert(own);
-            }
-            longest_before = longest;
-        }
-        if asked.period_ns > Nanos::ZERO {
-            self.add_missing(&rows, interval, asked.period_ns);
-        }
-        let jobs = recording.explanation.as_ref();
-        if thread.is_open_too_long(jobs.and_then(|one| one.jobs.as_ref())) {
-            let since = recording.duration_ns.saturating_sub(thread.open_ns);
-            self.certain.insert(second(since));
-            let last = second(recording.duration_ns).min(second(since) + MOST);
-            self.certain.extend(second(since + asked.budget_ns)..=last);
-        }
-    }
-
-    /// Adds the seconds in which fewer jobs were released than were due. The first and the last row
-    /// may be incomplete.
-    fn add_missing(&mut self, rows: &[&IntervalRow], interval: Nanos, period: Nanos) {
-        let second = |at: Nanos| at.0 / SECOND.0;
-        let due = interval.0 / period.0.max(1);
-        let inner = rows.get(1..rows.len().saturating_sub(1));
-        for row in inner.unwrap_or_default() {
-            // The edge of a row can move one release to the next row.
-            if row.count + 1 < due {
-                self.possible.insert(second(row.start_ns));
-            }
-        }
-        for pair in rows.windows(2) {
-            let [row, next] = [pair[0].start_ns, pair[1].start_ns];
-            if next > row + interval && due > 1 {
-                let missing = second(row + interval)..=second(next.saturating_sub(Nanos(1)));
-                self.with_jobs.extend(missing.clone().take(MOST as usize));
-                self.possible.extend(missing.take(MOST as usize));
-            }
-        }
     }
 }
 
@@ -380,17 +357,9 @@ fn has_period(thread: &ThreadJobs, period: Nanos) -> bool {
     period == Nanos::ZERO || found.is_some_and(near)
 }
 
-/// Returns whether several jobs of the thread may look like a single one between the windows of the
-/// full stage. A job that exceeds its period and runs into the next one is late anyway.
-fn may_be_merged(thread: &ThreadJobs, asked: &LoopRequirement) -> bool {
-    let period = thread.release.as_ref().and_then(|found| found.period_ns);
-    let several = thread.released_at_once > 0 || thread.busy_ns > Nanos::ZERO;
-    several && period.is_none_or(|period| period < asked.budget_ns)
-}
-
 fn title(recording: &Recording, thread: u32) -> String {
     let found = recording.threads.get(thread as usize);
-    found.map_or_else(|| format!("thread {thread}"), crate::ThreadRecord::title)
+    found.map_or_else(|| format!("thread {thread}"), ThreadRecord::title)
 }
 
 /// Returns why there is no thread to judge.
@@ -432,6 +401,16 @@ fn without_release(recording: &Recording, jobs: &Jobs) -> Option<String> {
             counted(unknown.len() as u64, "thread", "threads"),
             named.join(", ")
         )
+    })
+}
+
+/// Returns a reason if the last job of a thread did not end in time. It is one late job, but a thread
+/// that hangs violates each window sooner or later.
+fn in_progress(recording: &Recording, thread: &ThreadJobs, jobs: &Jobs) -> Option<String> {
+    thread.is_open_too_long(Some(jobs)).then(|| {
+        let name = title(recording, thread.thread);
+        let open = thread.open_ns;
+        format!("a job of {name} was in progress for {open} at the end")
     })
 }
 

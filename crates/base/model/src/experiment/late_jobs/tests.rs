@@ -1,5 +1,7 @@
 use super::*;
-use crate::{Explanation, ReleaseWait, Requirement, SignedNanos, ThreadRecord, testing};
+use crate::{
+    Explanation, IntervalRow, ReleaseWait, Requirement, SignedNanos, ThreadRecord, testing,
+};
 
 const BUDGET: Nanos = Nanos::from_millis(1);
 
@@ -360,4 +362,148 @@ fn sampled_run_counts_late_seconds_of_jobs() {
         let why = why(change);
         assert!(why.contains(words), "{words}: {why}");
     }
+}
+
+/// At most two late jobs in any 2,000: two of a second are tolerated, three in two seconds are not.
+#[test]
+fn windows_of_jobs_are_limited() {
+    let of = |late: &[usize], change: fn(&mut Recording)| {
+        let mut recording = steady(60);
+        make_late(&mut recording, late.iter().copied());
+        change(&mut recording);
+        let asked = LoopRequirement {
+            misses: "1/2000".parse().ok(),
+            ..any(4_314.0)
+        };
+        let condition = Condition::of_jobs(&recording, &asked);
+        let claim = condition.claim(&asked, true);
+        (condition, claim)
+    };
+    let (held, claim) = of(&[3, 9, 20], |_| ());
+    assert_eq!(held.outcome, Outcome::Held, "{held:?}");
+    assert_eq!(
+        (held.late_seconds, held.counted()),
+        (Some(3), (0, "violated seconds"))
+    );
+    assert!(
+        claim
+            .evidence
+            .contains("at most 1 late in 2,000 consecutive jobs"),
+        "{}",
+        claim.evidence
+    );
+    let (violated, _) = of(&[3, 4, 20], |_| ());
+    assert_eq!(violated.outcome, Outcome::NotProven);
+    let windows = violated.windows.unwrap();
+    assert_eq!((windows.worst, windows.violated_seconds), (2, 1));
+    assert_eq!(windows.first_violated_ns, Some(Nanos::from_secs(4)));
+    // It is unknown how far apart these are.
+    let (open, _) = of(&[3, 5], |_| ());
+    assert_eq!(open.counted().0, 0);
+    // The late job of the row may have been released in the next second.
+    assert_eq!(open.jobs.unwrap().possible_late_seconds, 2);
+    // The jobs of several threads prove no violated window, but may contain one.
+    let (later, _) = of(&[3, 30], |one| {
+        one.threads[0].label = Some(ThreadRecord::LATER.to_owned());
+    });
+    assert_eq!(later.counted().0, 0);
+    assert_eq!(later.jobs.unwrap().possible_late_seconds, 2);
+    // A thread that hangs is never held.
+    let (hangs, _) = of(&[], |one| thread(one).open_ns = Nanos::from_secs(3));
+    assert_eq!(hangs.outcome, Outcome::NotProven);
+    assert!(
+        hangs.lacking[0].contains("in progress for 3.00 s"),
+        "{hangs:?}"
+    );
+}
+
+/// Runs of jobs in bursts, of a number that changes: at most 5% of the claims may be wrong.
+#[test]
+fn bursts_of_jobs_make_few_wrong_claims() {
+    const RUNS: u64 = 100;
+    const SECONDS: u64 = 600;
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut run = |seconds: u64| -> Vec<[u64; 2]> {
+        let mut bad = false;
+        (0..seconds)
+            .map(|_| {
+                bad = if bad {
+                    random.u64(..3) > 0
+                } else {
+                    random.u64(..60) == 0
+                };
+                let jobs = random.u64(20..200);
+                let chance = if bad { 3 } else { 4_000 };
+                let late = (0..jobs)
+                    .filter(|_| random.u64(..100 * chance) < 100)
+                    .count();
+                [jobs, late as u64]
+            })
+            .collect()
+    };
+    let asked = |per_day: f64| LoopRequirement {
+        misses: "5/50".parse().ok(),
+        ..any(per_day)
+    };
+    let judged = |run: &[[u64; 2]], per_day: f64| {
+        let mut recording = steady(run.len() as u64);
+        for (row, [jobs, late]) in recording.series.rows.iter_mut().zip(run) {
+            row.count = *jobs;
+            if *late > 0 {
+                let mut histogram = crate::Histogram::new();
+                (0..*late).for_each(|_| histogram.record(SignedNanos(2_000_000)));
+                row.max_ns = Some(Nanos(2_000_000));
+                row.histogram = histogram.buckets();
+            }
+        }
+        Condition::of_jobs(&recording, &asked(per_day))
+    };
+    let long = judged(&run(100 * SECONDS), 10.0);
+    let a_day = 86_400.0 / (100 * SECONDS) as f64;
+    let least = long.windows.unwrap().violated_seconds as f64 * a_day;
+    let most = long.jobs.unwrap().possible_late_seconds as f64 * a_day;
+    assert!(least > 1_000.0, "{least} to {most}");
+    let runs: Vec<_> = (0..RUNS).map(|_| run(SECONDS)).collect();
+    let wrong = |limit: f64, claim: Outcome| {
+        let claims = runs
+            .iter()
+            .filter(|run| judged(run, limit).outcome == claim);
+        claims.count()
+    };
+    // The true rate is between both.
+    assert!(wrong(least / 1.1, Outcome::Held) <= 8);
+    assert!(wrong(most * 1.1, Outcome::Broken) <= 8);
+    assert!(wrong(most * 5.0, Outcome::Held) > 50);
+    assert!(wrong(1.0, Outcome::Broken) > 50);
+}
+
+/// A look is taken at what is known by then, and the end of the run has to confirm it.
+#[test]
+fn looks_at_jobs_are_confirmed_at_the_end() {
+    let asked = any(400.0);
+    let looked = |recording: &Recording| {
+        let mut looks = Looks::new(400.0);
+        let decided = looks.look_at_jobs(recording, &asked);
+        (decided, looks)
+    };
+    let clean = steady(3_600);
+    let (decided, looks) = looked(&clean);
+    assert!(decided);
+    let held = Condition::of_jobs_looked_at(&clean, &asked, Some(looks));
+    assert_eq!(held.outcome, Outcome::Held, "{held:?}");
+    // Jobs of unknown response time are known at the end only.
+    let mut unknown = clean.clone();
+    thread(&mut unknown).incomplete = 500;
+    let open = Condition::of_jobs_looked_at(&unknown, &asked, Some(looks));
+    assert_eq!(open.outcome, Outcome::NotProven, "{open:?}");
+    // A run that cannot be held goes on.
+    let mut busy = clean;
+    thread(&mut busy).busy_ns = Nanos::from_secs(2);
+    assert!(!looked(&busy).0);
+    let mut late = steady(60);
+    make_late(&mut late, 0..60);
+    let (decided, looks) = looked(&late);
+    assert!(decided);
+    let broken = Condition::of_jobs_looked_at(&late, &asked, Some(looks));
+    assert_eq!(broken.outcome, Outcome::Broken, "{broken:?}");
 }

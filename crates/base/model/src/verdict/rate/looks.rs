@@ -81,14 +81,18 @@ impl Looks {
         Nanos((first * LATER.powi(looks)).ceil() as u64)
     }
 
-    /// Takes the looks that are due. Returns whether there is a decision.
-    pub fn look(&mut self, rate: &Rate) -> bool {
-        if self.decided.is_none() && rate.measured >= self.next_for_broken() {
-            self.try_for(Decision::Broken, rate, error_of_broken(self.broken));
+    /// Takes the looks that are due: for *broken* at the events that are certain, for *held* at all
+    /// that may have been. Without the second rate, the run cannot be held. Returns whether there is
+    /// a decision.
+    pub fn look(&mut self, least: &Rate, most: Option<&Rate>) -> bool {
+        if self.decided.is_none() && least.measured >= self.next_for_broken() {
+            self.try_for(Decision::Broken, least, error_of_broken(self.broken));
             self.broken = (self.broken + 1).min(MOST);
         }
-        if self.decided.is_none() && rate.measured >= self.next_for_held(self.held) {
-            self.try_for(Decision::Held, rate, error_of_held(self.held));
+        if self.decided.is_none() && least.measured >= self.next_for_held(self.held) {
+            if let Some(most) = most {
+                self.try_for(Decision::Held, most, error_of_held(self.held));
+            }
             self.held = (self.held + 1).min(MOST);
         }
         self.decided.is_some()
@@ -102,13 +106,13 @@ impl Looks {
 
     /// Returns the decision and the error of its bounds. The end of the run is one more look for
     /// each claim. Without a decision, the error is that of *held*.
-    pub fn end(mut self, rate: &Rate) -> (Decision, f64) {
+    pub fn end(mut self, least: &Rate, most: &Rate) -> (Decision, f64) {
         let error = error_of_held(self.held);
         if self.decided.is_none() {
-            self.try_for(Decision::Broken, rate, error_of_broken(self.broken));
+            self.try_for(Decision::Broken, least, error_of_broken(self.broken));
         }
         if self.decided.is_none() {
-            self.try_for(Decision::Held, rate, error);
+            self.try_for(Decision::Held, most, error);
         }
         self.decided.unwrap_or((Decision::Open, error))
     }
@@ -143,7 +147,8 @@ mod tests {
         let at = loop {
             let next = looks.next();
             taken += 1;
-            if looks.look(&clean(next)) {
+            let rate = clean(next);
+            if looks.look(&rate, Some(&rate)) {
                 break next;
             }
         };
@@ -154,7 +159,10 @@ mod tests {
         assert_eq!(taken, 10);
         // Later events do not change the decision.
         let late = Rate::plain(1_000_000, at);
-        assert_eq!(looks.end(&late), (Decision::Held, ERROR * FIRST_SHARE));
+        assert_eq!(
+            looks.end(&late, &late),
+            (Decision::Held, ERROR * FIRST_SHARE)
+        );
     }
 
     #[test]
@@ -170,8 +178,9 @@ mod tests {
         let mut always = LateSeconds::default();
         (0..60).for_each(|second| always.add(Nanos::from_secs(second)));
         let mut looks = Looks::new(20_000.0);
-        assert!(looks.look(&always.rate(FIRST)));
-        assert_eq!(looks.end(&always.rate(FIRST)).0, Decision::Broken);
+        let rate = always.rate(FIRST);
+        assert!(looks.look(&rate, Some(&rate)));
+        assert_eq!(looks.end(&rate, &rate).0, Decision::Broken);
     }
 
     #[test]
@@ -182,7 +191,7 @@ mod tests {
         }
         // The end of a run is a look.
         let short = clean(Nanos::from_secs(59));
-        assert_eq!(Looks::new(20_000.0).end(&short).0, Decision::Held);
-        assert_eq!(Looks::new(10.0).end(&short).0, Decision::Open);
+        assert_eq!(Looks::new(20_000.0).end(&short, &short).0, Decision::Held);
+        assert_eq!(Looks::new(10.0).end(&short, &short).0, Decision::Open);
     }
 }

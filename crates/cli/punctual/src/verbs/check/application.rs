@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use punctual_host::Host;
-use punctual_model::{LoopRequirement, Nanos};
+use punctual_model::{LoopRequirement, MissLimit, Nanos};
 use punctual_session::{ApplicationRequest, JobDetail, Release};
 
 use crate::options::subject::{DETAILS, JudgedSubject, When};
@@ -27,14 +27,7 @@ pub(super) struct OfApplication {
 }
 
 /// Options that only the measurement of a loop uses.
-const OF_LOOP: [&str; 6] = [
-    "misses",
-    "cpus",
-    "priority",
-    "share_cpus",
-    "load",
-    "until_proven",
-];
+const OF_LOOP: [&str; 4] = ["cpus", "priority", "share_cpus", "load"];
 
 /// Makes an option that only the measurement of a loop uses exclude an application.
 pub(super) fn exclude(option: clap::Arg) -> clap::Arg {
@@ -50,7 +43,7 @@ impl OfApplication {
     pub(super) fn request(
         &self,
         period: Option<Nanos>,
-        budget: Option<Nanos>,
+        (budget, misses): (Option<Nanos>, Option<MissLimit>),
         (allowed, duration): (f64, Nanos),
         label: Option<String>,
     ) -> Result<Option<ApplicationRequest>> {
@@ -61,6 +54,7 @@ impl OfApplication {
             requirement: LoopRequirement {
                 period_ns: period.unwrap_or_default(),
                 max_late_seconds_per_day: Some(allowed),
+                misses,
                 ..LoopRequirement::of_jobs(budget)
             },
             subject,

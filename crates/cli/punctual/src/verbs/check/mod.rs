@@ -68,7 +68,7 @@ struct CheckUp {
     #[arg(long, value_name = "N", value_parser = measuring::late_seconds)]
     #[arg(allow_negative_numbers = true)]
     max_late_seconds_per_day: Option<f64>,
-    /// Tolerate at most M misses in any K consecutive periods: 2/100
+    /// Tolerate at most M misses in any K consecutive periods or jobs: 2/100
     #[arg(long, value_name = "M/K", allow_negative_numbers = true)]
     misses: Option<MissLimit>,
     /// The CPUs to measure: 2-3 [default: isolated ones, else all permitted]
@@ -177,7 +177,9 @@ impl Run for CheckUp {
         };
         let checked = match &asked {
             Asked::Loop(request) => check(request, around),
-            Asked::Application(request) => check_application(request, around),
+            Asked::Application(request) => {
+                check_application(request, self.until_proven.is_some(), around)
+            }
             Asked::Hunt(request) => {
                 let shown = (store.as_ref(), json, self.verbose);
                 return hunting::run(request, around, shown, context);
@@ -283,12 +285,15 @@ impl CheckUp {
             .unwrap_or(LoopRequirement::USUAL_LATE_SECONDS);
         let application = self.application.request(
             self.period,
-            self.budget,
-            (allowed, self.duration),
+            (self.budget, self.misses),
+            (allowed, self.until_proven.unwrap_or(self.duration)),
             self.label.clone(),
         )?;
         Ok(match (application, self.hunt) {
-            (Some(request), _) => Asked::Application(Box::new(request)),
+            (Some(request), _) => {
+                self.provable(request.requirement.period_ns)?;
+                Asked::Application(Box::new(request))
+            }
             (None, Some(length)) => {
                 let request = hunting::request(self.request(allowed)?, length, self)?;
                 Asked::Hunt(Box::new(request))
@@ -315,27 +320,7 @@ impl CheckUp {
             ))
             .into());
         }
-        if self.until_proven.is_some() && self.max_late_seconds_per_day == Some(0.0) {
-            let text = "--until-proven needs --max-late-seconds-per-day above 0: no run is long \
-                        enough to prove that no second is ever late";
-            return Err(UsageError(text.to_owned()).into());
-        }
-        if let Some(misses) = self.misses
-            && requirement
-                .period_ns
-                .0
-                .saturating_mul(misses.periods().into())
-                > self.duration.0
-        {
-            return Err(UsageError(format!(
-                "--misses {misses}: {} periods of {} are longer than the measurement of {}: pass a \
-                 longer --duration",
-                misses.periods(),
-                requirement.period_ns,
-                self.duration
-            ))
-            .into());
-        }
+        self.provable(requirement.period_ns)?;
         let loaded = self.duration;
         Ok(CheckRequest {
             requirement,
@@ -357,6 +342,28 @@ impl CheckUp {
             label: self.label.clone(),
             command_line: command_line(),
         })
+    }
+}
+
+impl CheckUp {
+    /// Returns an error if no run of this length can answer. `period` is 0 if there is none.
+    fn provable(&self, period: Nanos) -> Result<(), UsageError> {
+        if self.until_proven.is_some() && self.max_late_seconds_per_day == Some(0.0) {
+            let text = "--until-proven needs --max-late-seconds-per-day above 0: no run is long \
+                        enough to prove that no second is ever late";
+            return Err(UsageError(text.to_owned()));
+        }
+        match self.misses {
+            Some(misses) if period.0.saturating_mul(misses.periods().into()) > self.duration.0 => {
+                Err(UsageError(format!(
+                    "--misses {misses}: {} periods of {period} are longer than the measurement of \
+                     {}: pass a longer --duration",
+                    misses.periods(),
+                    self.duration
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

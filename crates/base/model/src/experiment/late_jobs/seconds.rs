@@ -1,0 +1,165 @@
+//! The seconds of a run with late jobs.
+
+use std::collections::BTreeSet;
+
+use super::windows::{RowJobs, late_in_row};
+use super::{MOST, SECOND, title};
+use crate::{
+    IntervalRow, LateSeconds, LoopRequirement, Nanos, Recording, ThreadJobs, ThreadRecord,
+};
+
+/// The seconds of a run, by their number since its start.
+#[derive(Debug, Default)]
+pub(super) struct Seconds {
+    pub(super) with_jobs: BTreeSet<u64>,
+    pub(super) certain: BTreeSet<u64>,
+    pub(super) possible: BTreeSet<u64>,
+}
+
+impl Seconds {
+    /// Returns the seconds that were or may have been late.
+    pub(super) fn late(&self) -> Vec<u64> {
+        let possible = self.possible.intersection(&self.with_jobs).copied();
+        let all: BTreeSet<u64> = self.certain.iter().copied().chain(possible).collect();
+        all.into_iter().collect()
+    }
+
+    /// Numbers the late seconds among those with jobs. Returns the seconds that were late for
+    /// certain, those that may have been, and the time with jobs. Each of `unknown` jobs adds a
+    /// possible late second.
+    pub(super) fn place(
+        mut self,
+        duration: Nanos,
+        unknown: u64,
+    ) -> (LateSeconds, LateSeconds, Nanos) {
+        self.with_jobs.extend(&self.certain);
+        let numbers: Vec<u64> = self.with_jobs.iter().copied().collect();
+        let place = |second: &u64| numbers.partition_point(|number| number < second) as u64;
+        let mut certain = LateSeconds::default();
+        let mut possible = LateSeconds::default();
+        let at = |place: u64| Nanos(place.saturating_mul(SECOND.0));
+        for second in &self.certain {
+            certain.add(at(place(second)));
+            possible.add(at(place(second)));
+        }
+        for second in self.possible.intersection(&self.with_jobs) {
+            possible.add(at(place(second)));
+        }
+        possible.add_elsewhere(unknown, numbers.len() as u64);
+        let measured = Nanos(SECOND.0.saturating_mul(numbers.len() as u64)).min(duration);
+        (certain, possible, measured)
+    }
+
+    /// Adds the late seconds of a thread. Returns its rows.
+    pub(super) fn add(
+        &mut self,
+        recording: &Recording,
+        thread: &ThreadJobs,
+        asked: &LoopRequirement,
+        light: bool,
+    ) -> Vec<RowJobs> {
+        let interval = recording.series.interval_ns;
+        let rows = recording.series.rows.iter();
+        let rows = rows.filter(|row| row.thread == thread.thread);
+        let mut rows: Vec<&IntervalRow> = rows.collect();
+        rows.sort_by_key(|row| row.start_ns);
+        let second = |at: Nanos| at.0 / SECOND.0;
+        let at_once = thread.released_at_once > 0;
+        let merged = light && may_be_merged(thread, asked);
+        // The jobs of several threads are in the same rows, in an unknown order.
+        let shared = is_shared(recording, thread.thread);
+        let mut found = Vec::new();
+        let mut longest_before = Nanos::ZERO;
+        for row in &rows {
+            let own = second(row.start_ns);
+            self.with_jobs.insert(own);
+            let longest = row.max_ns.unwrap_or_default();
+            let is_over = longest > asked.budget_ns;
+            let may_be_over = at_once && longest + longest.max(longest_before) > asked.budget_ns;
+            // The job may have been released at the end of the row.
+            let last = second(row.start_ns + interval + longest).min(own + MOST);
+            let until = if is_over { last } else { own };
+            if is_over || may_be_over {
+                self.possible.extend(own..=until);
+            }
+            if is_over && !merged {
+                self.certain.insert(own);
+            }
+            // A job that runs into the next periods may skip them.
+            let skipped = longest.0.checked_div(asked.period_ns.0).unwrap_or(0);
+            let [least, most] = late_in_row(row, asked.budget_ns);
+            found.push(RowJobs {
+                second: own,
+                until,
+                jobs: [if shared { 0 } else { row.count }, row.count],
+                late: [
+                    if merged || shared { 0 } else { least },
+                    match (is_over && merged, may_be_over) {
+                        (true, _) => RowJobs::ANY,
+                        (_, true) => row.count.saturating_mul(1 + skipped),
+                        _ => most.saturating_mul(1 + skipped),
+                    },
+                ],
+            });
+            longest_before = longest;
+        }
+        if asked.period_ns > Nanos::ZERO {
+            self.add_missing(&mut found, &rows, interval, asked.period_ns);
+        }
+        let jobs = recording.explanation.as_ref();
+        if thread.is_open_too_long(jobs.and_then(|one| one.jobs.as_ref())) {
+            let since = recording.duration_ns.saturating_sub(thread.open_ns);
+            self.certain.insert(second(since));
+            let last = second(recording.duration_ns).min(second(since) + MOST);
+            self.certain.extend(second(since + asked.budget_ns)..=last);
+        }
+        found
+    }
+
+    /// Adds the seconds in which fewer jobs were released than were due. The first and the last row
+    /// may be incomplete.
+    fn add_missing(
+        &mut self,
+        found: &mut Vec<RowJobs>,
+        rows: &[&IntervalRow],
+        interval: Nanos,
+        period: Nanos,
+    ) {
+        let second = |at: Nanos| at.0 / SECOND.0;
+        let due = interval.0 / period.0.max(1);
+        let inner = 1..found.len().saturating_sub(1).max(1);
+        for row in found.get_mut(inner).unwrap_or_default() {
+            // The edge of a row can move one release to the next row.
+            let missing = due.saturating_sub(row.jobs[1]);
+            if missing > 1 {
+                self.possible.insert(row.second);
+                row.jobs[1] += missing;
+                row.late[1] = row.late[1].saturating_add(missing);
+            }
+        }
+        for pair in rows.windows(2) {
+            let [row, next] = [pair[0].start_ns, pair[1].start_ns];
+            if next > row + interval && due > 1 {
+                let missing = second(row + interval)..=second(next.saturating_sub(Nanos(1)));
+                let missing = missing.take(MOST as usize);
+                self.with_jobs.extend(missing.clone());
+                self.possible.extend(missing.clone());
+                found.extend(missing.map(RowJobs::missing));
+            }
+        }
+        found.sort_by_key(|row| row.second);
+    }
+}
+
+/// Returns whether several jobs of the thread may look like a single one between the windows of the
+/// full stage. A job that exceeds its period and runs into the next one is late anyway.
+fn may_be_merged(thread: &ThreadJobs, asked: &LoopRequirement) -> bool {
+    let period = thread.release.as_ref().and_then(|found| found.period_ns);
+    let several = thread.released_at_once > 0 || thread.busy_ns > Nanos::ZERO;
+    several && period.is_none_or(|period| period < asked.budget_ns)
+}
+
+/// Returns whether several threads share an index.
+fn is_shared(recording: &Recording, thread: u32) -> bool {
+    title(recording, thread) == ThreadRecord::LATER
+}
