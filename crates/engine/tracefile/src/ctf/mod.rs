@@ -12,6 +12,7 @@ mod reader;
 mod stream;
 mod tsdl;
 mod types;
+mod unused;
 
 use std::path::{Path, PathBuf};
 
@@ -41,12 +42,18 @@ pub(crate) fn open(folder: &Path) -> Result<Box<dyn TraceReader>, TraceFileError
             Err(error) => failed = Some(error),
         }
     }
+    let mut warnings = Vec::new();
     if traces.iter().any(|(_, metadata)| metadata.is_kernel()) {
-        traces.retain(|(_, metadata)| metadata.is_kernel());
+        let other = traces.extract_if(.., |(_, metadata)| !metadata.is_kernel());
+        warnings.extend(other.map(|(trace, _)| {
+            let trace = trace.display();
+            format!("{trace}: events of programs (LTTng-UST) are not used")
+        }));
     }
     match (traces.len(), traces.pop(), failed) {
-        (1, Some((trace, metadata)), _) => {
-            let reader = reader::CtfReader::new(metadata, &streams(&trace)?)?;
+        (1, Some((trace, metadata)), failed) => {
+            warnings.extend(failed.map(|error| format!("another trace is not used: {error}")));
+            let reader = reader::CtfReader::new(metadata, &streams(&trace)?, warnings)?;
             Ok(CorrectStates::if_needed(reader))
         }
         (0, _, Some(error)) => Err(error),

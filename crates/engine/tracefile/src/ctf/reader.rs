@@ -9,12 +9,10 @@ use punctual_model::{EventKind, Nanos, Task, TraceEvent};
 use super::events::Routes;
 use super::stream::{Record, Stream};
 use super::types::Metadata;
+use super::unused::Unused;
 use crate::dat::clock::differs;
 use crate::listed::listed_name;
 use crate::{Item, TraceFileError, TraceHead, TraceReader};
-
-/// The maximum number of warnings about damaged packets.
-const MOST_WARNINGS: usize = 20;
 
 /// A reader of a CTF trace.
 pub(super) struct CtfReader {
@@ -25,17 +23,19 @@ pub(super) struct CtfReader {
     routes: Routes,
     /// The thread that runs on each CPU.
     current: BTreeMap<u32, Task>,
-    /// CPUs with an event before their first switch, so the thread is unknown.
-    unknown: BTreeSet<u32>,
+    unused: Unused,
     ready: VecDeque<Item>,
     head: TraceHead,
-    /// Number of events that lack a field.
-    unreadable: u64,
     is_at_end: bool,
 }
 
 impl CtfReader {
-    pub(super) fn new(metadata: Metadata, files: &[PathBuf]) -> Result<Self, TraceFileError> {
+    /// `warnings`: about other traces in the folder.
+    pub(super) fn new(
+        metadata: Metadata,
+        files: &[PathBuf],
+        warnings: Vec<String>,
+    ) -> Result<Self, TraceFileError> {
         let mut routes = Routes::default();
         let mut recorded = BTreeSet::new();
         let classes = metadata.streams.values();
@@ -44,8 +44,15 @@ impl CtfReader {
             recorded.extend(listed.map(|event| listed_name(event.index).to_owned()));
         }
         if recorded.is_empty() {
+            let of_programs = if metadata.is_kernel() {
+                ""
+            } else {
+                " but those of programs (LTTng-UST)"
+            };
             return Err(TraceFileError::NothingUsed {
-                format: "CTF trace, which has no events of the kernel's scheduler,".to_owned(),
+                format: format!(
+                    "CTF trace, which has no events of the kernel's scheduler{of_programs},"
+                ),
                 remedy: ". Record with lttng enable-event --kernel 'sched_*'",
             });
         }
@@ -72,6 +79,7 @@ impl CtfReader {
                 recorded,
                 lists_events: true,
                 calls: routes.calls.clone(),
+                warnings,
                 ..TraceHead::default()
             },
             metadata,
@@ -79,9 +87,8 @@ impl CtfReader {
             order: BinaryHeap::new(),
             routes,
             current: BTreeMap::new(),
-            unknown: BTreeSet::new(),
+            unused: Unused::default(),
             ready: VecDeque::new(),
-            unreadable: 0,
             is_at_end: false,
         };
         for index in 0..reader.streams.len() {
@@ -100,9 +107,7 @@ impl CtfReader {
         if let Some(next) = place {
             self.order.push(Reverse((next.time, index)));
         }
-        let room = MOST_WARNINGS.saturating_sub(self.head.warnings.len());
-        let new = stream.warnings.drain(..).take(room);
-        self.head.warnings.extend(new);
+        self.unused.warn(stream.warnings.drain(..));
         Ok(before)
     }
 
@@ -113,11 +118,12 @@ impl CtfReader {
             self.current.remove(&cpu);
             self.lost(cpu, count, time);
         }
-        let Some(route) = self.routes.of(&record.class.name) else {
-            return;
+        let name = &record.class.name;
+        let Some(route) = self.routes.of(name) else {
+            return self.unused.foreign(name);
         };
         let Some(kind) = self.routes.decode(&route, &record.fields) else {
-            self.unreadable += 1;
+            self.unused.unreadable += 1;
             self.current.remove(&cpu);
             self.lost(cpu, Some(1), time);
             return;
@@ -131,10 +137,9 @@ impl CtfReader {
             _ => record.thread.or(known),
         };
         let Some(pid) = pid else {
-            self.unknown.insert(cpu);
-            return;
+            return self.unused.threadless(cpu, name);
         };
-        if self.unknown.remove(&cpu) {
+        if self.unused.switch(cpu) {
             self.lost(cpu, None, time);
         }
         self.ready.push_back(Item::Event(TraceEvent {
@@ -155,11 +160,7 @@ impl CtfReader {
         if std::mem::replace(&mut self.is_at_end, true) {
             return;
         }
-        if self.unreadable > 0 {
-            let number = self.unreadable;
-            let warning = format!("events without all their fields count as lost events: {number}");
-            self.head.warnings.push(warning);
-        }
+        self.head.warnings.extend(self.unused.take());
     }
 }
 

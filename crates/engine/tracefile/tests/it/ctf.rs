@@ -209,6 +209,60 @@ fn lost_events_are_where_the_packets_state_them() {
 }
 
 #[test]
+fn unused_events_are_named_with_their_number() {
+    let mut cpus = two_cpus();
+    let irq = |time| (IRQ, BEGIN + time, vec![number(19), Value::Text("eth0")]);
+    let end = (IRQ_END, BEGIN + 40, vec![number(19), number(1)]);
+    // Only CPU 1 has a switch after the interrupt.
+    let switch = cpus[1][0].events[0].clone();
+    cpus[1][0].events = vec![irq(30), switch];
+    cpus.push(vec![Packet {
+        cpu: 2,
+        events: vec![irq(20), irq(30), end],
+        ..Packet::default()
+    }]);
+    let folder = tempfile::tempdir().unwrap();
+    let form = Written::ALL[0];
+    form.write(folder.path(), &cpus);
+    let (_, head) = read(folder.path());
+    assert_eq!(
+        head.warnings,
+        [
+            "CPU 2: no sched_switch shows the thread of these events, so they are not used: \
+             irq_handler_entry (2), irq_handler_exit (1)"
+        ]
+    );
+    let other = form.metadata().replace("\"irq_", "\"my_irq_");
+    fs::write(folder.path().join("metadata"), other).unwrap();
+    let (_, head) = read(folder.path());
+    assert_eq!(
+        head.warnings,
+        ["no analysis uses these events: my_irq_handler_entry (4), my_irq_handler_exit (2)"]
+    );
+}
+
+#[test]
+fn warnings_beyond_the_limit_are_counted() {
+    let packet = Packet {
+        events: two_cpus()[0][0].events[..1].to_vec(),
+        ..Packet::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    Written::ALL[0].write(folder.path(), &[vec![packet; 25]]);
+    let file = folder.path().join("channel0_0");
+    let mut bytes = fs::read(&file).unwrap();
+    // The ID of the only event becomes unknown.
+    let begin = 4 + 16 + 4 + 6 * 8 + 4;
+    for packet in bytes.chunks_mut(4_096) {
+        packet[begin] |= 30;
+    }
+    fs::write(&file, bytes).unwrap();
+    let (_, head) = read(folder.path());
+    assert_eq!(head.warnings.len(), 21, "{:?}", head.warnings);
+    assert_eq!(head.warnings[20], "and 5 more warnings like these");
+}
+
+#[test]
 fn trace_is_found_in_the_folder_of_its_session() {
     let session = tempfile::tempdir().unwrap();
     Written::ALL[0].write(&session.path().join("session-1/kernel"), &two_cpus());
@@ -218,6 +272,12 @@ fn trace_is_found_in_the_folder_of_its_session() {
     let of_programs = metadata.replace("\"kernel\"", "\"ust\"");
     fs::write(ust.join("metadata"), &of_programs).unwrap();
     assert_eq!(read(session.path()).0.len(), 9);
+    let (items, head) = read(&session.path().join("session-1"));
+    assert_eq!(items.len(), 9);
+    let [warning] = head.warnings.as_slice() else {
+        panic!("{:?}", head.warnings);
+    };
+    assert!(warning.contains("64-bit: events of programs (LTTng-UST) are not used"));
     let other = session.path().join("session-2/kernel");
     Written::ALL[0].write(&other, &two_cpus());
     assert!(refused(session.path()).contains("2 CTF traces"));
