@@ -91,7 +91,7 @@ fn name(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the unit that a map is named after.
-fn unit_of(map: &str) -> Option<Nanos> {
+pub(super) fn unit_of(map: &str) -> Option<Nanos> {
     match map.rsplit('_').next()? {
         "ns" | "nsecs" => Some(NANOSECOND),
         "us" | "usecs" => Some(MICROSECOND),

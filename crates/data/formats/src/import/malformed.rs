@@ -235,6 +235,13 @@ pub(crate) enum Malformed {
     RowNotAbove(u64),
     #[error("the row at {0} does not continue the row before it")]
     RowNotNext(u64),
+    #[error(
+        "the row has {0} keys that are latencies, not one: a latency has .log2 or .buckets, or a name \
+         with lat, delta, delay or duration"
+    )]
+    KeysOfLatency(usize),
+    #[error("the keys do not end on their line: a table with a stack trace is not imported")]
+    KeysNotOnOneLine,
     #[error("the rows do not double in width, as those of hist() and BCC do")]
     RowsNotDoubling,
     #[error("row {row} is above cyclictest's limit of {limit}")]

@@ -22,6 +22,7 @@ mod error;
 mod foreign;
 mod head;
 mod hgrm;
+mod hist_trigger;
 mod hlog;
 mod hwlat_trace;
 mod hwlatdetect_text;
@@ -96,6 +97,7 @@ pub const IMPORTS: &[Import] = &[
     perf_sched::IMPORT,
     bcc_histogram::IMPORT,
     bpftrace_histogram::IMPORT,
+    hist_trigger::IMPORT,
     hgrm::IMPORT,
     hlog::IMPORT,
 ];
