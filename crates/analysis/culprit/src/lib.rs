@@ -56,6 +56,7 @@ mod job;
 mod judge;
 pub mod lint;
 mod noise;
+mod perf_times;
 mod period;
 mod policies;
 mod scene;
@@ -81,6 +82,7 @@ pub use job::{
     SeenWaits, add_preempted, interrupt_source, is_name_of_jvm, keep_concerned,
     preempted_meanwhile, thread_activity,
 };
+pub use perf_times::PerfSums;
 pub use period::find_period;
 pub use policies::{PolicyWatch, RefusedCalls};
 pub use stream::{

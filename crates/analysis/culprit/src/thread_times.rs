@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use punctual_model::{EventKind, Nanos, Task, ThreadTimes, TraceEvent, TraceThreads};
 
 /// Maximum number of threads. There can be more only in a damaged trace.
-const MOST: usize = 1 << 17;
+pub(crate) const MOST: usize = 1 << 17;
 
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,22 @@ enum Waits {
 struct Thread {
     times: ThreadTimes,
     waits: Waits,
+}
+
+/// Counts an event.
+pub(crate) fn note(found: &mut TraceThreads, event: &TraceEvent) {
+    found.events += 1;
+    found.cpus.insert(event.cpu);
+    let from = found.span.map_or(event.time, |(from, _)| from);
+    found.span = Some((from, event.time));
+}
+
+/// Sorts the threads by their longest waits.
+pub(crate) fn longest_first(threads: &mut [ThreadTimes]) {
+    threads.sort_by_key(|thread| {
+        let longest = thread.woken.max.max(thread.preempted.max);
+        (Reverse(longest), thread.task.pid)
+    });
 }
 
 /// Sums the times of all threads.
@@ -50,12 +66,12 @@ impl ThreadSums {
                 prev_state,
                 next,
             } => {
-                self.note(event);
+                note(&mut self.found, event);
                 self.leave(cpu, prev, prev_state.is_runnable(), time);
                 self.enter(cpu, next, time);
             }
             EventKind::Waking { task, .. } | EventKind::Wakeup { task, .. } => {
-                self.note(event);
+                note(&mut self.found, event);
                 // A thread that has not been seen before sleeps.
                 if let Some(thread) = self.thread(task, Waits::WakeUp)
                     && thread.waits == Waits::WakeUp
@@ -81,18 +97,8 @@ impl ThreadSums {
     pub fn finish(mut self) -> TraceThreads {
         let threads = self.threads.into_values().map(|thread| thread.times);
         self.found.threads = threads.collect();
-        self.found.threads.sort_by_key(|thread| {
-            let longest = thread.woken.max.max(thread.preempted.max);
-            (Reverse(longest), thread.task.pid)
-        });
+        longest_first(&mut self.found.threads);
         self.found
-    }
-
-    fn note(&mut self, event: &TraceEvent) {
-        self.found.events += 1;
-        self.found.cpus.insert(event.cpu);
-        let from = self.found.span.map_or(event.time, |(from, _)| from);
-        self.found.span = Some((from, event.time));
     }
 
     /// Returns a thread other than the idle thread. `waits`: the state of a new one.
@@ -143,10 +149,10 @@ impl ThreadSums {
 }
 
 #[cfg(test)]
-mod tests {
-    use punctual_model::{Comm, Delays, KernelPriority, TaskState};
-
-    use super::*;
+pub(crate) mod testing {
+    use punctual_model::{
+        Comm, Delays, EventKind, KernelPriority, Nanos, Task, TaskState, TraceEvent,
+    };
 
     fn task(pid: u32) -> Task {
         Task {
@@ -167,7 +173,7 @@ mod tests {
         }
     }
 
-    fn switch(time: u64, prev: u32, state: u32, next: u32) -> TraceEvent {
+    pub(crate) fn switch(time: u64, prev: u32, state: u32, next: u32) -> TraceEvent {
         let (prev, next) = (task(prev), task(next));
         let prev_state = TaskState(state);
         event(
@@ -180,12 +186,12 @@ mod tests {
         )
     }
 
-    fn waking(time: u64, pid: u32) -> TraceEvent {
+    pub(crate) fn waking(time: u64, pid: u32) -> TraceEvent {
         let (task, target_cpu) = (task(pid), 0);
         event(time, EventKind::Waking { task, target_cpu })
     }
 
-    fn delays(count: u64, total: u64, max: u64, max_end: u64) -> Delays {
+    pub(crate) fn delays(count: u64, total: u64, max: u64, max_end: u64) -> Delays {
         Delays {
             count,
             total: Nanos(total),
@@ -193,6 +199,21 @@ mod tests {
             max_end: Nanos(max_end),
         }
     }
+
+    pub(crate) fn wakeup(time: u64, pid: u32) -> TraceEvent {
+        let kind = EventKind::Wakeup {
+            task: task(pid),
+            target_cpu: 0,
+            new: false,
+        };
+        event(time, kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{delays, switch, waking};
+    use super::*;
 
     #[test]
     fn waits_are_from_wake_up_and_from_preemption() {

@@ -5,7 +5,7 @@ use crate::{
     Accounting, Activities, Audit, ChangeAnnotation, Checkup, Experiment, FactSet, GroupFacts,
     HostFacts, Hunt, Improvement, LintReport, LoadRecord, Note, NumbersExperiment, Origin, Outlier,
     Placement, Recording, RecordingLine, SeriesProof, Slot, StoredAudit, Suspension, ThreadRecord,
-    TopSample, Topology, WakeWindow, Wakeups, Window, from_json, to_json,
+    TopSample, Topology, TraceChains, WakeWindow, Wakeups, Window, from_json, to_json,
 };
 
 to_json!(
@@ -37,6 +37,7 @@ to_json!(
     ThreadRecord,
     TopSample,
     Topology,
+    TraceChains,
     WakeWindow,
     Wakeups,
     Window,
@@ -55,6 +56,7 @@ from_json!(
     Vec<ThreadRecord>,
     Vec<TopSample>,
     ThreadRecord,
+    TraceChains,
     WakeWindow,
     Window,
 );

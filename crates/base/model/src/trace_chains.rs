@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Histogram, Nanos, Task};
 
 /// The kind of a part of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ChainPart {
     /// The handler of the interrupt, and softirqs right after it, ran.
     Interrupt,
@@ -33,21 +36,23 @@ impl std::fmt::Display for ChainPart {
 }
 
 /// A part of a chain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainSpan {
     /// Name of the thread or interrupt.
     pub who: String,
-    /// ID of the thread. `None` for an interrupt.
+    /// ID of the thread. Null for an interrupt.
     pub tid: Option<u32>,
     /// Its kind.
     pub part: ChainPart,
     /// The CPU at the end of the part.
     pub cpu: u32,
     /// When it began.
+    #[serde(rename = "from_ns")]
     pub from: Nanos,
     /// When it ended.
+    #[serde(rename = "to_ns")]
     pub to: Nanos,
-    /// The thread that ran longest while this one waited for its CPU, and its run time.
+    /// The thread that ran longest while this one waited for its CPU, and its run time in ns.
     pub behind: Option<(Task, Nanos)>,
 }
 
@@ -59,13 +64,15 @@ impl ChainSpan {
 }
 
 /// A chain from its beginning to its end. The parts cover this time without gaps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chain {
     /// The parts in order of time.
     pub spans: Vec<ChainSpan>,
     /// When it began.
+    #[serde(rename = "begin_ns")]
     pub begin: Nanos,
     /// When it ended.
+    #[serde(rename = "end_ns")]
     pub end: Nanos,
 }
 
@@ -77,7 +84,7 @@ impl Chain {
 }
 
 /// The parts of all chains with the same thread and kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainEdge {
     /// Name of the thread or interrupt.
     pub who: String,
@@ -86,15 +93,17 @@ pub struct ChainEdge {
     /// Number of chains with this edge.
     pub chains: u64,
     /// Total time in all chains.
+    #[serde(rename = "total_ns")]
     pub total: Nanos,
     /// Longest time in one chain.
+    #[serde(rename = "max_ns")]
     pub max: Nanos,
 }
 
-/// The chains of a trace.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The chains of a trace, or of the running machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceChains {
-    /// The trace file.
+    /// The trace file, or `live`.
     pub file: String,
     /// Format of the trace.
     pub format: String,
@@ -120,7 +129,8 @@ pub struct TraceChains {
     pub end_seen: bool,
     /// Names of the interrupts in the trace.
     pub interrupts: BTreeSet<String>,
-    /// First and last event.
+    /// Times of the first and the last event.
+    #[serde(rename = "span_ns")]
     pub span: Option<(Nanos, Nanos)>,
     /// Warnings about the trace.
     pub warnings: Vec<String>,

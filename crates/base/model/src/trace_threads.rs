@@ -41,9 +41,9 @@ pub struct ThreadTimes {
     pub task: Task,
     /// Time on a CPU, as far as the trace shows both the beginning and the end.
     pub run: Nanos,
-    /// Number of switches to the thread.
+    /// Number of switches to the thread. As perf counts: number of its runs.
     pub switches: u64,
-    /// Waits from a wake-up until the thread ran.
+    /// Waits from a wake-up until the thread ran. As perf counts: all waits.
     pub woken: Delays,
     /// Waits from a switch to another thread, while this one was runnable, until it ran again.
     pub preempted: Delays,
@@ -69,6 +69,8 @@ pub struct TraceThreads {
     pub file: String,
     /// Its format.
     pub format: String,
+    /// Whether run time and waits are counted as perf sched does.
+    pub as_perf: bool,
     /// CPUs that have events.
     pub cpus: BTreeSet<u32>,
     /// Number of switches and wake-ups.

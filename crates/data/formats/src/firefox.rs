@@ -3,8 +3,8 @@
 //! The Firefox Profiler (<https://profiler.firefox.com>) and Perfetto open it. Each measuring thread is
 //! a track. An explained outlier is a slice from the time at which the thread was due to the time at
 //! which it ran, named by its sentence, with the shares of its causes as arguments. Without
-//! explanations, the largest samples are the slices. The times are those of CLOCK_MONOTONIC, relative
-//! to the first slice.
+//! explanations, the largest samples are the slices. The times are those of CLOCK_MONOTONIC, or of the
+//! clock of another tool's trace, relative to the first slice.
 
 use std::io::Write;
 
@@ -42,10 +42,11 @@ fn write(export: &Export<'_>, out: &mut dyn Write) -> Result<(), FormatError> {
     let process = json!({"name": sanitize(&recording.headline())});
     let mut events =
         vec![json!({"ph": "M", "pid": PROCESS, "tid": 0, "name": "process_name", "args": process})];
-    for thread in 0..recording.threads.len() as u32 {
-        let name = match export.cpu_of(thread) {
-            Some(cpu) => format!("thread {thread} on CPU {cpu}"),
-            None => format!("thread {thread}"),
+    for (thread, record) in (0..).zip(&recording.threads) {
+        let name = match (&record.label, export.cpu_of(thread)) {
+            (Some(label), _) => sanitize(label).into_owned(),
+            (None, Some(cpu)) => format!("thread {thread} on CPU {cpu}"),
+            (None, None) => format!("thread {thread}"),
         };
         events.push(json!({
             "ph": "M", "pid": PROCESS, "tid": thread + 1, "name": "thread_name",
@@ -70,13 +71,22 @@ fn slices(recording: &Recording) -> Vec<Slice> {
     if outliers.is_empty() {
         return recording.top_samples.iter().map(of_sample).collect();
     }
+    let is_trace = explanation.is_some_and(|explanation| explanation.trace.is_some());
+    let of_outlier = |outlier| of_outlier(outlier, is_trace);
     outliers.iter().map(of_outlier).collect()
 }
 
-fn of_outlier(outlier: &Outlier) -> Slice {
+/// `is_trace`: whether another tool recorded the trace, which does not contain the time of day.
+fn of_outlier(outlier: &Outlier, is_trace: bool) -> Slice {
     let mut about = Map::new();
     about.insert("outlier".to_owned(), outlier.number.into());
-    about.insert("time".to_owned(), outlier.time.to_string().into());
+    let time = if is_trace {
+        let ns = outlier.monotonic_ns.0;
+        format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+    } else {
+        outlier.time.to_string()
+    };
+    about.insert("time".to_owned(), time.into());
     about.insert("latency".to_owned(), outlier.latency_ns.to_string().into());
     for (number, share) in (1..).zip(&outlier.blame.shares) {
         about.insert(format!("cause {number}"), words(share).into());

@@ -177,6 +177,9 @@ pub enum SessionError {
     /// Activities of the kernel could not be counted from trace events.
     #[error("activities of the kernel cannot be watched: {0}")]
     Activities(#[source] punctual_trace::TraceError),
+    /// Chains could not be followed.
+    #[error("chains cannot be followed: {0}")]
+    Chains(#[source] punctual_trace::TraceError),
     /// Outliers of this probe cannot be explained.
     #[error("outliers of the {probe} probe cannot be explained. {why} --explain supports {able}")]
     NotExplained {

@@ -26,7 +26,9 @@ mod trace_file;
 
 pub use application::ApplicationRequest;
 pub use error::SessionError;
-pub use events::{ActivitySession, InterruptionCounter, WakeupRequest, WakeupSession};
+pub use events::{
+    ActivitySession, ChainSession, InterruptionCounter, WakeupRequest, WakeupSession,
+};
 pub use explain::export_trace;
 pub use in_app::{
     Application, ChannelLimits, ChannelState, InAppRequest, applications, record_application,

@@ -22,6 +22,7 @@
 
 mod activity;
 mod bpf;
+mod chain_events;
 mod clock;
 mod error;
 mod event;
@@ -57,6 +58,7 @@ mod tracer;
 mod watch;
 
 pub use activity::{ActivityNames, ActivityWatch};
+pub use chain_events::ChainEvents;
 pub use clock::ClockMap;
 pub use error::{TraceError, WatchError};
 pub use event::{Decoder, FieldPosition, Format};
@@ -65,7 +67,7 @@ pub use files::{Files, RealFiles};
 pub use flight::{
     Drained, EventChoice, Flight, Followed, HELD_BACK, InterruptionRecorder, ListedJob, NotAChoice,
     NotRecorded, Owner, Plan, RawPage, ReleaseCall, Scout, ScoutEvent, StackPart, StopHandle,
-    TraceSlice, WaitRecord,
+    Streamed, TraceSlice, WaitRecord,
 };
 pub use gap::Gap;
 pub use hwlat::{Ask, HWLAT, Hwlat};

@@ -101,6 +101,8 @@ pub struct TraceHead {
     pub symbols: BTreeMap<u64, String>,
     /// Names of system calls, by number, if the file states them.
     pub calls: BTreeMap<i64, String>,
+    /// Times and CPUs of events of threads whose ID was already free. Only a perf.data states it.
+    pub exited: BTreeSet<(Nanos, u32)>,
     /// The recording session that the trace belongs to. Only a `trace.dat` states it.
     pub session: TraceSession,
     /// Warnings about data that could not be read: one sentence for each, with the offset or the

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use punctual_model::{
     Activities, Audit, Checkup, Experiment, FactSet, Hunt, Improvement, LintReport, Note,
     NumbersExperiment, Placement, Recording, RecordingLine, SeriesProof, Slot, ToJson, Topology,
-    Wakeups,
+    TraceChains, Wakeups,
 };
 use punctual_stats::Comparison;
 use punctual_stats::trend::{ChangePoint, FactsDiffer, Trend};
@@ -65,6 +65,11 @@ const FORMS: &[Form] = &[
         "outlier",
         explain::OutlierJson,
         "explain RECORDING --outlier N --json"
+    ),
+    form!(
+        "chains",
+        TraceChains,
+        "explain --from KIND:NAME --to comm:NAME --json"
     ),
     form!("wakeups", Wakeups, "watch --json"),
     form!("activities", Activities, "watch --of KIND --json"),

@@ -1,12 +1,15 @@
-//! Chains of four processes with known delays, in traces that trace-cmd records.
+//! Chains of four processes with known delays, in traces that trace-cmd records and on the running
+//! machine.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Command;
 
 use punctual_culprit::ChainStart;
-use punctual_model::{ChainPart, Comm, Nanos, TraceChains};
+use punctual_model::{ChainPart, Comm, FromJson as _, Nanos, TraceChains};
 use punctual_session::{TraceRequest, trace_chains};
 use punctual_tracefile::{Input, open};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{Sandbox, text};
 use crate::jobs::built;
@@ -34,6 +37,9 @@ const RUNS: [(&str, u64); 4] = [
     ("c-motor", 1_000),
 ];
 
+/// Sleep of a process in a round.
+const SLEEPS: (&str, ChainPart, u64) = ("c-plan", ChainPart::Sleeps, 1_000);
+
 /// Returns the chains in a file.
 fn chains_of(file: &Path) -> TraceChains {
     let mut reader = open(Input::path(file).unwrap()).unwrap();
@@ -51,7 +57,7 @@ fn near(found: Nanos, truth: Nanos) -> bool {
 }
 
 /// Compares the chains with the times that the program printed. Returns what differs.
-fn differences(found: &TraceChains, told: &str) -> Vec<String> {
+fn differences(found: &TraceChains, told: &str, parts: &[(&str, ChainPart, u64)]) -> Vec<String> {
     let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).map(Nanos);
     let truths = told.lines().map(|line| {
         let mut words = line.split(' ');
@@ -88,11 +94,9 @@ fn differences(found: &TraceChains, told: &str) -> Vec<String> {
         edge.and_then(|edge| edge.total.0.checked_div(edge.chains))
             .map(Nanos)
     };
-    let sleeps = ("c-plan", ChainPart::Sleeps, 1_000);
-    let runs = RUNS.map(|(who, us)| (who, ChainPart::Runs, us));
-    for (who, part, us) in runs.into_iter().chain([sleeps]) {
-        let truth = Nanos::from_micros(us);
-        match mean(who, part) {
+    for (who, part, us) in parts {
+        let truth = Nanos::from_micros(*us);
+        match mean(who, *part) {
             Some(mean) if near(mean, truth) => {}
             mean => wrong.push(format!("{who} {part}: {mean:?}, truth {truth}")),
         }
@@ -100,8 +104,83 @@ fn differences(found: &TraceChains, told: &str) -> Vec<String> {
     wrong
 }
 
-#[test]
-fn chains_of_processes_have_the_measured_latency() {
+/// Chains, and what the program printed.
+type Measured = Option<(TraceChains, String)>;
+
+/// Exit code of the program if the kernel has no io_uring.
+const NO_URING: i32 = 5;
+
+/// Runs the pipeline. Returns what it printed, or `None` if the kernel has no io_uring.
+fn told(pipeline: &mut Command) -> Option<String> {
+    let output = pipeline.output().unwrap();
+    if output.status.code() == Some(NO_URING) {
+        return None;
+    }
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    Some(text(&output.stdout))
+}
+
+/// Records a run in a file, and finds its chains.
+fn in_file(place: &Sandbox, run: &dyn Fn() -> Option<String>) -> Measured {
+    let told = recorded(place, &EVENTS, run)??;
+    Some((chains_of(&place.path("both.dat")), told))
+}
+
+/// Follows the chains of a run live.
+fn live(place: &Sandbox, run: &dyn Fn() -> Option<String>) -> Measured {
+    let mut child = place.spawn("explain --from comm:c-sensor --to comm:c-motor -D forever --json");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    if !line.contains("following chains") {
+        let _ = child.wait();
+        punctual_testing::skip_refused("explain --from", line);
+        return None;
+    }
+    let told = run();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{:?}", output.status);
+    let told = told?;
+    Some((TraceChains::from_json(&output.stdout).unwrap(), told))
+}
+
+type Measure = fn(&Sandbox, &dyn Fn() -> Option<String>) -> Measured;
+
+/// Compares the chains of a pipeline with its truth. Returns `false` if that is not possible here.
+fn compare(
+    place: &Sandbox,
+    how: &str,
+    pipeline: impl Fn() -> Command,
+    parts: &[(&str, ChainPart, u64)],
+    measure: Measure,
+) -> bool {
+    let mut all = Vec::new();
+    // Other programs may disturb a round, and a hypervisor may take a CPU.
+    for _ in 0..3 {
+        let Some((found, told)) = measure(place, &|| told(&mut pipeline())) else {
+            return false;
+        };
+        let wrong = differences(&found, &told, parts);
+        eprintln!(
+            "{how}: {:?} of {}, {wrong:?}",
+            found.latencies.max(),
+            found.begun
+        );
+        if wrong.is_empty() {
+            return true;
+        }
+        all.push(wrong);
+    }
+    match punctual_testing::crowded() {
+        Some(crowd) => punctual_testing::skip!(Quiet, "chains: {crowd}: {all:?}"),
+        None => panic!("{how}: {all:#?}"),
+    }
+    true
+}
+
+/// Compares the chains of the pipelines in C.
+fn compare_all(measure: Measure) {
     let place = Sandbox::new();
     let Some(stage) = Stage::set(2) else {
         return;
@@ -110,40 +189,63 @@ fn chains_of_processes_have_the_measured_latency() {
         return;
     };
     let cpus: Vec<String> = stage.cpus.iter().take(2).map(ToString::to_string).collect();
-    for how in ["pipe", "udp", "futex", "mixed"] {
-        let mut all = Vec::new();
-        // Other programs may disturb a round, and a hypervisor may take a CPU.
-        for _ in 0..3 {
-            let run = || {
-                let output = Command::new(&program)
-                    .arg(how)
-                    .args(&cpus)
-                    .output()
-                    .unwrap();
-                assert!(output.status.success(), "{}", text(&output.stderr));
-                text(&output.stdout)
-            };
-            let Some(told) = recorded(&place, &EVENTS, run) else {
-                return;
-            };
-            let found = chains_of(&place.path("both.dat"));
-            let wrong = differences(&found, &told);
-            eprintln!(
-                "{how}: {:?} of {}, {wrong:?}",
-                found.latencies.max(),
-                found.begun
-            );
-            all.push(wrong);
-            if all.last().is_some_and(Vec::is_empty) {
-                break;
+    let mut parts = RUNS.map(|(who, us)| (who, ChainPart::Runs, us)).to_vec();
+    parts.push(SLEEPS);
+    for how in ["pipe", "udp", "futex", "mixed", "uring"] {
+        let pipeline = || {
+            let mut command = Command::new(&program);
+            command.arg(how).args(&cpus);
+            command
+        };
+        if !compare(&place, how, pipeline, &parts, measure) {
+            if how == "uring" {
+                punctual_testing::skip!(Kernel, "chains through io_uring: no io_uring");
             }
-        }
-        if all.last().is_some_and(Vec::is_empty) {
-            continue;
-        }
-        match punctual_testing::crowded() {
-            Some(crowd) => punctual_testing::skip!(Quiet, "chains: {crowd}: {all:?}"),
-            None => panic!("{how}: {all:#?}"),
+            return;
         }
     }
+}
+
+/// Compares the chains of a pipeline in Python whose processes publish to each other by DDS.
+fn compare_dds(measure: Measure) {
+    let has_dds = Command::new("python3")
+        .args(["-c", "import cyclonedds"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !has_dds {
+        return punctual_testing::skip!(Program, "the Python package cyclonedds");
+    }
+    let place = Sandbox::new();
+    let Some(stage) = Stage::set(2) else {
+        return;
+    };
+    let cpus: Vec<String> = stage.cpus.iter().take(2).map(ToString::to_string).collect();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/culprits/chain.py");
+    let pipeline = || {
+        let mut command = Command::new("python3");
+        command.arg(script).args(&cpus);
+        command
+    };
+    // How long Python runs is unknown.
+    compare(&place, "dds", pipeline, &[SLEEPS], measure);
+}
+
+#[test]
+fn chains_of_processes_have_the_measured_latency() {
+    compare_all(in_file);
+}
+
+#[test]
+fn live_chains_have_the_measured_latency() {
+    compare_all(live);
+}
+
+#[test]
+fn chains_through_dds_have_the_measured_latency() {
+    compare_dds(in_file);
+}
+
+#[test]
+fn live_chains_through_dds_have_the_measured_latency() {
+    compare_dds(live);
 }

@@ -23,6 +23,8 @@ const NOT_RUN: &[&str] = &[
     "export last -o run.pftrace",
     "explain --cgroup",
     "explain last",
+    // Needs the interrupt and the thread on the running machine.
+    "explain --from irq:eth0",
     // Needs the folder of a trace of LTTng.
     "explain --trace ~/lttng-traces",
     "improve --cpus",

@@ -9,7 +9,7 @@ use crate::common::{Sandbox, text};
 use serde_json::Value;
 
 /// Returns the path of a recorded trace in the text format of a tool.
-fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let name = format!("engine/tracefile/tests/fixtures/text/{name}.txt");
     crates.join(name).canonicalize().unwrap()
@@ -17,18 +17,18 @@ fn fixture(name: &str) -> PathBuf {
 
 /// Traces of the same second on the same machine, recorded by three tools. The first two also
 /// contain a mark.
-const TOOLS: [&str; 3] = ["tracefs", "trace-cmd-flags", "perf-script"];
+pub(crate) const TOOLS: [&str; 3] = ["tracefs", "trace-cmd-flags", "perf-script"];
 
-fn json(place: &Sandbox, line: &str) -> Value {
+pub(crate) fn json(place: &Sandbox, line: &str) -> Value {
     serde_json::from_str(&place.done(&format!("explain --json {line}"))).unwrap()
 }
 
-fn outliers(explained: &Value) -> &[Value] {
+pub(crate) fn outliers(explained: &Value) -> &[Value] {
     explained["outliers"].as_array().unwrap()
 }
 
 /// Checks that the shares of each outlier add up to its latency. Returns the latencies in ns.
-fn latencies(explained: &Value) -> Vec<u64> {
+pub(crate) fn latencies(explained: &Value) -> Vec<u64> {
     let latency = |outlier: &Value| {
         let outlier = &outlier["outlier"];
         let shares = outlier["blame"]["shares"].as_array().unwrap();
@@ -62,75 +62,6 @@ fn thread_times_are_the_same_in_each_format() {
     assert_eq!(table("perfetto/file.pftrace.xz"), text);
     let refused = place.refused("explain --thread-times", 2);
     assert!(refused.contains("--trace"), "{refused}");
-}
-
-/// An interrupt wakes a thread, which wakes the motor on another CPU.
-const CHAIN: &str = "\
-          <idle>-0       [000] d.h1.   10.000100: irq_handler_entry: irq=24 name=eth0-rx-0
-          <idle>-0       [000] d.h2.   10.000104: sched_waking: comm=filter pid=1201 prio=49 target_cpu=000
-          <idle>-0       [000] d.h1.   10.000106: irq_handler_exit: irq=24 ret=handled
-          <idle>-0       [000] d..2.   10.000110: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=filter next_pid=1201 next_prio=49
-          filter-1201    [000] d..2.   10.000310: sched_waking: comm=motor pid=1300 prio=19 target_cpu=001
-          filter-1201    [000] d..2.   10.000320: sched_switch: prev_comm=filter prev_pid=1201 prev_prio=49 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
-            make-77      [001] d..2.   10.000350: sched_switch: prev_comm=make prev_pid=77 prev_prio=120 prev_state=R ==> next_comm=motor next_pid=1300 next_prio=19
-           motor-1300    [001] d..2.   10.000600: sched_switch: prev_comm=motor prev_pid=1300 prev_prio=19 prev_state=S ==> next_comm=make next_pid=77 next_prio=120
-";
-
-#[test]
-fn chains_are_followed_from_end_to_end() {
-    let place = Sandbox::new();
-    let path = place.path("chain.txt");
-    fs::write(&path, CHAIN).unwrap();
-    let trace = format!("explain --trace {}", path.display());
-    let found = place.done(&format!("{trace} --from irq:eth0 --to comm:motor"));
-    assert!(
-        found.contains("1 of 1 chain from irq:eth0 reached comm:motor"),
-        "{found}"
-    );
-    assert!(
-        found.contains("chain 1 of the longest: 500 µs from 10.000100"),
-        "{found}"
-    );
-    for part in [
-        ["interrupt eth0-rx-0", "interrupt", "4.00 µs"],
-        ["filter-1201", "waits for a CPU", "6.00 µs"],
-        ["filter-1201", "runs", "200 µs"],
-        ["motor-1300", "waits for a CPU", "40.0 µs"],
-        ["motor-1300", "runs", "250 µs"],
-    ] {
-        let has = |line: &str| part.iter().all(|text| line.contains(text));
-        assert!(found.lines().any(has), "{part:?}: {found}");
-    }
-    let by_thread = place.done(&format!("{trace} --from comm:filter --to comm:motor"));
-    assert!(by_thread.contains("496 µs from 10.000104"), "{by_thread}");
-    let unknown = place.refused(&format!("{trace} --from irq:eth1 --to comm:motor"), 1);
-    assert!(
-        unknown.contains("no irq:eth1; its interrupts: eth0-rx-0"),
-        "{unknown}"
-    );
-    let unknown = place.refused(&format!("{trace} --from irq:eth0 --to comm:valve"), 1);
-    assert!(unknown.contains("no comm:valve"), "{unknown}");
-    for (line, expected) in [
-        ("--from irq:eth0", "--to"),
-        ("--to comm:motor", "--from"),
-        ("--from eth0 --to comm:motor", "irq:NAME or comm:NAME"),
-        ("--from irq:eth0 --to irq:eth1", "a chain ends in a thread"),
-        ("--from irq:eth0 --to comm:motor --json", "--json"),
-    ] {
-        let refused = place.refused(&format!("{trace} {line}"), 2);
-        assert!(refused.contains(expected), "{line}: {refused}");
-    }
-    // The text of perf script has no flags, and this one no interrupts.
-    let perf = "filter 1201 [000] 10.000310: sched:sched_waking: comm=motor pid=1300 prio=19 \
-                target_cpu=001\n\
-                filter 1201 [000] 10.000320: sched:sched_switch: prev_comm=filter prev_pid=1201 \
-                prev_prio=49 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
-    fs::write(&path, perf).unwrap();
-    let refused = place.refused(&format!("{trace} --from comm:filter --to comm:motor"), 1);
-    assert!(
-        refused.contains("record irq:* and irq_vectors:*"),
-        "{refused}"
-    );
 }
 
 #[test]

@@ -283,4 +283,7 @@ fn a_trace_of_another_tool_follows_them() {
     );
     let one = format!("explain --trace {trace} --outlier 1 --json");
     follows(&place, "outlier", &one);
+    let chains =
+        format!("explain --trace {trace} --from comm:cyclictest --to comm:cyclictest --json");
+    follows(&place, "chains", &chains);
 }

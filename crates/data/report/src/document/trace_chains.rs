@@ -3,7 +3,7 @@
 use punctual_model::{Chain, ChainSpan, Nanos, TraceChains, counted, is_supported};
 
 use super::table::{Column, Row, Table};
-use super::{Block, Document};
+use super::{Block, Document, Section};
 use crate::figures;
 
 /// Maximum number of edges on a terminal.
@@ -28,19 +28,22 @@ pub fn trace_chains(found: &TraceChains) -> Document {
         blocks.push(Block::Warnings(found.warnings.clone()));
     }
     blocks.push(Block::text(reached(found)));
+    let mut document = Document::from_blocks(blocks);
     if found.latencies.recorded() > 0 {
-        blocks.push(Block::Table(latencies(found)));
-        blocks.push(Block::Table(edges(found)));
+        for table in [latencies(found), edges(found)] {
+            document.push(Section::new(vec![Block::Table(table)]));
+        }
     }
     for (chain, place) in found.longest.iter().zip(1..) {
-        blocks.push(Block::text(format!(
+        let heading = Block::text(format!(
             "chain {place} of the longest: {} from {}",
             chain.latency(),
             figures::trace_time(chain.begin)
-        )));
-        blocks.push(Block::Table(parts(chain)));
+        ));
+        let parts = Block::Table(parts(chain));
+        document.push(Section::new(vec![heading, parts]));
     }
-    Document::from_blocks(blocks)
+    document
 }
 
 fn reached(found: &TraceChains) -> String {

@@ -28,12 +28,21 @@ pub fn trace_threads(found: &TraceThreads) -> Document {
     if found.threads.is_empty() {
         blocks.push(Block::text("no thread of the trace is selected"));
     } else {
-        blocks.push(Block::Table(table(found)));
-        blocks.push(Block::faint(
+        let shown = if found.as_perf {
+            as_perf(found)
+        } else {
+            table(found)
+        };
+        blocks.push(Block::Table(shown));
+        let about = if found.as_perf {
+            "Times are in ms. The run time and the number of runs are those of perf sched timehist -s, and \
+             the waits those of perf sched latency -p (perf 6.1)."
+        } else {
             "Times are in ms, and the longest wait ended at the time shown. A wait is the time from a \
              wake-up, or from the preemption of a runnable thread, until the thread ran. The last \
-             columns contain only the waits after a wake-up.",
-        ));
+             columns contain only the waits after a wake-up."
+        };
+        blocks.push(Block::faint(about));
     }
     Document::from_blocks(blocks)
 }
@@ -60,6 +69,36 @@ fn table(found: &TraceThreads) -> Table {
         cells.extend(delays(&thread.waits()));
         cells.extend(delays(&thread.woken).into_iter().take(3));
         Row::new(cells)
+    });
+    let table = Table::new(columns, rows.collect()).at_most(MOST);
+    table.further("further thread", "further threads")
+}
+
+/// Returns the columns of perf sched.
+fn as_perf(found: &TraceThreads) -> Table {
+    let columns = vec![
+        Column::left("thread"),
+        Column::right("run"),
+        Column::right("runs"),
+        Column::right("switches"),
+        Column::right("average"),
+        Column::right("maximum"),
+        Column::right("from"),
+        Column::right("to"),
+    ];
+    let rows = found.threads.iter().map(|thread| {
+        let waits = &thread.woken;
+        let from = waits.max_end.saturating_sub(waits.max);
+        Row::new([
+            thread.task.label(),
+            run_time(thread.run),
+            thread.switches.to_string(),
+            waits.count.to_string(),
+            waits.mean().map_or("-".to_owned(), millis),
+            millis(waits.max),
+            figures::trace_time(from),
+            figures::trace_time(waits.max_end),
+        ])
     });
     let table = Table::new(columns, rows.collect()).at_most(MOST);
     table.further("further thread", "further threads")

@@ -1,11 +1,13 @@
 //! Counts events of the whole machine, without a recording.
 
 mod activities;
+mod chains;
 mod interruptions;
 mod no_programs;
 mod wakeups;
 
 pub use activities::ActivitySession;
+pub use chains::ChainSession;
 pub use interruptions::InterruptionCounter;
 pub(crate) use no_programs::NoPrograms;
 pub use wakeups::{WakeupRequest, WakeupSession};

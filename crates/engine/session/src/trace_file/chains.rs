@@ -72,7 +72,7 @@ pub fn trace_chains(
 
 /// Returns the numbers of system calls that are no wait for input. The numbers of
 /// another architecture are unknown.
-fn without_input(head: &TraceHead) -> BTreeSet<i64> {
+pub(crate) fn without_input(head: &TraceHead) -> BTreeSet<i64> {
     if head
         .machine
         .as_deref()
@@ -114,7 +114,8 @@ fn may_show_vectors(head: &TraceHead) -> bool {
     head.recorded.contains(VECTORS) || WITHOUT_VECTORS.iter().any(|name| machine.contains(name))
 }
 
-fn warnings(head: &TraceHead) -> Vec<String> {
+/// Returns what the events cannot show.
+pub(crate) fn warnings(head: &TraceHead) -> Vec<String> {
     let has = |event: &str| head.recorded.contains(event);
     let mut warnings = Vec::new();
     if !has(SOFTIRQ) || !has(IRQ) || !may_show_vectors(head) {

@@ -1,7 +1,7 @@
 //! Explains the late reactions in a trace that another tool recorded.
 
 mod calls;
-mod chains;
+pub(crate) mod chains;
 #[cfg(test)]
 mod forms;
 mod guest;

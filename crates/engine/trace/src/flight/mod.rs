@@ -25,7 +25,8 @@ pub use recorder::{Flight, Plan};
 pub use requested::{EventChoice, NotAChoice};
 pub use scout::{Followed, ListedJob, ReleaseCall, Scout, ScoutEvent};
 pub use stop_handle::StopHandle;
-pub(crate) use stream::{Stream, Streamed};
+pub(crate) use stream::Stream;
+pub use stream::Streamed;
 pub use trace_slice::{Drained, RawPage, StackPart, TraceSlice, WaitRecord};
 
 #[cfg(test)]

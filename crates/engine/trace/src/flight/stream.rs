@@ -37,7 +37,7 @@ pub(crate) struct Stream {
 
 /// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Streamed {
+pub enum Streamed {
     /// An event.
     Event(TraceEvent),
     /// Events lost on one CPU.
@@ -55,7 +55,7 @@ pub(crate) enum Streamed {
 
 impl Streamed {
     /// Returns the time of the item. For a gap, this is its start.
-    pub(crate) const fn time(&self) -> Nanos {
+    pub const fn time(&self) -> Nanos {
         match self {
             Self::Event(event) => event.time,
             Self::Gap { from, .. } => *from,

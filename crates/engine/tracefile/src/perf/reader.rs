@@ -218,6 +218,9 @@ impl PerfReader {
             return;
         };
         self.seen.insert(cpu);
+        if sample.has_exited {
+            self.head.exited.insert((sample.time, cpu));
+        }
         match decoder.decode(0, cpu, sample.time, raw, &mut self.head) {
             Decoded::Item(item) => self.push(cpu, item, sample.stack, record.offset),
             Decoded::Nothing | Decoded::Double => (),

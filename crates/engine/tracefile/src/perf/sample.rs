@@ -22,6 +22,8 @@ const DEEPEST: usize = 127;
 pub(super) struct Sample<'a> {
     pub(super) time: Nanos,
     pub(super) cpu: Option<u32>,
+    /// Whether the ID of its thread was already free.
+    pub(super) has_exited: bool,
     /// The kernel's addresses in the call chain.
     pub(super) stack: Vec<u64>,
     /// The record of the tracepoint.
@@ -85,10 +87,14 @@ impl<'a> Sample<'a> {
         let mut rest = Rest { bytes, endian };
         let mut sample = Self::default();
         let has = |bit: u64| attr.sample_type & bit != 0;
-        for bit in [bit::IDENTIFIER, bit::IP, bit::TID] {
+        for bit in [bit::IDENTIFIER, bit::IP] {
             if has(bit) {
                 rest.u64()?;
             }
+        }
+        if has(bit::TID) {
+            rest.u32()?;
+            sample.has_exited = rest.u32()? == u32::MAX;
         }
         if has(bit::TIME) {
             sample.time = Nanos(rest.u64()?);

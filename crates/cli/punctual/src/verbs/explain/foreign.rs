@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
-use punctual_culprit::{ChainStart, Wanted};
+use punctual_culprit::Wanted;
 use punctual_formats::{ImportError, Source, recognise};
 use punctual_model::{Comm, Explanation, Nanos};
 use punctual_report::document::{self, Document};
 use punctual_session::{
     ExplainedTrace, GuestTraces, TraceRequest, explain_guest, explain_trace, explain_trace_jobs,
-    trace_chains, trace_threads,
+    trace_threads,
 };
 use punctual_tracefile::{Input, TraceFileError, TraceReader, open};
 
 use super::threads::Selection;
 use crate::exit::UsageError;
-use crate::verb::{Invalid, command_line};
+use crate::verb::{Invalid, command_line, named};
 
 // A trace of another tool.
 #[derive(Args)]
@@ -33,17 +33,11 @@ pub(super) struct Foreign {
     /// Explain this guest's trace, with --trace of its KVM host
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["budget", "release"])]
     guest: Option<PathBuf>,
-    /// Show run time and waits of each thread, like perf sched latency
-    #[arg(long, requires = "trace")]
+    /// Show run time and waits of each thread, or exactly as perf counts them (=perf)
+    #[arg(long, value_name = "HOW", requires = "trace", num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "own", value_parser = named(COUNTED.to_vec()))]
     #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold", "budget", "release"])]
-    thread_times: bool,
-    /// Follow chains from irq:NAME or comm:NAME to --to, with the latency from end to end
-    #[arg(long, value_name = "KIND:NAME", requires = "to", value_parser = chain_start)]
-    #[arg(conflicts_with_all = CHAIN_CONFLICTS)]
-    from: Option<ChainEnd>,
-    /// End the chains of --from when this thread sleeps: comm:NAME
-    #[arg(long, value_name = "comm:NAME", requires_all = ["from", "trace"], value_parser = chain_end)]
-    to: Option<ChainEnd>,
+    thread_times: Option<Counted>,
     /// Only reactions that ended on this CPU
     #[arg(long, value_name = "CPU", requires = "trace")]
     cpu: Option<u32>,
@@ -56,61 +50,14 @@ pub(super) struct Foreign {
     between: Vec<Moment>,
 }
 
-/// Options that make no sense with chains.
-const CHAIN_CONFLICTS: [&str; 13] = [
-    "thread_times",
-    "guest",
-    "cpu",
-    "outlier",
-    "all_events",
-    "json",
-    "output",
-    "threshold",
-    "budget",
-    "release",
-    "pid",
-    "comm",
-    "without",
-];
-
-/// An end of a chain, with its text.
-#[derive(Clone, Debug)]
-struct ChainEnd {
-    text: String,
-    place: ChainStart,
+/// How the table of threads counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Own,
+    Perf,
 }
 
-/// Maximum length of the kernel's name of a thread, in bytes.
-const LONGEST_COMM: usize = 15;
-
-/// Parses the beginning of a chain: `irq:eth0` or `comm:NAME`.
-fn chain_start(text: &str) -> Result<ChainEnd, Invalid> {
-    let place = match text.split_once(':') {
-        Some(("irq", name)) if !name.is_empty() => ChainStart::Interrupt(name.to_owned()),
-        Some(("comm", name)) if !name.is_empty() => {
-            if name.len() > LONGEST_COMM {
-                return Err("the kernel's name of a thread has at most 15 bytes".into());
-            }
-            ChainStart::Thread(Comm::new(name.as_bytes()))
-        }
-        _ => return Err("write irq:NAME or comm:NAME, such as irq:eth0 or comm:motor".into()),
-    };
-    Ok(ChainEnd {
-        text: text.to_owned(),
-        place,
-    })
-}
-
-/// Parses the end of a chain: `comm:NAME`.
-fn chain_end(text: &str) -> Result<ChainEnd, Invalid> {
-    match chain_start(text)? {
-        end @ ChainEnd {
-            place: ChainStart::Thread(_),
-            ..
-        } => Ok(end),
-        _ => Err("a chain ends in a thread: write comm:NAME, such as comm:motor".into()),
-    }
-}
+const COUNTED: [(&str, Counted); 2] = [("own", Counted::Own), ("perf", Counted::Perf)];
 
 /// A time in a trace. It stands for the range of all times that begin with the same digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,44 +132,14 @@ impl Foreign {
 
     /// Returns a table of the threads if it was asked for.
     pub(super) fn thread_times(&self, path: &Path, of: &Selection<'_>) -> Result<Option<Document>> {
-        if !self.thread_times {
+        let Some(counted) = self.thread_times else {
             return Ok(None);
-        }
+        };
         let mut reader = Self::open(path)?;
-        let found = trace_threads(reader.as_mut(), &self.request(path, of)?);
+        let as_perf = counted == Counted::Perf;
+        let found = trace_threads(reader.as_mut(), &self.request(path, of)?, as_perf);
         let found = found.with_context(|| path.display().to_string())?;
         Ok(Some(document::trace_threads(&found)))
-    }
-
-    /// Returns the chains between two ends if they were asked for.
-    pub(super) fn chains(&self, path: &Path, of: &Selection<'_>) -> Result<Option<Document>> {
-        let (Some(from), Some(to)) = (&self.from, &self.to) else {
-            return Ok(None);
-        };
-        let ChainStart::Thread(end) = &to.place else {
-            return Ok(None);
-        };
-        let mut reader = Self::open(path)?;
-        let request = self.request(path, of)?;
-        let found = trace_chains(reader.as_mut(), &request, from.place.clone(), *end);
-        let mut found = found.with_context(|| path.display().to_string())?;
-        (found.from, found.to) = (from.text.clone(), to.text.clone());
-        let missing = match () {
-            () if !found.start_seen => &from.text,
-            () if !found.end_seen => &to.text,
-            () => return Ok(Some(document::trace_chains(&found))),
-        };
-        let interrupts: Vec<&str> = found.interrupts.iter().map(String::as_str).collect();
-        let hint = match missing.strip_prefix("irq:") {
-            Some(_) if !interrupts.is_empty() => {
-                format!("; its interrupts: {}", interrupts.join(", "))
-            }
-            _ => String::new(),
-        };
-        Err(anyhow!(
-            "{}: the trace has no {missing}{hint}",
-            path.display()
-        ))
     }
 
     /// Reads the trace, and explains its late reactions.

@@ -1,6 +1,7 @@
 //! `explain`: finds the causes of outliers of a recording, of late wake-ups of a running
 //! application, or of late reactions in a trace that another tool recorded.
 
+mod chains;
 mod foreign;
 mod profile;
 mod recorded;
@@ -52,16 +53,20 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     that release the jobs. Without --pid or --comm, it takes the real-time threads, or all threads \
     if no real-time thread has jobs.\n\n\
     With --trace and --thread-times, punctual prints a table instead: for each thread, its run time, \
-    and the number, average and maximum of its waits for a CPU.\n\n\
-    With --trace, --from and --to, punctual follows chains of threads that wake each other, from an \
+    and the number, average and maximum of its waits for a CPU. With --thread-times=perf, the figures are \
+    exactly those of perf sched timehist -s and perf sched latency -p.\n\n\
+    With --from and --to, punctual follows chains of threads that wake each other, from an \
     interrupt or the wake-up of a thread until the thread of --to sleeps: the latency from end to end, \
-    the share of each thread's run time and waits, and the longest chains. It needs switches and \
-    wake-ups. The events irq:*, irq_vectors:* and raw_syscalls:* let it follow more chains.\n\n\
+    the share of each thread's run time and waits, and the longest chains. Without --trace, it \
+    follows those of the running machine for the time of --duration, and stores no recording. A trace \
+    needs switches and wake-ups. The events irq:*, irq_vectors:* and raw_syscalls:* let it follow \
+    more chains.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
     the causes of each late reaction on a separate track. A trace of Perfetto is kept as it is, and \
     the track is appended. With --between or --at, it writes only \
     the events of that time, and of 10 ms before and after it. For a recording, it writes the \
-    events around the outliers.";
+    events around the outliers. With --output FILE.json, it writes only the late reactions with their \
+    shares, for https://profiler.firefox.com.";
 
 /// Find causes of outliers of a recording, an application or a trace
 #[derive(Parser)]
@@ -85,17 +90,22 @@ struct Explain {
     /// Print JSON with all events; for an application, the recording
     #[arg(long)]
     json: bool,
-    /// Write a file instead: .html with plots, .svg or .png of one outlier, .pftrace for Perfetto
+    /// Write a file instead: .html, .svg or .png of one outlier, .pftrace (Perfetto), .json (Firefox)
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
     #[command(flatten)]
     application: threads::Application,
     #[command(flatten)]
     foreign: foreign::Foreign,
+    #[command(flatten)]
+    chains: chains::Chains,
 }
 
 impl Run for Explain {
     fn run(self, context: &Context) -> Result<Exit> {
+        if let Some(exit) = chains::run(&self, context)? {
+            return Ok(exit);
+        }
         if let Some(path) = &self.output {
             return written::write(&self, path, context);
         }
@@ -103,10 +113,6 @@ impl Run for Explain {
             let selection = self.application.selection()?;
             if let Some(times) = self.foreign.thread_times(path, &selection)? {
                 output::print(&text::render(&times, &context.style()))?;
-                return Ok(Exit::Done);
-            }
-            if let Some(chains) = self.foreign.chains(path, &selection)? {
-                output::print(&text::render(&chains, &context.style()))?;
                 return Ok(Exit::Done);
             }
             let explained = self.foreign.explain(path, &selection)?;

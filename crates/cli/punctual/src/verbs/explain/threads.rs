@@ -29,6 +29,9 @@ use crate::verb::{Invalid, command_line, named};
 /// The default budget of a job.
 const BUDGET: Nanos = Nanos::from_millis(1);
 
+/// The default duration.
+const LENGTH: Nanos = Nanos::from_secs(60);
+
 /// The default threshold.
 const THRESHOLD: Nanos = Nanos::from_micros(100);
 
@@ -143,6 +146,19 @@ impl Application {
         })
     }
 
+    /// Returns how long a running machine is observed. `None`: until it is stopped.
+    pub(super) fn length(&self) -> Option<Nanos> {
+        match self.duration {
+            Some(RunLength::UntilStopped) => None,
+            Some(RunLength::For(time)) => Some(time),
+            Some(RunLength::Usual) | None => Some(LENGTH),
+        }
+    }
+
+    pub(super) const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Returns the threads to watch, or `None` to explain a recording.
     pub(super) fn targets(&self) -> Result<Option<Targets>> {
         if let Some(subject) = self.subject.subject() {
@@ -232,7 +248,7 @@ impl Application {
             profile: file.is_some(),
             reader: serve_symbols::program(),
             requirement: None,
-            length: (self.duration).unwrap_or(RunLength::For(Nanos::from_secs(60))),
+            length: (self.duration).unwrap_or(RunLength::For(LENGTH)),
             recording: RecordingRequest {
                 label: self.label,
                 command_line: command_line(),

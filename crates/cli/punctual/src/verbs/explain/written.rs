@@ -1,10 +1,11 @@
-//! Explanations written to a file: a page, a plot, or a trace for Perfetto.
+//! Explanations written to a file: a page, a plot, or a trace for Perfetto or the Firefox Profiler.
 
 use std::borrow::Cow;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use punctual_formats::{Export, ExportOptions, NoSamples};
 use punctual_model::Outlier;
 use punctual_report::document::{Block, Document, Figure, Section};
 use punctual_report::plot::{self, Heading, Plot, PlotOptions};
@@ -32,12 +33,14 @@ enum Form {
     Page,
     Svg,
     Png,
+    Firefox,
 }
 
-const FORMS: [(Form, &str); 5] = [
+const FORMS: [(Form, &str); 6] = [
     (Form::Page, "html"),
     (Form::Svg, "svg"),
     (Form::Png, "png"),
+    (Form::Firefox, "json"),
     (Form::Perfetto, perfetto::EXTENSIONS[0]),
     (Form::Perfetto, perfetto::EXTENSIONS[1]),
 ];
@@ -77,6 +80,7 @@ pub(super) fn write(options: &Explain, path: &Path, context: &Context) -> Result
     }
     let place = match form {
         Form::Perfetto => "; open it at https://ui.perfetto.dev",
+        Form::Firefox => "; open it at https://profiler.firefox.com",
         _ => "",
     };
     output::note(&format!("explanation written to {}{place}", path.display()));
@@ -132,8 +136,26 @@ fn written(explained: &Explained, form: Form, options: &Explain, path: &Path) ->
             .svg()
             .into_bytes(),
         Form::Png => drawn(&one(explained, options.outlier)?, Heading::Auto)?.png(PIXELS)?,
+        Form::Firefox => firefox(explained, options.outlier)?,
     };
     Ok(Output::open(path)?.put(&bytes)?)
+}
+
+/// Returns all outliers or one of them, for the Firefox Profiler.
+fn firefox(explained: &Explained, only: Option<u64>) -> Result<Vec<u8>> {
+    let mut recording = explained.recording.clone();
+    if let (Some(number), Some(explanation)) = (only, &mut recording.explanation) {
+        explained.one(number)?;
+        explanation.outliers.retain(|one| one.number == number);
+    }
+    let mut bytes = Vec::new();
+    let export = Export {
+        recording: &recording,
+        samples: &NoSamples,
+        options: ExportOptions::default(),
+    };
+    (punctual_formats::format("firefox")?.write)(&export, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Returns the outlier to draw: the chosen one, or the longest.
