@@ -5,7 +5,7 @@
 //! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
 //! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
-//! advisories; `msrv`, the oldest Rust; `mutants`, tests of the tests; `loom` and `miri`, tests under
+//! advisories; `msrv`, the oldest Rust; `conformance`, the tests with programs of others; `mutants`, tests of the tests; `loom` and `miri`, tests under
 //! models of memory; `schemas`, the JSON Schemas of the output; `regenerate`, these and all other
 //! generated files.
 //!
@@ -14,6 +14,7 @@
 //! **Must not know:** the other crates; it builds and runs them as a user would.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod conformance;
 mod cross;
 mod deps;
 mod dist;
@@ -62,6 +63,8 @@ enum Task {
     DistInstall(dist::InstallOptions),
     /// Pack the sources with all crates, for builds without a network.
     DistSources(dist::SourcesOptions),
+    /// Run the tests with programs of others, and list those that passed.
+    Conformance(conformance::Options),
     /// Check the program for other processors; run tests of the clocks under emulation.
     Cross(cross::Options),
     /// Check licences, sources and advisories of dependencies.
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Task::Dist(options) => dist::run(&options),
         Task::DistInstall(options) => dist::install(&options),
         Task::DistSources(options) => dist::sources(&options),
+        Task::Conformance(options) => conformance::run(&options),
         Task::Cross(options) => cross::run(&options),
         Task::Deps(options) => deps::run(&options),
         Task::Msrv(options) => msrv::run(&options),

@@ -104,7 +104,9 @@ fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
 fn named(counts: &BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, number)| std::cmp::Reverse(**number));
-    let names = counts.iter().map(|(name, number)| format!("{name} ({number})"));
+    let names = counts
+        .iter()
+        .map(|(name, number)| format!("{name} ({number})"));
     listed(&names.collect::<Vec<_>>())
 }
 

@@ -47,7 +47,7 @@ const IDLE: (&str, i64, i64) = ("swapper/0", 0, 20);
 const MOTOR: (&str, i64, i64) = ("motor", 42, -81);
 
 /// Two CPUs. On CPU 0, motor is woken by an interrupt, and makes a system call.
-fn two_cpus() -> Vec<Vec<Packet>> {
+pub(crate) fn two_cpus() -> Vec<Vec<Packet>> {
     let wake = vec![Value::Text("motor"), number(42), number(-81), number(0)];
     let first = Packet {
         events: vec![

@@ -1,5 +1,6 @@
 //! Tests the reading of trace files.
 
+mod babeltrace;
 mod ctf;
 mod dat;
 mod dat_forms;
