@@ -486,7 +486,11 @@ fn ext_server_is_set_beside_the_fair_server() {
             let file = format!("sys/kernel/debug/sched/ext_server/cpu{cpu}/runtime");
             machine.write(&file, "50000000\n");
         }
-        plan(&machine, &request("low-latency", &["rt-runtime-us=-1"], "2-3")).unwrap()
+        plan(
+            &machine,
+            &request("low-latency", &["rt-runtime-us=-1"], "2-3"),
+        )
+        .unwrap()
     };
     let remark = |plan: &crate::Plan| {
         let of_ext = |text: &String| text.contains("for threads of a sched_ext scheduler");

@@ -287,7 +287,8 @@ impl<R: BufRead> TextReader<R> {
                 let (name, fields) = ("tlb_flush".into(), fields.to_owned());
                 self.accept(header, None, EventKind::Requested { name, fields });
             }
-            Found::Called(call, _) | Found::Returned(call, _) if !self.head.shows_by_name(call) => {}
+            Found::Called(call, _) | Found::Returned(call, _) if !self.head.shows_by_name(call) => {
+            }
             Found::Called(call, args) => {
                 let id = self.head.number_of(call);
                 self.accept(header, None, EventKind::SysEnter { id, args });
