@@ -33,7 +33,7 @@ pub(super) struct Foreign {
     /// Explain this guest's trace, with --trace of its KVM host
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["budget", "release"])]
     guest: Option<PathBuf>,
-    /// Show run time and waits of each thread, or exactly as perf counts them (=perf)
+    /// Show run time and waits of each thread; =perf counts like perf
     #[arg(long, value_name = "HOW", requires = "trace", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "own", value_parser = named(COUNTED.to_vec()))]
     #[arg(conflicts_with_all = ["guest", "cpu", "outlier", "all_events", "json", "output", "threshold", "budget", "release"])]
