@@ -116,7 +116,10 @@ fn told(pipeline: &mut Command) -> Option<String> {
     if output.status.code() == Some(NO_URING) {
         return None;
     }
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    // A pipeline that failed has too few rounds, and the recorder must still be stopped.
+    if !output.status.success() {
+        eprintln!("{}", text(&output.stderr));
+    }
     Some(text(&output.stdout))
 }
 
