@@ -45,7 +45,12 @@ fn recognise(head: &Head<'_>) -> bool {
     for line in head.lines() {
         match plain(line.as_bytes()) {
             b"# Histogram" => return false,
-            line => found |= line.starts_with(b"T:") && ThreadLine::parse(line).is_ok(),
+            line => {
+                // jitterdebugger prints ` A:`.
+                let has = |name: &[u8]| memchr::memmem::find(line, name).is_some();
+                let is_begun = || has(b" C:") && !has(b" A:") && is_wrapped(line);
+                found |= line.starts_with(b"T:") && (ThreadLine::parse(line).is_ok() || is_begun());
+            }
         }
     }
     found || is_nonsense(head)

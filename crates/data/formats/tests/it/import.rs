@@ -125,6 +125,26 @@ fn unusual_forms_have_their_figures() {
 }
 
 #[test]
+fn a_line_is_joined_wherever_it_was_wrapped() {
+    let line = |thread: u32| {
+        format!(
+            "T: {thread} ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112\n"
+        )
+    };
+    for name in [" Min:", " Act:", " Avg:", " Max:"] {
+        let wrapped = line(0).replace(name, &format!("\n{name}"));
+        for text in [wrapped.clone() + &line(1), line(1) + &wrapped] {
+            let read = read_with("x", text.as_bytes(), &mut CountSamples::default());
+            let all = read
+                .unwrap_or_else(|error| panic!("{name}: {error}"))
+                .all_latencies();
+            assert_eq!(all.recorded(), 2 * 1_293, "{text}");
+            assert_eq!(all.max(), Some(Nanos::from_micros(112)), "{text}");
+        }
+    }
+}
+
+#[test]
 fn an_incomplete_line_is_not_joined_with_another_thread() {
     let text = "T: 0 ( 1229) P:95 I:200 C:   1293 Min:      6 Act:  112\n\
                 T: 1 ( 1230) P:95 I:200 C:   1293 Min:      6 Act:  112 Avg:    7 Max:     112\n";
