@@ -11,6 +11,11 @@ pub(crate) use stop::stop_flag;
 /// repeats it. Returns only if this fails.
 pub(crate) fn become_command(words: &[String]) -> std::io::Error {
     use std::os::unix::process::CommandExt;
-    let mut command = std::process::Command::new("/proc/self/exe");
-    command.arg0("punctual").args(words).exec()
+    match std::env::current_exe() {
+        Ok(program) => std::process::Command::new(program)
+            .arg0("punctual")
+            .args(words)
+            .exec(),
+        Err(error) => error,
+    }
 }

@@ -93,7 +93,7 @@ fn checked(audit: &Audit, style: &TextStyle) -> Checked {
     let count = |state| audit.count(state);
     let (fail, warn) = (count(FindingState::Fail), count(FindingState::Warn));
     let first = match fail + warn {
-        0 => "none found".to_owned(),
+        0 => "no problem is known".to_owned(),
         _ => format!("{fail} fail, {warn} to look at; the worst first (d: all, with remedies)"),
     };
     let worst = problems.map(|finding| {

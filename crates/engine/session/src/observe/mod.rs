@@ -19,6 +19,7 @@ mod reservations;
 mod restarts;
 mod source;
 mod switch_jobs;
+mod switch_shares;
 mod turns;
 mod unprivileged;
 mod warnings;

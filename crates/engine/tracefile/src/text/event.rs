@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use punctual_model::{EVENTS, Vector};
 
 use super::statement::{Entry, call};
-use super::system_call::system_call;
+use super::system_call::{SystemCall, is_name, system_call};
 use crate::item::NOISE_OF;
 
 /// What the text after the time contains.
@@ -27,11 +27,8 @@ pub(super) enum Found<'a> {
     /// A flush of the TLB inside a switch, which the thread that left the CPU writes after
     /// `sched_switch`; with its fields.
     InSwitch(&'a str),
-    /// The begin of a system call of this name, with its first arguments, as the events of the system
-    /// `syscalls` show it.
-    Called(&'a str, [u64; 2]),
-    /// The end of such a call, with its result.
-    Returned(&'a str, i64),
+    /// The begin or the end of a system call, as the events of the system `syscalls` show it.
+    SystemCall(SystemCall<'a>),
     /// Any other output of a tracer.
     Other,
 }
@@ -69,8 +66,8 @@ impl Table {
             let number = lost.rsplit(' ').next().and_then(|count| count.parse().ok());
             return Found::Lost(number);
         }
-        if let Some(found) = system_call(rest) {
-            return found;
+        if let Some(call) = system_call(rest) {
+            return Found::SystemCall(call);
         }
         let Some((system, name, text)) = split(rest) else {
             return Found::Other;
@@ -118,11 +115,6 @@ fn split(rest: &str) -> Option<(Option<&str>, &str, &str)> {
         Some((name, text)) => Some((Some(first), name, text.trim())),
         None => Some((None, first, after.trim())),
     }
-}
-
-pub(super) fn is_name(text: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !text.is_empty() && text.bytes().all(is_letter)
 }
 
 /// Returns whether the event belongs to an interrupt vector. If the vector is known, the text of
@@ -245,15 +237,15 @@ mod tests {
             " syscalls:sys_exit_mlockall: 0xfffffffffffffff4",
             " sys_exit_mlockall:    0xfffffff4",
         ] {
-            assert_eq!(found(text), r#"Returned("mlockall", -12)"#);
+            assert_eq!(found(text), r#"SystemCall(Returned("mlockall", -12))"#);
         }
         assert_eq!(
             found(" sys_sched_setattr -> 0x0"),
-            r#"Returned("sched_setattr", 0)"#
+            r#"SystemCall(Returned("sched_setattr", 0))"#
         );
         assert_eq!(
             found(" sys_read -> 0xfffffffffffffff5"),
-            r#"Returned("read", -11)"#
+            r#"SystemCall(Returned("read", -11))"#
         );
     }
 
@@ -264,18 +256,28 @@ mod tests {
             " syscalls:sys_enter_futex: uaddr: 0x7f7d3a0010e0, op: 0x00000089, val: 0x00000000",
             " sys_enter_futex:      uaddr: 0x7f7d3a0010e0, op: 0x00000089, val: 0x00000000",
         ] {
-            assert_eq!(found(text), r#"Called("futex", [140175820722400, 137])"#);
+            assert_eq!(
+                found(text),
+                r#"SystemCall(Called("futex", [140175820722400, 137]))"#
+            );
         }
         assert_eq!(
             found(" sys_mlockall(flags: 3)"),
-            r#"Called("mlockall", [3, 0])"#
+            r#"SystemCall(Called("mlockall", [3, 0]))"#
         );
-        assert_eq!(found(" sys_getpid()"), r#"Called("getpid", [0, 0])"#);
+        assert_eq!(
+            found(" sys_getpid()"),
+            r#"SystemCall(Called("getpid", [0, 0]))"#
+        );
         for text in [
             " sys_enter_futex:      op=FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG uaddr=0x7f00 val=0x00000002",
             " sys_futex(uaddr: 0x7f00 (0), FUTEX_WAIT_BITSET|FUTEX_PRIVATE_FLAG, val: 2)",
         ] {
-            assert_eq!(found(text), r#"Called("futex", [32512, 137])"#, "{text}");
+            assert_eq!(
+                found(text),
+                r#"SystemCall(Called("futex", [32512, 137]))"#,
+                "{text}"
+            );
         }
         // No argument is guessed.
         let unknown = " sys_enter_futex: op=FUTEX_NEW uaddr=0x7f00 val=1";

@@ -1,6 +1,5 @@
 //! System calls in the text of the events of the system `syscalls`.
 
-use super::event::{Found, is_name};
 use crate::listed::call_of;
 
 /// The operations of futex(2) by number, and its flags (`include/uapi/linux/futex.h`).
@@ -22,10 +21,19 @@ const OPERATIONS: [&str; 14] = [
 ];
 const FLAGS: [(&str, u64); 2] = [("PRIVATE_FLAG", 128), ("CLOCK_REALTIME", 256)];
 
+/// A system call of this name.
+#[derive(Debug)]
+pub(super) enum SystemCall<'a> {
+    /// Its begin, with its first arguments.
+    Called(&'a str, [u64; 2]),
+    /// Its end, with its result.
+    Returned(&'a str, i64),
+}
+
 /// Finds the begin or the end of a system call: `sys_futex(uaddr: 7f00, op: 80)` and `sys_futex -> 0x0`
 /// (tracefs), or `syscalls:sys_enter_futex: uaddr: 0x00007f00, op: 0x00000080` and
 /// `syscalls:sys_exit_futex: 0x0` (perf, trace-cmd).
-pub(super) fn system_call(rest: &str) -> Option<Found<'_>> {
+pub(super) fn system_call(rest: &str) -> Option<SystemCall<'_>> {
     let (call, ends, text) = if let Some((call, result)) = rest.split_once(" -> ") {
         (call.strip_prefix("sys_")?, true, result)
     } else if let Some((call, args)) = rest.split_once('(')
@@ -45,7 +53,7 @@ pub(super) fn system_call(rest: &str) -> Option<Found<'_>> {
     Some(if ends {
         let result = text.trim().strip_prefix("0x")?;
         // A kernel for 32 bits prints fewer digits.
-        Found::Returned(
+        SystemCall::Returned(
             call,
             match u64::from_str_radix(result, 16).ok()? {
                 short @ 0x8000_0000..=0xffff_ffff => i64::from(short as u32 as i32),
@@ -53,8 +61,13 @@ pub(super) fn system_call(rest: &str) -> Option<Found<'_>> {
             },
         )
     } else {
-        Found::Called(call, arguments(text.trim())?)
+        SystemCall::Called(call, arguments(text.trim())?)
     })
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    !text.is_empty() && text.bytes().all(is_letter)
 }
 
 /// Parses the first two arguments of a system call: hexadecimal numbers behind their names.

@@ -2,11 +2,56 @@
 
 use std::collections::BTreeSet;
 
-use super::windows::{RowJobs, late_in_row};
 use super::{MOST, SECOND, title};
 use crate::{
     IntervalRow, LateSeconds, LoopRequirement, Nanos, Recording, ThreadJobs, ThreadRecord,
 };
+
+/// The jobs of a thread in a row of the time series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowJobs {
+    /// The second of the row.
+    pub(super) second: u64,
+    /// The last second that a late job of the row may have been released in.
+    pub(super) until: u64,
+    /// Smallest and largest number of jobs.
+    pub(super) jobs: [u64; 2],
+    /// Smallest and largest number of late jobs.
+    pub(super) late: [u64; 2],
+}
+
+impl RowJobs {
+    /// Any number of late jobs.
+    pub(super) const ANY: u64 = u64::MAX;
+
+    /// Returns a second without the jobs that were due.
+    pub(super) const fn missing(second: u64) -> Self {
+        Self {
+            second,
+            until: second,
+            jobs: [0, Self::ANY],
+            late: [0, Self::ANY],
+        }
+    }
+}
+
+/// Returns the smallest and the largest number of jobs of a row that were longer than the budget.
+fn late_in_row(row: &IntervalRow, budget: Nanos) -> [u64; 2] {
+    let longest = row.max_ns.unwrap_or_default();
+    if longest <= budget {
+        return [0, 0];
+    }
+    let (mut least, mut most) = (0u64, 0u64);
+    for (lower, width, count) in row.histogram.iter() {
+        if lower > budget.0 {
+            least = least.saturating_add(count);
+        }
+        if lower.saturating_add(width) > budget.0 + 1 {
+            most = most.saturating_add(count);
+        }
+    }
+    [least.max(1), most.max(1)]
+}
 
 /// The seconds of a run, by their number since its start.
 #[derive(Debug, Default)]

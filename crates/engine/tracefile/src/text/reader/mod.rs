@@ -17,6 +17,7 @@ use super::payload;
 use super::rtla_analysis::Analysis;
 use super::stack::{EventHeader, Frame, Stack};
 use super::statement::Pending;
+use super::system_call::SystemCall;
 use super::warnings::{Warnings, shortened};
 use crate::listed::listed_name;
 use crate::{Annotation, Item, TraceFileError, TraceHead, TraceReader};
@@ -287,19 +288,23 @@ impl<R: BufRead> TextReader<R> {
                 let (name, fields) = ("tlb_flush".into(), fields.to_owned());
                 self.accept(header, None, EventKind::Requested { name, fields });
             }
-            Found::Called(call, _) | Found::Returned(call, _) if !self.head.shows_by_name(call) => {
-            }
-            Found::Called(call, args) => {
-                let id = self.head.number_of(call);
-                self.accept(header, None, EventKind::SysEnter { id, args });
-            }
-            Found::Returned(call, ret) => {
-                let id = self.head.number_of(call);
-                self.accept(header, None, EventKind::SysExit { id, ret });
-            }
+            Found::SystemCall(call) => self.take_system_call(header, call),
             Found::Other if breaks_off(line.rest) => self.wrapped = Some(text.to_owned()),
             Found::Other => (),
         }
+    }
+
+    fn take_system_call(&mut self, header: EventHeader, call: SystemCall<'_>) {
+        let (SystemCall::Called(name, _) | SystemCall::Returned(name, _)) = call;
+        if !self.head.shows_by_name(name) {
+            return;
+        }
+        let id = self.head.number_of(name);
+        let kind = match call {
+            SystemCall::Called(_, args) => EventKind::SysEnter { id, args },
+            SystemCall::Returned(_, ret) => EventKind::SysExit { id, ret },
+        };
+        self.accept(header, None, kind);
     }
 
     fn note_format(&mut self, line: &Line<'_>, is_perf: bool) {
