@@ -9,6 +9,7 @@ mod counted;
 mod counters;
 mod finder;
 mod head;
+mod job_statistics;
 pub(crate) mod jobs;
 mod late;
 mod pace;
@@ -37,8 +38,7 @@ use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::cause::LatenessProfile;
 use punctual_model::{
-    Completion, EventKind, Explanation, JobWindows, Jobs, LoopRequirement, Nanos, ProbeRun,
-    Recording, ThreadJobs,
+    Completion, EventKind, Explanation, LoopRequirement, Nanos, ProbeRun, Recording,
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
@@ -348,52 +348,6 @@ impl<'a> Observation<'a> {
             }
         }
         late
-    }
-
-    /// Returns the final statistics of the jobs, including those of threads whose release wait has
-    /// only now been found.
-    fn jobs(&mut self, store: &mut StoreWriter<'_>) -> Option<Jobs> {
-        let Finder::Jobs(watch) = &mut self.finder else {
-            return None;
-        };
-        let last = watch.finish();
-        let late: Vec<Late> = last
-            .into_iter()
-            .filter(|found| self.record(found, true))
-            .collect();
-        self.explain(&late, store);
-        let mut jobs = self.jobs_so_far()?;
-        let windows = self.windows.as_mut().zip(self.explainer.programs());
-        jobs.windows = windows.map(|(windows, programs)| {
-            let taken = taken(programs, windows.cost());
-            windows.finish(monotonic(), taken)
-        });
-        Some(jobs)
-    }
-
-    /// Returns the statistics of the jobs so far.
-    fn jobs_so_far(&self) -> Option<Jobs> {
-        let Finder::Jobs(watch) = &self.finder else {
-            return None;
-        };
-        let by_observer = self.explainer.by_observer();
-        let end = monotonic();
-        let mut jobs = watch.jobs((by_observer, self.start.monotonic, end), |tid| {
-            self.tracks.track_index(tid)
-        });
-        // A thread for which there was no event has no release wait either.
-        for tid in self.watched.first.keys() {
-            let thread = self.tracks.track_index(*tid);
-            if !jobs.threads.iter().any(|one| one.thread == thread) {
-                jobs.threads.push(ThreadJobs {
-                    thread,
-                    ..ThreadJobs::default()
-                });
-            }
-        }
-        jobs.threads.sort_by_key(|one| one.thread);
-        jobs.windows = self.windows.as_ref().map(|_| JobWindows::default());
-        Some(jobs)
     }
 }
 

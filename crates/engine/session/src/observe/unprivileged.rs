@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use punctual_culprit::Late;
 use punctual_host::{Host, system_call_name};
-use punctual_model::cause::{Cause, Missing, Segment};
 use punctual_model::{
     Blame, Comm, Completion, Delay, Explanation, Jobs, KernelPriority, Nanos, Outlier, ProbeRun,
-    Recording, ReleaseChoice, ReleaseWait, Share, SignedNanos, ThreadJobs, Victim, Window, grouped,
+    Recording, ReleaseChoice, ReleaseWait, SignedNanos, ThreadJobs, Victim, grouped,
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
