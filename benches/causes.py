@@ -70,6 +70,7 @@ import tempfile
 import time
 
 from own_tracefs import own_namespace
+from process_group import kill_group
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(ROOT, "crates/cli/punctual/tests/culprits/jobs.c")
@@ -173,7 +174,7 @@ def watched(command, budget_ns, folder, options, **how):
         ended = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     finally:
         # The program, and the processes that it forked.
-        os.killpg(program.pid, signal.SIGKILL)
+        kill_group(program.pid)
         program.wait()
     if done.returncode != 0:
         raise ChildProcessError(f"explain: exit code {done.returncode}: {done.stderr}")

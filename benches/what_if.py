@@ -27,6 +27,7 @@ import tempfile
 import time
 
 from own_tracefs import own_namespace
+from process_group import kill_group
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = os.path.join(ROOT, "crates/cli/punctual/tests/culprits/jobs.c")
@@ -65,22 +66,8 @@ def watched(options, program, ways, folder):
         punctual(options, folder, "explain", "--pid", turns, "-q", "--budget", BUDGET,
                  "-D", f"{options.seconds}s", "--detail", options.detail)
     finally:
-        # A thread that ends with a real-time priority can make the kernel spin.
-        for group in os.listdir("/proc"):
-            if group.isdigit():
-                demote(int(group), child.pid)
-        os.killpg(child.pid, signal.SIGKILL)
+        kill_group(child.pid)
         child.wait()
-
-
-def demote(process, group):
-    """Takes the real-time priority from the threads of a process in this group."""
-    try:
-        if os.getpgid(process) == group:
-            for task in os.listdir(f"/proc/{process}/task"):
-                os.sched_setscheduler(int(task), os.SCHED_OTHER, os.sched_param(0))
-    except OSError:
-        pass
 
 
 def read(path):
