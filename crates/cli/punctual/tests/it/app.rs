@@ -313,7 +313,9 @@ fn an_application_is_listed_and_recorded() {
     place.done("store delete last");
     is_judged(&place);
     explained_by_its_own_marks(&place);
-    // The application ends while it is being recorded. Its samples must be kept.
+    // The application ends while it is being recorded. Its samples must be kept. The rows of an older
+    // recording would end the wait for rows at once.
+    let place = Sandbox::new();
     let child = place.spawn(&format!("app record {own} -D 60s -q"));
     place.wait_for_rows();
     drop(application);

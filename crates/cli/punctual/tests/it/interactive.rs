@@ -214,7 +214,7 @@ fn no_arguments_open_the_first_screen() {
     session.wait_for("recordings, newest first", 0);
     session.wait_for_drawn("timer, interval 1.00 ms");
     session.press("\r");
-    session.wait_for_drawn("histogram");
+    session.wait_for_drawn("recorded");
     session.press("\u{1b}");
     session.resize(3, 20);
     session.resize(1, 1);

@@ -12,11 +12,11 @@ fn run(switch: Switch, plan: &Plan, control: &Arc<Control>) -> Measured {
 #[test]
 fn each_way_accounts_for_every_switch() {
     let switch = switch(&[("interval", "5ms"), ("batch", "20")]);
-    let plan = plan(OTHER, Nanos::from_millis(200));
+    let plan = plan(OTHER, Nanos::from_millis(1_000));
     let measured = run(switch, &plan, &Arc::new(Control::new()));
     for worker in &measured.workers {
-        // There are 40 batches, a quarter of them for each mechanism.
-        assert_eq!(worker.accounting.expected, 10 * 20);
+        // There are 200 batches, a quarter of them for each mechanism.
+        assert_eq!(worker.accounting.expected, 50 * 20);
     }
     let recorded = |way: usize| measured.workers[way].accounting.recorded;
     assert!(recorded(0) > 0 && recorded(2) > 0 && recorded(3) > 0);

@@ -239,7 +239,7 @@ fn patterns_of_lines_match() {
     let pairs = tool(&place, "ptsematest", "-t 2 -l 20 -q")
         .output()
         .unwrap();
-    let of_pairs = "^#[0-9]+ -> #[0-9]+, Min +[0-9]+, Cur +[0-9]+, Avg +[0-9]+, Max +[0-9]+$";
+    let of_pairs = "^#[0-9]+ -> #[0-9]+, Min *[0-9]+, Cur *[0-9]+, Avg *[0-9]+, Max *[0-9]+$";
     assert_eq!(matching(&text(&pairs.stdout), of_pairs), "2");
 }
 
