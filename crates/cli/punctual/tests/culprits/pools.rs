@@ -110,6 +110,15 @@ fn go_threads_are_parked_or_poll() {
     assert!(second.is_none(), "{second:?}");
 }
 
+/// Ends the clients, also if the test fails. The scope of their threads waits for them.
+struct Ended<'a>(&'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Asks the server again and again, on one connection.
 fn ask(address: &str, pause: Duration, stop: &AtomicBool) {
     let mut connection = TcpStream::connect(address).unwrap();
@@ -135,9 +144,8 @@ fn tokio_workers_are_parked_or_poll() {
             let (address, stop) = (server.address(), &stop);
             scope.spawn(move || ask(address, Duration::from_millis(2 + client), stop));
         }
-        let recording = explained(&place, server.pid(), "--budget 100us -D 3s");
-        stop.store(true, Ordering::Relaxed);
-        recording
+        let _end = Ended(&stop);
+        explained(&place, server.pid(), "--budget 100us -D 3s")
     });
     server.end();
     assert_pool(&recording);

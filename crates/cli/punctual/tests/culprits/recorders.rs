@@ -230,7 +230,7 @@ fn without_stack(place: &Sandbox, outliers: &[Outlier]) -> Vec<String> {
 
 /// Returns a CPU whose idle thread was switched in but, according to trace-cmd, never out. A kernel
 /// can lose these events in every trace instance until the next boot.
-fn cpu_without_idle_switches(place: &Sandbox) -> Option<usize> {
+pub(crate) fn cpu_without_idle_switches(place: &Sandbox) -> Option<usize> {
     let mut report = Command::new("trace-cmd");
     report.args(["report", "-i", "both.dat"]);
     let output = report.current_dir(place.path("")).output().unwrap();
