@@ -115,6 +115,11 @@ impl Cpu {
         }
     }
 
+    /// Returns whether the idle thread runs, as far as is known.
+    pub(super) fn is_idle(&self) -> bool {
+        self.current.is_some_and(|task| task.is_idle())
+    }
+
     /// A thread begins to run. Returns `false` if a switch before this one is missing.
     pub(super) fn switch(&mut self, prev: &Task, next: Task, time: Nanos) -> bool {
         let before = self.current.replace(next);

@@ -17,7 +17,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_model::{
-    ChainPart, ChainSpan, Comm, EventKind, Nanos, Task, TaskState, TraceChains, TraceEvent,
+    ChainPart, ChainSpan, Comm, EventKind, Nanos, Task, TaskState, TraceChains, TraceEvent, counted,
 };
 
 use context::{Carried, Cpu, Waker};
@@ -86,6 +86,8 @@ pub struct ChainFinder {
     found: Found,
     /// Whether every interrupt has events: also that of the timer.
     interrupts_are_seen: bool,
+    /// Number of missing switches from the idle thread, by CPU.
+    idle_missing: BTreeMap<u32, u64>,
 }
 
 impl ChainFinder {
@@ -99,6 +101,7 @@ impl ChainFinder {
             holders: HashMap::new(),
             found: Found::default(),
             interrupts_are_seen: false,
+            idle_missing: BTreeMap::new(),
         }
     }
 
@@ -142,6 +145,18 @@ impl ChainFinder {
     /// Returns the chains.
     pub fn finish(mut self) -> TraceChains {
         self.found.forget();
+        let missing = self.idle_missing.iter().map(|(cpu, count)| {
+            format!(
+                "CPU {cpu}: {} missing, so chains at these times are unknown. \
+                 Some kernels do not write these switches until the next boot",
+                counted(
+                    *count,
+                    "switch from its idle thread is",
+                    "switches from its idle thread are"
+                )
+            )
+        });
+        self.found.chains.warnings.extend(missing);
         self.found.chains
     }
 
@@ -328,7 +343,11 @@ impl ChainFinder {
 
     fn switch(&mut self, event: &TraceEvent, prev: &Task, state: TaskState, next: &Task) {
         self.end_carried(event.cpu);
+        let was_idle = self.cpu(event).is_idle();
         if !self.cpu(event).switch(prev, *next, event.time) {
+            if was_idle {
+                *self.idle_missing.entry(event.cpu).or_default() += 1;
+            }
             // The thread that ran in between is unknown.
             self.lost();
             self.cpu(event).switch(prev, *next, event.time);

@@ -442,6 +442,24 @@ fn missing_switch_makes_chains_unknown() {
     assert_eq!((found.begun, found.unknown), (1, 1));
     assert_eq!(found.latencies.recorded(), 0);
     assert_eq!(found.ended_in, []);
+    assert_eq!(found.warnings, [""; 0]);
+}
+
+#[test]
+fn missing_switches_of_idle_threads_are_named() {
+    let other = task("other", 11);
+    let trace = pipeline()
+        .switch(600, 1, motor(), 1, idle())
+        .switch(700, 1, other, 1, idle())
+        .switch(800, 1, other, 1, idle());
+    let found = trace.chains();
+    let [warning] = &found.warnings[..] else {
+        panic!("{:?}", found.warnings)
+    };
+    assert!(
+        warning.starts_with("CPU 1: 2 switches from its idle thread are missing"),
+        "{warning}"
+    );
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl ChainSession {
         let mut found = self.chains.finish();
         found.file = "live".to_owned();
         found.format.clone_from(&self.head.format);
-        found.warnings = chain_evidence::warnings(&self.head);
+        found.warnings.extend(chain_evidence::warnings(&self.head));
         found.warnings.extend(self.events.reset_by_others());
         if self.lost > 0 {
             found.warnings.push(format!(

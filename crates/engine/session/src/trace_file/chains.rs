@@ -66,7 +66,7 @@ pub fn trace_chains(
     let mut found = chains.finish();
     found.file.clone_from(&request.file);
     found.format.clone_from(&head.format);
-    found.warnings = warnings(head);
+    found.warnings.extend(warnings(head));
     Ok(found)
 }
 
