@@ -62,6 +62,9 @@ impl Program {
 
     fn end(&mut self) {
         let group = Pid::from_child(&self.child);
+        // Two real-time threads of different priorities that end on one CPU can stop it: the one that
+        // runs waits for the other in the kernel.
+        punctual_rt::demote_threads_of(self.child.id());
         let _ = kill_process_group(group, Signal::TERM);
         let begun = Instant::now();
         // The process is not reaped before its group is killed, so its ID cannot be reused.
@@ -93,6 +96,29 @@ mod tests {
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn real_time_program_is_demoted_before_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ready, policy] = ["ready", "policy"].map(|name| folder.path().join(name));
+        let script = format!(
+            "trap 'chrt -p $$ >{}; exit' TERM; chrt -p $$ >{}; while :; do sleep 0.01; done",
+            policy.display(),
+            ready.display()
+        );
+        let mut command = words("chrt -f 2 sh -c");
+        command.push(script);
+        let program = Program::start(&command).unwrap();
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let has_begun = || read(&ready).contains("priority") || program.has_ended();
+        assert!(punctual_testing::eventually(has_begun));
+        if !read(&ready).contains("SCHED_FIFO") {
+            punctual_testing::skip!(Right, "chrt -f 2: {}", read(&ready));
+            return;
+        }
+        drop(program);
+        assert!(read(&policy).contains("SCHED_OTHER"), "{}", read(&policy));
     }
 
     #[test]
