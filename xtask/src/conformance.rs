@@ -21,9 +21,8 @@ const PAGE: &str = "docs/conformance.md";
 const HEAD: &str = "\
 # Conformance
 
-These programs and libraries of others were run with files and outputs of punctual, or beside it, and
-the results were compared. `cargo xtask conformance` runs the command of each row, and writes the rows
-whose test passed. A client whose test failed, was skipped or did not run has no row.
+Results of these programs and libraries of others were compared with those of punctual. `cargo xtask
+conformance` runs the command of each row, and writes the rows whose test passed. A client whose test failed, was skipped or did not run has no row.
 
 | client | version | compared | passed on | command |
 |---|---|---|---|---|

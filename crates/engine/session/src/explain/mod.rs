@@ -389,13 +389,7 @@ impl Explainer {
         }
         let outlier = Outlier {
             light_stage: window.light_stage.is_some(),
-            number,
-            time: start.wall_at(sighting.expected),
-            monotonic_ns: sighting.expected,
-            cpu: sighting.cpu,
-            thread: sighting.thread,
-            latency_ns: sighting.latency,
-            blame,
+            ..sighting.explained(number, start, blame)
         };
         if self.new.len() < NEW {
             self.new.push(outlier.clone());

@@ -1,6 +1,8 @@
 //! An outlier, before it is explained.
 
-use punctual_model::{Delay, Nanos, Scheduling};
+use punctual_model::{Blame, Delay, Nanos, Outlier, Scheduling};
+
+use crate::lifecycle::Start;
 
 /// An outlier as measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,4 +19,20 @@ pub(crate) struct RawOutlier {
     pub(crate) story_from: Nanos,
     /// Time span of the sample; `None` for the usual one of the probe.
     pub(crate) delay: Option<Delay>,
+}
+
+impl RawOutlier {
+    /// Returns the explained outlier. `number`: its number in the run.
+    pub(crate) fn explained(&self, number: u64, start: &Start, blame: Blame) -> Outlier {
+        Outlier {
+            light_stage: false,
+            number,
+            time: start.wall_at(self.expected),
+            monotonic_ns: self.expected,
+            cpu: self.cpu,
+            thread: self.thread,
+            latency_ns: self.latency,
+            blame,
+        }
+    }
 }

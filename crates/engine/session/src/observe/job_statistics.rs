@@ -40,7 +40,7 @@ impl Observation<'_> {
         let mut jobs = watch.jobs((by_observer, self.start.monotonic, end), |tid| {
             self.tracks.track_index(tid)
         });
-        // A thread for which there was no event has no release wait either.
+        // A thread without events also has no release wait.
         for tid in self.watched.first.keys() {
             let thread = self.tracks.track_index(*tid);
             if !jobs.threads.iter().any(|one| one.thread == thread) {

@@ -1,4 +1,4 @@
-//! What took the time of a job, as far as context switches show it.
+//! Shares of the time of a job, as far as context switches show them.
 
 use std::collections::BTreeMap;
 

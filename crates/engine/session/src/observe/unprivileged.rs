@@ -264,16 +264,7 @@ impl<'a> Unprivileged<'a> {
         };
         let after = monotonic().saturating_sub(job.end);
         (self.statistics).explained(number, sighting.expected, after, &blame);
-        let outlier = Outlier {
-            light_stage: false,
-            number,
-            time: self.start.wall_at(sighting.expected),
-            monotonic_ns: sighting.expected,
-            cpu: sighting.cpu,
-            thread: sighting.thread,
-            latency_ns: sighting.latency,
-            blame,
-        };
+        let outlier = sighting.explained(number, &self.start, blame);
         if self.new.len() < NEW {
             self.new.push(outlier.clone());
         }

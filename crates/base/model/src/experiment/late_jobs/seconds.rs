@@ -161,8 +161,8 @@ impl Seconds {
         found
     }
 
-    /// Adds the seconds in which fewer jobs were released than were due. The first and the last row
-    /// may be incomplete.
+    /// Adds the seconds that have fewer jobs than were due. The first and the last row may be
+    /// incomplete.
     fn add_missing(
         &mut self,
         found: &mut Vec<RowJobs>,

@@ -42,7 +42,8 @@ pub(super) fn violations(
         while certain.first < place && certain.jobs + u128::from(unknown) > u128::from(length) {
             certain.remove(rows[certain.first].jobs[1], rows[certain.first].late[0]);
         }
-        // A longer row consists of several windows. One of them has at least the mean.
+        // Rows longer than a window contain several windows. At least one of them has the mean
+        // number of late jobs or more.
         let windows = (certain.jobs + u128::from(unknown)).div_ceil(u128::from(length));
         let least = certain.late.div_ceil(windows.max(1));
         if row.late[0] > 0 && least > u128::from(allowed) {
