@@ -1,15 +1,11 @@
 //! Context switches of single threads, read through perf_event_open(2). For the threads of the same
 //! user, this needs no privilege if perf_event_paranoid is at most 2.
 
-#![allow(unsafe_code)]
-
+use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_model::Nanos;
 
@@ -53,55 +49,26 @@ pub struct SchedulerCounts {
     pub times: u64,
 }
 
-/// `struct perf_event_attr` up to `clockid` (PERF_ATTR_SIZE_VER3).
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_and_breakpoint: u64,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clockid: i32,
-}
-
-const _: () = assert!(size_of::<Attributes>() == 96);
-
-const PERF_TYPE_SOFTWARE: u32 = 1;
-const PERF_COUNT_SW_DUMMY: u64 = 9;
-/// PERF_SAMPLE_TID, PERF_SAMPLE_TIME and PERF_SAMPLE_CPU.
-const SAMPLE_TYPE: u64 = 1 << 1 | 1 << 2 | 1 << 7;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const EXCLUDE_HV: u64 = 1 << 6;
-const SAMPLE_ID_ALL: u64 = 1 << 18;
-const USE_CLOCKID: u64 = 1 << 25;
-const CONTEXT_SWITCH: u64 = 1 << 26;
-
+/// Types and flags of records (perf_event_open(2)).
 const RECORD_LOST: u32 = 2;
 const RECORD_SWITCH: u32 = 14;
 const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 
-/// Pages of records: 1,024 switches, if a page has 4 KiB.
-const PAGES: usize = 8;
-/// Positions of `data_head` and `data_tail` in `struct perf_event_mmap_page`.
-const HEAD: usize = 1024;
-const TAIL: usize = 1032;
+/// Bytes of the ring of records: 1,024 switches.
+const RING: usize = 32 << 10;
 
 /// The switches of one thread.
-#[derive(Debug)]
 pub struct ThreadSwitches {
-    ring: Ring,
+    ring: ring::Ring,
     counts: Option<File>,
     call: Option<File>,
+}
+
+impl fmt::Debug for ThreadSwitches {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("ThreadSwitches").finish_non_exhaustive()
+    }
 }
 
 impl ThreadSwitches {
@@ -110,16 +77,7 @@ impl ThreadSwitches {
     /// # Errors
     /// Returns the errors of perf_event_open(2) and mmap(2).
     pub fn open(root: &Path, tid: u32) -> io::Result<Self> {
-        let attributes = Attributes {
-            kind: PERF_TYPE_SOFTWARE,
-            size: size_of::<Attributes>() as u32,
-            config: PERF_COUNT_SW_DUMMY,
-            sample_type: SAMPLE_TYPE,
-            flags: EXCLUDE_KERNEL | EXCLUDE_HV | SAMPLE_ID_ALL | USE_CLOCKID | CONTEXT_SWITCH,
-            clockid: libc::CLOCK_MONOTONIC,
-            ..Attributes::default()
-        };
-        let ring = Ring::new(open(&attributes, tid)?)?;
+        let ring = ring::open(tid)?;
         let file = |name: &str| File::open(root.join(format!("proc/{tid}/{name}"))).ok();
         Ok(Self {
             ring,
@@ -144,7 +102,7 @@ impl ThreadSwitches {
 
     /// Returns the switches since the last call, in order.
     pub fn read(&mut self) -> Vec<ThreadSwitch> {
-        switches_of(&self.ring.take())
+        ring::read(&mut self.ring)
     }
 }
 
@@ -170,119 +128,58 @@ fn counts_of(text: &str) -> Option<SchedulerCounts> {
     })
 }
 
-fn open(attributes: &Attributes, tid: u32) -> io::Result<OwnedFd> {
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
-    const ANY_CPU: libc::c_int = -1;
-    const NO_GROUP: RawFd = -1;
-    let pid = libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the kernel reads `size` bytes from the pointer, which is the size of the struct.
-    let opened = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            std::ptr::from_ref(attributes),
-            pid,
-            ANY_CPU,
-            NO_GROUP,
-            CLOSE_ON_EXEC,
-        )
-    };
-    if opened < 0 {
-        return Err(io::Error::last_os_error());
+#[cfg(not(target_arch = "arm"))]
+mod ring {
+    use std::io;
+
+    pub(super) use perf_event::Sampler as Ring;
+    use perf_event::events::Software;
+    use perf_event::{Builder, Clock, SampleFlag};
+
+    use super::{RING, ThreadSwitch, switch};
+
+    pub(super) fn open(tid: u32) -> io::Result<Ring> {
+        let tid = libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Builder::new(Software::DUMMY)
+            .observe_pid(tid)
+            .any_cpu()
+            .context_switch(true)
+            .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::CPU)
+            .sample_id_all(true)
+            .clockid(Clock::MONOTONIC)
+            .enabled(true)
+            .build()?
+            .sampled(RING)
     }
-    // SAFETY: the kernel has just opened this descriptor, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(opened as RawFd) })
-}
 
-/// The memory that the kernel writes records to. Dropping this value unmaps it.
-#[derive(Debug)]
-struct Ring {
-    _event: OwnedFd,
-    first: NonNull<u8>,
-    page: usize,
-}
-
-// SAFETY: the memory belongs to this value alone, and may be used from any thread.
-unsafe impl Send for Ring {}
-
-impl Ring {
-    fn new(event: OwnedFd) -> io::Result<Self> {
-        let page = rustix::param::page_size();
-        // SAFETY: this creates a new mapping at an address that the kernel chooses.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                (1 + PAGES) * page,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+    pub(super) fn read(ring: &mut Ring) -> Vec<ThreadSwitch> {
+        let mut switches = Vec::new();
+        while let Some(record) = ring.next_record() {
+            switches.extend(switch(record.ty(), record.misc(), &record.to_contiguous()));
         }
-        let first = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        Ok(Self {
-            _event: event,
-            first,
-            page,
-        })
-    }
-
-    /// Returns a word of the first page.
-    fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: both words are in the first page, which is mapped as long as this value exists, and
-        // are aligned. The kernel and this program access them only atomically.
-        unsafe { self.first.add(at).cast::<AtomicU64>().as_ref() }
-    }
-
-    /// Returns the bytes that the kernel has written since the last call.
-    fn take(&mut self) -> Vec<u8> {
-        let size = PAGES * self.page;
-        // Orders the reads of the records after the read of the head.
-        let head = self.word(HEAD).load(Ordering::Acquire);
-        let tail = self.word(TAIL).load(Ordering::Relaxed);
-        let length = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length.min(size)];
-        for (at, byte) in (tail..).zip(&mut bytes) {
-            let place = self.page + (at % size as u64) as usize;
-            // SAFETY: `place` is within the mapped pages. The kernel does not write between tail and
-            // head.
-            *byte = unsafe { self.first.add(place).read_volatile() };
-        }
-        // From here on, the kernel may overwrite the records.
-        self.word(TAIL).store(head, Ordering::Release);
-        bytes
+        switches
     }
 }
 
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: `new` mapped this address with this length, and no reference into it exists.
-        unsafe { libc::munmap(self.first.as_ptr().cast(), (1 + PAGES) * self.page) };
+/// The library does not support 32-bit Arm.
+#[cfg(target_arch = "arm")]
+mod ring {
+    use std::io;
+
+    use super::ThreadSwitch;
+
+    pub(super) enum Ring {}
+
+    pub(super) fn open(_tid: u32) -> io::Result<Ring> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn read(ring: &mut Ring) -> Vec<ThreadSwitch> {
+        match *ring {}
     }
 }
 
-/// Decodes records. Ends at one that is incomplete.
-fn switches_of(mut bytes: &[u8]) -> Vec<ThreadSwitch> {
-    let mut switches = Vec::new();
-    while let Some((header, _)) = bytes.split_first_chunk::<8>() {
-        let [k0, k1, k2, k3, m0, m1, s0, s1] = *header;
-        let size = usize::from(u16::from_ne_bytes([s0, s1]));
-        let Some((record, rest)) = bytes.split_at_checked(size.max(8)) else {
-            break;
-        };
-        let misc = u16::from_ne_bytes([m0, m1]);
-        switches.extend(switch(
-            u32::from_ne_bytes([k0, k1, k2, k3]),
-            misc,
-            &record[8..],
-        ));
-        bytes = rest;
-    }
-    switches
-}
-
+/// Decodes the body of a record. Returns `None` for other records, and for one that is too short.
 fn switch(kind: u32, misc: u16, body: &[u8]) -> Option<ThreadSwitch> {
     let word = |place: usize| {
         let bytes = body.get(place * 8..)?.first_chunk()?;
@@ -314,51 +211,46 @@ mod tests {
 
     use super::*;
 
-    fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
-        let size = 8 + 8 * words.len() as u16;
-        let header = [
-            &kind.to_ne_bytes()[..],
-            &misc.to_ne_bytes(),
-            &size.to_ne_bytes(),
-        ]
-        .concat();
-        let words = words.iter().flat_map(|word| word.to_ne_bytes());
-        header.into_iter().chain(words).collect()
+    fn record(kind: u32, misc: u16, words: &[u64]) -> Option<ThreadSwitch> {
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        switch(kind, misc, &body)
     }
 
     #[test]
     fn records_become_switches() {
-        let bytes = [
-            record(RECORD_SWITCH, 0, &[7, 100, 3]),
-            record(
-                RECORD_SWITCH,
-                MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT,
-                &[7, 200, 3],
-            ),
-            record(99, 0, &[1]),
-            record(RECORD_LOST, 0, &[1, 5, 7, 300, 3]),
-            record(RECORD_SWITCH, MISC_SWITCH_OUT, &[7, 400, 3]),
-            record(RECORD_SWITCH, 0, &[7, 500, 3])[..12].to_vec(),
-        ];
-        let (at, cpu) = (Nanos(100), 3);
-        let out = |at, preempted| ThreadSwitch::Out {
-            at: Nanos(at),
-            preempted,
+        let out = |at, preempted| {
+            let at = Nanos(at);
+            Some(ThreadSwitch::Out { at, preempted })
         };
-        let expected = [
-            ThreadSwitch::In { at, cpu },
-            out(200, true),
-            ThreadSwitch::Lost(5),
-            out(400, false),
-        ];
-        assert_eq!(switches_of(&bytes.concat()), expected);
-        assert_eq!(ThreadSwitch::Lost(5).at(), None);
+        let (at, cpu) = (Nanos(100), 3);
+        assert_eq!(
+            record(RECORD_SWITCH, 0, &[7, 100, 3]),
+            Some(ThreadSwitch::In { at, cpu })
+        );
+        let preempted = MISC_SWITCH_OUT | MISC_SWITCH_OUT_PREEMPT;
+        assert_eq!(
+            record(RECORD_SWITCH, preempted, &[7, 200, 3]),
+            out(200, true)
+        );
+        assert_eq!(
+            record(RECORD_SWITCH, MISC_SWITCH_OUT, &[7, 400, 3]),
+            out(400, false)
+        );
+        let lost = ThreadSwitch::Lost(5);
+        assert_eq!(record(RECORD_LOST, 0, &[1, 5, 7, 300, 3]), Some(lost));
+        assert_eq!(lost.at(), None);
+        assert_eq!(record(99, 0, &[1]), None);
+        assert_eq!(record(RECORD_SWITCH, 0, &[7]), None);
     }
 
     proptest! {
         #[test]
-        fn no_content_makes_the_reader_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            switches_of(&bytes);
+        fn no_content_makes_the_reader_fail(
+            kind in 0u32..20,
+            misc: u16,
+            body in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            switch(kind, misc, &body);
         }
     }
 
