@@ -143,7 +143,9 @@ fn live(place: &Sandbox, run: &dyn Fn() -> Option<String>) -> Measured {
     let told = run();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{:?}", output.status);
+    // 4: all chains are unknown, which the comparison reports.
+    let status = output.status;
+    assert!(matches!(status.code(), Some(0 | 4)), "{status:?}");
     let told = told?;
     Some((TraceChains::from_json(&output.stdout).unwrap(), told))
 }

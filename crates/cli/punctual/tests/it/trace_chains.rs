@@ -4,7 +4,7 @@ use std::fs;
 
 use punctual_model::{FromJson as _, Nanos, TraceChains};
 
-use crate::common::Sandbox;
+use crate::common::{Sandbox, text};
 
 /// An interrupt wakes a thread, which wakes the motor on another CPU.
 const CHAIN: &str = "\
@@ -85,6 +85,17 @@ fn chains_are_followed_from_end_to_end() {
     );
     let unknown = place.refused(&format!("{trace} --from irq:eth0 --to comm:valve"), 1);
     assert!(unknown.contains("no comm:valve"), "{unknown}");
+    // The switch from the idle thread to make is missing.
+    let idle = "make-77      [001] d..2.   10.000090: sched_switch: prev_comm=make prev_pid=77 \
+                prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120\n";
+    fs::write(place.path("idle.txt"), format!("{idle}{CHAIN}")).unwrap();
+    let output = place.run("explain --trace idle.txt --from irq:eth0 --to comm:motor");
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{shown}");
+    assert!(
+        shown.contains("CPU 1: 1 switch from its idle thread is missing"),
+        "{shown}"
+    );
     for (line, expected) in [
         ("--from irq:eth0", "--to"),
         ("--to comm:motor", "--from"),

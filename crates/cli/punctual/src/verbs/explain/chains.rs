@@ -132,6 +132,11 @@ pub(super) fn run(options: &Explain, context: &Context) -> Result<Option<Exit>> 
     };
     (found.from, found.to) = (from.text.clone(), to.text.clone());
     check_ends(&found)?;
+    let is_unknown = found.latencies.recorded() == 0 && found.unknown > 0;
+    let exit = match exit {
+        Exit::Done if is_unknown => Exit::NotProven,
+        exit => exit,
+    };
     match path {
         Some(path) => {
             let title = format!("Chains from {} to {}", found.from, found.to);
@@ -181,5 +186,8 @@ fn check_ends(found: &TraceChains) -> Result<()> {
         }
         _ => String::new(),
     };
-    Err(anyhow!("{}: the trace has no {missing}{hint}", found.file))
+    Err(anyhow!(
+        "{}: the events have no {missing}{hint}",
+        found.file
+    ))
 }

@@ -60,7 +60,8 @@ const AFTER: &str = "With --pid, --comm, --cgroup or --unit, punctual follows th
     the share of each thread's run time and waits, and the longest chains. Without --trace, it \
     follows those of the running machine for the time of --duration, and stores no recording. A trace \
     needs switches and wake-ups. The events irq:*, irq_vectors:* and raw_syscalls:* let it follow \
-    more chains.\n\n\
+    more chains. If it cannot follow any chain to its end because events are missing, the exit code is \
+    4.\n\n\
     With --output FILE.pftrace, punctual writes the whole trace for https://ui.perfetto.dev, with \
     the causes of each late reaction on a separate track. A trace of Perfetto is kept as it is, and \
     the track is appended. With --between or --at, it writes only \
