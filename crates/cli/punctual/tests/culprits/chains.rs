@@ -177,7 +177,7 @@ fn compare(
         }
         all.push(wrong);
     }
-    // A live run leaves no file in which the switches of idle threads could be looked up.
+    // A live run leaves no file, so another run shows whether switches of idle threads are missing.
     if in_file(place, &|| told(&mut pipeline())).is_some()
         && let Some(cpu) = cpu_without_idle_switches(place)
     {

@@ -185,7 +185,8 @@ fn latency_request_is_held_until_revert() {
     // This request is so weak that it does not disturb any other program.
     place.done("tune apply --set dma-latency-us=1999999998");
     if before > 1_999_999_998 {
-        assert_eq!(device(), 1_999_999_998);
+        // Other tests hold stronger requests while they measure.
+        assert!(crate::common::eventually(|| device() == 1_999_999_998));
     }
     place.done("tune verify");
     let told = place.done("tune status");
