@@ -254,7 +254,9 @@ class Watcher:
             command += ["explain", *chosen, "--budget", arguments.budget, "-D", "forever", "-q"]
             command += ["--json"] + (["--detail", "full"] if way == "full" else [])
             self.output = open(os.path.join(folder, f"{way}.json"), "w+")
-            env = dict(os.environ, XDG_STATE_HOME=folder)
+            # The server's user owns `folder`, and punctual trusts no state below such a folder.
+            self.state = tempfile.TemporaryDirectory()
+            env = dict(os.environ, XDG_STATE_HOME=self.state.name)
             self.process = subprocess.Popen(command, stdout=self.output, env=env)
         elif way == "perf":
             data = os.path.join(folder, "perf.data")
