@@ -21,6 +21,7 @@ pub mod lease;
 pub mod lock;
 pub mod rights;
 pub mod roots;
+pub mod scratch;
 pub mod trusted;
 
 use std::io;

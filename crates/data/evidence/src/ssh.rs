@@ -57,11 +57,13 @@ pub(crate) fn signer(
     };
     // A missing file must not look like an unknown signer.
     std::fs::File::open(allowed).map_err(unreadable)?;
-    let mut file = tempfile::NamedTempFile::new().map_err(SshError::NotRun)?;
-    file.write_all(signature).map_err(SshError::NotRun)?;
+    let folder = punctual_files::scratch::folder().map_err(SshError::NotRun)?;
+    let file = folder.path().join("signature");
+    let written = std::fs::File::create_new(&file).and_then(|mut file| file.write_all(signature));
+    written.map_err(SshError::NotRun)?;
     let with_signature = |action: &str| {
         let mut command = ssh_keygen(action);
-        command.arg("-s").arg(file.path()).arg("-f").arg(allowed);
+        command.arg("-s").arg(&file).arg("-f").arg(allowed);
         command
     };
     let found = fed(&mut with_signature("find-principals"), b"")?;

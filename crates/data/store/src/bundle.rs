@@ -2,9 +2,6 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use punctual_model::{Completion, Recording, Sample, ToJson, escape_json};
@@ -171,7 +168,7 @@ const MOST_RECORDINGS: usize = 100;
 /// Returns an error if the file cannot be copied to a temporary one, is not a store, is damaged, or
 /// has more than 100 recordings.
 pub fn recordings(store: &[u8]) -> Result<Vec<Recording>, StoreError> {
-    let folder = scratch().map_err(StoreError::Bundle)?;
+    let folder = punctual_files::scratch::folder().map_err(StoreError::Bundle)?;
     let path = folder.path().join("store.db");
     let file = fs::File::create_new(&path);
     file.and_then(|mut file| file.write_all(store))
@@ -191,7 +188,7 @@ pub fn recordings(store: &[u8]) -> Result<Vec<Recording>, StoreError> {
 
 /// Returns a store with only this recording and its attachments.
 fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, StoreError> {
-    let folder = scratch().map_err(StoreError::Bundle)?;
+    let folder = punctual_files::scratch::folder().map_err(StoreError::Bundle)?;
     let path = folder.path().join("store.db");
     let copy = Store::open(&path)?;
     let mut running = recording.clone();
@@ -231,71 +228,4 @@ fn copied(store: Option<&Store>, recording: &Recording) -> Result<Vec<u8>, Store
         reason = "this function has written the file"
     )]
     fs::read(&path).map_err(StoreError::Bundle)
-}
-
-/// Beginning of the name of a temporary folder.
-const SCRATCH: &str = "punctual-bundle-";
-/// A temporary folder of this age belongs to a killed program.
-const ABANDONED: Duration = Duration::from_secs(3_600);
-/// Maximum number of names to look at.
-const LOOKED_AT: usize = 10_000;
-
-/// Creates a temporary folder, and removes those that killed programs of this user left.
-fn scratch() -> io::Result<tempfile::TempDir> {
-    let made = tempfile::Builder::new().prefix(SCRATCH).tempdir()?;
-    let owner = made.path().metadata()?.uid();
-    sweep(&std::env::temp_dir(), owner);
-    Ok(made)
-}
-
-/// Removes abandoned temporary folders. Errors are ignored, because the new one is used nevertheless.
-fn sweep(folder: &Path, owner: u32) {
-    let Ok(entries) = folder.read_dir() else {
-        return;
-    };
-    for entry in entries.take(LOOKED_AT).flatten() {
-        if is_abandoned(&entry, owner) == Some(true) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
-fn is_abandoned(entry: &fs::DirEntry, owner: u32) -> Option<bool> {
-    if !entry.file_name().to_str()?.starts_with(SCRATCH) {
-        return None;
-    }
-    let about = entry.metadata().ok()?;
-    let age = SystemTime::now()
-        .duration_since(about.modified().ok()?)
-        .ok()?;
-    Some(about.is_dir() && about.uid() == owner && age > ABANDONED)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_own_abandoned_folders_are_removed() {
-        let top = tempfile::tempdir().unwrap();
-        let make = |name: &str, age: Duration| {
-            let path = top.path().join(name);
-            fs::create_dir(&path).unwrap();
-            fs::write(path.join("store.db"), "").unwrap();
-            let then = SystemTime::now() - age;
-            fs::File::open(&path).unwrap().set_modified(then).unwrap();
-            path
-        };
-        let abandoned = make("punctual-bundle-a", ABANDONED * 2);
-        let used = make("punctual-bundle-b", Duration::ZERO);
-        let other = make("other", ABANDONED * 2);
-        let link = top.path().join("punctual-bundle-c");
-        std::os::unix::fs::symlink(&other, &link).unwrap();
-        let owner = used.metadata().unwrap().uid();
-        sweep(top.path(), owner.wrapping_add(1));
-        assert!(abandoned.exists());
-        sweep(top.path(), owner);
-        assert!(!abandoned.exists());
-        assert!(used.exists() && other.join("store.db").exists() && link.exists());
-    }
 }

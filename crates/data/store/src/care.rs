@@ -175,7 +175,7 @@ impl Store {
             path: to.to_owned(),
             reason,
         };
-        let failed = |error: Errno| cannot(std::io::Error::from(error).to_string());
+        let failed = |error: Errno| cannot(punctual_files::reason(&error.into()));
         if flags == RenameFlags::NOREPLACE && to.symlink_metadata().is_ok() {
             return Err(failed(Errno::EXIST));
         }
@@ -203,7 +203,12 @@ impl Store {
         let path = partial.to_string_lossy();
         let copied = (self.link.connection)
             .execute("VACUUM INTO ?1", [path.as_ref()])
-            .map_err(|error| cannot(error.to_string()))
+            .map_err(|error| {
+                let no_more_files = punctual_files::out_of_files();
+                cannot(
+                    no_more_files.map_or(error.to_string(), |error| punctual_files::reason(&error)),
+                )
+            })
             .and_then(|_| fsync(&file).map_err(failed))
             .and_then(|()| match renameat_with(CWD, &partial, CWD, to, flags) {
                 // This file system cannot rename without replacing.

@@ -538,6 +538,8 @@ fn judge(answer: &mut ureq::http::Response<ureq::Body>) -> Attempt {
     match status {
         200..=299 if is_receipt() => Attempt::Delivered,
         401 | 403 => Attempt::NoToken(status, message),
+        // The collector does not know a form of this machine. Data stays due until it is updated.
+        501 if is_own => Attempt::Unusable(message),
         // The delivery was damaged in transit or too slow, or there was no space, so a later
         // attempt may succeed.
         400 | 408 | 425 | 429 | 500..=599 => Attempt::Later(message, after),

@@ -2,7 +2,7 @@
 //! longer because the preempted thread held a spinlock, or had not yet written a value that the
 //! job's thread polls. No event shows this.
 
-use punctual_model::cause::{Cause, Detail, Missing, Name, Source, Unknown};
+use punctual_model::cause::{Detail, Name, Source};
 use punctual_model::{Blame, Nanos, Window};
 
 use super::tracks::Tracks;
@@ -66,13 +66,9 @@ fn computed(window: &Window, tracks: &Tracks) -> Vec<(Nanos, Nanos)> {
 
 /// Adds this detail to the largest share, if that is the job's own work.
 pub fn add_preempted(blame: &mut Blame, detail: Detail) {
-    let is_own = |cause: &Cause| match &cause.source {
-        Source::UserSpace => true,
-        Source::Unexplained(Unknown::NotRecorded { what, .. }) => *what == Missing::OnCpu,
-        _ => false,
-    };
+    let is_own = |source: &Source| *source == Source::UserSpace || source.is_unknown_on_cpu();
     let largest = blame.shares.iter_mut().max_by_key(|share| share.ns);
-    if let Some(share) = largest.filter(|share| is_own(&share.cause)) {
+    if let Some(share) = largest.filter(|share| is_own(&share.cause.source)) {
         share.cause.detail.get_or_insert(detail);
     }
 }

@@ -240,6 +240,17 @@ pub struct Signal {
 }
 
 impl Source {
+    /// Returns whether the thread was on its CPU, and no event shows what ran there.
+    pub const fn is_unknown_on_cpu(&self) -> bool {
+        matches!(
+            self,
+            Self::Unexplained(Unknown::NotRecorded {
+                what: Missing::OnCpu,
+                ..
+            })
+        )
+    }
+
     /// Returns whether one of these threads took the time.
     pub fn is_of(&self, threads: &[u32]) -> bool {
         let name = match self {

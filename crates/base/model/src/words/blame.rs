@@ -270,6 +270,10 @@ fn clause_of_job(share: &Share) -> String {
         ShareKind::LockHolder => format!("it waited {ns} for a lock{inside} held by {who}"),
         ShareKind::Waiting => format!("it waited {ns}{inside} for {who}"),
         ShareKind::PageFault => format!("it waited {ns} in page faults{inside}: {who}"),
+        ShareKind::Unexplained if share.cause.source.is_unknown_on_cpu() => format!(
+            "it was on its CPU for {ns}{inside}; whether its own code, a system call, a page fault or an \
+             interrupt took the time is not recorded"
+        ),
         _ => clause(share),
     }
 }

@@ -527,6 +527,23 @@ fn trace_from_stdin_is_imported_as_file() {
 }
 
 #[test]
+fn trace_without_a_wakeup_is_not_imported() {
+    let place = Sandbox::new();
+    let switch = "  prev_comm=rt prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/3 \
+                  next_pid=0 next_prio=120";
+    let line = format!("  rt-7     [003] 115591.580217: sched_switch: {switch}\n");
+    fs::write(place.path("switches.txt"), line).unwrap();
+    let output = place.run("import switches.txt");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("a trace without a wake-up, so nothing was imported"),
+        "{said}"
+    );
+    assert_eq!(place.run("show last").status.code(), Some(1));
+}
+
+#[test]
 fn explanation_of_a_trace_is_a_page_or_a_plot() {
     let place = Sandbox::new();
     let trace = format!("--trace {}", compressed().display());

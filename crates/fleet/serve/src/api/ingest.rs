@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use punctual_model::{
-    BoundedTexts, Completion, FromJson, IntervalRow, Recording, RecordingId, cut_to,
+    BoundedTexts, Completion, FromJson, IntervalRow, ReadError, Recording, RecordingId, cut_to,
 };
 use punctual_push::protocol::{DICTIONARY, HASH, Ids, Membership, SERIES, sha256};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
@@ -121,6 +121,11 @@ fn keep(
     let collection = app.collection.as_ref();
     let recording = match read(id, body) {
         Ok(recording) => recording,
+        // The machine keeps the recording until the collector is updated.
+        Err(NotTaken::NotARecording(error @ ReadError::Newer { .. })) => {
+            let message = format!("update the collector: {error}");
+            return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, message));
+        }
         Err(reason) => {
             let refused = Refused {
                 id,

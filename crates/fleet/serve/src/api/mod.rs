@@ -146,6 +146,11 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
                 "Too many requests: retry after the time in the header Retry-After",
                 FAILURE,
             ),
+            (
+                501,
+                "The schema is newer than this collector: update it; the machine keeps the recording",
+                FAILURE,
+            ),
         ],
     },
     Endpoint {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::Recording;
+use punctual_model::{Recording, RecordingId};
 
 use crate::client::{get, send};
 use crate::place::{Sandbox, deliver, json, put_recording, recording};
@@ -43,14 +43,11 @@ fn non_recording_is_quarantined_with_reason() {
     let server = place.serve();
     let one = recording(1, "board");
     let id = one.id;
-    let mut newer: serde_json::Value = serde_json::from_slice(&json(&one)).unwrap();
-    newer["schema"] = 999.into();
     let mut running = one.clone();
     running.completion = punctual_model::Completion::Running;
-    let bodies: [(Vec<u8>, &str); 5] = [
+    let bodies: [(Vec<u8>, &str); 4] = [
         (b"{}".to_vec(), "missing field"),
         (b"\xff".to_vec(), "UTF-8"),
-        (newer.to_string().into_bytes(), "999"),
         (json(&recording(2, "board")), "ID"),
         (json(&running), "not finished"),
     ];
@@ -66,6 +63,51 @@ fn non_recording_is_quarantined_with_reason() {
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
     assert_eq!(deliver(server.address, &one).status, 201);
+}
+
+/// A newer machine keeps its recordings until the collector is updated.
+#[test]
+fn recording_of_a_newer_schema_is_left_to_its_machine() {
+    let place = Sandbox::new();
+    let server = place.serve();
+    let one = recording(1, "board");
+    let mut newer: serde_json::Value = serde_json::from_slice(&json(&one)).unwrap();
+    newer["schema"] = 999.into();
+    let answer = put_recording(server.address, one.id, newer.to_string().as_bytes(), &[]);
+    assert_eq!(answer.status, 501, "{answer:?}");
+    let text = answer.text();
+    assert!(
+        text.contains("update the collector") && text.contains("999"),
+        "{text}"
+    );
+    let aside = get(server.address, "/v1/quarantine").json();
+    assert!(aside.as_array().unwrap().is_empty(), "{aside}");
+}
+
+/// A machine that is not updated yet delivers the schemas of earlier versions.
+#[test]
+fn recordings_of_earlier_schemas_are_converted() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../base/model/tests/fixtures"
+    );
+    for schema in 1..=punctual_model::SCHEMA_VERSION {
+        // All have the same ID.
+        let place = Sandbox::new();
+        let server = place.serve();
+        let body = std::fs::read(format!("{folder}/recording-{schema}.json")).unwrap();
+        let older: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(older["schema"], schema);
+        let id = RecordingId(older["id"].as_str().unwrap().parse().unwrap());
+        let answer = put_recording(server.address, id, &body, &[]);
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let read = get(server.address, &format!("/v1/recordings/{id}")).json();
+        assert_eq!(read["schema"], punctual_model::SCHEMA_VERSION);
+        assert_eq!(
+            read["threads"].as_array().map(Vec::len),
+            older["threads"].as_array().map(Vec::len)
+        );
+    }
 }
 
 #[test]

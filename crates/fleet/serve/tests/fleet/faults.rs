@@ -147,34 +147,65 @@ fn cut_network_neither_loses_nor_doubles() {
     assert_eq!(lost, [0, 1, 2]);
 }
 
+/// Starts a server that gives the same answer to each request.
+fn answering(status: &'static str, text: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut bytes = [0; 65_536];
+            let _ = stream.read(&mut bytes);
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+                text.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
 /// Pages and errors from other servers are not mistaken for answers of a collector.
 #[test]
 fn foreign_server_takes_and_refuses_nothing() {
     let place = Sandbox::new();
     let machine = Store::open(&place.file("machine.db")).unwrap();
     measured(&machine, &recordings(0..1));
-    for status in ["200 OK", "404 Not Found", "301 Moved"] {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let mut bytes = [0; 65_536];
-                let _ = stream.read(&mut bytes);
-                let text = "<h1>Welcome</h1>";
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
-                    text.len()
-                );
-                let _ = stream.write_all(answer.as_bytes());
-            }
-        });
+    for status in [
+        "200 OK",
+        "404 Not Found",
+        "301 Moved",
+        "501 Not Implemented",
+    ] {
+        let address = answering(status, "<h1>Welcome</h1>");
         let ended = deliver(address, &machine, Duration::ZERO);
         assert!(matches!(ended, Err(DeliverError::GaveUp(_))), "{ended:?}");
-        let to = machine.destination(&format!("http://{address}")).unwrap();
-        let outbox = machine.outbox(&to).unwrap();
-        assert_eq!((outbox.due, outbox.delivered, outbox.refused), (1, 0, 0));
+        assert_eq!(left(&machine, address), (1, 0, 0));
     }
+}
+
+/// An older collector does not know the schema of a recording. The recording stays due, and the
+/// machine says at once what to do.
+#[test]
+fn recording_that_an_older_collector_cannot_read_stays_due() {
+    let place = Sandbox::new();
+    let machine = Store::open(&place.file("machine.db")).unwrap();
+    measured(&machine, &recordings(0..1));
+    let error = r#"{"error": "update the collector"}"#;
+    let address = answering("501 Not Implemented", error);
+    let patience = Duration::from_secs(3_600);
+    let ended = deliver(address, &machine, patience).unwrap_err();
+    assert!(matches!(ended, DeliverError::Unusable(_)), "{ended:?}");
+    assert_eq!(ended.to_string(), "update the collector");
+    assert_eq!(left(&machine, address), (1, 0, 0));
+}
+
+/// Returns how many recordings are due, delivered and refused.
+fn left(machine: &Store, to: SocketAddr) -> (u64, u64, u64) {
+    let to = machine.destination(&format!("http://{to}")).unwrap();
+    let outbox = machine.outbox(&to).unwrap();
+    (outbox.due, outbox.delivered, outbox.refused)
 }
 
 /// The machine's store is replaced by an older copy. The collector already knows recordings

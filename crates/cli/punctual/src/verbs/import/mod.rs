@@ -262,7 +262,13 @@ impl Job {
             wanted: Wanted::longest(),
             command_line: command_line(),
         };
-        let mut explained = explain_trace(reader, request).with_context(|| name)?;
+        let mut explained = explain_trace(reader, request).with_context(|| name.clone())?;
+        // An empty recording would become `last`, and look like a run without late samples.
+        anyhow::ensure!(
+            !explained.recording.threads.is_empty(),
+            "{name}: a trace without a wake-up, so nothing was imported: punctual explain --trace shows \
+             what it holds, and which events are missing"
+        );
         explained.recording = self.named(explained.recording, path)?;
         explained.begin_at_start();
         if let Some(store) = &self.store {

@@ -2,7 +2,6 @@
 
 mod notes;
 
-use punctual_model::cause::{Missing, Source, Unknown};
 use punctual_model::{
     Histogram, JobWindows, Jobs, Nanos, Outlier, Recording, ReleaseChoice, ReleaseWait, Share,
     ShareKind, ThreadJobs, grouped,
@@ -99,15 +98,16 @@ fn unusual_work(jobs: &Jobs, outlier: &Outlier) -> Option<String> {
         .iter()
         .find(|one| one.thread == outlier.thread)?;
     let median = thread.execution.supported_quantile(0.5)?;
-    let is_own = |share: &&Share| match &share.cause.source {
-        Source::Unexplained(Unknown::NotRecorded { what, .. }) => *what == Missing::OnCpu,
-        _ => [ShareKind::OwnWork, ShareKind::SystemCall].contains(&share.kind()),
+    let is_own = |share: &&Share| {
+        let is_named = [ShareKind::OwnWork, ShareKind::SystemCall].contains(&share.kind());
+        is_named || share.cause.source.is_unknown_on_cpu()
     };
     let own = outlier.blame.shares.iter().filter(is_own);
     let own = Nanos(own.map(|share| share.ns.0).sum());
     let is_unusual = own.0 >= median.0.saturating_mul(UNUSUAL) && own.0 >= outlier.latency_ns.0 / 2;
-    is_unusual
-        .then(|| format!(" Its own work took {own}; the median job of this thread: {median}."))
+    is_unusual.then(|| {
+        format!(" It was on its CPU for {own}; the median job of this thread for {median}.")
+    })
 }
 
 /// Returns for how much of the run jobs were watched, or `None` if they were watched for the whole
