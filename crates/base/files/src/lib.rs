@@ -108,10 +108,11 @@ impl FileError {
     }
 }
 
-/// Returns the error if this process cannot open another file because of a limit of open files.
-/// Libraries that open files themselves, such as SQLite, do not report this reason.
+/// Returns the error if this process cannot open two more files because of a limit of open files.
+/// Libraries that open several files themselves, such as SQLite, do not report this reason.
 pub fn out_of_files() -> Option<io::Error> {
-    let error = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).err()?;
+    let open = || rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let error = open().and_then(|_first| open().map(drop)).err()?;
     Some(io::Error::from(error)).filter(is_out_of_files)
 }
 
