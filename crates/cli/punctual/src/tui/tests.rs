@@ -197,12 +197,16 @@ fn timeline_of_an_outlier_scrolls() {
     for width in [60, 80, 120] {
         let mut state = State::new(None, Some(Arc::clone(&found)));
         state.take(figures(2));
-        [Key::Sort, Key::Open, Key::Open].map(|key| state.press(key));
+        [Key::Sort, Key::Open, Key::Open]
+            .iter()
+            .for_each(|key| state.press(*key));
         assert_eq!(state.page, Page::Timeline(2));
         let shown = drawn(&mut state, width, 20);
         insta::assert_snapshot!(format!("timeline_{width}"), shown);
         let (top, bottom) = (drawn(&mut state, width, 8), {
-            [Key::Down, Key::PageDown].map(|key| state.press(key));
+            [Key::Down, Key::PageDown]
+                .iter()
+                .for_each(|key| state.press(*key));
             drawn(&mut state, width, 8)
         });
         assert_ne!(top.to_string(), bottom.to_string());
@@ -222,7 +226,9 @@ fn missing_timeline_gives_its_reason() {
     ] {
         let mut state = State::new(None, timelines);
         state.take(figures(2));
-        [Key::Open, Key::Open].map(|key| state.press(key));
+        [Key::Open, Key::Open]
+            .iter()
+            .for_each(|key| state.press(*key));
         let shown = drawn(&mut state, 120, 20).to_string();
         assert!(shown.contains(why) && !shown.contains('\u{1b}'), "{shown}");
     }

@@ -213,18 +213,22 @@ fn timeline_of_outlier_is_shown_during_the_run() {
         punctual_testing::skip_refused("explaining", text(&probe.stderr));
         return;
     }
-    let line = "measure timer -i 5ms -D 60s --policy other --explain --threshold 1ns --tui";
+    let line = "measure timer -i 5ms -D 600s --policy other --explain --threshold 1ns --tui";
     let Some(mut session) = Session::start(&place, line) else {
         return;
     };
-    session.wait_for("longest first", session.press("s"));
+    session.wait_for("q end", 0);
+    session.press("s");
+    session.wait_for_drawn("longest first");
+    // The share of the main cause of an outlier.
+    session.wait_for_drawn("%");
     session.press("p\r");
     session.wait_for_drawn("enter timeline");
     session.press("\r");
     session.wait_for_drawn("taken by");
     for columns in [60, 80, 120] {
         let before = session.resize(24, columns);
-        session.wait_for("up, down scroll", before);
+        session.wait_for("down scroll", before);
     }
     session.press("\u{1b}[B\u{1b}");
     session.wait_for_drawn("enter timeline");
