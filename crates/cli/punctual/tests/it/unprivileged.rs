@@ -29,6 +29,7 @@ fn as_ordinary_user(place: &Sandbox, load: &str, command: &str) -> Option<String
     let output = Command::new("sh")
         .args(["-c", &script])
         .env("PUNCTUAL_STORE", folder.join("store.db"))
+        .env("PUNCTUAL_LOCKS", &folder)
         .output()
         .unwrap();
     let told = text(&output.stderr);
