@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::Recording;
+use punctual_model::{Recording, SCHEMA_VERSION};
 
 use crate::client::{get, send};
 use crate::place::{Sandbox, deliver, json, put_recording, recording};
@@ -50,7 +50,7 @@ fn non_recording_is_quarantined_with_reason() {
     let bodies: [(Vec<u8>, &str); 5] = [
         (b"{}".to_vec(), "missing field"),
         (b"\xff".to_vec(), "UTF-8"),
-        (newer.to_string().into_bytes(), "999"),
+        (newer.to_string().into_bytes(), "punctual push --resend"),
         (json(&recording(2, "board")), "ID"),
         (json(&running), "not finished"),
     ];
@@ -66,6 +66,31 @@ fn non_recording_is_quarantined_with_reason() {
     let aside = get(server.address, "/v1/quarantine").json();
     assert_eq!(aside.as_array().unwrap().len(), bodies.len());
     assert_eq!(deliver(server.address, &one).status, 201);
+}
+
+/// A machine of an earlier version delivers the form of its version.
+#[test]
+fn delivery_of_each_earlier_schema_is_kept() {
+    for schema in 1..=SCHEMA_VERSION {
+        let place = Sandbox::new();
+        let server = place.serve();
+        let folder = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../base/model/tests/fixtures"
+        );
+        let body = std::fs::read(format!("{folder}/recording-{schema}.json")).unwrap();
+        let id = Recording::from_json(std::str::from_utf8(&body).unwrap())
+            .unwrap()
+            .id;
+        let answer = put_recording(server.address, id, &body, &[]);
+        assert_eq!(answer.status, 201, "schema {schema}: {answer:?}");
+        let read = get(server.address, &format!("/v1/recordings/{id}"));
+        let read = Recording::from_json(&read.text()).unwrap();
+        assert_eq!((read.id, read.schema), (id, SCHEMA_VERSION));
+        assert!(read.accounting().recorded > 0, "schema {schema}");
+        // A repeated delivery is known.
+        assert_eq!(put_recording(server.address, id, &body, &[]).status, 200);
+    }
 }
 
 #[test]
