@@ -562,7 +562,8 @@ fn missing_right_is_reported_with_remedy() {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let line = "measure timer -q -D 100ms --threshold 1ms --explain --store";
+    // More events need tracing.
+    let line = "measure timer -q -D 100ms --threshold 1ms --explain=full --store";
     let output = std::process::Command::new("setpriv")
         .args([
             "--reuid=65534",

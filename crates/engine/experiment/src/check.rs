@@ -266,6 +266,9 @@ fn prepare(
         }
         Err(error) => return Err(error.into()),
     };
+    lacking.extend(session.not_traced().map(|why| {
+        format!("{NOT_EXPLAINED} completely, only by the switches of the measuring threads: {why}")
+    }));
     lacking.extend(session.warnings().iter().cloned());
     Ok(session)
 }

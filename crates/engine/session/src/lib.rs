@@ -21,6 +21,7 @@ mod machine;
 mod measure;
 mod observe;
 mod request;
+mod switches;
 mod targets;
 mod trace_file;
 

@@ -64,6 +64,23 @@ const canvas_in = (figure, label, height) => {
   };
   return { canvas, place, says, size };
 };
+// A line in each plot over time of the page, at the time at which one of them is pointed at. `x_of`
+// returns its place in a plot, or null if the plot does not show that time.
+const cursors = [];
+const add_cursor = (place, x_of) => {
+  const line = document.createElement("span");
+  line.className = "cursor";
+  line.hidden = true;
+  place.append(line);
+  cursors.push({ line, x_of });
+};
+const point_at = (time) => {
+  for (const { line, x_of } of cursors) {
+    const x = x_of(time);
+    line.hidden = x === null;
+    if (x !== null) line.style.left = `${x}px`;
+  }
+};
 // Redraws the plot if its size or the colours change.
 const redraw_when_needed = (place, draw) => {
   new ResizeObserver(draw).observe(place);

@@ -98,6 +98,7 @@ const heatmap = (figure, data) => {
     says.textContent = describe(it,
       `${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}; max ${duration(it.max_ns)}${more}`);
     draw();
+    point_at(times[run]);
   };
   const cell_at = (x, y) => {
     const run = times.findIndex((_, i) => x >= x_of(times[i]) && x < Math.max(x_of(until(i)), x_of(times[i]) + 1));
@@ -134,6 +135,7 @@ const heatmap = (figure, data) => {
     else return;
     event.preventDefault();
   });
+  add_cursor(place, (time) => (time < from || time > to ? null : x_of(time)));
   redraw_when_needed(place, draw);
   draw();
 };

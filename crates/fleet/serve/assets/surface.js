@@ -155,6 +155,7 @@ const surface = (figure, data) => {
     const cell = bin === null ? "" : `; ${duration(data.edges[bin])} to ${duration(data.edges[bin + 1])}: ${shown_count(rows[run][bin])}`;
     says.textContent = it ? describe(it, `p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}${cell}`) : "";
     draw();
+    if (it) point_at(Date.parse(it.started));
   };
   // Returns the point of the surface that is nearest to the pointer, or the front one of several.
   const pick = (px, py) => {

@@ -70,10 +70,6 @@ const trend = (figure, data) => {
       free = Math.min(y, free - 13);
       text(pen, name, view.width - RIGHT + 6, free, "left", ink);
     }
-    if (chosen !== null) {
-      pen.fillStyle = colours.faint;
-      pen.fillRect(x_of(times[chosen]), ABOVE, 1, view.height - ABOVE - BELOW);
-    }
   };
   const choose = (run) => {
     chosen = run;
@@ -84,6 +80,7 @@ const trend = (figure, data) => {
     says.textContent = describe(it,
       `p50 ${duration(it.p50_ns)}, p99 ${duration(it.p99_ns)}, max ${duration(it.max_ns)}, ${grouped(it.due)} periods${above}${more}`);
     draw();
+    point_at(times[run]);
   };
   const run_at = (x) => nearest(times.map(x_of), x);
   canvas.addEventListener("pointermove", (event) => choose(run_at(event.offsetX)));
@@ -95,6 +92,7 @@ const trend = (figure, data) => {
     else return;
     event.preventDefault();
   });
+  add_cursor(place, (time) => (time < from || time > to ? null : x_of(time)));
   redraw_when_needed(place, draw);
   draw();
 };

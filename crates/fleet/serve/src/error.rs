@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use punctual_model::{ReadError, SCHEMA_VERSION};
+
 /// Errors from starting the server or creating a token.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -99,9 +101,15 @@ pub enum NotTaken {
     /// The recording is not text.
     #[error("it is not UTF-8")]
     NotText,
+    /// A newer version of punctual wrote the recording.
+    #[error(
+        "the recording has schema {0}, but this collector reads only schemas up to {SCHEMA_VERSION}: \
+         upgrade punctual-server; the machine keeps the recording until then"
+    )]
+    Newer(u64),
     /// The recording cannot be parsed.
     #[error(transparent)]
-    NotARecording(#[from] punctual_model::ReadError),
+    NotARecording(ReadError),
     /// The ID differs from the one in the path.
     #[error("its ID differs from the ID in the path")]
     OtherId,
@@ -120,6 +128,15 @@ pub enum NotTaken {
     /// A label or a name is too long.
     #[error(transparent)]
     LongText(#[from] punctual_model::TooLongText),
+}
+
+impl From<ReadError> for NotTaken {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Newer { found } => Self::Newer(found),
+            error => Self::NotARecording(error),
+        }
+    }
 }
 
 #[cfg(test)]

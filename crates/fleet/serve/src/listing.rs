@@ -51,7 +51,8 @@ impl OverviewRow {
 /// All machines.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The machines, the most urgent first, then those with the newest data.
+    /// The machines, the most urgent first, then those that became worse, then those with the newest
+    /// data.
     pub(crate) rows: Vec<OverviewRow>,
     pub(crate) counts: BTreeMap<MachineState, usize>,
     /// Recent slots without a recording.
@@ -160,9 +161,14 @@ impl Listings {
             }
         };
         let mut rows: Vec<OverviewRow> = machines.iter().map(row).collect();
-        rows.sort_by(|a, b| {
-            let (a, b) = (&a.machine, &b.machine);
+        let worse = |row: &OverviewRow| {
+            let change = row.change.as_ref().filter(|change| change.is_worse);
+            change.map(|change| change.at)
+        };
+        rows.sort_by(|one, other| {
+            let (a, b) = (&one.machine, &other.machine);
             (a.state.cmp(&b.state))
+                .then(worse(other).cmp(&worse(one)))
                 .then(b.last_seen.cmp(&a.last_seen))
                 .then(a.name.cmp(&b.name))
         });

@@ -427,4 +427,10 @@ pub enum Missing {
     WokenBy,
     /// Activity of the thread on its CPU, in the light stage of `explain --pid`.
     OnCpu,
+    /// Why the thread waited for its CPU.
+    RanInstead,
+    /// What happened before the thread was woken.
+    BeforeWakeUp,
+    /// Whether the thread was not yet woken, or waited for its CPU.
+    AroundWakeUp,
 }

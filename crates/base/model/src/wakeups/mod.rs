@@ -15,7 +15,8 @@ use crate::Nanos;
 /// Wake-ups observed on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wakeups {
-    /// Data source: `bpf` (programs in the kernel) or `events` (a trace).
+    /// Data source: `bpf` (programs in the kernel), `events` (a trace), or `switches` (the context
+    /// switches of the user's own threads).
     pub source: WakeupSource,
     /// Reason why the counts do not come from BPF programs. Null if they do.
     #[serde(default)]
@@ -29,7 +30,7 @@ pub struct Wakeups {
     /// Waits that had not ended when the data were read, in descending order. No row includes them.
     #[serde(default)]
     pub open: Vec<OpenWait>,
-    /// Wake-ups that no row includes, because their data were lost.
+    /// Wake-ups that no row includes, because their data were lost, or because their waits are unknown.
     pub lost: u64,
     /// Wake-ups of threads whose comm got no row of its own, because no row was left. The rows
     /// without a comm include them.
@@ -48,6 +49,8 @@ pub enum WakeupSource {
     Bpf,
     /// Trace events, which the program reads and counts.
     Events,
+    /// Context switches of the user's own threads, without privileges. Other wake-ups are not counted.
+    Switches,
 }
 
 /// The wake-ups of one class on one CPU.
@@ -273,12 +276,13 @@ pub struct LateWakeup {
     pub cpu: u32,
     /// The thread that waited.
     pub victim: ThreadSeen,
-    /// The thread that ran on the CPU right before it.
-    pub culprit: ThreadSeen,
+    /// The thread that ran on the CPU right before it. Null if unknown.
+    pub culprit: Option<ThreadSeen>,
     /// Run time of that thread during the wait. For the rest of the wait, the CPU was used by other
     /// threads or by the switch. Null if no event shows when the thread got the CPU.
     pub culprit_ran_ns: Option<Nanos>,
-    /// The thread that was running when the wake-up happened. 0 if the CPU was idle.
+    /// The thread that was running when the wake-up happened. 0 if the CPU was idle, or if it is
+    /// unknown.
     pub waker: u32,
 }
 

@@ -243,6 +243,9 @@ impl fmt::Display for Missing {
             Self::OnCpu => f.write_str(
                 "the thread on its CPU: its own code, system calls, page faults or interrupts",
             ),
+            Self::RanInstead => f.write_str("waiting for its CPU, unknown why"),
+            Self::BeforeWakeUp => f.write_str("before its wake-up, unknown why"),
+            Self::AroundWakeUp => f.write_str("before or after its wake-up, unknown which"),
             Self::HandlerOn(thread) => write!(f, "{thread}, or a handler that interrupted it"),
             Self::QuotaOrEqual => f.write_str("threads of equal rank, or a CPU quota"),
         }

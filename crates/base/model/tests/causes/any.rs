@@ -105,6 +105,10 @@ fn any_unknown() -> impl Strategy<Value = Unknown> {
         Just(Missing::InterruptOrGap),
         any_name().prop_map(Missing::HandlerOn),
         Just(Missing::QuotaOrEqual),
+        Just(Missing::OnCpu),
+        Just(Missing::RanInstead),
+        Just(Missing::BeforeWakeUp),
+        Just(Missing::AroundWakeUp),
     ];
     prop_oneof![
         Just(Unknown::ThreadEnded),

@@ -54,9 +54,9 @@ const HELP: &[&str] = &[
     "s          sort the outliers: newest first, longest first, by cause",
     "f          show only the outliers of the next cause; after the last, all",
     "up, down   select an outlier (also k, j, page up, page down, home)",
-    "enter      show the shares of its causes and the remedy",
+    "enter      show the shares of its causes and the remedy; again: its timeline",
     "t          as root, try the remedy: asks, then starts an experiment",
-    "esc        back to the run",
+    "esc        back",
     "?          this help",
     "",
     "Bars of the histogram have logarithmic lengths. The figures are those that the",
@@ -75,6 +75,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     let lines = match state.page {
         Page::Run => run(state, look, body),
         Page::Outlier(number) => outlier(state, number, look, body),
+        Page::Timeline(_) => {
+            let (width, height) = (body.width.into(), body.height.into());
+            let timeline = state.timeline.as_mut();
+            timeline.map_or_else(Vec::new, |timeline| timeline.shown(width, height))
+        }
         Page::Question => question(state, body.width.into()),
         Page::Help => HELP.iter().map(|line| Line::raw(*line)).collect(),
     };
@@ -82,9 +87,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
     let keys = match state.page {
         Page::Run => "q end  p pause  s sort  f filter  enter shares  ? help",
         Page::Outlier(_) if state.trial.is_some() => {
-            "q end  esc back  up, down others  t try remedy  ? help"
+            "q end  esc back  enter timeline  up, down others  t try  ? help"
         }
-        Page::Outlier(_) => "q end  esc back  up, down other outliers  ? help",
+        Page::Outlier(_) => "q end  esc back  enter timeline  up, down others  ? help",
+        Page::Timeline(_) => "q end  esc back  up, down scroll  ? help",
         Page::Question | Page::Help => "q end  esc back",
     };
     put(frame, foot, vec![Line::styled(keys, SELECTED)]);
@@ -299,7 +305,7 @@ fn outlier(state: &State, number: u64, look: Look, area: Rect) -> Vec<Line<'stat
     if let Some(remedy) = document::remedy(blame) {
         lines.extend(wrapped(&format!("remedy: {remedy}"), width));
     }
-    let hint = format!("after the run, its events: punctual explain last --outlier {number}");
+    let hint = format!("after the run: punctual explain last --outlier {number}");
     lines.extend(wrapped(&hint, width));
     lines.push(Line::default());
     let heading = format!("{:>9} {:>6} {:>5}  cause", "time", "share", "count");

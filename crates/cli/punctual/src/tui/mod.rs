@@ -12,9 +12,11 @@ mod screen;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod trial;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +26,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use punctual_model::{Histogram, Outlier, Recording};
 use punctual_session::{Snapshot, Watcher};
+use punctual_store::Store;
 
 use crate::exit::UsageError;
 use crate::output;
@@ -64,11 +67,16 @@ pub(crate) fn home(home: Home<'_>) -> Result<Chosen> {
 }
 
 /// Returns the interactive view. `stop` is set when the user ends the run. `trial`: how the remedy of
-/// an outlier can be tried.
-pub(crate) fn view(stop: &Arc<AtomicBool>, trial: Option<Trial>) -> Box<dyn Watcher> {
+/// an outlier can be tried. `store`: the store of the run, which has the events of outliers.
+pub(crate) fn view(
+    stop: &Arc<AtomicBool>,
+    trial: Option<Trial>,
+    store: Option<&Store>,
+) -> Box<dyn Watcher> {
     Box::new(View {
         figures: Arc::default(),
         trial,
+        store: store.map(|store| store.path().to_owned()),
         stop: Arc::clone(stop),
         drawn: None,
     })
@@ -129,6 +137,7 @@ impl Drawn {
 struct View {
     figures: Arc<Mutex<Figures>>,
     trial: Option<Trial>,
+    store: Option<PathBuf>,
     stop: Arc<AtomicBool>,
     drawn: Option<Drawn>,
 }
@@ -144,7 +153,9 @@ impl Watcher for View {
         self.change(|figures| *figures = Figures::new(recording));
         if self.drawn.is_none() {
             let figures = Arc::clone(&self.figures);
-            let state = State::new(self.trial.clone());
+            let store = self.store.clone();
+            let timelines = store.map(|store| timeline::stored(store, recording));
+            let state = State::new(self.trial.clone(), timelines);
             self.drawn = Drawn::begin(&self.stop, |stop| Live {
                 figures,
                 state,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use punctual_model::{Histogram, Metric, Nanos, Outlier, Recording, sanitize};
 use punctual_session::Snapshot;
 
+use super::timeline::{ShownTimeline, Timelines};
 use super::trial::{Question, Trial};
 
 /// Maximum number of listed outliers: the longest.
@@ -120,6 +121,8 @@ pub(super) enum Page {
     Run,
     /// The outlier with this number.
     Outlier(u64),
+    /// The timeline of the outlier with this number.
+    Timeline(u64),
     /// The question whether to try the remedy.
     Question,
     Help,
@@ -137,6 +140,9 @@ pub(super) struct State {
     /// How a remedy can be tried; `None` if it cannot.
     pub(super) trial: Option<Trial>,
     pub(super) question: Option<Question>,
+    /// Finds the timelines of outliers; `None` without a store.
+    timelines: Option<Timelines>,
+    pub(super) timeline: Option<ShownTimeline>,
     /// Number of the selected outlier; the first in the list if `None`.
     selected: Option<u64>,
     /// Whether the user wants to end the run.
@@ -144,9 +150,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(trial: Option<Trial>) -> Self {
+    pub(super) fn new(trial: Option<Trial>, timelines: Option<Timelines>) -> Self {
         Self {
             trial,
+            timelines,
             ..Self::default()
         }
     }
@@ -192,7 +199,14 @@ impl State {
     }
 
     pub(super) fn press(&mut self, key: Key) {
+        let scrolls = matches!(
+            key,
+            Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::First
+        );
         match key {
+            key if scrolls && matches!(self.page, Page::Timeline(_)) => {
+                (self.timeline.iter_mut()).for_each(|timeline| timeline.press(key));
+            }
             Key::Stop => self.wants_stop = true,
             Key::Pause => self.is_paused = !self.is_paused,
             Key::Sort => self.order = self.order.next(),
@@ -204,20 +218,38 @@ impl State {
             Key::PageUp => self.go(|place| place.saturating_sub(PAGE)),
             Key::PageDown => self.go(|place| place + PAGE),
             Key::First => self.selected = None,
-            Key::Open => {
-                let listed = self.listed();
-                let number = listed.get(self.place(&listed)).map(|one| one.number);
-                if let Some(number) = number {
-                    (self.page, self.selected) = (Page::Outlier(number), Some(number));
+            Key::Open => self.open(),
+            Key::Back => {
+                self.page = match self.page {
+                    Page::Timeline(number) => Page::Outlier(number),
+                    _ => Page::Run,
                 }
             }
-            Key::Back => self.page = Page::Run,
             Key::Try => self.ask(),
             Key::Yes => {
                 let question = (self.question.as_ref()).filter(|_| self.page == Page::Question);
                 self.wants_stop |= question.is_some_and(Question::agree);
             }
             Key::Measure | Key::Audit => {}
+        }
+    }
+
+    /// Opens the selected outlier, or the timeline of the shown one.
+    fn open(&mut self) {
+        match self.page {
+            Page::Timeline(_) => {}
+            Page::Outlier(number) => {
+                let timelines = self.timelines.as_ref();
+                self.timeline = Some(ShownTimeline::find(timelines, number));
+                self.page = Page::Timeline(number);
+            }
+            _ => {
+                let listed = self.listed();
+                let number = listed.get(self.place(&listed)).map(|one| one.number);
+                if let Some(number) = number {
+                    (self.page, self.selected) = (Page::Outlier(number), Some(number));
+                }
+            }
         }
     }
 

@@ -1,10 +1,14 @@
 //! Tests of the frames at several widths, and of the keys.
 
-use punctual_model::cause::{Cause, Name, Source};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_model::cause::{Cause, Name, Segment, Source};
 use punctual_model::{
-    Accounting, Comm, Histogram, Limit, Metric, Nanos, Outlier, Recording, Share, SignedNanos,
-    TopSample, testing,
+    Accounting, Comm, Delay, Evidence, Histogram, Limit, Metric, Nanos, Outlier, Recording, Share,
+    SignedNanos, TopSample, Window, testing,
 };
+use punctual_report::OutlierTimeline;
 use punctual_session::{Snapshot, WorkerView};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -16,6 +20,7 @@ use super::pages::Text;
 use super::ranges::ranges;
 use super::screen::Shown;
 use super::state::{Figures, Key, Order, Page, State};
+use super::timeline::Timelines;
 use super::{Checked, Chosen, Home, Listed, Trial};
 
 const LOOK: Look = Look { has_colours: true };
@@ -149,6 +154,83 @@ fn outlier_is_shown_with_shares_and_remedy() {
         assert_eq!(state.page, Page::Outlier(2), "the longest");
         let shown = drawn(&mut state, width, 24);
         insta::assert_snapshot!(format!("outlier_{width}"), shown);
+    }
+}
+
+/// The timeline of an outlier of 100 us whose thread waited and then ran.
+fn timeline(number: u64) -> OutlierTimeline {
+    let outlier = outlier(number, 100, preempt_off("kworker/1:0"));
+    let segment = |from, to, source| Segment {
+        from: outlier.monotonic_ns + micros(from),
+        to: outlier.monotonic_ns + micros(to),
+        cpu: 1,
+        cause: Cause::new(source),
+        words: None,
+    };
+    let window = Window {
+        expected: outlier.monotonic_ns,
+        actual: outlier.monotonic_ns + micros(100),
+        segments: vec![
+            segment(0, 90, preempt_off("kworker/1:0")),
+            segment(90, 100, Source::Softirq(3)),
+        ],
+        victim: outlier.blame.victim.clone(),
+        delay: Delay::Timer,
+        events: Vec::new(),
+        lost: 0,
+        left_out: 0,
+        missing_events: Vec::new(),
+        light_stage: None,
+        clock_error: Nanos::ZERO,
+        symbols: BTreeMap::new(),
+        calls: BTreeMap::new(),
+        evidence: Evidence::default(),
+        host: Vec::new(),
+        activity: Vec::new(),
+    };
+    OutlierTimeline::new(&recording(), outlier, window)
+}
+
+#[test]
+fn timeline_of_an_outlier_scrolls() {
+    let found: Timelines = Arc::new(|number| Ok((number == 2).then(|| timeline(2))));
+    for width in [60, 80, 120] {
+        let mut state = State::new(None, Some(Arc::clone(&found)));
+        state.take(figures(2));
+        [Key::Sort, Key::Open, Key::Open]
+            .iter()
+            .for_each(|key| state.press(*key));
+        assert_eq!(state.page, Page::Timeline(2));
+        let shown = drawn(&mut state, width, 20);
+        insta::assert_snapshot!(format!("timeline_{width}"), shown);
+        let (top, bottom) = (drawn(&mut state, width, 8), {
+            [Key::Down, Key::PageDown]
+                .iter()
+                .for_each(|key| state.press(*key));
+            drawn(&mut state, width, 8)
+        });
+        assert_ne!(top.to_string(), bottom.to_string());
+        state.press(Key::Back);
+        assert_eq!(state.page, Page::Outlier(2));
+    }
+}
+
+#[test]
+fn missing_timeline_gives_its_reason() {
+    let none: Timelines = Arc::new(|_| Ok(None));
+    let failed: Timelines = Arc::new(|_| anyhow::bail!("the store is locked\u{1b}[2J"));
+    for (timelines, why) in [
+        (None, "the run has no store"),
+        (Some(none), "its events are not stored"),
+        (Some(failed), "the store is locked"),
+    ] {
+        let mut state = State::new(None, timelines);
+        state.take(figures(2));
+        [Key::Open, Key::Open]
+            .iter()
+            .for_each(|key| state.press(*key));
+        let shown = drawn(&mut state, 120, 20).to_string();
+        assert!(shown.contains(why) && !shown.contains('\u{1b}'), "{shown}");
     }
 }
 

@@ -203,6 +203,40 @@ fn terminal_without_colours_gets_none() {
     }
 }
 
+/// An ordinary user has outliers too, by context switches. Each wake-up is one.
+#[test]
+fn timeline_of_outlier_is_shown_during_the_run() {
+    let place = Sandbox::new();
+    let probe =
+        place.run("measure timer -i 5ms -D 0.3s --policy other --explain --threshold 1ns -q");
+    if !probe.status.success() {
+        punctual_testing::skip_refused("explaining", text(&probe.stderr));
+        return;
+    }
+    let line = "measure timer -i 5ms -D 600s --policy other --explain --threshold 1ns --tui";
+    let Some(mut session) = Session::start(&place, line) else {
+        return;
+    };
+    session.wait_for("q end", 0);
+    session.press("s");
+    session.wait_for_drawn("longest first");
+    // The share of the main cause of an outlier.
+    session.wait_for_drawn("%");
+    session.press("p\r");
+    session.wait_for_drawn("enter timeline");
+    session.press("\r");
+    session.wait_for_drawn("taken by");
+    for columns in [60, 80, 120] {
+        let before = session.resize(24, columns);
+        session.wait_for("down scroll", before);
+    }
+    session.press("\u{1b}[B\u{1b}");
+    session.wait_for_drawn("enter timeline");
+    session.press("q");
+    let status = session.script.wait().unwrap();
+    assert_eq!(status.code(), Some(130), "{}", session.shown());
+}
+
 /// Without arguments, a terminal gets the first screen, and a pipe the help.
 #[test]
 fn no_arguments_open_the_first_screen() {

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use punctual_model::{LateWakeup, Slot, SlotState, WaitHistogram, WakeWindow, grouped};
+use punctual_model::{LateWakeup, Slot, SlotState, ThreadSeen, WaitHistogram, WakeWindow, grouped};
 
 use super::table::{Cell, Column, Row, Table};
 use super::{Block, Document, Field, Section, Tone};
@@ -141,13 +141,11 @@ pub fn wake_windows(windows: &[WakeWindow], zone: &TimeZone) -> Document {
 
 /// Returns the thread that waited, and the one that had the CPU.
 fn longest(wait: &LateWakeup) -> String {
-    let (victim, culprit) = (&wait.victim, &wait.culprit);
+    let named = |thread: &ThreadSeen| format!("{} ({})", thread.comm, thread.scheduling());
+    let culprit = wait.culprit.as_ref().map_or("unknown".to_owned(), named);
     format!(
-        "{}: {} ({}) behind {} ({})",
+        "{}: {} behind {culprit}",
         wait.latency_ns,
-        victim.comm,
-        victim.scheduling(),
-        culprit.comm,
-        culprit.scheduling()
+        named(&wait.victim)
     )
 }

@@ -18,9 +18,13 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     let hidden = keep_latest(&mut groups, most);
     let mut head = vec![Block::text(headline(seen))];
     head.extend(seen.not_bpf.as_ref().map(|why| {
-        Block::text(format!(
-            "counted from trace events instead of in the kernel: {why}"
-        ))
+        Block::text(match seen.source {
+            WakeupSource::Switches => format!(
+                "only threads of your own; root, or CAP_BPF and CAP_PERFMON, shows all threads, and \
+                 which thread had the CPU meanwhile ({why})"
+            ),
+            _ => format!("counted from trace events instead of in the kernel: {why}"),
+        })
     }));
     if groups.is_empty() {
         head.push(Block::text("no thread was woken"));
@@ -28,7 +32,7 @@ pub fn wakeups(seen: &Wakeups, axes: &[WakeupAxis], most: usize) -> Document {
     document.push(Section::new(head));
     let mut figures = Vec::new();
     if !groups.is_empty() {
-        figures.push(Block::Table(table_of(&groups, axes)));
+        figures.push(Block::Table(table_of(&groups, axes, seen.source)));
     }
     if hidden > 0 {
         let more = punctual_model::counted(hidden as u64, "more row", "more rows");
@@ -54,6 +58,10 @@ fn losses(seen: &Wakeups) -> impl Iterator<Item = Block> {
         WakeupSource::Events => {
             "wake-ups are missing from the rows, because no event shows when \
             the thread ran"
+        }
+        WakeupSource::Switches => {
+            "wake-ups are missing from the rows, because their waits are unknown: the kernel shows \
+             only the sum of several"
         }
     };
     let losses = [
@@ -83,8 +91,13 @@ fn headline(seen: &Wakeups) -> String {
     } else {
         0
     };
+    let times = match seen.source {
+        // The scheduler's counts leave out the switch to the woken thread.
+        WakeupSource::Switches => "waits for a CPU; a thread that got it at once has 0",
+        _ => "from the wake-up to the start of running",
+    };
     format!(
-        "{} in {} ({} per second); times are from the wake-up to the start of running",
+        "{} in {} ({} per second); times are {times}",
         punctual_model::counted(all.count, "wake-up", "wake-ups"),
         seen.elapsed_ns,
         grouped(rate)
@@ -110,7 +123,9 @@ fn keep_latest(groups: &mut Vec<WakeupGroup>, most: usize) -> usize {
     before - groups.len()
 }
 
-fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
+fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis], source: WakeupSource) -> Table {
+    // Without tracing, it is unknown which threads delayed others.
+    let shows_held = axes.contains(&WakeupAxis::Group) && source != WakeupSource::Switches;
     let names = |axis: &WakeupAxis| match axis {
         WakeupAxis::Cpu => Column::right("CPU"),
         WakeupAxis::Priority => Column::left("class"),
@@ -118,7 +133,7 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
         WakeupAxis::Group => Column::left("control group").cut_to(12).most(40),
     };
     let mut columns: Vec<Column> = axes.iter().map(names).collect();
-    if axes.contains(&WakeupAxis::Group) {
+    if shows_held {
         columns.push(Column::right("delayed others"));
     }
     columns.extend([
@@ -136,11 +151,11 @@ fn table_of(groups: &[WakeupGroup], axes: &[WakeupAxis]) -> Table {
     ]);
     Table::new(
         columns,
-        groups.iter().map(|group| cells(group, axes)).collect(),
+        (groups.iter().map(|group| cells(group, axes, shows_held))).collect(),
     )
 }
 
-fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
+fn cells(group: &WakeupGroup, axes: &[WakeupAxis], shows_held: bool) -> Row {
     let name = |axis: &WakeupAxis| match axis {
         WakeupAxis::Cpu => group.cpu.map_or(String::new(), |cpu| cpu.to_string()),
         WakeupAxis::Priority => group.class.map_or(String::new(), |c| c.name().to_owned()),
@@ -153,7 +168,7 @@ fn cells(group: &WakeupGroup, axes: &[WakeupAxis]) -> Row {
     let waits = &group.waits;
     let at = |quantile| figures::or_dash(waits.quantile(quantile));
     let mut cells: Vec<String> = axes.iter().map(name).collect();
-    if axes.contains(&WakeupAxis::Group) {
+    if shows_held {
         cells.push(group.held.to_string());
     }
     cells.extend([
@@ -234,8 +249,8 @@ fn longest(late: &[LateWakeup]) -> Table {
             late.cpu.to_string(),
             thread(&late.victim),
             late.victim.scheduling(),
-            thread(&late.culprit),
-            rank(&late.culprit),
+            late.culprit.as_ref().map_or("unknown".to_owned(), thread),
+            late.culprit.as_ref().map_or(String::new(), rank),
             figures::or_dash(late.culprit_ran_ns),
             format!("{:.6} s", late.woken_ns.0 as f64 / 1e9),
         ])
@@ -303,7 +318,7 @@ mod tests {
                 latency_ns: Nanos(180_000),
                 cpu: 0,
                 victim: thread(812, "control", 19, 1),
-                culprit: thread(77, "kworker/0:1", 120, 0),
+                culprit: Some(thread(77, "kworker/0:1", 120, 0)),
                 culprit_ran_ns: Some(Nanos(176_000)),
                 waker: 0,
             }],
@@ -363,11 +378,29 @@ mod tests {
     }
 
     #[test]
+    fn own_threads_are_said_to_be_all() {
+        let mut seen = seen();
+        seen.source = WakeupSource::Switches;
+        seen.not_bpf = Some("permission denied".to_owned());
+        seen.lost = 3;
+        (seen.longest[0].culprit, seen.longest[0].culprit_ran_ns) = (None, None);
+        let text = shown(&seen, &[WakeupAxis::Group], 10, &TextStyle::default());
+        for part in [
+            "only threads of your own",
+            "3 wake-ups are missing",
+            "unknown",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("delayed others"), "{text}");
+    }
+
+    #[test]
     fn it_fits_into_narrow_windows() {
         let mut seen = seen();
         seen.events_lost = 12;
         seen.longest[0].victim.comm = "a-name-of-15-ch".to_owned();
-        seen.longest[0].culprit.comm = "kworker/u129:17".to_owned();
+        seen.longest[0].culprit = Some(thread(77, "kworker/u129:17", 120, 0));
         seen.longest[0].latency_ns = Nanos(1_234_567_890);
         let every = [WakeupAxis::Cpu, WakeupAxis::Priority, WakeupAxis::Comm];
         for axes in [&every[..1], &every[1..2], &every[..]] {

@@ -175,7 +175,8 @@ fn with_max(name: &str, histogram: &Histogram) -> String {
     }
 }
 
-/// Returns the label of a recording, or its short ID. Returns both if the label is not unique.
+/// Returns the name of a recording: its label, and its machine if there are several. If that is not
+/// unique, the name contains the short ID.
 pub(super) fn recording_name(
     recording: &Recording,
     all: &[&Recording],
@@ -186,17 +187,21 @@ pub(super) fn recording_name(
         let thread = one.threads.get(thread);
         return thread.map_or_else(String::new, |thread| thread.title());
     }
-    let id = recording.id.short();
-    match &recording.label {
-        None => id,
-        Some(label) => {
-            let same = all.iter().filter(|r| r.label == recording.label).count();
-            match same {
-                0 | 1 => label.clone(),
-                _ => format!("{} {id}", label),
-            }
-        }
+    let machine = |one: &Recording| one.host.hostname.get().cloned();
+    let has_several = all.iter().any(|one| machine(one) != machine(recording));
+    let words = |one: &Recording| {
+        let machine = machine(one).filter(|_| has_several);
+        machine
+            .into_iter()
+            .chain(one.label.clone())
+            .collect::<Vec<_>>()
+    };
+    let mut own = words(recording);
+    let same = all.iter().filter(|one| words(one) == own).count();
+    if own.is_empty() || same > 1 {
+        own.push(recording.id.short());
     }
+    own.join(" ")
 }
 
 /// Returns the samples to plot: those of all threads, or of the selected one.

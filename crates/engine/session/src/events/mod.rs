@@ -4,6 +4,7 @@ mod activities;
 mod chains;
 mod interruptions;
 mod no_programs;
+mod own_wakeups;
 mod wakeups;
 
 pub use activities::ActivitySession;

@@ -1,6 +1,6 @@
 //! Watches all wake-ups of the machine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use punctual_host::{Container, GroupHierarchy, GroupTree, Host};
@@ -12,6 +12,9 @@ use punctual_trace::{
 };
 
 use super::no_programs::NoPrograms;
+use super::own_wakeups::OwnWakeups;
+use crate::explain::may_record;
+use crate::targets::same_clock_as_events;
 use crate::{SessionError, TargetError};
 
 /// Parameters of watching.
@@ -28,16 +31,35 @@ pub struct WakeupRequest {
     /// Number of longest waits to report.
     pub longest: usize,
     /// Counts with BPF programs only, or from trace events only. `None`: with programs, or from
-    /// events if the kernel rejects the programs.
+    /// events if the kernel rejects the programs, or from the switches of the user's own threads if
+    /// the kernel refuses tracing.
     pub source: Option<WakeupSource>,
 }
 
 /// Counts wake-ups until it is dropped.
 #[derive(Debug)]
 pub struct WakeupSession {
-    watch: WakeupWatch,
+    watch: Watch,
     host: Host,
     groups: Option<Groups>,
+}
+
+#[derive(Debug)]
+enum Watch {
+    All(WakeupWatch),
+    Own(Box<OwnWakeups>),
+}
+
+impl Watch {
+    fn count_only(&mut self, ids: &BTreeSet<u64>) -> Result<(), SessionError> {
+        match self {
+            Self::All(watch) => Ok(watch.count_only(ids)?),
+            Self::Own(own) => {
+                own.count_only(ids);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Control groups that are watched.
@@ -95,7 +117,7 @@ impl Groups {
     }
 
     /// Also watches groups that have been created in the meantime.
-    fn refresh(&mut self, watch: &mut WakeupWatch) -> Result<(), SessionError> {
+    fn refresh(&mut self, watch: &mut Watch) -> Result<(), SessionError> {
         self.tree.refresh();
         self.looked = Instant::now();
         if let Some(only) = &self.only {
@@ -120,8 +142,13 @@ const LEAST_OPEN: Nanos = Nanos::from_millis(1);
 const MOST_OPEN: usize = 32;
 
 impl WakeupSession {
-    /// Maximum interval between calls of [`keep_up`](Self::keep_up).
-    pub const KEEP_UP: std::time::Duration = WakeupWatch::KEEP_UP;
+    /// Returns the maximum interval between calls of [`keep_up`](Self::keep_up).
+    pub fn turn(&self) -> Duration {
+        match &self.watch {
+            Watch::All(_) => WakeupWatch::KEEP_UP,
+            Watch::Own(own) => own.turn(),
+        }
+    }
 
     /// Starts counting.
     ///
@@ -141,7 +168,7 @@ impl WakeupSession {
             NoPrograms::NotWanted.to_string()
         } else {
             match WakeupWatch::by_programs(ask) {
-                Ok(watch) => return Self::begin(watch, host, groups),
+                Ok(watch) => return Self::begin(Watch::All(watch), host, groups),
                 Err(error) if request.source.is_some() => return Err(error.into()),
                 Err(error) => error.to_string(),
             }
@@ -149,22 +176,26 @@ impl WakeupSession {
         let owner = host.own_process();
         let finder = groups.as_ref().map(Groups::finder);
         let watch = Tracefs::find(host.root())
-            .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone(), finder))
-            .map_err(|events| {
-                if only_events {
-                    WatchError::Events(events)
-                } else {
-                    WatchError::Neither {
-                        programs: why,
-                        events,
-                    }
-                }
-            })?;
+            .and_then(|tracefs| WakeupWatch::by_events(&tracefs, owner, ask, why.clone(), finder));
+        let watch = match watch {
+            Ok(watch) => Watch::All(watch),
+            Err(events) if only_events => return Err(WatchError::Events(events).into()),
+            Err(events) if events.is_refused() && may_record(host).is_ok() => {
+                same_clock_as_events(host)?;
+                let finder = groups.as_ref().map(Groups::finder);
+                let own = OwnWakeups::begin(request, host, events.to_string(), finder);
+                Watch::Own(Box::new(own))
+            }
+            Err(events) => {
+                let programs = why;
+                return Err(WatchError::Neither { programs, events }.into());
+            }
+        };
         Self::begin(watch, host, groups)
     }
 
     fn begin(
-        mut watch: WakeupWatch,
+        mut watch: Watch,
         host: &Host,
         mut groups: Option<Groups>,
     ) -> Result<Self, SessionError> {
@@ -178,10 +209,13 @@ impl WakeupSession {
         })
     }
 
-    /// Returns why wake-ups are counted from trace events instead of by BPF programs; `None` if BPF
-    /// programs count them.
-    pub fn why_not_programs(&self) -> Option<&str> {
-        self.watch.why_not_programs()
+    /// Returns why wake-ups are counted from trace events instead of by BPF programs; `None` if they
+    /// are not.
+    pub fn why_events(&self) -> Option<&str> {
+        match &self.watch {
+            Watch::All(watch) => watch.why_not_programs(),
+            Watch::Own(_) => None,
+        }
     }
 
     /// Reads the data that the kernel has written in the meantime.
@@ -196,7 +230,13 @@ impl WakeupSession {
         {
             groups.refresh(&mut self.watch)?;
         }
-        Ok(self.watch.keep_up()?)
+        match &mut self.watch {
+            Watch::All(watch) => Ok(watch.keep_up()?),
+            Watch::Own(own) => {
+                own.keep_up();
+                Ok(())
+            }
+        }
     }
 
     /// Returns the counts so far, with the open waits.
@@ -204,8 +244,14 @@ impl WakeupSession {
     /// # Errors
     /// Returns an error if they could not be read.
     pub fn read(&mut self) -> Result<Wakeups, SessionError> {
-        let mut seen = self.watch.read()?;
-        seen.open = open_waits(&self.host, self.watch.waiting()?);
+        let mut seen = match &mut self.watch {
+            Watch::All(watch) => {
+                let seen = watch.read()?;
+                let open = open_waits(&self.host, watch.waiting()?);
+                Wakeups { open, ..seen }
+            }
+            Watch::Own(own) => own.read(),
+        };
         if let Some(groups) = &mut self.groups {
             groups.tree.refresh();
             groups.name(&mut seen);
@@ -218,7 +264,10 @@ impl WakeupSession {
     /// # Errors
     /// Returns an error if the kernel does not release something; the next command tries again.
     pub fn stop(self) -> Result<(), SessionError> {
-        Ok(self.watch.stop()?)
+        match self.watch {
+            Watch::All(watch) => Ok(watch.stop()?),
+            Watch::Own(_) => Ok(()),
+        }
     }
 }
 
@@ -256,7 +305,7 @@ fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
 
 /// Returns a thread in the form of the kernel's events. Policy numbers are from
 /// include/uapi/linux/sched.h.
-fn seen(task: &TaskRecord) -> ThreadSeen {
+pub(super) fn seen(task: &TaskRecord) -> ThreadSeen {
     let Scheduling { policy, priority } = task.scheduling;
     let (number, kernel_priority) = match policy {
         Policy::Deadline => (6, -1),

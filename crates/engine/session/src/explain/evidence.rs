@@ -135,6 +135,7 @@ mod tests {
             latency: Nanos(200),
             story_from: Nanos(100),
             delay: None,
+            period: None,
         };
         let evidence = sources.of(&outlier, 1, Nanos(300), &[]);
         assert_eq!(evidence.observer, [42]);

@@ -14,6 +14,7 @@ mod recorder;
 mod requested;
 mod stacks;
 mod statistics;
+mod switch_recorder;
 mod theft;
 mod wait_stacks;
 
@@ -24,12 +25,12 @@ use std::sync::Arc;
 use punctual_host::{Host, OwnThread};
 use punctual_model::cause::{Detail, Name};
 use punctual_model::{
-    Comm, Delay, EventKind, Explanation, HardwareCounters, HostFacts, Nanos, Outlier, TopSample,
-    TraceEvent, Victim, Window,
+    Blame, Comm, Delay, EventKind, Explanation, HardwareCounters, HostFacts, Nanos, Outlier,
+    TopSample, TraceEvent, Victim, Window,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
-    ClockMap, JobRecorder, Level, Plan, Stage, StopHandle, TraceError, TraceSlice, Tracefs,
+    ClockMap, JobRecorder, Level, Plan, RawPage, Stage, StopHandle, TraceError, TraceSlice, Tracefs,
 };
 
 use evidence::EvidenceSources;
@@ -42,6 +43,7 @@ use recorder::Recorder;
 use requested::Requested;
 use stacks::StackWatch;
 pub(crate) use statistics::OutlierStatistics;
+pub(crate) use switch_recorder::{SwitchRecorder, may_record};
 pub(crate) use wait_stacks::UserCode;
 
 use crate::lifecycle::{Start, monotonic};
@@ -110,6 +112,17 @@ impl Explainer {
         let names = Names::new(host, Level::Jobs);
         let recorder = Recorder::Programs(Box::new(programs));
         Self::new(host, recorder, names, threshold, delay)
+    }
+
+    /// Creates an explainer that records only the switches of the watched threads.
+    pub(crate) fn with_switches(
+        host: &Host,
+        switches: SwitchRecorder,
+        threshold: Nanos,
+        delay: Delay,
+    ) -> Result<Self, TraceError> {
+        let names = Names::new(host, Level::Default);
+        Self::new(host, Recorder::Switches(switches), names, threshold, delay)
     }
 
     fn new(
@@ -297,6 +310,10 @@ impl Explainer {
         mut writer: Option<&mut Writer>,
     ) -> Result<(), StoreError> {
         self.evidence.look_at_quotas();
+        let seen = match &mut self.flight {
+            Recorder::Switches(switches) => switches.ready(seen),
+            _ => seen,
+        };
         if seen.is_empty() {
             self.evidence.look();
             return Ok(());
@@ -338,6 +355,10 @@ impl Explainer {
         let from = sighting.story_from.saturating_sub(BEFORE);
         let RawOutlier { tid, cpu, .. } = *sighting;
         let delay = sighting.delay.unwrap_or(self.delay);
+        if let Recorder::Switches(switches) = &self.flight {
+            let (blame, window) = switches.explain(sighting, delay);
+            return self.keep((number, sighting, start), blame, window, &[], &[]);
+        }
         let stage = self.flight.stage_of(sighting.expected, actual);
         let cut = match delay {
             Delay::Job => self.flight.cut_all(from, actual + AFTER, stage),
@@ -376,9 +397,6 @@ impl Explainer {
         if let Some(preempted) = preempted {
             punctual_culprit::add_preempted(&mut blame, preempted);
         }
-        let after = monotonic().saturating_sub(actual);
-        self.statistics
-            .explained(number, sighting.expected, after, &blame);
         let mut asked_for = Vec::new();
         if let Some(requested) = &mut self.requested {
             let (events, pages) = requested.between(from, actual + AFTER);
@@ -387,6 +405,22 @@ impl Explainer {
             // The sort is stable: events of one CPU with equal times keep their order.
             window.events.sort_by_key(|event| event.time);
         }
+        self.keep((number, sighting, start), blame, window, &pages, &asked_for);
+    }
+
+    /// Counts an explained outlier, and keeps it.
+    fn keep(
+        &mut self,
+        (number, sighting, start): (u64, &RawOutlier, &Start),
+        blame: Blame,
+        window: Window,
+        pages: &[RawPage],
+        asked_for: &[RawPage],
+    ) {
+        let actual = sighting.expected + sighting.latency;
+        let after = monotonic().saturating_sub(actual);
+        self.statistics
+            .explained(number, sighting.expected, after, &blame);
         let outlier = Outlier {
             light_stage: window.light_stage.is_some(),
             ..sighting.explained(number, start, blame)
@@ -394,7 +428,15 @@ impl Explainer {
         if self.new.len() < NEW {
             self.new.push(outlier.clone());
         }
-        self.buffer.add(outlier, window, &pages, &asked_for);
+        self.buffer.add(outlier, window, pages, asked_for);
+    }
+
+    /// Explains all outliers in the next call of [`explain`](Self::explain), even if their records are
+    /// not complete.
+    pub(crate) const fn end(&mut self) {
+        if let Recorder::Switches(switches) = &mut self.flight {
+            switches.end();
+        }
     }
 
     /// Returns and removes the outliers that were explained since the last call, at most [`NEW`].

@@ -19,6 +19,8 @@ pub(crate) struct RawOutlier {
     pub(crate) story_from: Nanos,
     /// Time span of the sample; `None` for the usual one of the probe.
     pub(crate) delay: Option<Delay>,
+    /// Period of the thread's wake-ups, if they come due regularly.
+    pub(crate) period: Option<Nanos>,
 }
 
 impl RawOutlier {

@@ -1,4 +1,4 @@
-//! The recorder of events: the kernel's tracer, or our BPF programs.
+//! The recorder of events: the kernel's tracer, our BPF programs, or the switches of single threads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,12 +9,17 @@ use punctual_trace::{
     TraceSlice, WatchError,
 };
 
+use super::switch_recorder::SwitchRecorder;
+use crate::switches::missing_events;
+
 /// The recorder of events.
 pub(super) enum Recorder {
     /// A trace instance.
     Tracer(Box<Flight>),
     /// BPF programs, for jobs.
     Programs(Box<JobRecorder>),
+    /// Context switches of the watched threads only.
+    Switches(SwitchRecorder),
 }
 
 impl Recorder {
@@ -22,8 +27,8 @@ impl Recorder {
     pub(super) const fn clock(&self) -> ClockMap {
         match self {
             Self::Tracer(flight) => flight.clock(),
-            // The programs read CLOCK_MONOTONIC directly.
-            Self::Programs(_) => ClockMap {
+            // Their times are those of CLOCK_MONOTONIC.
+            Self::Programs(_) | Self::Switches(_) => ClockMap {
                 offset_ns: 0,
                 error: Nanos::ZERO,
             },
@@ -33,14 +38,14 @@ impl Recorder {
     pub(super) fn stop_handle(&self) -> Option<Arc<StopHandle>> {
         match self {
             Self::Tracer(flight) => Some(flight.stop_handle()),
-            Self::Programs(_) => None,
+            Self::Programs(_) | Self::Switches(_) => None,
         }
     }
 
     pub(super) fn switch(&mut self, on: bool) -> Result<(), TraceError> {
         match self {
             Self::Tracer(flight) => flight.switch(on),
-            Self::Programs(_) => Ok(()),
+            Self::Programs(_) | Self::Switches(_) => Ok(()),
         }
     }
 
@@ -50,13 +55,17 @@ impl Recorder {
         match self {
             Self::Tracer(flight) => flight.watch(tids),
             Self::Programs(_) => Ok(()),
+            Self::Switches(switches) => {
+                switches.watch(tids);
+                Ok(())
+            }
         }
     }
 
     pub(super) fn take_out_until(&mut self, until: Nanos) -> Result<(), TraceError> {
         match self {
             Self::Tracer(flight) => flight.take_out_until(until),
-            Self::Programs(_) => Ok(()),
+            Self::Programs(_) | Self::Switches(_) => Ok(()),
         }
     }
 
@@ -70,6 +79,7 @@ impl Recorder {
         match self {
             Self::Tracer(flight) => flight.slice_for(tid, cpu, from, to),
             Self::Programs(programs) => programs.slice(from, to, programs.stage_of(from, to)),
+            Self::Switches(_) => TraceSlice::default(),
         }
     }
 
@@ -78,13 +88,14 @@ impl Recorder {
         match self {
             Self::Tracer(flight) => flight.slice_all(from, to),
             Self::Programs(programs) => programs.slice(from, to, stage),
+            Self::Switches(_) => TraceSlice::default(),
         }
     }
 
     /// Returns the stage of an interval. The tracer records everything all the time.
     pub(super) fn stage_of(&self, from: Nanos, to: Nanos) -> Stage {
         match self {
-            Self::Tracer(_) => Stage::Full,
+            Self::Tracer(_) | Self::Switches(_) => Stage::Full,
             Self::Programs(programs) => programs.stage_of(from, to),
         }
     }
@@ -104,6 +115,7 @@ impl Recorder {
         match self {
             Self::Tracer(flight) => flight.recorded(),
             Self::Programs(programs) => programs.recorded(),
+            Self::Switches(_) => Vec::new(),
         }
     }
 
@@ -111,14 +123,15 @@ impl Recorder {
         match self {
             Self::Tracer(flight) => flight.missing(),
             Self::Programs(programs) => programs.missing(stage),
+            Self::Switches(_) => missing_events(),
         }
     }
 
-    /// Describes the recorder's pages; `None` for BPF programs, which do not write pages.
+    /// Describes the recorder's pages; `None` if it writes none.
     pub(super) fn describe(&self) -> Result<Option<Description>, TraceError> {
         match self {
             Self::Tracer(flight) => flight.describe().map(Some),
-            Self::Programs(_) => Ok(None),
+            Self::Programs(_) | Self::Switches(_) => Ok(None),
         }
     }
 
@@ -158,13 +171,14 @@ impl Recorder {
                 });
                 unseen.chain(dropped).collect()
             }
+            Self::Switches(switches) => switches.warnings(),
         }
     }
 
     pub(super) fn stop(self) -> Result<(), TraceError> {
         match self {
             Self::Tracer(flight) => flight.stop(),
-            Self::Programs(_) => Ok(()),
+            Self::Programs(_) | Self::Switches(_) => Ok(()),
         }
     }
 }
@@ -174,7 +188,7 @@ impl Recorder {
 impl super::Explainer {
     pub(crate) fn programs(&mut self) -> Option<&mut JobRecorder> {
         match &mut self.flight {
-            Recorder::Tracer(_) => None,
+            Recorder::Tracer(_) | Recorder::Switches(_) => None,
             Recorder::Programs(programs) => Some(programs),
         }
     }
@@ -182,7 +196,7 @@ impl super::Explainer {
     /// Replaces the threads and waits that the programs follow.
     pub(crate) fn follow(&mut self, followed: &Followed) -> Result<(), WatchError> {
         match &mut self.flight {
-            Recorder::Tracer(_) => Ok(()),
+            Recorder::Tracer(_) | Recorder::Switches(_) => Ok(()),
             Recorder::Programs(programs) => programs.follow(followed),
         }
     }

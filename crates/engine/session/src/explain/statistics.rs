@@ -135,6 +135,7 @@ mod tests {
             latency: Nanos::from_micros(*latency),
             story_from: Nanos::from_micros(*expected),
             delay: None,
+            period: None,
         };
         all.iter().map(outlier).collect()
     }

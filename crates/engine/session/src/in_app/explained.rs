@@ -144,6 +144,7 @@ impl Annotations {
                 latency: *took,
                 story_from: *at,
                 delay: Some(channel.delay),
+                period: None,
             });
         }
         let stored = self.explainer.explain(seen, &self.start, writer);

@@ -83,6 +83,7 @@ impl PeriodicTasks {
             collector.close_row(self.row_length);
             self.rows.extend(collector.take_finished());
         }
+        self.explainer.iter_mut().for_each(Explainer::end);
         self.explain(store);
         self.write_samples(store);
     }

@@ -21,7 +21,7 @@ use super::trace_stop::TraceStop;
 use super::{Session, overhead};
 use crate::SessionError;
 use crate::events::InterruptionCounter;
-use crate::explain::Explainer;
+use crate::explain::{Explainer, SwitchRecorder};
 use crate::lifecycle::{
     Begun, Context, Moment, Outcome, RecordingSink, Source, Start, StoreWriter, Watcher,
 };
@@ -113,6 +113,15 @@ impl Session {
         let (Some(asked), Ok(delay)) = (&self.request.explain, self.request.probe.explained) else {
             return Ok(None);
         };
+        if let Some(why) = self.not_traced.clone() {
+            let switches = SwitchRecorder::new(&self.host, why)?;
+            let mut explainer =
+                Explainer::with_switches(&self.host, switches, asked.threshold, delay)?;
+            if let Some(interval) = self.request.arguments.interval() {
+                explainer.looking_each(interval);
+            }
+            return Ok(Some(explainer));
+        }
         let has_noise = self.phases.iter().any(Phase::has_noise);
         let level = if has_noise {
             asked.level.max(Level::Noise)

@@ -9,10 +9,11 @@ use punctual_trace::Tracefs;
 
 use super::overhead;
 use super::phase::Phase;
+use crate::explain::may_record;
 use crate::machine::CapturedFacts;
 use crate::machine::{memory, rights};
 use crate::request::usual_series_interval;
-use crate::targets::same_pids_as_events;
+use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{Request, SessionError};
 
 /// A measurement that is ready to run.
@@ -25,6 +26,8 @@ pub struct Session {
     /// Requested CPUs.
     pub(crate) cpus: CpuSet,
     pub(crate) phases: Vec<Phase>,
+    /// Why outliers are explained without tracing; `None` if they are traced or not explained.
+    pub(crate) not_traced: Option<String>,
     pub(crate) row_length: Nanos,
     pub(crate) warnings: Vec<String>,
 }
@@ -64,6 +67,7 @@ impl Session {
             scheduling: checked.scheduling,
             cpus: checked.cpus,
             phases: checked.phases,
+            not_traced: checked.not_traced,
             row_length,
             warnings: checked.warning.into_iter().collect(),
         })
@@ -74,11 +78,17 @@ impl Session {
         &self.warnings
     }
 
+    /// Returns why outliers are explained by the switches of the measuring threads only; `None` if
+    /// they are traced or not explained.
+    pub fn not_traced(&self) -> Option<&str> {
+        self.not_traced.as_deref()
+    }
+
     /// Returns the approximate duration of measuring the overhead of trace events before the run;
     /// `None` if none are recorded.
     pub fn measured_before(&self) -> Option<Nanos> {
-        let explained = self.request.explain.is_some();
-        explained.then(|| overhead::length(self.duration()))
+        let traced = self.request.explain.is_some() && self.not_traced.is_none();
+        traced.then(|| overhead::length(self.duration()))
     }
 
     /// Returns the planned duration; `None` if the run lasts until stopped.
@@ -133,14 +143,21 @@ pub fn can_be_explained(probe: &ProbeEntry) -> Result<(), SessionError> {
     })
 }
 
-/// Checks that outliers can be explained, if requested.
-fn may_explain(request: &Request, host: &Host) -> Result<(), SessionError> {
-    if request.explain.is_none() {
-        return Ok(());
-    }
+/// Checks that outliers can be explained, if requested. If the kernel refuses tracing to this user, and
+/// the switches of the measuring threads can be recorded instead, returns the refusal.
+fn may_explain(request: &Request, host: &Host) -> Result<Option<String>, SessionError> {
+    let Some(explain) = &request.explain else {
+        return Ok(None);
+    };
     can_be_explained(request.probe)?;
-    same_pids_as_events(host)?;
-    Ok(Tracefs::find(host.root())?.may_arm()?)
+    match Tracefs::find(host.root()).and_then(|tracefs| tracefs.may_arm()) {
+        Err(error) if explain.can_use_switches(&error) && may_record(host).is_ok() => {
+            same_clock_as_events(host)?;
+            Ok(Some(error.to_string()))
+        }
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(same_pids_as_events(host).map(|()| None)?),
+    }
 }
 
 /// Result of the checks before the run.
@@ -149,6 +166,7 @@ struct Checked {
     scheduling: Scheduling,
     warning: Option<String>,
     phases: Vec<Phase>,
+    not_traced: Option<String>,
 }
 
 impl Checked {
@@ -156,7 +174,7 @@ impl Checked {
         let cpus = cpus_to_measure(request, host)?;
         let (scheduling, warning) = rights::scheduling(&request.threads, host)?;
         rights::may_use(&cpus)?;
-        may_explain(request, host)?;
+        let not_traced = may_explain(request, host)?;
         let mut phases = request
             .phases
             .iter()
@@ -169,6 +187,7 @@ impl Checked {
             scheduling,
             warning,
             phases,
+            not_traced,
         })
     }
 }

@@ -22,6 +22,7 @@ impl Observation<'_> {
             expected: late.expected,
             latency: late.latency(),
             delay: Some(late.delay),
+            period: None,
             story_from: late.events_from,
         }
     }

@@ -19,8 +19,6 @@ mod release;
 mod reservations;
 mod restarts;
 mod source;
-mod switch_jobs;
-mod switch_shares;
 mod turns;
 mod unprivileged;
 mod warnings;

@@ -17,8 +17,6 @@ use punctual_store::Batch;
 use punctual_trace::ThreadSwitches;
 
 use super::head::head;
-use super::switch_jobs::{SwitchJob, SwitchJobs};
-use super::switch_shares::{missing_events, shares, window};
 use super::watched::Watched;
 use super::watched_tracks::{WatchedTracks, scheduling_of};
 use super::{Background, ObserveRequest};
@@ -26,6 +24,7 @@ use crate::explain::{OutlierBuffer, OutlierStatistics, RawOutlier};
 use crate::lifecycle::{
     Begun, Context, Moment, RecordingSink, Source, Start, StoreWriter, Watcher, monotonic,
 };
+use crate::switches::{SwitchJob, SwitchJobs, missing_events, shares, window};
 use crate::targets::same_clock_as_events;
 use crate::{Outcome, SessionError};
 
@@ -202,6 +201,7 @@ impl<'a> Unprivileged<'a> {
             latency: job.end.saturating_sub(job.release()),
             story_from: job.release(),
             delay: Some(Delay::Job),
+            period: None,
         });
         let numbered = self.statistics.choose(sightings.collect());
         for (number, sighting) in numbered {

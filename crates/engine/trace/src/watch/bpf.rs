@@ -221,7 +221,7 @@ impl BpfWatch {
                 latency_ns: Nanos(late.latency),
                 cpu: number as u32,
                 victim: late.victim.seen(),
-                culprit: late.culprit.seen(),
+                culprit: Some(late.culprit.seen()),
                 culprit_ran_ns: Some(Nanos(late.culprit_ran)),
                 waker: late.waker,
             }));

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use punctual_model::{
-    BoundedTexts, Completion, FromJson, IntervalRow, ReadError, Recording, RecordingId, cut_to,
+    BoundedTexts, Completion, FromJson, IntervalRow, Recording, RecordingId, cut_to,
 };
 use punctual_push::protocol::{DICTIONARY, HASH, Ids, Membership, SERIES, sha256};
 use punctual_store::{AuditLine, Collection, Delivery, Received, Refused};
@@ -122,8 +122,8 @@ fn keep(
     let recording = match read(id, body) {
         Ok(recording) => recording,
         // The machine keeps the recording until the collector is updated.
-        Err(NotTaken::NotARecording(error @ ReadError::Newer { .. })) => {
-            let message = format!("update the collector: {error}");
+        Err(reason @ NotTaken::Newer(_)) => {
+            let message = reason.to_string();
             return Err(Problem::new(StatusCode::NOT_IMPLEMENTED, message));
         }
         Err(reason) => {

@@ -3,7 +3,7 @@
 use axum::extract::{RawQuery, State};
 use axum::response::Html;
 use maud::{Markup, PreEscaped, html};
-use punctual_model::{Nanos, Recording, sanitize};
+use punctual_model::{Fact, Nanos, Recording, RecordingId, sanitize};
 use punctual_report::document;
 use punctual_report::html::{HtmlOptions, overlaid};
 use punctual_report::plot::{self, Kind, Plot, PlotOptions, Scale};
@@ -117,10 +117,7 @@ fn load(app: &Inner, asked: &PageQuery) -> Result<Vec<Recording>, Problem> {
     let mut recordings = Vec::new();
     for id in &asked.ids {
         let id = app.collection.find(id)?;
-        recordings.push(app.collection.load(id)?.1);
-    }
-    if asked.machines.is_empty() {
-        return Ok(recordings);
+        recordings.push(named(app, id)?);
     }
     for name in &asked.machines {
         let newest = app.collection.list(&punctual_store::Wanted {
@@ -132,9 +129,18 @@ fn load(app: &Inner, asked: &PageQuery) -> Result<Vec<Recording>, Problem> {
             let name = sanitize(name);
             Problem::not_found(format!("no recording of a machine '{name}'"))
         })?;
-        recordings.push(app.collection.load(newest.summary.id)?.1);
+        recordings.push(named(app, newest.summary.id)?);
     }
     Ok(recordings)
+}
+
+/// Loads a recording with the name of its machine in the collector, which names it in plots.
+fn named(app: &Inner, id: RecordingId) -> Result<Recording, Problem> {
+    let (machine, mut recording) = app.collection.load(id)?;
+    if !machine.is_empty() {
+        recording.host.hostname = Fact::known(machine, "the collector");
+    }
+    Ok(recording)
 }
 
 fn form(asked: &PageQuery) -> Markup {

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use super::recordings::table;
 use super::{frame, proven, shown, views};
 use crate::fleet::Judge;
-use crate::look::ViewParams;
-use crate::paths::{encoded, recording_path, trend_path};
+use crate::look::{ViewParams, time};
+use crate::paths::{encoded, machine_path, recording_path, trend_path};
 use crate::problem::Problem;
 use crate::state::{App, Inner};
 use crate::trends::SeriesOf;
@@ -24,6 +24,11 @@ use crate::worse::Judged;
 #[derive(Deserialize)]
 pub(super) struct PageQuery {
     name: String,
+    /// The time span of the pictures, as in [`ViewParams`].
+    #[serde(default)]
+    from: String,
+    #[serde(default)]
+    to: String,
 }
 
 /// Number of recordings to show. The page with the list has all of them.
@@ -40,16 +45,18 @@ pub(super) async fn get(
     let name = asked.name.clone();
     let body = app
         .work(move |app| {
+            time(&asked.from, false)?;
+            time(&asked.to, true)?;
             let machines = app.collection.machines()?;
-            let machine = machines.into_iter().find(|one| one.name == name);
+            let machine = machines.into_iter().find(|one| one.name == asked.name);
             let machine = machine.ok_or_else(|| Problem::not_found("no such machine"))?;
-            page(app, &machine)
+            page(app, &machine, &asked)
         })
         .await?;
-    Ok(frame(&app, &asked.name, "", &body))
+    Ok(frame(&app, &name, "", &body))
 }
 
-fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
+fn page(app: &Inner, machine: &Machine, asked: &PageQuery) -> Result<Markup, Problem> {
     let newest = match &machine.latest {
         Some(latest) => Some(app.collection.load(latest.id)?.1),
         None => None,
@@ -93,7 +100,8 @@ fn page(app: &Inner, machine: &Machine) -> Result<Markup, Problem> {
             a href={ "/compare?machine=" (encoded(&machine.name)) } { "Compare with another machine" }
         }
         @if let Some(recording) = &newest { (verdict(recording)) (audit(recording)) }
-        @for one in &followed { (series(one)) }
+        @if !followed.is_empty() { (span_of_time(asked)) }
+        @for one in &followed { (series(app, one, asked)?) }
         (notes_list(&notes))
         @if let Some(recording) = &newest { (latest(recording)) }
         h2 { "Recordings" }
@@ -141,14 +149,33 @@ fn followed(app: &Inner, machine: &str) -> Result<Vec<Judged>, Problem> {
     Ok(own.map(judge).collect())
 }
 
-fn series(judged: &Judged) -> Markup {
+/// Returns the form for the time span of all pictures of series.
+fn span_of_time(asked: &PageQuery) -> Markup {
+    let PageQuery { name, from, to } = asked;
+    html! {
+        form .filter method="get" action="/machine" {
+            input type="hidden" name="name" value=(sanitize(name));
+            label { "Pictures from " input name="from" value=(sanitize(from)) placeholder="2026-11-03" size="12"; }
+            label { "To " input name="to" value=(sanitize(to)) placeholder="2026-11-30" size="12"; }
+            button { "Show" }
+            @if !(from.is_empty() && to.is_empty()) { a href=(machine_path(name)) { "All times" } }
+        }
+    }
+}
+
+fn series(app: &Inner, judged: &Judged, asked: &PageQuery) -> Result<Markup, Problem> {
     let of = &judged.of;
     let look = ViewParams {
         series: of.series.clone(),
         machine: of.machine.clone().unwrap_or_default(),
+        from: asked.from.clone(),
+        to: asked.to.clone(),
         ..ViewParams::default()
     };
-    html! {
+    let is_limited = !(look.from.is_empty() && look.to.is_empty());
+    let limited = (judged.trend.is_ok() && is_limited).then(|| look.judged(app));
+    let limited = limited.transpose()?.map(|(trend, _)| trend);
+    Ok(html! {
         h2 { "Series " a href=(trend_path(of)) { (sanitize(&of.series)) } }
         (proven(judged))
         @match &judged.trend {
@@ -156,10 +183,15 @@ fn series(judged: &Judged) -> Markup {
             Ok(trend) => {
                 p { (sanitize(&trend.sentence)) }
                 (noted(trend.notes.iter().map(|note| (note.at, &*note.who, &*note.text))))
-                details open { summary { "Pictures" } (views::all(&look, trend)) }
+                details open {
+                    summary { "Pictures" }
+                    @let shown = limited.as_ref().unwrap_or(trend);
+                    (views::all(&look, shown))
+                    @if is_limited && shown.groups.is_empty() { p { "No runs in this time." } }
+                }
             }
         }
-    }
+    })
 }
 
 /// Returns notes about the machine. This is for a machine without series, whose page would not show

@@ -164,10 +164,13 @@ pub(super) fn legend() -> Markup {
             "One bar for each of the last " (DAYS) " days (UTC). Height: largest latency, 1 µs to \
                 10 ms, log scale. Colour: "
             @for (_, class, meaning) in LEVELS {
-                svg .key width="10" height="10" viewBox="0 0 10 10" aria-hidden="true" {
-                    (PreEscaped(format!("<path class=\"{class}\" d=\"M0 0h10v10h-10z\"/>")))
+                span .pair {
+                    svg .key width="10" height="10" viewBox="0 0 10 10" aria-hidden="true" {
+                        (PreEscaped(format!("<path class=\"{class}\" d=\"M0 0h10v10h-10z\"/>")))
+                    }
+                    (meaning)
                 }
-                (meaning)
+                " "
             }
         }
     }

@@ -77,7 +77,7 @@ fn recording_of_a_newer_schema_is_left_to_its_machine() {
     assert_eq!(answer.status, 501, "{answer:?}");
     let text = answer.text();
     assert!(
-        text.contains("update the collector") && text.contains("999"),
+        text.contains("upgrade punctual-server") && text.contains("999"),
         "{text}"
     );
     let aside = get(server.address, "/v1/quarantine").json();

@@ -213,3 +213,24 @@ fn overview_counts_regressions_and_missed_slots() {
     assert!(page.contains("/machine?name=gaps"), "{page}");
     assert!(!page.contains("/machine?name=worse"), "{page}");
 }
+
+#[test]
+fn machine_page_limits_all_pictures() {
+    let place = Sandbox::new();
+    let (server, pages) = crate::looks::served(&place);
+    let machine = pages.iter().find(|(name, _)| *name == "machine").unwrap();
+    let recording = pages.iter().find(|(name, _)| *name == "recording").unwrap();
+    let first = get(server.address, &format!("/v1{}", recording.1)).json();
+    let first: Timestamp = first["started"].as_str().unwrap().parse().unwrap();
+    let shown = |from: Timestamp| get(server.address, &format!("{}&from={from}", machine.1));
+    let day = Duration::from_secs(86_400);
+    let page = shown(first + day).text();
+    assert!(
+        page.contains("&amp;from=") && page.contains("All times"),
+        "{page}"
+    );
+    let page = shown(first + 365 * day).text();
+    assert!(page.contains("No runs in this time"), "{page}");
+    let wrong = get(server.address, &format!("{}&from=soon", machine.1));
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+}

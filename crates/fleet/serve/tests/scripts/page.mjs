@@ -83,7 +83,7 @@ export const page = ({ width = 800, address = "http://host/series", dark = false
     const says = made.find((one) => one.className === "says");
     return { canvas, says, calls: canvas?.pen.calls };
   };
-  return { ...own, show, location };
+  return { ...own, show, location, made: (name) => made.filter((one) => one.className === name) };
 };
 
 // Values that are equal although they come from the script's own realm.

@@ -70,6 +70,23 @@ test("heatmap: pointing shows the count of a cell and its note", () => {
   assert.equal(location.href, "/recordings/run%2F0");
 });
 
+test("a cursor shows the same time in all plots that show it", () => {
+  const both = page();
+  const { canvas } = both.show("trend", DATA);
+  both.show("heatmap", series([run(1), run(2)]));
+  both.show("heatmap", series([run(7)]));
+  const lines = () => both.made("cursor").map(({ hidden, style }) => [hidden, style.left]);
+  assert.deepEqual(lines(), [[true, undefined], [true, undefined], [true, undefined]]);
+  const x_of = (line) => parseFloat(line[1]);
+  canvas.send("pointermove", { offsetX: 290 });
+  const [first, second, third] = lines();
+  assert.ok(!first[0] && !second[0] && third[0]);
+  // The first run of the second plot is the second run of the first one.
+  assert.ok(Math.abs(x_of(first) - 285.3) < 1 && x_of(second) === 58, lines());
+  canvas.send("pointermove", { offsetX: 0 });
+  assert.deepEqual(lines().map(([hidden]) => hidden), [false, true, true]);
+});
+
 test("heatmap: pointing beside the cells chooses nothing", () => {
   const { show, location } = page();
   const { canvas, says } = show("heatmap", DATA);

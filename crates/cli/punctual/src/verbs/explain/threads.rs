@@ -260,7 +260,7 @@ impl Application {
         let store = context.store_to_record()?;
         let stop = stop_flag()?;
         let mut view = if self.tui {
-            tui::view(&stop, trial.clone())
+            tui::view(&stop, trial.clone(), store.as_ref())
         } else {
             crate::live::view(self.quiet)
         };

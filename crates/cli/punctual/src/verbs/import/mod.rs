@@ -3,6 +3,7 @@
 mod given;
 mod help;
 mod in_name;
+mod repeated;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -24,6 +25,7 @@ use punctual_report::wrap;
 use punctual_session::{TraceRequest, explain_trace};
 use punctual_store::{Store, StoreError, Writer};
 use punctual_tracefile::{Input, TraceFileError, TraceReader};
+use repeated::Repeated;
 use serde::Serialize;
 use serde_json::json;
 
@@ -96,19 +98,21 @@ impl Run for ImportFiles {
         let mut results = Vec::new();
         // All files are imported even if the output cannot be written.
         let mut printed = Ok(());
+        let mut before = Repeated::default();
         for path in &self.files {
             match job.import(path) {
                 Ok(imported) => {
                     if self.json {
                         results.push(as_json(&job, path, imported))
                     } else {
-                        let sentence = sentence(&job, path, &imported);
+                        let mut sentence = sentence(&job, path, &imported);
+                        sentence.push_str(&before.unknown(&imported.recording));
                         // Lines after the first are indented.
                         let width = context.list_style().width.saturating_sub(2);
                         let lines = wrap(&sentence, width);
                         let text = format!("{}\n", lines.join("\n  "));
                         printed = printed.and_then(|()| output::print(&text));
-                        for warning in &imported.recording.warnings {
+                        for warning in before.new_warnings(&imported.recording) {
                             output::note(&format!("{}: {warning}", path.display()));
                         }
                     }
@@ -123,6 +127,12 @@ impl Run for ImportFiles {
                     });
                 }
             }
+        }
+        if before.hidden > 0 {
+            let hidden = counted(before.hidden, "warning", "warnings");
+            output::note(&format!(
+                "{hidden} not repeated; each recording has its own"
+            ));
         }
         if job.store.is_some() {
             context.done(exit, "the import is complete");
@@ -450,12 +460,9 @@ impl SampleSink for StoreSink<'_> {
     }
 }
 
-/// Returns a sentence about the imported data, the samples without latency, and the missing data.
+/// Returns a sentence about the imported data and the samples without latency.
 fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     let Imported { format, recording } = imported;
-    let unknown: Vec<&str> = (recording.origin.iter())
-        .flat_map(|origin| origin.unknown.iter().map(|what| what.words()))
-        .collect();
     let all = recording.all_latencies();
     let threads = recording.threads.len();
     // If the threads are of different kinds, several of them may have counted the same wake-up.
@@ -492,9 +499,6 @@ fn sentence(job: &Job, path: &Path, imported: &Imported) -> String {
     match &job.store {
         Some(_) => text.push_str(&format!("; recording {}", recording.id.short())),
         None => text.push_str("; not stored"),
-    }
-    if !unknown.is_empty() {
-        text.push_str(&format!("; unknown: {}", unknown.join(", ")));
     }
     text
 }

@@ -90,7 +90,7 @@ fn run(matches: &ArgMatches, context: &Context) -> Result<Exit> {
     }
     let told: Vec<String> = session.warnings().to_vec();
     let mut view = if is_interactive {
-        tui::view(&stop, trial.clone())
+        tui::view(&stop, trial.clone(), store.as_ref())
     } else {
         live::view(quiet)
     };

@@ -43,7 +43,10 @@ const LONG: &str = "Watch the latency of all wake-ups of the machine: how long e
     BPF programs count in the kernel, with little overhead. They require root, or CAP_BPF and \
     CAP_PERFMON, and a kernel with BTF. If BPF programs cannot be used, the command prints the \
     reason and counts events of a separate trace instance. This costs more, because each event is \
-    written, read and counted. Lost events are counted. Threads of SCHED_IDLE count as threads of \
+    written, read and counted. An ordinary user sees the wake-ups of the threads of the same user, by \
+    their context switches and /proc/PID/schedstat: how long each waited, but not which thread had the \
+    CPU. This needs perf_event_paranoid of at most 2. Waits that have not ended are not shown. Lost \
+    events are counted. Threads of SCHED_IDLE count as threads of \
     the fair class, because no event contains the policy.\n\n\
     A wait lasts from the wake-up (sched_waking, or sched_wakeup_new for a new thread) to the \
     switch (sched_switch). It includes the exit from an idle state, and the time during which the \
@@ -207,7 +210,7 @@ impl Run for Watch {
         if let Some(group) = group {
             output::note(&host.group_facts(&group).describe());
         }
-        if let (Some(why), false) = (session.why_not_programs(), self.no_bpf) {
+        if let (Some(why), false) = (session.why_events(), self.no_bpf) {
             output::note(&format!(
                 "{why}; wake-ups are counted from trace events instead, which has more overhead"
             ));
@@ -284,7 +287,7 @@ fn observe(
             let stalled = is_over(&seen);
             return Ok((seen, stalled));
         }
-        let turn = Nanos::from(left.min(TURN));
+        let turn = Nanos::from(left.min(TURN).min(session.turn()));
         watching::wait(Some(turn), stop, || Ok(session.keep_up()?))?;
     }
 }

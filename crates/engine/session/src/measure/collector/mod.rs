@@ -128,7 +128,10 @@ impl Collector {
                 self.schedule.start(at);
             }
             Event::Late { tid, delay } => self.outliers.set_spans(tid, delay),
-            Event::Grid { period, end } => self.schedule.set_times(period, end),
+            Event::Grid { period, end } => {
+                self.schedule.set_times(period, end);
+                self.outliers.set_period(period);
+            }
             Event::TimedOut => self.last.timed_out(),
             Event::Sample { expected, latency } => {
                 self.rows.go_to(expected, row_length);

@@ -13,6 +13,8 @@ pub(super) struct OutlierFinder {
     threshold: Option<Nanos>,
     /// Late thread, and time span of the samples, if the worker specifies them.
     spans: Option<(Option<Tid>, Delay)>,
+    /// Period of the worker, if it specifies one.
+    period: Option<Nanos>,
     found: Vec<RawOutlier>,
     /// Number of outliers that are not time spans of a thread.
     beyond: u64,
@@ -27,6 +29,11 @@ impl OutlierFinder {
     /// Sets the late thread, if there is one, and the time span of the samples.
     pub(super) const fn set_spans(&mut self, tid: Option<Tid>, delay: Delay) {
         self.spans = Some((tid, delay));
+    }
+
+    /// Sets the period of the worker.
+    pub(super) const fn set_period(&mut self, period: Nanos) {
+        self.period = Some(period);
     }
 
     /// Returns the late thread that the worker specified.
@@ -50,6 +57,7 @@ impl OutlierFinder {
                 expected,
                 latency,
                 story_from: expected,
+                period: self.period.filter(|_| self.spans.is_none()),
             });
         }
     }

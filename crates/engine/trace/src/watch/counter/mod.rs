@@ -264,7 +264,7 @@ impl Counter {
             latency_ns: wait,
             cpu: event.cpu,
             victim: seen(next),
-            culprit: seen(prev),
+            culprit: Some(seen(prev)),
             culprit_ran_ns: began.map(|began| event.time.saturating_sub(began.max(note.woken))),
             waker: note.waker,
         };

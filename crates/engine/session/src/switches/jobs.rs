@@ -13,10 +13,10 @@ const PATIENCE: u32 = 5;
 
 /// A span of a job: on a CPU, or runnable without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) from: Nanos,
-    pub(super) to: Nanos,
-    pub(super) on_cpu: bool,
+pub(crate) struct Span {
+    pub(crate) from: Nanos,
+    pub(crate) to: Nanos,
+    pub(crate) on_cpu: bool,
 }
 
 impl Span {
@@ -25,27 +25,42 @@ impl Span {
     }
 }
 
+/// Jobs of which only the sum of the waits is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Together {
+    /// Number that the jobs have in common.
+    pub(crate) number: u64,
+    pub(crate) jobs: u32,
+    /// Sum of the waits from the wake-ups until the jobs began.
+    pub(crate) waited: Nanos,
+}
+
 /// A job: from the wake-up of a thread to its next sleep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SwitchJob {
+pub(crate) struct SwitchJob {
     /// Time at which the thread began to run.
-    pub(super) began: Nanos,
-    pub(super) end: Nanos,
+    pub(crate) began: Nanos,
+    pub(crate) end: Nanos,
+    /// Time at which the thread went to sleep before it.
+    pub(crate) slept: Nanos,
     /// The last CPU.
-    pub(super) cpu: u32,
+    pub(crate) cpu: u32,
     /// Wait from the wake-up until the thread began to run; `None` if it is unknown.
-    pub(super) before: Option<Nanos>,
+    pub(crate) before: Option<Nanos>,
+    /// The jobs that began between the same two readings of the counts, if `before` is unknown
+    /// because there were several.
+    pub(crate) together: Option<Together>,
     /// Time on a CPU.
-    pub(super) ran: Nanos,
+    pub(crate) ran: Nanos,
     /// Total time of preemptions, and their number.
-    pub(super) preempted: (Nanos, u32),
+    pub(crate) preempted: (Nanos, u32),
     /// The spans in order, without `before`. Incomplete if there are more than [`SPANS`].
-    pub(super) spans: Vec<Span>,
+    pub(crate) spans: Vec<Span>,
 }
 
 impl SwitchJob {
     /// Returns the time of the wake-up, or the first known time of the job.
-    pub(super) fn release(&self) -> Nanos {
+    pub(crate) fn release(&self) -> Nanos {
         self.began.saturating_sub(self.before.unwrap_or_default())
     }
 
@@ -62,7 +77,7 @@ impl SwitchJob {
         }
     }
 
-    pub(super) fn has_all_spans(&self) -> bool {
+    pub(crate) fn has_all_spans(&self) -> bool {
         self.spans.len() <= SPANS
     }
 }
@@ -71,7 +86,7 @@ impl SwitchJob {
 enum State {
     #[default]
     Unknown,
-    Asleep,
+    Asleep(Nanos),
     Running(Nanos),
     Preempted(Nanos),
 }
@@ -88,7 +103,7 @@ struct Base {
 
 /// Finds the jobs of one thread.
 #[derive(Debug, Default)]
-pub(super) struct SwitchJobs {
+pub(crate) struct SwitchJobs {
     state: State,
     /// Switches after the last reading of the counts.
     held: VecDeque<ThreadSwitch>,
@@ -100,23 +115,23 @@ pub(super) struct SwitchJobs {
     begun: u32,
     mismatches: u32,
     /// Number of sleeps.
-    pub(super) sleeps: u64,
+    pub(crate) sleeps: u64,
     /// Number of jobs whose beginning or end is unknown.
-    pub(super) incomplete: u64,
+    pub(crate) incomplete: u64,
     /// Number of lost records.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
     /// Number of jobs whose wait before they began is unknown, and the longest possible wait.
-    pub(super) without_wait: (u64, Nanos),
+    pub(crate) without_wait: (u64, Nanos),
 }
 
 impl SwitchJobs {
-    pub(super) fn is_asleep(&self) -> bool {
-        self.state == State::Asleep
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.state, State::Asleep(_))
     }
 
     /// Handles new switches, and the counts that were read at `at`, before the switches. Returns the
     /// jobs that are complete.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         new: Vec<ThreadSwitch>,
         counts: Option<SchedulerCounts>,
@@ -142,7 +157,7 @@ impl SwitchJobs {
             ThreadSwitch::In { at, cpu } => {
                 self.base.iter_mut().for_each(|base| base.ins += 1);
                 match self.state {
-                    State::Asleep => self.begin(at, cpu),
+                    State::Asleep(since) => self.begin(since, at, cpu),
                     State::Preempted(since) => {
                         let wait = at.saturating_sub(since);
                         self.base.iter_mut().for_each(|base| base.known += wait);
@@ -163,7 +178,7 @@ impl SwitchJobs {
                 if preempted {
                     self.state = State::Preempted(at);
                 } else {
-                    self.state = State::Asleep;
+                    self.state = State::Asleep(at);
                     self.sleeps += 1;
                     self.finished.extend(self.open.take());
                 }
@@ -176,13 +191,20 @@ impl SwitchJobs {
         }
     }
 
-    fn begin(&mut self, at: Nanos, cpu: u32) {
+    /// Returns the job that has not ended.
+    pub(crate) const fn open(&self) -> Option<&SwitchJob> {
+        self.open.as_ref()
+    }
+
+    fn begin(&mut self, slept: Nanos, at: Nanos, cpu: u32) {
         self.begun += 1;
         self.open = Some(SwitchJob {
             began: at,
             end: at,
+            slept,
             cpu,
             before: None,
+            together: None,
             ran: Nanos::ZERO,
             preempted: (Nanos::ZERO, 0),
             spans: Vec::new(),
@@ -235,6 +257,14 @@ impl SwitchJobs {
             several => {
                 self.without_wait.0 += u64::from(several);
                 self.without_wait.1 = self.without_wait.1.max(rest);
+                let together = Together {
+                    number: self.without_wait.0,
+                    jobs: several,
+                    waited: rest,
+                };
+                for job in jobs.rev().take(several as usize) {
+                    job.together = Some(together);
+                }
             }
         }
         true
@@ -302,8 +332,10 @@ mod tests {
         let expected = SwitchJob {
             began: Nanos(100),
             end: Nanos(200),
+            slept: Nanos(5),
             cpu: 1,
             before: Some(Nanos(40)),
+            together: None,
             ran: Nanos(70),
             preempted: (Nanos(30), 1),
             spans: vec![
@@ -337,6 +369,10 @@ mod tests {
             (waits, jobs.without_wait),
             (vec![None, None], (2, Nanos(20)))
         );
+        for job in both {
+            let together = job.together.unwrap();
+            assert_eq!((together.jobs, together.waited), (2, Nanos(20)));
+        }
     }
 
     #[test]

@@ -1,0 +1,40 @@
+//! What files have in common, which is printed once.
+
+use std::collections::BTreeSet;
+
+use punctual_model::Recording;
+
+/// What was printed for earlier files, so that files of one kind do not repeat it.
+#[derive(Default)]
+pub(super) struct Repeated {
+    unknown: String,
+    warnings: BTreeSet<String>,
+    /// Number of warnings that were not printed again.
+    pub(super) hidden: u64,
+}
+
+impl Repeated {
+    /// Returns the missing data as the end of a sentence.
+    pub(super) fn unknown(&mut self, recording: &Recording) -> String {
+        let unknown: Vec<&str> = (recording.origin.iter())
+            .flat_map(|origin| origin.unknown.iter().map(|what| what.words()))
+            .collect();
+        let unknown = unknown.join(", ");
+        if unknown.is_empty() {
+            return unknown;
+        }
+        if unknown == self.unknown {
+            return "; unknown: as above".to_owned();
+        }
+        self.unknown = unknown;
+        format!("; unknown: {}", self.unknown)
+    }
+
+    pub(super) fn new_warnings<'r>(&mut self, recording: &'r Recording) -> Vec<&'r str> {
+        let all = recording.warnings.iter();
+        let new = all.filter(|warning| self.warnings.insert((*warning).clone()));
+        let new: Vec<&str> = new.map(String::as_str).collect();
+        self.hidden += (recording.warnings.len() - new.len()) as u64;
+        new
+    }
+}

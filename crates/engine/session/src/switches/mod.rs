@@ -1,0 +1,7 @@
+//! What the context switches and the scheduler's counts of a thread show, without privileges.
+
+mod jobs;
+mod shares;
+
+pub(crate) use jobs::{SwitchJob, SwitchJobs};
+pub(crate) use shares::{explained, missing_events, shares, window};
