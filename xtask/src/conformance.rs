@@ -223,6 +223,146 @@ const ROWS: &[Row] = &[
             "collector::service_of_the_collector_is_valid",
         ],
     ),
+    row(
+        "junitparser (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('junitparser'))",
+        ],
+        "reads the JUnit reports of a met and of a broken requirement: tests and failures",
+        ["punctual", "it", "clients::junitparser_counts_failures"],
+    ),
+    row(
+        "tap.py (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('tap.py'))",
+        ],
+        "reads the TAP reports of a met and of a broken requirement",
+        ["punctual", "it", "clients::tap_py_reads_results"],
+    ),
+    row(
+        "prove (Perl)",
+        &["prove", "--version"],
+        "accepts the TAP report of a met requirement, and fails for a broken one",
+        ["punctual", "it", "clients::prove_accepts_a_met_requirement"],
+    ),
+    row(
+        "kcidb-io (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('kcidb-io'))",
+        ],
+        "validates the KCIDB reports with its newest schema: PASS and FAIL",
+        ["punctual", "it", "clients::kcidb_io_validates_results"],
+    ),
+    row(
+        "pandas (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('pandas'))",
+        ],
+        "reads CSV files of samples and histograms: number of samples of each thread, longest latency",
+        ["punctual", "it", "clients::pandas_counts_each_sample"],
+    ),
+    row(
+        "pyarrow (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('pyarrow'))",
+        ],
+        "reads the samples as Parquet: number of rows, columns",
+        ["punctual", "it", "clients::pyarrow_reads_each_sample"],
+    ),
+    row(
+        "polars (Python)",
+        &[
+            "python3",
+            "-c",
+            "import importlib.metadata as m; print(m.version('polars'))",
+        ],
+        "reads the samples as Parquet and CSV: number of rows",
+        ["punctual", "it", "clients::polars_reads_each_sample"],
+    ),
+    row(
+        "jq",
+        &["jq", "--version"],
+        "sums the samples in a recording that was exported as JSON",
+        ["punctual", "it", "clients::jq_reads_a_recording"],
+    ),
+    row(
+        "Linaro test-definitions, parse_rt_tests_results.py",
+        &[
+            "sh",
+            "-c",
+            "git -C \"$PUNCTUAL_CLIENTS/Linaro+test-definitions\" log -1 --format='%h %cs'",
+        ],
+        "reads the JSON output of the compatible cyclictest: minimum, average and maximum of each thread; the keys are those of the original's output",
+        [
+            "punctual",
+            "it",
+            "clients::parser_of_linaro_reads_cyclictest",
+        ],
+    ),
+    row(
+        "MMTests, cyclictest/extract-report.pl",
+        &[
+            "sh",
+            "-c",
+            "git -C \"$PUNCTUAL_CLIENTS/gormanm+mmtests\" log -1 --format='%h %cs'",
+        ],
+        "reads the histogram text of the compatible cyclictest: minimum and maximum",
+        [
+            "punctual",
+            "it",
+            "clients::extractor_of_mmtests_reads_cyclictest",
+        ],
+    ),
+    row(
+        "perf script",
+        &["perf", "--version"],
+        "prints a perf.data of the running machine as text: the longest reactions are the same",
+        [
+            "punctual",
+            "culprits",
+            "forms::texts_of_perf_have_the_reactions_of_its_file",
+        ],
+    ),
+    row(
+        "perf data convert --to-ctf",
+        &["perf", "--version"],
+        "converts a perf.data of the running machine to CTF 1.8: the longest reactions and all their shares are the same",
+        [
+            "punctual",
+            "culprits",
+            "forms::ctf_of_perf_has_the_reactions_of_its_file",
+        ],
+    ),
+    row(
+        "trace-cmd report -t",
+        TRACE_CMD,
+        "prints a trace.dat of the running machine as text: the longest reactions and all their shares are the same",
+        [
+            "punctual",
+            "culprits",
+            "forms::report_of_trace_cmd_has_the_reactions_of_its_file",
+        ],
+    ),
+    row(
+        "perf sched record",
+        &["perf", "--version"],
+        "latency -p and timehist -s of a recording of the running machine: all digits of each thread are equal, also of the run time",
+        [
+            "punctual",
+            "it",
+            "perf_times::figures_of_an_own_recording_are_those_of_perf",
+        ],
+    ),
 ];
 
 impl Row {

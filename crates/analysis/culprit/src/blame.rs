@@ -6,6 +6,7 @@ use punctual_model::cause::{Cause, Detail, Source};
 use punctual_model::{Blame, Move, Nanos, Segment, Share, ShareKind, UnseenTheft, Usual, Window};
 
 use crate::cause_span::CauseSpan;
+use crate::functions::name_functions;
 use crate::job::thread_activity;
 use crate::walk::walk;
 
@@ -35,7 +36,8 @@ pub fn explain(window: &mut Window) -> Blame {
 /// largest share is the culprit ([`Blame::largest`]).
 pub fn find(window: &Window) -> Found {
     let (spans, moved) = walk(window);
-    let shares: Vec<Share> = sums(&spans).iter().map(Sum::share).collect();
+    let mut shares: Vec<Share> = sums(&spans).iter().map(Sum::share).collect();
+    name_functions(window, &spans, &mut shares);
     let mut blame = Blame {
         victim: window.victim.clone(),
         delay: window.delay,
@@ -140,6 +142,7 @@ impl<'a> Sum<'a> {
             source: self.source.clone().into_owned(),
             detail: detail.map(|(one, _)| (*one).clone()),
             anomaly: self.anomaly,
+            function: None,
             unseen: self.unseen,
         };
         Share::new(cause, self.ns, self.count)

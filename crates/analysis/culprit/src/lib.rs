@@ -48,6 +48,7 @@ mod context;
 mod counters;
 mod events;
 mod finder;
+mod functions;
 mod gap;
 mod held;
 mod host;

@@ -66,6 +66,17 @@ impl PerfSums {
         }
     }
 
+    /// Processes the run time that the event `sched_stat_runtime` states (`latency_runtime_event`).
+    pub fn run_time(&mut self, time: Nanos, task: &Task, ran: Nanos) {
+        if !self.threads.contains_key(&task.pid) {
+            self.thread(task, State::WaitsForCpu(time));
+        }
+        if let Some(thread) = self.threads.get_mut(&task.pid) {
+            let sum = thread.times.stated.unwrap_or_default();
+            thread.times.stated = Some(Nanos(sum.0.saturating_add(ran.0)));
+        }
+    }
+
     /// Counts a gap. perf ignores it.
     pub const fn lost(&mut self) {
         self.found.gaps += 1;
@@ -74,7 +85,8 @@ impl PerfSums {
     /// Returns the threads, those with the longest wait first.
     pub fn finish(mut self) -> TraceThreads {
         let threads = self.threads.into_values().map(|thread| thread.times);
-        let has_run = |times: &ThreadTimes| times.switches + times.woken.count > 0;
+        let has_run =
+            |times: &ThreadTimes| times.switches + times.woken.count > 0 || times.stated.is_some();
         self.found.threads = threads.filter(has_run).collect();
         longest_first(&mut self.found.threads);
         self.found.as_perf = true;
@@ -154,14 +166,28 @@ mod tests {
             sums.event(&event, false);
         }
         sums.event(&switch(600, 8, 0x10, 7), true);
+        // The first event of a thread begins a wait.
+        let task = |pid| punctual_model::Task {
+            pid,
+            ..Default::default()
+        };
+        sums.run_time(Nanos(610), &task(7), Nanos(1_000));
+        sums.run_time(Nanos(620), &task(9), Nanos(20));
+        sums.run_time(Nanos(630), &task(9), Nanos(30));
+        sums.event(&switch(650, 0, 0, 9), false);
         let found = sums.finish();
-        let [first, second] = &found.threads[..] else {
+        let [first, second, third] = &found.threads[..] else {
             panic!("{:?}", found.threads);
         };
         assert_eq!((first.task.pid, first.woken), (8, delays(2, 100, 100, 500)));
         assert_eq!((second.task.pid, second.woken), (7, delays(2, 30, 30, 200)));
         // The switch at 400 ended a run of thread 8, and perf saw no wake-up of thread 7.
         assert_eq!((second.run, second.switches), (Nanos(50 + 100 + 100), 3));
+        assert_eq!((second.stated, first.stated), (Some(Nanos(1_000)), None));
+        assert_eq!(
+            (third.stated, third.woken),
+            (Some(Nanos(50)), delays(1, 30, 30, 650))
+        );
         // perf does not know who ran before the switch at 600.
         assert_eq!((first.run, first.switches), (Nanos(100), 1));
     }

@@ -48,11 +48,11 @@ pub use cause::{
 };
 pub use cpuset::{CpuSet, CpuSetError};
 pub use event::{
-    Comm, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, KernelEvent,
-    KernelPriority, LatencyOf, NoiseGap, NoiseReports, NoiseSource, OsnoiseSample, PartKind,
-    SOFTIRQS, SliceStart, StatedPart, Task, TaskState, Text, ThreadStack, TimerlatContext,
-    TimerlatSample, TimerlatStack, TraceEvent, TracedCall, TracerStatement, Vector, WaitStacks,
-    disk_name, event_names, interrupted_functions, softirq_name, stack_of,
+    Comm, EVENTS, EventFields, EventKind, EventLevel, EventNames, EventSpec, FunctionRun,
+    FunctionSum, KernelEvent, KernelPriority, LatencyOf, NoiseGap, NoiseReports, NoiseSource,
+    OsnoiseSample, PartKind, SOFTIRQS, SliceStart, StatedPart, Task, TaskState, Text, ThreadStack,
+    TimerlatContext, TimerlatSample, TimerlatStack, TraceEvent, TracedCall, TracerStatement,
+    Vector, WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
     Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,

@@ -41,6 +41,9 @@ pub struct ThreadTimes {
     pub task: Task,
     /// Time on a CPU, as far as the trace shows both the beginning and the end.
     pub run: Nanos,
+    /// Sum of the run times that events state (`sched:sched_stat_runtime`). Absent if there are none,
+    /// or unless counted as perf does.
+    pub stated: Option<Nanos>,
     /// Number of switches to the thread. As perf counts: number of its runs.
     pub switches: u64,
     /// Waits from a wake-up until the thread ran. As perf counts: all waits.

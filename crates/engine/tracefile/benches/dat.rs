@@ -45,7 +45,10 @@ fn read(path: &Path) -> f64 {
                 last = event.time.0;
                 events += 1;
             }
-            Item::Mark(_) | Item::Statement { .. } => others += 1,
+            Item::Mark(_)
+            | Item::Statement { .. }
+            | Item::Function { .. }
+            | Item::RunTime { .. } => others += 1,
             Item::Lost { .. } => panic!("lost events"),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_model::{Comm, EventNames, Nanos, TraceEvent, TracerStatement};
+use punctual_model::{Comm, EventNames, FunctionRun, Nanos, Task, TraceEvent, TracerStatement};
 
 use crate::listed::is_policy_call;
 use crate::{TraceFileError, TraceSession};
@@ -22,6 +22,27 @@ pub enum Item {
         /// The statement.
         statement: Box<TracerStatement>,
     },
+    /// A long run of a kernel function ([`FunctionRun::LEAST`]), as the tracer function_graph states
+    /// it.
+    Function {
+        /// Time of its place among the items: that of the return or, for a function that calls no
+        /// other, that of the call.
+        time: Nanos,
+        /// The run.
+        run: FunctionRun,
+    },
+    /// The run time of a thread since the last such item, which the event `sched:sched_stat_runtime`
+    /// states.
+    RunTime {
+        /// Time of the event.
+        time: Nanos,
+        /// The CPU that wrote it.
+        cpu: u32,
+        /// The thread; its priority is unknown.
+        thread: Task,
+        /// The run time.
+        ran: Nanos,
+    },
     /// Events of a CPU were lost, so the events of this CPU before `until` are incomplete.
     Lost {
         /// The CPU.
@@ -40,7 +61,9 @@ impl Item {
             Self::Event(event) => event.time,
             Self::Mark(mark) => mark.time,
             Self::Lost { until, .. } => *until,
-            Self::Statement { time, .. } => *time,
+            Self::Statement { time, .. }
+            | Self::Function { time, .. }
+            | Self::RunTime { time, .. } => *time,
         }
     }
 }

@@ -82,6 +82,11 @@ impl<'a> Chains<'a> {
         Some(joined(chain.iter().copied()))
     }
 
+    /// Returns whether a function is in the chain of a call.
+    pub(super) fn contains(&self, place: usize, function: &Text) -> bool {
+        (self.0.get(place)).is_some_and(|chain| chain.contains(&function))
+    }
+
     /// Returns whether a call belongs to a switch of the scheduler.
     pub(super) fn schedules(&self, place: usize) -> bool {
         let chain = self.0.get(place).into_iter().flatten();

@@ -86,6 +86,7 @@ impl LateReactions {
         };
         found.refused_calls =
             (self.refused).named(|id| facts.calls.get(&id).cloned(), |tid| Some(thread(tid)));
+        found.functions = self.functions.longest();
         let (threads, other_threads) = self.waits.into_parts();
         LateFound {
             reactions,
@@ -117,6 +118,7 @@ impl LateFound {
             cpus: BTreeSet::new(),
             missing: Vec::new(),
             not_shown: Vec::new(),
+            functions: Vec::new(),
             scheduler: Vec::new(),
             policy_changes: Vec::new(),
             refused_calls: Vec::new(),

@@ -42,6 +42,10 @@ impl Longest {
         }
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Reaction> {
+        self.list.iter_mut()
+    }
+
     fn events(&self) -> usize {
         self.list.iter().map(|kept| kept.window.events.len()).sum()
     }

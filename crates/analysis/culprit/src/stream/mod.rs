@@ -17,6 +17,7 @@
 mod chain;
 mod clocks;
 mod finish;
+mod functions;
 mod history;
 mod host;
 mod host_view;
@@ -36,8 +37,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use punctual_model::cause::{PolicyChange, RefusedCall, SchedulerFinding};
 use punctual_model::{
-    Delay, EventGap, EventKind, Evidence, Histogram, KernelPriority, Nanos, NotShown, Segment,
-    Task, TraceEvent, Vector, Victim, Window,
+    Delay, EventGap, EventKind, Evidence, FunctionSum, Histogram, KernelPriority, Nanos, NotShown,
+    Segment, Task, TraceEvent, Vector, Victim, Window,
 };
 
 pub use host::VirtualCpus;
@@ -50,6 +51,7 @@ use crate::policies::RefusedCalls;
 use crate::scene::hides_changes;
 use crate::scheduler::SchedulerRules;
 use clocks::Clocks;
+use functions::Functions;
 use history::{History, TraceSlice, cpus_of};
 use longest::Longest;
 use marks::STATED_WITHIN;
@@ -78,6 +80,8 @@ pub struct Reaction {
     pub window: Window,
     /// Text in the trace that states the latency, if there is one.
     pub stated: Option<String>,
+    /// Whether another trace has begun since, so that later functions do not belong to it.
+    is_over: bool,
     /// CPU of the waker, if the latency begins with an event of the waker.
     waker: Option<u32>,
     /// Sample of the kernel's tracer that states the latency, if there is one.
@@ -142,6 +146,8 @@ pub struct LateFound {
     pub missing: Vec<String>,
     /// Other information that the trace lacks.
     pub not_shown: Vec<NotShown>,
+    /// The kernel functions with the longest runs, the longest first.
+    pub functions: Vec<FunctionSum>,
     /// Rules of the scheduler that the events contradict.
     pub scheduler: Vec<SchedulerFinding>,
     /// Threads that lost their policy, the earliest first.
@@ -197,6 +203,7 @@ pub struct LateReactions {
     tracers: HashMap<u32, Task>,
     /// Whether a tracer stated a latency.
     has_samples: bool,
+    functions: Functions,
     open: VecDeque<Ended>,
     /// Jobs to explain that have not ended yet.
     jobs: VecDeque<Late>,
@@ -234,6 +241,7 @@ impl LateReactions {
             noises: Vec::new(),
             tracers: HashMap::new(),
             has_samples: false,
+            functions: Functions::default(),
             open: VecDeque::new(),
             jobs: jobs.unwrap_or_default().into(),
             real_time: Longest::new(most),
@@ -311,6 +319,7 @@ impl LateReactions {
         if time < self.now {
             self.close(Nanos(u64::MAX));
             self.history = History::new(HELD);
+            self.forget_functions();
             self.finder = LateWakeUps::new(Nanos::ZERO);
             self.timers = Timers::default();
             self.timer_calls = TimerCalls::default();
@@ -527,9 +536,11 @@ impl LateReactions {
         if late.delay == Delay::Job {
             crate::job::keep_concerned(&mut window);
         }
+        self.functions.add_to(&mut window);
         Some(Reaction {
             window,
             stated: ended.stated,
+            is_over: false,
             sample: ended.sample,
             waker: ended.waker,
             timer_calls: self.timer_calls.last_within(late.expected, late.actual),

@@ -52,6 +52,9 @@ impl LateReactions {
             sample: None,
             segments: segments(statement),
         });
+        // The times of the next statement may begin at 0 again, so no later function belongs to it.
+        self.close(Nanos(u64::MAX));
+        self.forget_functions();
     }
 }
 
@@ -156,10 +159,12 @@ fn with_stays(
                 None => statement.ends.as_ref()?.0.clone(),
             };
             let next = span.next.map(|next| next.function.clone());
+            // The function may have returned to one of its callers.
+            let is_caller = |next: &Text| span.call.is_some_and(|call| chains.contains(call, next));
             Some(Stay {
                 ns: Some(span.to - span.from),
                 at,
-                until: next.filter(|next| !next.0.is_empty()),
+                until: next.filter(|next| !next.0.is_empty() && !is_caller(next)),
             })
         });
         let stays: Vec<Stay> = stays.collect();

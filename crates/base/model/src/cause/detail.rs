@@ -136,6 +136,16 @@ pub struct Stay {
     pub until: Option<Text>,
 }
 
+/// A kernel function that ran for a long time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub struct LongFunction {
+    /// The function.
+    pub function: Text,
+    /// The part of the cause's time while it ran.
+    pub ns: Nanos,
+}
+
 /// A thread that ran while the victim was throttled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

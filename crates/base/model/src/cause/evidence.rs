@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Name, Segment};
-use crate::{HardwareCounters, Nanos, Text, WaitStacks};
+use crate::{FunctionRun, HardwareCounters, Nanos, Text, WaitStacks};
 
 /// Evidence about the outlier that no event shows: counters, and figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +96,9 @@ pub struct Evidence {
     /// follow from events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<Segment>,
+    /// Long runs of kernel functions in a trace of the tracer function_graph. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionRun>,
 }
 
 /// A wake-up of a thread by an interrupt or a softirq.

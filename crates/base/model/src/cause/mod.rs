@@ -22,7 +22,7 @@ mod words;
 
 pub use crate::finding::RefusedCall;
 pub use blame::{Blame, BlameWords, Move, Segment, Share};
-pub use detail::{Activity, Detail, Disabled, Ran, Rank, Rival, Stay};
+pub use detail::{Activity, Detail, Disabled, LongFunction, Ran, Rank, Rival, Stay};
 pub use evidence::{
     EventGap, Evidence, GapReason, HandlerOf, InterruptSource, InterruptWakeup, NotShown,
     RealTimeLimit, RuntimeStop, SmiCount, StealCount, StealRise, StopReason, Throttle, Usual,
@@ -67,6 +67,10 @@ pub struct Cause {
     /// otherwise, or if the usual length is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anomaly: Option<Usual>,
+    /// The kernel function that took most of this time, in a trace of the tracer function_graph. Absent
+    /// if none is known to have taken at least 10 µs and a tenth of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<LongFunction>,
     /// A cause that no event shows and that may have taken some of this time. Absent if a counter
     /// rules it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +84,7 @@ impl Cause {
             source,
             detail: None,
             anomaly: None,
+            function: None,
             unseen: None,
         }
     }

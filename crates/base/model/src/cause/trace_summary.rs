@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cause::SchedulerFinding;
-use crate::{CpuSet, Nanos, NotShown};
+use crate::{CpuSet, FunctionSum, Nanos, NotShown};
 
 /// A trace that another tool recorded, with the counts from the search for late reactions in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,9 @@ pub struct TraceSummary {
     /// Rules of the scheduler that the events contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduler: Vec<SchedulerFinding>,
+    /// The kernel functions with the longest runs, if the tracer function_graph recorded them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionSum>,
     /// The trace of the host, if this is the trace of a virtual machine and both were joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostTrace>,

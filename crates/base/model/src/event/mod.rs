@@ -1,6 +1,7 @@
 //! Typed trace events of the kernel, and the window around a late reaction that contains them.
 
 mod contents;
+mod function_run;
 mod kind;
 mod name;
 mod noise;
@@ -12,6 +13,7 @@ mod task;
 mod tracer_statement;
 mod wait_stacks;
 
+pub use function_run::{FunctionRun, FunctionSum};
 pub use noise::{NoiseGap, NoiseReports, OsnoiseSample, TimerlatSample, TimerlatStack};
 
 use serde::{Deserialize, Serialize};

@@ -42,6 +42,9 @@ impl Blame {
                 _ => clause(largest),
             }
         );
+        if let Some(function) = &largest.cause.function {
+            sentence.push_str(&format!(", {function}"));
+        }
         if let Some(usual) = largest.cause.anomaly {
             sentence.push_str(&format!(", {}", usual.contradicted()));
         }
@@ -164,7 +167,7 @@ fn brief(share: &Share) -> String {
 /// Describes the largest share, to form the end of the sentence.
 fn clause(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
-    let detail = share.detail();
+    let detail = share.cause.own_detail();
     let detail = detail.as_deref();
     let times = match share.count {
         0 | 1 => String::new(),
@@ -254,7 +257,8 @@ fn clause(share: &Share) -> String {
 fn clause_of_job(share: &Share) -> String {
     let (ns, who) = (share.ns, share.who());
     let inside = share
-        .detail()
+        .cause
+        .own_detail()
         .map_or(String::new(), |detail| format!(" ({detail})"));
     match share.kind() {
         ShareKind::OwnWork if share.cause.source == Source::UserSpace => {
@@ -280,7 +284,7 @@ fn clause_of_job(share: &Share) -> String {
 
 /// Describes what an interrupt did and who sent it. The details are those of its longest run.
 fn in_handler(share: &Share) -> String {
-    let Some(detail) = share.detail() else {
+    let Some(detail) = share.cause.own_detail() else {
         return String::new();
     };
     match share.cause.detail {

@@ -5,8 +5,8 @@ use std::fmt;
 use super::gap::{hypotheses, risen};
 use super::hold::held_by;
 use crate::cause::{
-    Activity, Awaited, Cause, CauseWords, Detail, Device, Leaf, Limit, Missing, Name, Rank, Source,
-    Stay, Thief, Unknown, Wait,
+    Activity, Awaited, Cause, CauseWords, Detail, Device, Leaf, Limit, LongFunction, Missing, Name,
+    Rank, Source, Stay, Thief, Unknown, Wait,
 };
 use crate::{GapReason, KernelPriority, ShareKind, Task, Text, disk_name, softirq_name};
 
@@ -27,6 +27,15 @@ impl Cause {
 
     /// Describes how the time was spent; `None` if nothing more is known.
     pub fn detail(&self) -> Option<String> {
+        let parts = self.own_detail().into_iter();
+        let parts: Vec<String> = parts
+            .chain(self.function.as_ref().map(LongFunction::to_string))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Describes how the time was spent, without the function that took most of it.
+    pub(super) fn own_detail(&self) -> Option<String> {
         let text = detail(self.detail.as_ref()?);
         // Only the request to preempt the thread shows that its priority is lower.
         let rest = text.strip_prefix(UNRANKED);
@@ -345,6 +354,13 @@ fn detail(detail: &Detail) -> String {
             parts.extend(inner.as_deref().map(self::detail));
             parts.join("; ")
         }
+    }
+}
+
+/// Formats as `function mmc_hw_reset took 412 µs of it`.
+impl fmt::Display for LongFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "function {} took {} of it", self.function, self.ns)
     }
 }
 

@@ -355,16 +355,20 @@ pub(crate) fn any_cause() -> impl Strategy<Value = Cause> {
         Just(UnseenTheft::ShortSteal),
         Just(UnseenTheft::Smi)
     ];
+    let function = (any_text(), any_nanos());
+    let function = function.prop_map(|(function, ns)| LongFunction { function, ns });
     (
         any_source(),
         option::of(any_detail()),
         option::of(usual),
+        option::of(function),
         option::of(unseen),
     )
-        .prop_map(|(source, detail, anomaly, unseen)| Cause {
+        .prop_map(|(source, detail, anomaly, function, unseen)| Cause {
             source,
             detail,
             anomaly,
+            function,
             unseen,
         })
 }

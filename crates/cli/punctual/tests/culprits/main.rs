@@ -15,6 +15,7 @@ mod chains;
 #[path = "../it/common/mod.rs"]
 mod common;
 mod foreign;
+mod forms;
 mod jobs;
 mod kernel;
 mod light;

@@ -9,6 +9,7 @@ mod app;
 mod bad_input;
 mod bundle;
 mod checking;
+mod clients;
 mod common;
 mod comparing;
 mod compat;

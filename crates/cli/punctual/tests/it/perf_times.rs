@@ -29,7 +29,7 @@ fn perf(words: &[&str], file: &Path) -> Option<String> {
 /// Parses `comm:7 | 1.000 ms | 3 | avg: 0.2 ms | max: 0.3 ms | max start: 1.2 s | max end: 1.3 s`.
 fn latency(line: &str) -> Option<(u32, Vec<String>)> {
     let fields: Vec<&str> = line.split('|').collect();
-    let [thread, _, figures @ ..] = fields.as_slice() else {
+    let [thread, figures @ ..] = fields.as_slice() else {
         return None;
     };
     let (_, pid) = thread.trim().rsplit_once(':')?;
@@ -64,11 +64,42 @@ fn figures_of_threads_are_those_of_perf() {
         return punctual_testing::skip!(Program, "xz is not installed");
     };
     std::fs::write(&file, unpacked.stdout).unwrap();
+    compare(&place, &file);
+}
+
+/// The events that perf itself records, among them the run times.
+#[test]
+fn figures_of_an_own_recording_are_those_of_perf() {
+    let place = Sandbox::new();
+    let file = place.path("perf.data");
+    let recorded = Command::new("perf")
+        .args(["sched", "record", "-o"])
+        .arg(&file)
+        .args([
+            "sh",
+            "-c",
+            "for i in 1 2 3 4 5 6 7 8; do sleep 0.02; true; done",
+        ])
+        .output();
+    match recorded {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            return punctual_testing::skip_refused("perf sched record", text(&output.stderr));
+        }
+        Err(_) => return punctual_testing::skip!(Program, "perf is not installed"),
+    }
+    let stated = compare(&place, &file);
+    assert!(stated > 3, "{stated}");
+}
+
+/// Compares the table of a file with that of perf. Returns the number of threads with a run time that events
+/// state.
+fn compare(place: &Sandbox, file: &Path) -> usize {
     let (Some(waits), Some(runs)) = (
-        perf(&["latency", "-p"], &file),
-        perf(&["timehist", "-s"], &file),
+        perf(&["latency", "-p"], file),
+        perf(&["timehist", "-s"], file),
     ) else {
-        return;
+        return usize::MAX;
     };
     let waits: Rows = waits.lines().filter_map(latency).collect();
     let runs: Rows = runs.lines().filter_map(timehist).collect();
@@ -79,7 +110,7 @@ fn figures_of_threads_are_those_of_perf() {
     ));
     let own = shown.lines().filter_map(|line| {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        let (names, figures) = words.split_at_checked(words.len().checked_sub(7)?)?;
+        let (names, figures) = words.split_at_checked(words.len().checked_sub(8)?)?;
         let (_, pid) = names.last()?.rsplit_once('-')?;
         Some((pid.parse().ok()?, figures.to_vec()))
     });
@@ -90,11 +121,19 @@ fn figures_of_threads_are_those_of_perf() {
             Some(theirs) => assert_eq!(run, theirs, "{pid}"),
             None => assert_eq!(run[1], "0", "{pid}"),
         }
+        let mut wait = wait.to_vec();
+        if wait[0] == "-" {
+            wait[0] = "0.000".to_owned();
+        }
         match waits.get(pid) {
-            Some(theirs) => assert_eq!(wait, theirs, "{pid}"),
-            None => assert_eq!(wait[0], "0", "{pid}"),
+            Some(theirs) => assert_eq!(wait, *theirs, "{pid}"),
+            None => assert_eq!(wait[1], "0", "{pid}"),
         }
     }
-    let all = waits.keys().chain(runs.keys()).filter(|pid| **pid != 0);
-    assert!(all.clone().all(|pid| own.contains_key(pid)), "{own:?}");
+    // The table has at most 100 threads.
+    let is_cut = shown.contains(" further thread");
+    let mut all = waits.keys().chain(runs.keys()).filter(|pid| **pid != 0);
+    assert!(is_cut || all.all(|pid| own.contains_key(pid)), "{own:?}");
+    let stated = waits.values().filter(|figures| figures[0] != "0.000");
+    stated.count()
 }

@@ -125,8 +125,9 @@ const TOOLS: [(&str, &str); 33] = [
     ),
     (
         "# tracer: function_graph",
-        "is the trace of the tracer function_graph, which shows how long functions ran and no \
-         latencies: punctual explain --trace FILE needs sched:sched_switch and sched:sched_waking",
+        "is the trace of the tracer function_graph: punctual explain --trace FILE prints its longest \
+         runs of functions and, if sched:sched_switch and sched:sched_waking were also recorded, names \
+         the functions that delayed threads",
     ),
     (
         " ms): ",

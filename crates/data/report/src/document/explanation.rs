@@ -38,6 +38,11 @@ pub fn outliers(recording: &Recording, explanation: &Explanation) -> Document {
         document.push(Section::new(vec![Block::text(note)]));
     }
     if explanation.outliers.is_empty() {
+        let functions = explanation
+            .trace
+            .as_ref()
+            .and_then(foreign_trace::functions);
+        document.sections.extend(functions);
         return document;
     }
     let mut largest: Vec<&Outlier> = explanation.outliers.iter().collect();

@@ -1,9 +1,11 @@
 //! The section about a trace of another tool: its content, missing events and how to record them.
 
 use punctual_model::{
-    EVENTS, EventLevel, Explanation, HostTrace, Nanos, NotShown, Recording, TraceSummary, counted,
+    EVENTS, EventLevel, Explanation, FunctionRun, HostTrace, Nanos, NotShown, Recording,
+    TraceSummary, counted, grouped,
 };
 
+use super::table::{Column, Row, Table};
 use super::{Block, Section, policies};
 use crate::figures;
 
@@ -38,20 +40,41 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
     Some(Section::new(blocks))
 }
 
+/// Returns the kernel functions with the longest runs.
+pub(super) fn functions(trace: &TraceSummary) -> Option<Section> {
+    let rows = trace.functions.iter().map(|sum| {
+        Row::new([
+            sum.function.to_string(),
+            grouped(sum.runs),
+            sum.longest_ns.to_string(),
+        ])
+    });
+    let rows: Vec<Row> = rows.collect();
+    let columns = vec![
+        Column::left("function").most(40),
+        Column::right(format!("runs of {} or more", FunctionRun::LEAST)),
+        Column::right("longest"),
+    ];
+    (!rows.is_empty()).then(|| {
+        let table = Block::Table(Table::new(columns, rows));
+        Section::titled("Longest runs of kernel functions", vec![table])
+    })
+}
+
 fn file(trace: &TraceSummary) -> String {
     let span = trace.to_ns.saturating_sub(trace.from_ns);
-    let mut text = format!(
-        "{}: {}, {} on {} in {span}, {} to {}",
-        trace.file,
-        trace.format,
-        counted(trace.events, "event", "events"),
-        match trace.cpus.len() {
-            1 => format!("CPU {}", trace.cpus),
-            _ => format!("CPUs {}", trace.cpus),
-        },
-        figures::trace_time(trace.from_ns),
-        figures::trace_time(trace.to_ns),
-    );
+    let events = counted(trace.events, "event", "events");
+    let mut text = format!("{}: {}, {events}", trace.file, trace.format);
+    match trace.cpus.len() {
+        0 => text.push_str(" with a time"),
+        1 => text.push_str(&format!(" on CPU {}", trace.cpus)),
+        _ => text.push_str(&format!(" on CPUs {}", trace.cpus)),
+    }
+    if !trace.cpus.is_empty() {
+        let (from, to) = (trace.from_ns, trace.to_ns);
+        let (from, to) = (figures::trace_time(from), figures::trace_time(to));
+        text.push_str(&format!(" in {span}, {from} to {to}"));
+    }
     if let Some(clock) = &trace.clock {
         text.push_str(&format!(", clock {clock}"));
     }

@@ -35,8 +35,9 @@ pub fn trace_threads(found: &TraceThreads) -> Document {
         };
         blocks.push(Block::Table(shown));
         let about = if found.as_perf {
-            "Times are in ms. The run time and the number of runs are those of perf sched timehist -s, and \
-             the waits those of perf sched latency -p (perf 6.1)."
+            "Times are in ms. The run time and the number of runs are those of perf sched timehist -s. \
+             The column runtime (the sum of the events sched_stat_runtime) and the waits are those of \
+             perf sched latency -p (perf 6.1)."
         } else {
             "Times are in ms, and the longest wait ended at the time shown. A wait is the time from a \
              wake-up, or from the preemption of a runnable thread, until the thread ran. The last \
@@ -80,6 +81,7 @@ fn as_perf(found: &TraceThreads) -> Table {
         Column::left("thread"),
         Column::right("run"),
         Column::right("runs"),
+        Column::right("runtime"),
         Column::right("switches"),
         Column::right("average"),
         Column::right("maximum"),
@@ -93,6 +95,7 @@ fn as_perf(found: &TraceThreads) -> Table {
             thread.task.label(),
             run_time(thread.run),
             thread.switches.to_string(),
+            thread.stated.map_or("-".to_owned(), millis),
             waits.count.to_string(),
             waits.mean().map_or("-".to_owned(), millis),
             millis(waits.max),

@@ -149,7 +149,12 @@ fn follow(
             return Ok(match item {
                 Some(Item::Event(event)) => Some((event.cpu, event.time)),
                 Some(Item::Mark(mark)) => Some((mark.cpu, mark.time)),
-                Some(Item::Lost { .. } | Item::Statement { .. }) => continue,
+                Some(
+                    Item::Lost { .. }
+                    | Item::Statement { .. }
+                    | Item::Function { .. }
+                    | Item::RunTime { .. },
+                ) => continue,
                 None => None,
             });
         }
@@ -176,7 +181,10 @@ fn follow(
         }
         match item {
             Item::Event(event) => vcpus.event(event),
-            Item::Mark(_) | Item::Statement { .. } => {}
+            Item::Mark(_)
+            | Item::Statement { .. }
+            | Item::Function { .. }
+            | Item::RunTime { .. } => {}
             Item::Lost { cpu, until, .. } => vcpus.lost(cpu, until),
         }
     }

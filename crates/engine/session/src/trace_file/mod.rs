@@ -4,6 +4,8 @@ mod calls;
 pub(crate) mod chains;
 #[cfg(test)]
 mod forms;
+#[cfg(test)]
+mod function_tests;
 mod guest;
 mod jobs;
 #[cfg(test)]
@@ -136,7 +138,13 @@ pub(crate) fn find(
                 used = true;
                 finder.statement(&statement);
             }
+            Item::Function { run, .. } => {
+                used = true;
+                finder.function(run);
+            }
             Item::Lost { cpu, count, until } => finder.lost(cpu, count, until),
+            // The switches state when each thread ran.
+            Item::RunTime { .. } => {}
         }
     }
     let head = reader.head();
@@ -351,6 +359,7 @@ fn summary(found: &LateFound, head: &TraceHead, request: &TraceRequest) -> Trace
         not_shown: found.not_shown.clone(),
         stated: Vec::new(),
         scheduler: found.scheduler.clone(),
+        functions: found.functions.clone(),
         host: None,
     }
 }

@@ -31,6 +31,9 @@ pub fn trace_threads(
                 let has_exited = reader.head().exited.contains(&(time, event.cpu));
                 of_perf.event(&event, has_exited);
             }
+            Item::RunTime { thread, ran, .. } if is_wanted && as_perf => {
+                of_perf.run_time(time, &thread, ran);
+            }
             Item::Event(event) if is_wanted => sums.event(&event),
             Item::Lost { .. } if is_wanted && as_perf => of_perf.lost(),
             Item::Lost { cpu, .. } if is_wanted => sums.lost(cpu),

@@ -1,4 +1,4 @@
-//! The kernel's events as LTTng names them.
+//! The kernel's events as LTTng names them, and as `perf data convert --to-ctf` does.
 //!
 //! Source: `include/instrumentation/events` of lttng-modules 2.13
 //! (<https://github.com/lttng/lttng-modules>).
@@ -38,7 +38,7 @@ const CALLS: [(&str, bool); 4] = [
     ("syscall_exit_", true),
     ("compat_syscall_exit_", true),
 ];
-/// LTTng subtracts this from priorities (`MAX_RT_PRIO`).
+/// LTTng subtracts this from priorities (`MAX_RT_PRIO`), perf does not.
 const MAX_RT_PRIO: i16 = 100;
 /// The number of the first system call that does not exist on this architecture.
 const FIRST_OTHER: i64 = 1 << 20;
@@ -65,7 +65,9 @@ impl Routes {
         if let Some(route) = self.routes.get(name) {
             return route.clone();
         }
-        let route = self.call(name).or_else(|| {
+        // perf writes the kernel's full names.
+        let of_perf = Listed::named(name).map(Route::Event);
+        let route = of_perf.or_else(|| self.call(name)).or_else(|| {
             let (own, kernel) = PREFIXES.iter().find(|(own, _)| name.starts_with(own))?;
             let full_name = format!("{kernel}{}", name.strip_prefix(own)?);
             Listed::named(&full_name).map(Route::Event)
@@ -91,11 +93,17 @@ impl Routes {
         })
     }
 
-    /// Decodes an event. Returns `None` if it lacks a field.
-    pub(super) fn decode(&mut self, route: &Route, values: &Values) -> Option<EventKind> {
+    /// Decodes an event. Returns `None` if it lacks a field. `is_of_perf`: whether perf wrote it.
+    pub(super) fn decode(
+        &mut self,
+        route: &Route,
+        values: &Values,
+        is_of_perf: bool,
+    ) -> Option<EventKind> {
         match route {
             Route::Event(event) => {
                 let mut fields = Fields {
+                    shift: if is_of_perf { 0 } else { MAX_RT_PRIO },
                     names: event.spec.fields,
                     values,
                     texts: &mut self.names,
@@ -135,6 +143,8 @@ const MOST_NAMES: usize = 1_024;
 
 /// The fields of an event by their index in the table of events.
 struct Fields<'a> {
+    /// Is added to priorities.
+    shift: i16,
     names: &'static [&'static str],
     values: &'a Values,
     texts: &'a mut Vec<Arc<str>>,
@@ -167,7 +177,7 @@ impl EventFields for Fields<'_> {
 
     fn priority(&self, number: usize) -> Option<KernelPriority> {
         let priority = i16::try_from(self.i64(number)?).ok()?;
-        Some(KernelPriority(priority.checked_add(MAX_RT_PRIO)?))
+        Some(KernelPriority(priority.checked_add(self.shift)?))
     }
 
     fn comm(&self, number: usize) -> Option<Comm> {
@@ -212,6 +222,7 @@ mod tests {
             listed.map(|event| event.spec.full_name)
         };
         assert_eq!(name("sched_switch"), Some("sched:sched_switch"));
+        assert_eq!(name("sched:sched_switch"), Some("sched:sched_switch"));
         assert_eq!(name("irq_softirq_entry"), Some("irq:softirq_entry"));
         assert_eq!(
             name("timer_hrtimer_expire_exit"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use punctual_model::{EventKind, Nanos, Task, TraceEvent};
 
+use super::bits::Values;
 use super::events::Routes;
 use super::stream::{Record, Stream};
 use super::types::Metadata;
@@ -61,6 +62,7 @@ impl CtfReader {
             .as_ref()
             .map(|clock| match clock.name.as_str() {
                 "monotonic" => "mono".to_owned(),
+                "perf_clock" => "perf".to_owned(),
                 other => other.to_owned(),
             });
         let mut streams = Vec::new();
@@ -75,7 +77,9 @@ impl CtfReader {
                     .and_then(|name| differs(name, false).ok().flatten()),
                 clock,
                 resolution: Nanos(1),
-                kernel: metadata.environment.get("kernel_release").cloned(),
+                kernel: (metadata.environment.get("kernel_release"))
+                    .or_else(|| metadata.environment.get("release"))
+                    .cloned(),
                 recorded,
                 lists_events: true,
                 calls: routes.calls.clone(),
@@ -122,7 +126,9 @@ impl CtfReader {
         let Some(route) = self.routes.of(name) else {
             return self.unused.foreign(name);
         };
-        let Some(kind) = self.routes.decode(&route, &record.fields) else {
+        let header = OfPerf::new(&record.fields);
+        let is_of_perf = header.is_some();
+        let Some(kind) = (self.routes).decode(&route, &record.fields, is_of_perf) else {
             self.unused.unreadable += 1;
             self.current.remove(&cpu);
             self.lost(cpu, Some(1), time);
@@ -134,7 +140,10 @@ impl CtfReader {
                 self.current.insert(cpu, *next);
                 Some(prev.pid)
             }
-            _ => record.thread.or(known),
+            _ => record
+                .thread
+                .or(header.as_ref().map(|header| header.pid))
+                .or(known),
         };
         let Some(pid) = pid else {
             return self.unused.threadless(cpu, name);
@@ -146,8 +155,8 @@ impl CtfReader {
             time,
             cpu,
             pid,
-            flags: 0,
-            preempt_count: 0,
+            flags: header.as_ref().map_or(0, |header| header.flags),
+            preempt_count: header.map_or(0, |header| header.preempt_count),
             kind,
         }));
     }
@@ -161,6 +170,25 @@ impl CtfReader {
             return;
         }
         self.head.warnings.extend(self.unused.take());
+    }
+}
+
+/// The fields of an event that perf takes from the kernel's record.
+struct OfPerf {
+    pid: u32,
+    flags: u8,
+    preempt_count: u8,
+}
+
+impl OfPerf {
+    /// Returns `None` if perf did not write the event.
+    fn new(fields: &Values) -> Option<Self> {
+        let number = |name| fields.number(name);
+        Some(Self {
+            pid: number("common_pid")? as u32,
+            flags: number("common_flags")? as u8,
+            preempt_count: number("common_preempt_count")? as u8,
+        })
     }
 }
 

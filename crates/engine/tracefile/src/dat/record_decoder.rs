@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use punctual_host::Symbols;
-use punctual_model::{Comm, EVENTS, EventKind, Nanos, TraceEvent};
+use punctual_model::{
+    Comm, EVENTS, EventKind, FunctionRun, KernelPriority, Nanos, Task, TraceEvent,
+};
 use punctual_trace::{Decoder, FieldPosition, Format, Layout};
 
 use super::annotations::{AnnotationFormat, Texts};
@@ -20,11 +22,45 @@ enum Route {
     /// Decode them as the event with this index in [`EVENTS`].
     Event(usize),
     Mark(AnnotationFormat),
+    /// Decode them as the run time of a thread: its name, its ID and the time.
+    RunTime([FieldPosition; 3]),
+    /// Decode them as the return of a function.
+    Returned(ReturnFormat),
     /// Decode them as the begin of the system call with this number ([`TraceHead::calls`]), whose
     /// first arguments are in these fields.
     Begun(i64, [Option<FieldPosition>; 2]),
     /// Decode them as the end of this system call, whose result is in this field.
     Ended(i64, FieldPosition),
+}
+
+/// The fields of a return in the tracer function_graph.
+#[derive(Clone, Debug)]
+struct ReturnFormat {
+    function: FieldPosition,
+    called: FieldPosition,
+    returned: FieldPosition,
+}
+
+impl ReturnFormat {
+    /// Returns the fields, or the name of one that is missing.
+    fn new(format: &Format) -> Result<Self, &'static str> {
+        let field = |name| format.position(name).ok_or(name);
+        Ok(Self {
+            function: field("func")?,
+            called: field("calltime")?,
+            returned: field("rettime")?,
+        })
+    }
+
+    /// Returns the address of the function, and its duration.
+    fn run(&self, layout: &Layout, data: &[u8]) -> Option<(u64, Nanos)> {
+        let number = |place: &FieldPosition| Some(layout.unsigned(place.bytes(layout, data)?));
+        let (called, returned) = (number(&self.called)?, number(&self.returned)?);
+        Some((
+            number(&self.function)?,
+            Nanos(returned.saturating_sub(called)),
+        ))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -134,6 +170,17 @@ impl RecordDecoder {
                 let mut fields = format.own_positions().skip(1);
                 Route::Begun(id, [fields.next(), fields.next()])
             }
+        } else if system == "sched" && format.name == "sched_stat_runtime" {
+            let field = |name| format.position(name).ok_or(name);
+            match (field("comm"), field("pid"), field("runtime")) {
+                (Ok(comm), Ok(pid), Ok(ran)) => Route::RunTime([comm, pid, ran]),
+                (Err(field), ..) | (_, Err(field), _) | (.., Err(field)) => return Some(field),
+            }
+        } else if system == FTRACE && format.name == "funcgraph_exit" {
+            match ReturnFormat::new(format) {
+                Ok(fields) => Route::Returned(fields),
+                Err(field) => return Some(field),
+            }
         } else {
             Route::Mark(AnnotationFormat::from_format(system, format)?)
         };
@@ -201,6 +248,46 @@ impl RecordDecoder {
                     })),
                     _ => Decoded::Unreadable,
                 }
+            }
+            Route::RunTime([comm, pid, ran]) => {
+                let field = |place: &FieldPosition| place.bytes(&self.layout, data);
+                let (Some(comm), Some(pid), Some(ran)) = (field(comm), field(pid), field(ran))
+                else {
+                    return Decoded::Unreadable;
+                };
+                Decoded::Item(Item::RunTime {
+                    time,
+                    cpu,
+                    thread: Task {
+                        pid: self.layout.unsigned(pid) as u32,
+                        comm: Comm::new(super::parser::text(comm).as_bytes()),
+                        prio: KernelPriority::UNKNOWN,
+                    },
+                    ran: Nanos(self.layout.unsigned(ran)),
+                })
+            }
+            Route::Returned(format) => {
+                let run = format.run(&self.layout, data);
+                let pid = data.get(4..8).map(|pid| self.layout.unsigned(pid) as u32);
+                let (Some((function, took)), Some(pid)) = (run, pid) else {
+                    return Decoded::Unreadable;
+                };
+                if took < FunctionRun::LEAST {
+                    return Decoded::Nothing;
+                }
+                let named = self.symbols.function(function);
+                let function =
+                    named.map_or_else(|| format!("{function:#x}"), |(name, _)| name.into_owned());
+                Decoded::Item(Item::Function {
+                    time,
+                    run: FunctionRun {
+                        function: function.as_str().into(),
+                        cpu,
+                        pid: Some(pid),
+                        end: Some(time),
+                        took,
+                    },
+                })
             }
             Route::Begun(id, _) | Route::Ended(id, _)
                 if head

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use punctual_model::{EVENTS, Vector};
 
+use super::graph::GraphText;
 use super::statement::{Entry, call};
 use super::system_call::{SystemCall, is_name, system_call};
 use crate::item::NOISE_OF;
@@ -20,6 +21,10 @@ pub(super) enum Found<'a> {
     Stack,
     /// A call of a kernel function, and its caller if known.
     Call(&'a str, Option<&'a str>),
+    /// The run time of a thread: its name, ID and time in ns.
+    RunTime(&'a str, u32, u64),
+    /// A call or return of the tracer function_graph, as trace-cmd writes it.
+    Graph(GraphText<'a>),
     /// A wake-up or switch, as the wakeup tracers write it.
     Entry(Entry),
     /// A report that perf lost events, with their number if known.
@@ -56,6 +61,10 @@ impl Table {
         if let Some(entry) = Entry::parse(rest) {
             return Found::Entry(entry);
         }
+        let graph = ["funcgraph_entry:", "funcgraph_exit:"];
+        if let Some(text) = graph.iter().find_map(|name| rest.strip_prefix(name)) {
+            return GraphText::parse(text).map_or(Found::Other, Found::Graph);
+        }
         if let Some((function, caller)) = call(rest) {
             return Found::Call(function, caller);
         }
@@ -77,6 +86,7 @@ impl Table {
             "print" => return print(text),
             "tlb_flush" if text.contains("task switch") => return Found::InSwitch(text),
             "kernel_stack" => return Found::Stack,
+            "sched_stat_runtime" => return run_time(text).unwrap_or(Found::Other),
             _ => (),
         }
         let ending = ["_entry", "_exit"].into_iter().find(|ending| {
@@ -132,6 +142,14 @@ fn without_period(rest: &str) -> &str {
     } else {
         rest
     }
+}
+
+/// Parses `comm=make pid=7 runtime=1200 [ns] vruntime=5 [ns]`.
+fn run_time(text: &str) -> Option<Found<'_>> {
+    let (comm, rest) = text.strip_prefix("comm=")?.rsplit_once(" pid=")?;
+    let (pid, rest) = rest.split_once(" runtime=")?;
+    let ran = rest.split_whitespace().next()?;
+    Some(Found::RunTime(comm, pid.parse().ok()?, ran.parse().ok()?))
 }
 
 /// Returns the text that a program wrote. It is printed after the name of the function that wrote

@@ -138,7 +138,7 @@ fn micros(text: &str) -> Option<&str> {
     text.strip_suffix("us")
 }
 
-fn whole(text: &str) -> Option<u64> {
+pub(super) fn whole(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?
 }
@@ -173,8 +173,7 @@ fn cpu_and_flags(text: &str) -> Option<(&str, Option<u32>, &str)> {
     let word = &text[begin..];
     let digits = word.bytes().take_while(u8::is_ascii_digit).count();
     let flags = &word[digits..];
-    let is_flags = (4..=8).contains(&flags.len()) && flags.bytes().all(is_flag);
-    if digits == 0 || !is_flags {
+    if digits == 0 || !is_flags(flags) {
         return Some((text, None, ""));
     }
     Some((
@@ -184,8 +183,10 @@ fn cpu_and_flags(text: &str) -> Option<(&str, Option<u32>, &str)> {
     ))
 }
 
-const fn is_flag(byte: u8) -> bool {
-    byte == b'.' || byte.is_ascii_alphanumeric()
+/// Returns whether a word can be the columns of flags.
+pub(super) fn is_flags(word: &str) -> bool {
+    let is_flag = |byte: u8| byte == b'.' || byte.is_ascii_alphanumeric();
+    (4..=8).contains(&word.len()) && word.bytes().all(is_flag)
 }
 
 /// Removes the process ID at the end: `(  14006)` or `(-------)`.

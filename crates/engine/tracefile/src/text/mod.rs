@@ -2,6 +2,7 @@
 //! `trace-cmd report`, or from `perf script`.
 
 mod event;
+mod graph;
 mod head;
 mod line;
 mod lines;

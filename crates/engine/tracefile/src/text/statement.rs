@@ -91,6 +91,11 @@ impl Pending {
         self.tracer.as_deref()
     }
 
+    /// Returns the thread of the section, if it has this ID.
+    pub(super) fn task(&self, pid: u32) -> Option<Task> {
+        self.task.filter(|task| task.pid == pid)
+    }
+
     fn latency_of(&self) -> Option<LatencyOf> {
         let name = self
             .tracer

@@ -39,6 +39,8 @@ pub(super) struct Warnings {
     pub(super) unreadable: Count,
     /// The line has no CPU.
     pub(super) no_cpu: Count,
+    /// The line of function_graph has no time.
+    pub(super) untimed: Count,
     /// The line has no thread.
     pub(super) no_thread: Count,
     /// The line was joined with the previous line.
@@ -59,6 +61,12 @@ impl Warnings {
             format!("cannot read the event in {lines}, which counts as lost; the first")
         };
         let no_cpu = |lines: &str| format!("skipped {lines} without a CPU; the first");
+        let untimed = |lines: &str| {
+            format!(
+                "{lines} of function_graph without a time, so no wait can be explained by them; to \
+                 record times: echo 1 > options/funcgraph-abstime, or trace-cmd; the first"
+            )
+        };
         let no_thread = |lines: &str| format!("skipped {lines} without a thread; the first");
         let joined = |lines: &str| {
             format!(
@@ -80,6 +88,7 @@ impl Warnings {
             self.no_event.says(no_event),
             self.unreadable.says(unreadable),
             self.no_cpu.says(no_cpu),
+            self.untimed.says(untimed),
             self.no_thread.says(no_thread),
             self.joined.says(joined),
             self.late.says(late),

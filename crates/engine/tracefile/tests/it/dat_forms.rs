@@ -77,7 +77,9 @@ fn shown(items: &[Item]) -> Vec<String> {
             "{} cpu{} {}: {}",
             mark.time.0, mark.cpu, mark.pid, mark.text
         ),
-        Item::Statement { .. } => format!("{item:?}"),
+        Item::Statement { .. } | Item::Function { .. } | Item::RunTime { .. } => {
+            format!("{item:?}")
+        }
         Item::Lost { cpu, count, until } => format!("{} cpu{cpu} lost {count:?}", until.0),
     });
     shown.collect()
@@ -119,6 +121,36 @@ fn every_file_layout_is_read() {
         );
         assert!(warning.contains("no field function"), "{warning}");
         assert!(head.lists_events && !head.recorded.contains("workqueue:workqueue_execute_end"));
+    }
+}
+
+/// The tracer function_graph takes its own times from the clock `local`.
+#[test]
+fn returns_of_functions_have_their_durations() {
+    for form in forms() {
+        let records = [
+            (0, form.switch(41, 42)),
+            (50_000, form.returned(42, 0x8100_0200, 900_000, 949_000)),
+            (10, form.returned(42, 0x8100_0100, 1_000, 10_999)),
+            (10, form.returned(42, 0x8100_0110, 1_000, 11_000)),
+        ];
+        let (items, head) = read(&form.file("mono", &[], &[vec![form.page(1_000, 0, &records)]]));
+        let runs: Vec<_> = (items.iter())
+            .filter_map(|item| match item {
+                Item::Function { time, run } => Some((time.0, run.clone())),
+                _ => None,
+            })
+            .map(|(time, run)| (time, run.function.to_string(), run.pid, run.end, run.took.0))
+            .collect();
+        let run = |time, name: &str, took| {
+            let end = Some(punctual_model::Nanos(time));
+            (time, name.to_owned(), Some(42), end, took)
+        };
+        let expected = [
+            run(51_000, "my_timer", 49_000),
+            run(51_020, "schedule", 10_000),
+        ];
+        assert_eq!(runs, expected, "{form:?}: {:?}", head.warnings);
     }
 }
 

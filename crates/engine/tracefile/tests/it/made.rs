@@ -34,6 +34,7 @@ pub const BPRINT: u64 = 3;
 pub const STACK: u64 = 4;
 pub const PRINT: u64 = 5;
 pub const BPUTS: u64 = 14;
+pub const RETURN: u64 = 10;
 pub const TIMERLAT: u64 = 19;
 pub const SWITCH: u64 = 300;
 pub const WAKING: u64 = 301;
@@ -164,6 +165,12 @@ impl Form {
         self.record(BPUTS, pid, &[self.long(0x8100_0010), self.long(text)])
     }
 
+    /// Returns a record of the return of a function.
+    pub fn returned(&self, pid: u64, function: u64, called: u64, returned: u64) -> Vec<u8> {
+        let numbers = self.numbers(&[(2, 4), (0, 4), (called, 8), (returned, 8)]);
+        self.record(RETURN, pid, &[self.long(function), numbers])
+    }
+
     /// Returns a record of timerlat.
     pub fn timerlat(&self, sequence: u64, context: u64, latency: u64) -> Vec<u8> {
         let fields = [(sequence, 4), (context, 4), (latency, 8)];
@@ -257,6 +264,17 @@ impl Form {
                 &[("size", 4), ("pad", long - 4), ("caller[8]", 8 * long)],
             ),
             format("print", PRINT, &[("ip", long), ("buf[]", 0)]),
+            format(
+                "funcgraph_exit",
+                RETURN,
+                &[
+                    ("func", long),
+                    ("depth", 4),
+                    ("overrun", 4),
+                    ("calltime", 8),
+                    ("rettime", 8),
+                ],
+            ),
             format("bputs", BPUTS, &[("ip", long), ("str", long)]),
             format(
                 "timerlat",

@@ -14,7 +14,10 @@ fn common(item: &Item, head: &TraceHead) -> String {
         *address = 0;
     };
     match item {
-        Item::Lost { .. } | Item::Statement { .. } => format!("{item:?}"),
+        Item::Lost { .. }
+        | Item::Statement { .. }
+        | Item::Function { .. }
+        | Item::RunTime { .. } => format!("{item:?}"),
         Item::Mark(Annotation {
             time,
             cpu,

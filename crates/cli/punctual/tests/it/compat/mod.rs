@@ -11,4 +11,4 @@ mod links;
 mod pairs;
 mod parsers;
 mod rtla;
-mod stage;
+pub(crate) mod stage;

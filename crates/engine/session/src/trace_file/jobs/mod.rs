@@ -153,7 +153,10 @@ impl FoundJobs {
                     search.event(&event, is_named);
                 }
                 Item::Lost { until, .. } => search.lost(until),
-                Item::Mark(_) | Item::Statement { .. } => {}
+                Item::Mark(_)
+                | Item::Statement { .. }
+                | Item::Function { .. }
+                | Item::RunTime { .. } => {}
             }
         }
         let format = &reader.head().format;

@@ -1,13 +1,15 @@
 //! Reads the lines of a text trace and returns its items, sorted by time.
 
+mod functions;
 mod stacks;
 mod statements;
 
 use std::io::BufRead;
 
-use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, TraceEvent, Vector};
+use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, Task, TraceEvent, Vector};
 
 use super::event::{Found, Table, has_system};
+use super::graph::{Graph, GraphLine, is_rule};
 use super::head::{self, Columns};
 use super::line::{Line, clean, is_without_unit};
 use super::lines::Lines;
@@ -71,6 +73,8 @@ pub(super) struct TextReader<R> {
     warnings: Warnings,
     incomplete: Option<Incomplete>,
     stack: Option<Stack>,
+    /// The functions of the tracer function_graph that have not returned.
+    graph: Graph,
     /// The statement of a latency tracer in the header of the current trace.
     pending: Pending,
     /// The automatic analysis of rtla that is being read.
@@ -111,6 +115,7 @@ impl<R: BufRead> TextReader<R> {
             warnings: Warnings::default(),
             incomplete: None,
             stack: None,
+            graph: Graph::default(),
             pending: Pending::default(),
             analysis: None,
             wrapped: None,
@@ -189,6 +194,10 @@ impl<R: BufRead> TextReader<R> {
             self.finish();
             return self.take_event(&line, text);
         }
+        if let Some(line) = GraphLine::parse(text, self.graph.is_on) {
+            self.finish();
+            return self.take_graph(&line, text);
+        }
         if let Some(caller) = trimmed.strip_prefix("<-").filter(|_| self.pending.states()) {
             let caller = caller.split_whitespace().next().unwrap_or_default();
             let caller = self.names.function(caller);
@@ -216,9 +225,10 @@ impl<R: BufRead> TextReader<R> {
         if self.incomplete.is_some() {
             return self.join(trimmed);
         }
-        let is_known = ["cpus=", "version = "]
-            .iter()
-            .any(|of| trimmed.starts_with(of))
+        let is_known = self.graph.is_on && is_rule(trimmed)
+            || ["cpus=", "version = "]
+                .iter()
+                .any(|of| trimmed.starts_with(of))
             || trimmed.starts_with("CPU ") && trimmed.ends_with(" is empty");
         if !is_known {
             self.is_without_unit |= is_without_unit(text);
@@ -281,6 +291,26 @@ impl<R: BufRead> TextReader<R> {
             Found::Call(function, caller) => {
                 let thread = thread_in(line, KernelPriority::UNKNOWN);
                 self.take_call(header, thread, function, caller);
+            }
+            Found::RunTime(comm, pid, ran) => {
+                let (time, comm) = (header.time, Comm::new(comm.as_bytes()));
+                let prio = KernelPriority::UNKNOWN;
+                let (thread, ran) = (Task { pid, comm, prio }, Nanos(ran));
+                if self.make_room(header) {
+                    self.order.push(
+                        time,
+                        Item::RunTime {
+                            time,
+                            cpu,
+                            thread,
+                            ran,
+                        },
+                    );
+                }
+            }
+            Found::Graph(text) => {
+                let thread = thread_in(line, KernelPriority::UNKNOWN);
+                self.take_function(Some(header), cpu, thread, &text);
             }
             Found::Entry(entry) => self.take_entry(header, line, &entry),
             Found::Lost(count) => self.lose(cpu, count),

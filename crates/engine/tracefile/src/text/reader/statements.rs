@@ -29,6 +29,7 @@ impl<R: BufRead> TextReader<R> {
         match said {
             Said::Begins => {
                 self.columns.clear();
+                self.graph.begin(comment.trim() == "tracer: function_graph");
                 self.begins |= self.order.newest().is_some();
                 self.is_overwritten = false;
             }
