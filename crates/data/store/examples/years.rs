@@ -346,7 +346,7 @@ fn late(start: i64, random: &mut Random) -> LateWakeup {
         latency_ns: latency,
         cpu: random.below(64) as u32,
         victim,
-        culprit,
+        culprit: Some(culprit),
         culprit_ran_ns: Some(Nanos(random.below(latency.0))),
         waker: random.below(60_000) as u32,
     }
