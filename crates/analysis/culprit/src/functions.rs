@@ -30,9 +30,8 @@ pub(crate) fn name_functions(window: &Window, spans: &[CauseSpan], shares: &mut 
     {
         let own = stretches(spans, &share.cause.source);
         let by_name = times_by_name(runs, &own, &share.cause.source, &running);
-        share.cause.function = longest(&by_name).filter(|longest| {
-            longest.ns >= FunctionRun::LEAST && longest.ns.0 * WORTH_A_NAME >= share.ns.0
-        });
+        let least = FunctionRun::LEAST.max(Nanos(share.ns.0.div_ceil(WORTH_A_NAME)));
+        share.cause.function = longest(&by_name, least);
     }
 }
 
@@ -127,15 +126,15 @@ fn times_by_name<'a>(
 }
 
 /// Returns the innermost of the functions that took more than half of the time of the one that took
-/// the most.
-fn longest(by_name: &BTreeMap<&Text, Held>) -> Option<LongFunction> {
+/// the most, and at least the time `least`.
+fn longest(by_name: &BTreeMap<&Text, Held>, least: Nanos) -> Option<LongFunction> {
     let top = by_name
         .values()
         .max_by_key(|held| (length(&held.times), std::cmp::Reverse(held.shortest)))?;
     let most = length(&top.times);
     let within = by_name.iter().filter_map(|(name, held)| {
         let ns = common(&held.times, &top.times);
-        (ns.0 > most.0 / 2).then_some((name, ns, held.shortest))
+        (ns.0 > most.0 / 2 && ns >= least).then_some((name, ns, held.shortest))
     });
     let (name, ns, _) = within.min_by_key(|(_, ns, shortest)| (*ns, *shortest))?;
     Some(LongFunction {

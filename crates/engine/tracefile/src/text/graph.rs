@@ -18,9 +18,9 @@ const THREADS: usize = 65_536;
 /// unknown.
 const INDENT: usize = 2;
 
-/// The time of a call and that of its return may differ from the stated duration by this time, because
-/// the tracer itself takes time. More means that lines are missing.
-const TOLERANCE: Nanos = Nanos::from_micros(5);
+/// The time from a call to its return exceeds the stated duration by less than this time, because the
+/// tracer itself takes time and the times of the lines are rounded. More means that lines are missing.
+const TOLERANCE: Nanos = Nanos::from_micros(2);
 
 /// A line of the tracer.
 #[derive(Debug, PartialEq, Eq)]
@@ -291,7 +291,7 @@ impl Graph {
                 let is_its = stack.last().is_some_and(|open| open.indent == text.indent);
                 let open = is_its.then(|| stack.pop()).flatten();
                 let runs = returned_to(stack, Nanos::ZERO).into_iter().collect();
-                let matching = open.filter(|open| fits(open, place, text.took));
+                let matching = open.filter(|open| fits(open, place, text));
                 let function = stated.map(name).or(matching.map(|open| open.function));
                 let complete =
                     function.and_then(|function| run(function, place, place.time, text.took));
@@ -302,13 +302,15 @@ impl Graph {
     }
 }
 
-/// Returns whether the stated duration is the time since the call.
-fn fits(open: &Open, place: Place, took: Option<Nanos>) -> bool {
-    let (Some(begin), Some(end), Some(took)) = (open.time, place.time, took) else {
+/// Returns whether the stated duration is the time since the call. The kernel may write a call some time
+/// after it began, but a call that it wrote too early is an older one at the same depth.
+fn fits(open: &Open, place: Place, text: &GraphText<'_>) -> bool {
+    let (Some(begin), Some(end), Some(took)) = (open.time, place.time, text.took) else {
         return true;
     };
     let elapsed = end.saturating_sub(begin);
-    elapsed.0.abs_diff(took.0) <= TOLERANCE.0 + took.0 / 10
+    let is_known_depth = text.indent >= INDENT;
+    elapsed < took + TOLERANCE && (is_known_depth || took < elapsed + TOLERANCE)
 }
 
 fn returned_to(stack: &[Open], after: Nanos) -> Option<Runs> {

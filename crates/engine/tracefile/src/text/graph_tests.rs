@@ -221,6 +221,9 @@ fn return_of_an_older_call_has_no_name() {
     assert_eq!(runs(&lines), []);
     let lines = [lines[0], "   10.000021 |   0) + 20.000 us   |  }"];
     assert_eq!(runs(&lines), [("outer".to_owned(), 20)]);
+    // The kernel may write the first call of a trace late.
+    let lines = [lines[0], "   10.000021 |   0) # 1227.888 us |  }"];
+    assert_eq!(runs(&lines), [("outer".to_owned(), 1_227)]);
 }
 
 #[test]
