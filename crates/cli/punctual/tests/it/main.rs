@@ -38,6 +38,7 @@ mod perfetto;
 mod schemas;
 mod series;
 mod signing;
+mod subjects;
 mod trace_chains;
 mod tuning;
 mod unprivileged;
