@@ -394,6 +394,7 @@ pub fn experiment(arms: usize, seed: u64) -> Experiment {
             rounds: None,
             block_ns: None,
             wash_out_ns: Nanos::from_secs(2),
+            deadline_ns: None,
             seed,
             ends_early: true,
             ranks_only: false,
@@ -403,6 +404,7 @@ pub fn experiment(arms: usize, seed: u64) -> Experiment {
         results: Vec::new(),
         sentence: String::new(),
         warnings: Vec::new(),
+        numbers: None,
         boots: None,
         improvement: None,
     }

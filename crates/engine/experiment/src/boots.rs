@@ -89,7 +89,7 @@ pub fn run_boots<'a>(
     })?;
     check(experiment, &request.machine)?;
     refuse_shared(experiment, &bench)?;
-    let _lease = lease(experiment, &bench)?;
+    let _lease = lease(experiment, bench.store, bench.host)?;
     let mut work = Work {
         host: &request.machine,
         store,

@@ -21,6 +21,9 @@ const KEPT: usize = 2_000;
 /// Maximum size in bytes of the standard output, which can contain numbers.
 const STDOUT: usize = 65_536;
 
+/// Default of the longest run of a command.
+pub const DEADLINE: Nanos = Nanos::from_secs(600);
+
 /// Interval at which to check whether a command has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -50,8 +53,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) side: String,
     /// Number of the block, for its environment.
     pub(crate) block: &'a str,
-    /// Maximum duration; `None` for any.
-    pub(crate) deadline: Option<Duration>,
+    /// Maximum duration.
+    pub(crate) deadline: Nanos,
     /// Maximum time to wait until all writers have closed the output, after the shell has ended.
     pub(crate) closes_within: Duration,
     /// Whether the standard output is needed from its start.
@@ -64,17 +67,18 @@ impl Running {
     /// Runs a command in the shell until it ends.
     ///
     /// # Errors
-    /// Returns [`TrialError::Command`] with the output of the command if it fails.
+    /// Returns [`TrialError::Command`] with the output of the command if it fails or exceeds its
+    /// deadline.
     pub(crate) fn start(
         command: &str,
-        side: &str,
-        block: &str,
+        (side, block): (&str, &str),
+        deadline: Nanos,
         stop: &AtomicBool,
     ) -> Result<Self, TrialError> {
         let wanted = Wanted {
             side: side.to_owned(),
             block,
-            deadline: None,
+            deadline,
             // A command may leave processes running that keep the output open.
             closes_within: Duration::ZERO,
             whole: false,
@@ -132,9 +136,11 @@ impl Running {
                 return Err(TrialError::Stopped);
             }
             (wanted.alive)();
-            let over = wanted.deadline.filter(|most| begun.elapsed() > *most);
-            if let Some(most) = over {
-                let how = format!("it had not ended after {}", Nanos::from(most));
+            if begun.elapsed() > Duration::from(wanted.deadline) {
+                let how = format!(
+                    "it had not ended after {}; --deadline allows more",
+                    wanted.deadline
+                );
                 return Err(failed(how, running.end()));
             }
             thread::sleep(LOOK);
@@ -185,6 +191,8 @@ impl Running {
     }
 
     fn end_group(&mut self) {
+        // Two real-time threads of different priorities that end on one CPU can stop it.
+        punctual_rt::demote_group(self.child.id());
         // It is not an error if no member of the group is alive any more, or if a process that has
         // left the group keeps the pipe open.
         let _ = kill_process_group(self.pid(), Signal::TERM);
@@ -265,7 +273,7 @@ mod tests {
     use super::*;
 
     fn run(command: &str) -> Result<Running, TrialError> {
-        Running::start(command, "b", "3", &AtomicBool::new(false))
+        Running::start(command, ("b", "3"), DEADLINE, &AtomicBool::new(false))
     }
 
     #[test]
@@ -305,9 +313,26 @@ mod tests {
         }
     }
 
+    /// A shell that waits for its child: the whole process group is ended.
+    #[test]
+    fn hanging_command_is_ended_with_its_children() {
+        let command = "sleep 600 & echo child $!; wait";
+        let most = Nanos::from_millis(300);
+        let stop = AtomicBool::new(false);
+        let error = Running::start(command, ("b", "3"), most, &stop)
+            .err()
+            .unwrap();
+        let error = error.to_string();
+        assert!(error.contains("had not ended after 300 ms"), "{error}");
+        let (_, pid) = error.split_once("child ").unwrap();
+        let comm = format!("/proc/{}/comm", pid.trim());
+        let has_ended = || std::fs::read_to_string(&comm).unwrap_or_default() != "sleep\n";
+        assert!(punctual_testing::eventually(has_ended), "{error}");
+    }
+
     #[test]
     fn a_user_who_stops_need_not_wait() {
-        let stopped = Running::start("sleep 600", "a", "0", &AtomicBool::new(true));
+        let stopped = Running::start("sleep 600", ("a", "0"), DEADLINE, &AtomicBool::new(true));
         assert!(matches!(stopped, Err(TrialError::Stopped)));
     }
 }

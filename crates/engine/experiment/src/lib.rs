@@ -43,6 +43,7 @@ pub use application::check_application;
 pub use boots::{BootRequest, BootStep, of_boots, run_boots, undo_boots};
 pub use candidates::{candidates, rehearse};
 pub use check::{Around, Checked, check};
+pub use command::DEADLINE;
 pub use error::TrialError;
 pub use hunt::{HuntError, HuntRequest, Hunted, hunt};
 pub use improve::{

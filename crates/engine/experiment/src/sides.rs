@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use punctual_host::Host;
-use punctual_model::{Arm, ArmAction, CpuSet, WashOut};
+use punctual_model::{Arm, ArmAction, CpuSet, Nanos, WashOut};
 use punctual_tune::{Journal, Plan, Request, TuneError, Wish};
 
-use crate::command::Running;
+use crate::command::{DEADLINE, Running};
 use crate::error::TrialError;
 use crate::plots::parts;
 
@@ -32,6 +32,8 @@ pub(crate) struct Sides<'a> {
     /// changes in the journal.
     slow: (Vec<String>, usize),
     command: Option<Running>,
+    /// Longest run of a command.
+    deadline: Nanos,
 }
 
 impl<'a> Sides<'a> {
@@ -53,6 +55,7 @@ impl<'a> Sides<'a> {
             journal: None,
             slow: (Vec::new(), 0),
             command: None,
+            deadline: DEADLINE,
         };
         let with_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
         if !arms.iter().any(with_settings) {
@@ -64,6 +67,12 @@ impl<'a> Sides<'a> {
             sides.check(arm)?;
         }
         Ok(sides)
+    }
+
+    /// Limits the run of each command; `None` for the default.
+    pub(crate) fn with_deadline(mut self, deadline: Option<Nanos>) -> Self {
+        self.deadline = deadline.unwrap_or(DEADLINE);
+        self
     }
 
     /// Returns whether this process uses the journal of settings.
@@ -128,7 +137,12 @@ impl<'a> Sides<'a> {
         self.apply(asked)?;
         if let ArmAction::Command { command } = &asked.action {
             let side = side_name(arm);
-            self.command = Some(Running::start(command, &side, block, stop)?);
+            self.command = Some(Running::start(
+                command,
+                (&side, block),
+                self.deadline,
+                stop,
+            )?);
         }
         Ok(())
     }
@@ -160,7 +174,7 @@ impl<'a> Sides<'a> {
             ..
         }) = self.arms.first()
         {
-            drop(Running::start(command, "a", "end", stop)?);
+            drop(Running::start(command, ("a", "end"), self.deadline, stop)?);
         }
         Ok(())
     }

@@ -92,6 +92,7 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
         results: Vec::new(),
         sentence: String::new(),
         warnings: Vec::new(),
+        numbers: None,
         boots: None,
         improvement: None,
     }
@@ -104,10 +105,11 @@ pub fn draft(plan: ExperimentPlan, label: Option<String>, command_line: Vec<Stri
 /// See [`TrialError`].
 pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), TrialError> {
     refuse_shared(experiment, &bench)?;
-    let _lease = lease(experiment, &bench)?;
+    let _lease = lease(experiment, bench.store, bench.host)?;
     let arms = experiment.plan.arms.clone();
     let cpus = experiment.plan.cpus.clone();
-    let mut sides = Sides::new(bench.host, &arms, cpus, bench.journal.clone())?;
+    let sides = Sides::new(bench.host, &arms, cpus, bench.journal.clone())?;
+    let mut sides = sides.with_deadline(experiment.plan.deadline_ns);
     // The journal can be open only once, so a probe that changes settings is rejected.
     if sides.holds_journal() {
         bench.journal = None;
@@ -146,7 +148,7 @@ pub fn run(experiment: &mut Experiment, mut bench: Bench<'_>) -> Result<(), Tria
             .map_err(TrialError::from),
         _ => trial
             .save(experiment)
-            .and_then(|()| trial.judge_recordings(experiment)),
+            .and_then(|()| judge_recordings(experiment, trial.bench.store)),
     };
     match measured {
         Err(TrialError::Stopped) | Ok(_) => {}
@@ -182,18 +184,34 @@ pub(crate) fn refuse_shared(experiment: &Experiment, bench: &Bench<'_>) -> Resul
 
 pub(crate) fn lease(
     experiment: &Experiment,
-    bench: &Bench<'_>,
+    store: Option<&Store>,
+    host: &Host,
 ) -> Result<Option<punctual_store::ExperimentLease>, TrialError> {
-    let Some(store) = bench.store else {
+    let Some(store) = store else {
         return Ok(None);
     };
-    let own = bench.host.lease();
+    let own = host.lease();
     match store.lease_experiment(experiment.id, &own) {
         Some(lease) => Ok(Some(lease)),
         None => Err(TrialError::Shared {
             what: "this experiment".to_owned(),
         }),
     }
+}
+
+/// Stores the answer with each recording.
+pub(crate) fn judge_recordings(
+    experiment: &Experiment,
+    store: Option<&Store>,
+) -> Result<(), TrialError> {
+    let Some(store) = store else {
+        return Ok(());
+    };
+    let judgement = experiment.judgement();
+    for id in experiment.recordings() {
+        store.put_judgement(id, &judgement)?;
+    }
+    Ok(())
 }
 
 /// The reason why an experiment ended.
@@ -460,18 +478,6 @@ impl Trial<'_, '_> {
             },
             ..Request::new(probe, arguments, vec![PhaseRequest::only(length, loads)])
         })
-    }
-
-    /// Stores the answer with each recording.
-    pub(crate) fn judge_recordings(&self, experiment: &Experiment) -> Result<(), TrialError> {
-        let Some(store) = self.bench.store else {
-            return Ok(());
-        };
-        let judgement = experiment.judgement();
-        for id in experiment.recordings() {
-            store.put_judgement(id, &judgement)?;
-        }
-        Ok(())
     }
 
     fn save(&self, experiment: &Experiment) -> Result<(), TrialError> {

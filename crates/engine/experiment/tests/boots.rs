@@ -143,6 +143,7 @@ fn boots(parameters: &[&str]) -> Experiment {
         rounds: Some(6),
         block_ns: Some(Nanos::from_millis(100)),
         wash_out_ns: Nanos::from_millis(10),
+        deadline_ns: None,
         seed: 5,
         ends_early: false,
         ranks_only: false,

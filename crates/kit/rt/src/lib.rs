@@ -87,7 +87,9 @@ pub use policy::{
 pub use policy_kind::PolicyKind;
 pub use posix_clock::PosixClock;
 pub use ptp::{PtpClock, PtpMethod, PtpReading};
-pub use real_time::{demote, demote_own_threads, demote_threads_of, keep_inherited_policy};
+pub use real_time::{
+    demote, demote_group, demote_own_threads, demote_threads_of, keep_inherited_policy,
+};
 pub use signal::{SignalPort, SignalWay, send_signal, send_signal_to};
 pub use spin::{spin_for, spin_until};
 pub use starvation::StarvationWatch;

@@ -106,6 +106,25 @@ pub fn demote_threads_of(process: u32) {
     }
 }
 
+/// Demotes all threads of a process group, before it is killed.
+pub fn demote_group(group: u32) {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return;
+    };
+    let name = |process: io::Result<fs::DirEntry>| process.ok()?.file_name().into_string().ok();
+    let processes = processes
+        .filter_map(name)
+        .filter_map(|name| name.parse().ok());
+    for process in processes {
+        // SAFETY: the call takes no pointer. The wrapper of rustix panics for group 0, which kernel
+        // threads have, and processes outside of this PID namespace.
+        let own: i32 = unsafe { libc::getpgid(process) };
+        if u32::try_from(own) == Ok(group) {
+            demote_threads_of(process.unsigned_abs());
+        }
+    }
+}
+
 /// If the calling thread has inherited a real-time policy, for example from chrt(1), it keeps the
 /// policy until it ends, but the threads and programs that it starts do not inherit it. Call this
 /// at the start of a program.

@@ -86,6 +86,11 @@ pub(crate) fn services(root: &Root, pids: &[u32]) -> BTreeSet<String> {
     groups(root, pids, |name| up_to(name, is_service))
 }
 
+/// Returns the control groups of these processes.
+pub(crate) fn all_groups(root: &Root, pids: &[u32]) -> BTreeSet<String> {
+    groups(root, pids, |name| Some(name.to_owned()))
+}
+
 /// Returns what `part` returns for the groups of these processes.
 fn groups(root: &Root, pids: &[u32], part: impl Fn(&str) -> Option<String>) -> BTreeSet<String> {
     let texts = pids.iter();

@@ -210,6 +210,11 @@ impl Host {
         container::services(&self.root, pids)
     }
 
+    /// Returns the control groups of these processes, in all hierarchies.
+    pub fn groups_of(&self, pids: &[u32]) -> std::collections::BTreeSet<String> {
+        container::all_groups(&self.root, pids)
+    }
+
     /// Returns the control groups of one hierarchy, indexed by the kernel's IDs. Chooses the
     /// hierarchy with the largest number of groups that have members; with `path`, it chooses among
     /// the hierarchies that have this group. Returns `None` if there is none.

@@ -34,6 +34,9 @@ pub struct ExperimentPlan {
     /// Time at the start of each block that is allowed for a change to take effect. Samples from
     /// this time are discarded.
     pub wash_out_ns: Nanos,
+    /// Longest run of a command of a condition. Null: 10 min.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<Nanos>,
     /// The seed of the random order.
     pub seed: u64,
     /// Whether the experiment ends as soon as the result is known or can no longer be reached.

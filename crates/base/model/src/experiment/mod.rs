@@ -70,6 +70,10 @@ pub struct Experiment {
     pub sentence: String,
     /// Warnings for the reader.
     pub warnings: Vec<String>,
+    /// The numbers, if a command or the jobs of an application were measured in place of a probe. The
+    /// blocks and results are those in it. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numbers: Option<Box<NumbersExperiment>>,
     /// The boots, if the experimental unit is the boot. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots: Option<Boots>,
@@ -291,8 +295,14 @@ impl Experiment {
     /// is proven to differ or to be equivalent.
     pub fn judgement(&self) -> Judgement {
         let open = |one: &ArmResult| one.effect == Effect::NotProven;
-        let open = self.results.is_empty() || self.results.iter().any(open);
-        let sentence = if self.results.is_empty() {
+        let (is_empty, open) = match &self.numbers {
+            Some(numbers) => (numbers.results.is_empty(), !numbers.is_proven()),
+            None => {
+                let is_empty = self.results.is_empty();
+                (is_empty, is_empty || self.results.iter().any(open))
+            }
+        };
+        let sentence = if is_empty {
             "not proven: nothing was compared"
         } else {
             self.sentence.as_str()
@@ -314,7 +324,16 @@ impl Experiment {
     /// Returns the recordings of the experiment, starting with the pilot.
     pub fn recordings(&self) -> Vec<RecordingId> {
         let pilot = self.pilot.iter().filter_map(|pilot| pilot.recording);
-        let blocks = self.blocks.iter().filter_map(|block| block.recording);
-        pilot.chain(blocks).collect()
+        pilot
+            .chain(self.recordings_by_arm().map(|(_, id)| id))
+            .collect()
+    }
+
+    /// Returns the recordings of the blocks, with their conditions.
+    pub fn recordings_by_arm(&self) -> impl Iterator<Item = (u32, RecordingId)> {
+        let blocks = self.blocks.iter();
+        let blocks = blocks.filter_map(|block| Some((block.arm, block.recording?)));
+        let numbers = self.numbers.iter().flat_map(|numbers| &numbers.blocks);
+        blocks.chain(numbers.filter_map(|block| Some((block.arm, block.recording?))))
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Arm;
-use crate::Nanos;
+use crate::{Nanos, RecordingId};
 
 /// The version of [`NumbersExperiment`] as JSON. It is increased only if a reader of the older form
 /// would misread the newer one. Adding a field does not increase it.
@@ -62,6 +62,13 @@ pub struct NumbersBlock {
     pub took_ns: Nanos,
     /// The printed numbers, by name.
     pub values: BTreeMap<String, f64>,
+    /// The recording of an application. Absent if it was not stored, and for a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<RecordingId>,
+    /// Changes of the application: restarts, forks and new names. The block went on with the new
+    /// processes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A number in one condition, compared with the baseline.
@@ -124,6 +131,17 @@ impl NumbersExperiment {
     pub fn arm_name(&self, arm: u32) -> &str {
         let arm = self.arms.get(arm as usize);
         arm.map_or("", |arm| arm.name.as_str())
+    }
+
+    /// Returns the number of rounds that measured every arm.
+    pub fn complete_rounds(&self) -> u32 {
+        (self.blocks.len() / self.arms.len().max(1)) as u32
+    }
+
+    /// Returns whether each number has a proven result.
+    pub fn is_proven(&self) -> bool {
+        let is_open = |one: &NumberResult| one.effect == NumberEffect::NotProven;
+        !self.results.is_empty() && !self.results.iter().any(is_open)
     }
 
     /// Returns a number of the baseline and of `arm`, for each round that measured both.

@@ -69,6 +69,7 @@ impl Measuring {
             rounds: None,
             block_ns: None,
             wash_out_ns: OF_COMMAND,
+            deadline_ns: None,
             // Use only 32 bits, so that the seed is short enough for the user to type again.
             seed: u64::from(random_seed()),
             ends_early: true,

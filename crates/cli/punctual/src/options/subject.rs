@@ -74,7 +74,7 @@ impl JudgedSubject {
     /// selected.
     ///
     /// # Errors
-    /// Returns an error without a budget, or if a name selects threads of several services.
+    /// Returns an error without a budget, or as [`Subject::check`].
     pub(crate) fn judged(
         &self,
         host: &Host,
@@ -83,9 +83,9 @@ impl JudgedSubject {
         let Some(subject) = self.subject() else {
             return Ok(None);
         };
-        subject.check(host).map_err(SessionError::from)?;
         let text = "pass --budget, the longest time that a job of the application may take";
         let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
+        subject.check(host).map_err(SessionError::from)?;
         Ok(Some((subject, budget)))
     }
 }

@@ -249,6 +249,7 @@ fn of_application(
     };
     let mut progress = Progressing::new(options.quiet);
     let bench = NumbersBench {
+        store: None,
         host: &host,
         journal,
         stop: &stop,

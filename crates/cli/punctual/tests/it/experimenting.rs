@@ -44,14 +44,14 @@ fn code(experiment: &Experiment) -> i32 {
 }
 
 /// Only one test at a time changes settings, because each test has its own journal.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the value of a setting that does not affect these measurements. Returns `None` if the
 /// setting cannot be changed here.
-fn setting() -> Option<String> {
+pub(crate) fn setting() -> Option<String> {
     let value = std::fs::read_to_string(SWAPPINESS).ok()?.trim().to_owned();
     let writable = rustix::process::geteuid().is_root()
         && std::fs::OpenOptions::new()

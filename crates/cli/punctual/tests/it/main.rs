@@ -39,6 +39,7 @@ mod perfetto;
 mod schemas;
 mod series;
 mod signing;
+mod subjects;
 mod trace_chains;
 mod tuning;
 mod unprivileged;

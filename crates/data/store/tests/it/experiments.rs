@@ -36,6 +36,7 @@ fn experiment() -> Experiment {
             rounds: None,
             block_ns: None,
             wash_out_ns: Nanos::from_secs(2),
+            deadline_ns: None,
             seed: u64::MAX,
             ends_early: true,
             ranks_only: false,
@@ -45,6 +46,7 @@ fn experiment() -> Experiment {
         results: Vec::new(),
         sentence: "not proven".to_owned(),
         warnings: Vec::new(),
+        numbers: None,
         boots: None,
         improvement: None,
     }

@@ -36,8 +36,11 @@ pub struct HuntRequest {
     pub repeat: Vec<String>,
 }
 
-/// Length of a block.
+/// Length of a block, if the time suffices.
 const BLOCK: Nanos = Nanos::from_secs(2);
+
+/// Shortest length of a block.
+const SHORTEST: Nanos = Nanos::from_millis(500);
 
 /// Free disk space that a search with the load `disk` needs, in bytes.
 const DISK: u64 = 2 << 30;
@@ -78,6 +81,7 @@ pub fn hunt(
         stop: around.stop,
         say: around.say,
         notes,
+        block: BLOCK,
     };
     let found = bench
         .blocks(begun)
@@ -87,7 +91,7 @@ pub fn hunt(
         Err(HuntError::Stopped) => (Worst::default(), true),
         Err(error) => return Err(error),
     };
-    let notes = bench.notes;
+    let (notes, block) = (bench.notes, bench.block);
     let took = Nanos::from(begun.elapsed());
     let loads = worst.mix.as_ref().map(|mix| space.texts(mix));
     let mix = loads.map(|loads| worst_mix(asked, &worst, loads));
@@ -106,7 +110,7 @@ pub fn hunt(
             worst: mix,
             tried: worst.tried,
             took_ns: took,
-            block_ns: BLOCK,
+            block_ns: block,
             seed: asked.seed,
             notes,
             checkup: checked.as_ref().map(|checked| checked.checkup.clone()),
@@ -207,22 +211,26 @@ struct Bench<'a> {
     stop: &'a Arc<AtomicBool>,
     say: &'a dyn Fn(&str),
     notes: Vec<String>,
+    /// Length of a block.
+    block: Nanos,
 }
 
 impl Bench<'_> {
-    /// Returns the number of blocks that fit into the time. Measures one block with all loads to
-    /// find out how long they take to start and to end.
+    /// Returns the number of blocks that fit into the time, and chooses their length. Measures one
+    /// block with a mix to find out how long loads take to start and to end.
     fn blocks(&mut self, begun: Instant) -> Result<u32, HuntError> {
         let mut random = fastrand::Rng::with_seed(self.asked.seed);
         let mix = self.space.random(&mut random);
         self.measure(&mix, 1)?;
         let took = Nanos::from(begun.elapsed()).max(BLOCK);
         let left = self.asked.length.saturating_sub(took);
-        let blocks = u32::try_from(left.0 / took.0).unwrap_or(u32::MAX);
+        self.block = block_length(left, took.saturating_sub(BLOCK));
+        let each = took.saturating_sub(BLOCK) + self.block;
+        let blocks = u32::try_from(left.0 / each.0).unwrap_or(u32::MAX);
         if blocks < LEAST {
             return Err(HuntError::Short {
                 given: self.asked.length,
-                needed: Nanos(took.0.saturating_mul(u64::from(LEAST) + 10)),
+                needed: Nanos(each.0.saturating_mul(u64::from(LEAST) + 10)),
             });
         }
         Ok(blocks)
@@ -255,6 +263,13 @@ impl Bench<'_> {
     }
 }
 
+/// Returns the length of a block: shorter than usual if fewer than [`LEAST`] would fit. `around` is the
+/// time that loads take to start and to end.
+fn block_length(left: Nanos, around: Nanos) -> Nanos {
+    let fits = Nanos(left.0 / u64::from(LEAST)).saturating_sub(around);
+    fits.clamp(SHORTEST, BLOCK)
+}
+
 /// Margin to the temperature at which the kernel slows the machine down, in 0.001 degrees Celsius.
 const MARGIN: i64 = 5_000;
 
@@ -267,7 +282,7 @@ impl Machine for Bench<'_> {
 
     fn measure(&mut self, mix: &Mix, blocks: u32) -> Result<Seen, HuntError> {
         self.cool_down()?;
-        let length = Nanos(BLOCK.0.saturating_mul(u64::from(blocks)));
+        let length = Nanos(self.block.0.saturating_mul(u64::from(blocks)));
         let loads = self.space.texts(mix);
         let asked = self.asked.under(&loads, length, self.isolate)?;
         let mut request = timer(&asked, false)?;
@@ -347,6 +362,16 @@ mod tests {
     fn hot_machine_is_known_in_time() {
         assert!(is_hot(95_000, Some(100_000)) && !is_hot(94_999, Some(100_000)));
         assert!(!is_hot(200_000, None));
+    }
+
+    #[test]
+    fn short_searches_have_short_blocks() {
+        let around = Nanos::from_millis(300);
+        let of = |seconds: u64| block_length(Nanos::from_secs(seconds), around);
+        assert_eq!(
+            [1_800, 460, 240, 60].map(of),
+            [BLOCK, BLOCK, Nanos::from_millis(900), SHORTEST]
+        );
     }
 
     /// The command has the loads in a form that a shell takes as they are.

@@ -66,6 +66,7 @@ pub fn improve_application(
 ) -> Result<(), TrialError> {
     let NumbersBench {
         host,
+        store: _,
         journal,
         stop,
         view,
@@ -82,13 +83,16 @@ pub fn improve_application(
             margin: 0.01,
             arms,
             wash_out: search.wash_out,
+            deadline: None,
             rounds: Some(rounds),
             time: search.time,
             seed: search.seed,
+            label: None,
             command_line: search.request.command_line.clone(),
         };
         let bench = NumbersBench {
             host,
+            store: None,
             journal: journal.clone(),
             stop,
             view: &mut *view,

@@ -1,7 +1,9 @@
 //! Judges the numbers of an experiment by the random order of its runs.
 
-use super::meter::{JOBS, RESTARTED, UNKNOWN};
-use punctual_model::{NumberEffect, NumberResult, NumbersBlock, NumbersExperiment};
+use std::collections::BTreeMap;
+
+use super::meter::{JOBS, UNKNOWN};
+use punctual_model::{NumberEffect, NumberResult, NumbersExperiment};
 use punctual_stats::shift::{Shift, shift};
 use punctual_stats::throughput_change;
 
@@ -145,22 +147,27 @@ pub(crate) fn answer(experiment: &NumbersExperiment, results: &[NumberResult]) -
     }
     let handled = (1..experiment.arms.len() as u32).filter_map(|arm| handled(experiment, arm));
     let each = results.iter().map(|one| one.sentence.clone());
-    let all = restarted(experiment).into_iter().chain(handled).chain(each);
+    let all = changed(experiment).into_iter().chain(handled).chain(each);
     all.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns a sentence if the application restarted within a block. The block then went on with the
-/// new processes.
-fn restarted(experiment: &NumbersExperiment) -> Option<String> {
+/// Returns what changed in the application within blocks, with the number of blocks.
+fn changed(experiment: &NumbersExperiment) -> Vec<String> {
     let blocks = &experiment.blocks;
-    let is_one = |block: &&NumbersBlock| block.values.get(RESTARTED).is_some_and(|one| *one > 0.0);
-    let number = blocks.iter().filter(is_one).count();
-    (number > 0).then(|| {
+    let mut first: BTreeMap<&str, (u32, &str)> = BTreeMap::new();
+    for note in blocks.iter().flat_map(|block| &block.notes) {
+        // The beginning of a note states the kind of change.
+        let kind = note.split([',', ':']).next().unwrap_or_default();
+        let kind = kind.split(" after ").next().unwrap_or_default();
+        first.entry(kind).or_insert((0, note.as_str())).0 += 1;
+    }
+    let text = |(number, note): (u32, &str)| {
         format!(
-            "the application restarted in {number} of {} blocks, which went on with the new processes",
+            "in {number} of {} blocks, which went on, {note}",
             blocks.len()
         )
-    })
+    };
+    first.into_values().map(text).collect()
 }
 
 /// Returns a sentence if a condition handled another number of jobs than the baseline.
@@ -171,9 +178,7 @@ fn handled(experiment: &NumbersExperiment, arm: u32) -> Option<String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::BTreeMap;
-
-    use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos};
+    use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock};
 
     use super::*;
 
@@ -195,6 +200,8 @@ pub(crate) mod tests {
                 ),
                 (UNKNOWN.to_owned(), unknown * f64::from(arm.min(1))),
             ]),
+            recording: None,
+            notes: Vec::new(),
         };
         NumbersExperiment {
             schema: NUMBERS_SCHEMA,

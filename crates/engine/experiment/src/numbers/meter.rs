@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use punctual_host::Host;
-use punctual_model::{Completion, Condition, Nanos};
-use punctual_session::{ApplicationRequest, Watcher, restarts};
+use punctual_model::{Completion, Condition, Nanos, RecordingId};
+use punctual_session::{ApplicationRequest, RecordingSink, Watcher, changes};
 
 use super::printed::{self, Printed};
 use crate::command::{Running, Wanted};
@@ -21,9 +21,6 @@ pub(super) const JOBS: &str = "jobs";
 /// Name of the share of jobs of unknown response time, in ppm, which limits what may be claimed.
 pub(super) const UNKNOWN: &str = "jobs of unknown time";
 
-/// Name of the number that is 1 if the application restarted in the block.
-pub(super) const RESTARTED: &str = "restarted";
-
 /// Maximum time to wait for the output of a command that has ended.
 const CLOSES: Duration = Duration::from_secs(10);
 
@@ -34,6 +31,22 @@ pub(super) struct Measured {
     /// Other numbers, by name.
     pub(super) others: BTreeMap<String, f64>,
     pub(super) took: Nanos,
+    /// The stored recording.
+    pub(super) recording: Option<RecordingId>,
+    /// Changes of the application.
+    pub(super) notes: Vec<String>,
+}
+
+/// The environment of a run.
+pub(super) struct Bench<'a> {
+    pub(super) host: &'a Host,
+    pub(super) view: &'a mut dyn Watcher,
+    /// Reports that this program is alive.
+    pub(super) alive: &'a dyn Fn(),
+    /// Stores the recording of an application.
+    pub(super) sink: Option<&'a dyn RecordingSink>,
+    /// Name of this recording.
+    pub(super) label: String,
 }
 
 /// The source of the numbers.
@@ -66,7 +79,7 @@ impl Meter {
     pub(super) fn measure(
         &self,
         (side, block): (String, &str),
-        (host, view, alive): (&Host, &mut dyn Watcher, &dyn Fn()),
+        bench: Bench<'_>,
         stop: &AtomicBool,
     ) -> Result<Measured, TrialError> {
         let begun = Instant::now();
@@ -75,10 +88,10 @@ impl Meter {
                 let wanted = Wanted {
                     side,
                     block,
-                    deadline: Some(Duration::from(*deadline)),
+                    deadline: *deadline,
                     closes_within: CLOSES,
                     whole: true,
-                    alive,
+                    alive: bench.alive,
                 };
                 let (running, output) = Running::output_of(command, &wanted, stop)?;
                 let took = Nanos::from(begun.elapsed());
@@ -88,10 +101,18 @@ impl Meter {
                     judged,
                     others: BTreeMap::new(),
                     took,
+                    recording: None,
+                    notes: Vec::new(),
                 })
             }
             Self::Jobs(request) => {
-                let outcome = request.observe("experiment", host, None, view, stop)?;
+                let Bench {
+                    host, view, sink, ..
+                } = bench;
+                let outcome = request.observe(&bench.label, host, sink, view, stop)?;
+                if let Some(error) = outcome.store_error {
+                    return Err(error.into());
+                }
                 let recording = outcome.recording;
                 if recording.completion == Completion::Stopped {
                     return Err(TrialError::Stopped);
@@ -104,11 +125,13 @@ impl Meter {
                     )));
                 }
                 let found = Condition::of_jobs(&recording, &request.requirement);
-                let restarted = f64::from(u8::from(restarts(&recording).is_some()));
-                let lost = recording.explanation.map_or(0, |one| one.events_lost);
-                let mut measured = share(&found, lost, length)?;
-                measured.others.insert(RESTARTED.to_owned(), restarted);
-                Ok(measured)
+                let lost = recording.explanation.as_ref();
+                let lost = lost.map_or(0, |one| one.events_lost);
+                Ok(Measured {
+                    recording: sink.map(|_| recording.id),
+                    notes: changes(&recording),
+                    ..share(&found, lost, length)?
+                })
             }
         }
     }
@@ -153,6 +176,8 @@ fn share(found: &Condition, events_lost: u64, length: Nanos) -> Result<Measured,
             (UNKNOWN.to_owned(), per_million(unknown, all)),
         ]),
         took: length,
+        recording: None,
+        notes: Vec::new(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! random order, with and without a change.
 
 mod judge;
+mod kept;
 mod meter;
 mod printed;
 
@@ -12,18 +13,22 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use punctual_host::Host;
-use punctual_model::{Arm, ArmAction, NUMBERS_SCHEMA, Nanos, NumbersBlock, NumbersExperiment};
-use punctual_session::Watcher;
+use punctual_model::{
+    Arm, ArmAction, ExperimentState, NUMBERS_SCHEMA, Nanos, NumbersBlock, NumbersExperiment,
+};
+use punctual_session::{RecordingSink, Watcher};
 use punctual_stats::shift::least_pairs;
+use punctual_store::Store;
 
 pub(crate) use self::judge::CHANCE;
 use self::judge::answer;
 pub(crate) use self::judge::results;
 #[cfg(test)]
 pub(crate) use self::judge::tests::of_jobs;
+use self::kept::Kept;
 pub(crate) use self::meter::LATE_JOBS;
-use self::meter::Measured;
 pub use self::meter::Meter;
+use self::meter::{Bench, Measured};
 use self::printed::Printed;
 use crate::error::TrialError;
 use crate::order::round_order;
@@ -45,12 +50,16 @@ pub struct NumbersRequest {
     pub arms: Vec<Arm>,
     /// Time to wait after a change before the command runs.
     pub wash_out: Nanos,
+    /// Longest run of a command of a condition; `None` for the default.
+    pub deadline: Option<Nanos>,
     /// Number of rounds; `None` for as many as fit into the time, at most 30.
     pub rounds: Option<u32>,
     /// Time for the whole experiment.
     pub time: Nanos,
     /// Seed of the random order.
     pub seed: u64,
+    /// A name for the stored experiment.
+    pub label: Option<String>,
     /// The command line as the program received it.
     pub command_line: Vec<String>,
 }
@@ -59,6 +68,8 @@ pub struct NumbersRequest {
 pub struct NumbersBench<'a> {
     /// The machine.
     pub host: &'a Host,
+    /// The store for the experiment and the recordings of its blocks; `None` to discard them.
+    pub store: Option<&'a Store>,
     /// The journal of settings; `None` if no setting can be changed.
     pub journal: Option<PathBuf>,
     /// Set when the user stops the experiment.
@@ -82,25 +93,39 @@ pub fn run_numbers(
     bench: NumbersBench<'_>,
 ) -> Result<NumbersExperiment, TrialError> {
     let mut experiment = draft(asked, bench.host);
-    let mut sides = Sides::new(bench.host, &asked.arms, None, bench.journal.clone())?;
+    let sides = Sides::new(bench.host, &asked.arms, None, bench.journal.clone())?;
+    let mut sides = sides.with_deadline(asked.deadline);
     sides.rehearse()?;
+    let kept = (bench.store)
+        .map(|store| Kept::begin(asked, &experiment, store, bench.host))
+        .transpose()?;
     let mut runs = Runs {
         asked,
         bench,
         sides: Some(sides),
+        kept,
     };
     let measured = runs.measure(&mut experiment);
     let restored = match runs.sides.take() {
         Some(sides) => sides.finish(&AtomicBool::new(false)),
         None => Ok(()),
     };
-    match measured {
-        Err(TrialError::Stopped) => experiment.stopped = true,
-        other => other?,
-    }
-    restored?;
+    experiment.stopped = matches!(measured, Err(TrialError::Stopped));
     experiment.results = results(&experiment);
     experiment.sentence = answer(&experiment, &experiment.results);
+    let state = match (&measured, &restored) {
+        (Ok(()), Ok(())) => ExperimentState::Finished,
+        (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
+        _ => ExperimentState::Failed,
+    };
+    let saved = runs
+        .kept
+        .map_or(Ok(()), |kept| kept.end(&experiment, state));
+    match measured {
+        Err(TrialError::Stopped) | Ok(()) => {}
+        Err(error) => return Err(error),
+    }
+    restored.and(saved)?;
     Ok(experiment)
 }
 
@@ -131,6 +156,8 @@ struct Runs<'a, 'b> {
     asked: &'b NumbersRequest,
     bench: NumbersBench<'a>,
     sides: Option<Sides<'b>>,
+    /// The experiment in the store.
+    kept: Option<Kept<'a>>,
 }
 
 impl Runs<'_, '_> {
@@ -160,7 +187,13 @@ impl Runs<'_, '_> {
                     arm,
                     took_ns: measured.took,
                     values: values.chain(measured.others).collect(),
+                    recording: measured.recording,
+                    notes: measured.notes,
                 });
+            }
+            if let Some(kept) = &mut self.kept {
+                experiment.sentence = answer(experiment, &results(experiment));
+                kept.save(experiment, ExperimentState::Running)?;
             }
             let done = format!("round {} of {}", round + 1, experiment.rounds);
             (self.bench.say)(&format!(
@@ -213,9 +246,19 @@ impl Runs<'_, '_> {
         if changes || block != "pilot" {
             wait(self.asked.wash_out, stop, self.bench.alive)?;
         }
+        let named = self.asked.arms.get(arm as usize);
+        let name = named.map_or("", |arm| arm.name.as_str());
+        let label = self.asked.label.as_deref().unwrap_or("experiment");
+        let kept = self.kept.as_ref().filter(|_| block != "pilot");
         let measured = self.asked.meter.measure(
             (crate::sides::side_name(arm), block),
-            (self.bench.host, &mut *self.bench.view, self.bench.alive),
+            Bench {
+                host: self.bench.host,
+                view: &mut *self.bench.view,
+                alive: self.bench.alive,
+                sink: kept.map(|kept| &kept.blocks as &dyn RecordingSink),
+                label: format!("{label}: {name}"),
+            },
             stop,
         )?;
         if let Some(sides) = &mut self.sides {

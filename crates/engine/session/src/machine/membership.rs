@@ -29,7 +29,7 @@ impl Membership {
     /// in its group.
     pub fn join(host: &Host, path: &str) -> Result<Self, SessionError> {
         let group = host.control_group(path);
-        let group = group.ok_or_else(|| TargetError::NoGroup(path.to_owned()))?;
+        let group = group.ok_or_else(|| TargetError::no_group(path, host))?;
         let places = host.group_places(&group);
         if places.is_empty() {
             return Err(TargetError::Unlimited(group.name).into());

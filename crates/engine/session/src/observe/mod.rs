@@ -5,6 +5,7 @@
 //! recorder shows why.
 
 mod background;
+mod changes;
 mod counted;
 mod counters;
 mod finder;
@@ -49,6 +50,7 @@ use crate::lifecycle::{
 use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
+pub use changes::changes;
 use counters::CounterWatch;
 use finder::Finder;
 use head::head;
@@ -57,7 +59,6 @@ use pace::Pace;
 use profile::ProfileWatch;
 pub use release::{Release, ReleaseError, ReleaseKind};
 use restarts::Restarts;
-pub use restarts::restarts;
 use source::EventSource;
 pub use unprivileged::observe_unprivileged;
 use warnings::{by_tracer, lost_warnings, uncounted, unplaced, untimed};
@@ -466,6 +467,9 @@ impl Source for Observation<'_> {
         let lost = self.source.lost(&mut self.explainer);
         self.finish_counts();
         let jobs = self.jobs(store);
+        // Changes after the last search.
+        let targets = &self.request.targets;
+        self.watched.refresh(targets, &self.host, |_| {});
         self.tracks.rename(&self.watched);
         let names = self.request.targets.named(&self.watched.first);
         let parameters = &mut recording.probe.parameters;
@@ -480,6 +484,12 @@ impl Source for Observation<'_> {
         }
         self.warnings.extend(lost_warnings(lost, self.without_end));
         self.warnings.extend(self.restarts.warnings());
+        let restarted = self.restarts.are_some();
+        let changes = self
+            .watched
+            .changes
+            .warnings(targets, restarted, &self.host);
+        self.warnings.extend(changes);
         self.warnings.extend(self.source.reset_by_others());
         self.warnings.extend_from_slice(self.watched.notes());
         if let Some(programs) = self.explainer.programs() {

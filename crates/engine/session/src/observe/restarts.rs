@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use punctual_model::{Completion, Nanos, Recording};
+use punctual_model::{Completion, Nanos};
 use punctual_trace::HELD_BACK;
 
 use super::Observation;
@@ -14,13 +14,7 @@ use crate::{SessionError, Targets};
 const RESTART: Nanos = Nanos::from_secs(60);
 
 /// Beginning of the warning about restarts.
-const RESTARTED: &str = "the watched processes restarted";
-
-/// Returns the warning of a recording about restarts of the watched processes.
-pub fn restarts(recording: &Recording) -> Option<&String> {
-    let mut warnings = recording.warnings.iter();
-    warnings.find(|warning| warning.starts_with(RESTARTED))
-}
+pub(super) const RESTARTED: &str = "the watched processes restarted";
 
 /// Number of restarts whose times are told.
 const TOLD: usize = 8;
@@ -39,6 +33,11 @@ impl Restarts {
     fn is_awaited(&mut self, now: Nanos) -> bool {
         let since = *self.gone_since.get_or_insert(now);
         now.saturating_sub(since) < RESTART
+    }
+
+    /// Returns whether there was a restart.
+    pub(super) const fn are_some(&self) -> bool {
+        !self.restarts.is_empty()
     }
 
     fn note(&mut self, now: Nanos) {

@@ -343,6 +343,9 @@ impl<'a> Unprivileged<'a> {
         }
         self.warnings.extend(warnings);
         self.warnings.extend(self.buffer.warning());
+        let targets = &self.request.targets;
+        let changes = self.watched.changes.warnings(targets, false, &self.host);
+        self.warnings.extend(changes);
         self.warnings.extend_from_slice(self.watched.notes());
     }
 }
@@ -424,6 +427,8 @@ impl Source for Unprivileged<'_> {
     fn finish(mut self, recording: &mut Recording, store: &mut StoreWriter<'_>) -> Option<Broke> {
         self.background = None;
         self.read(store);
+        let targets = &self.request.targets;
+        self.watched.refresh(targets, &self.host, |_| {});
         self.warn_at_end();
         self.tracks.rename(&self.watched);
         let names = self.request.targets.named(&self.watched.first);

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_host::Host;
 use punctual_model::{GroupFacts, Recording, Task};
 
-use crate::targets::{Started, not_found, threads_of_number};
+use super::changes::Changes;
+use crate::targets::{Started, threads_of_number};
 use crate::{TargetError, Targets};
 
 /// Returns whether both start times are known and different.
@@ -49,6 +50,8 @@ pub(super) struct Watched {
     generation: BTreeSet<u32>,
     /// Notes about reused IDs, for the reader.
     notes: Vec<String>,
+    /// New names and processes.
+    pub(super) changes: Changes,
     /// Resources of the threads in the requested group.
     pub(super) group: Option<GroupFacts>,
 }
@@ -56,15 +59,9 @@ pub(super) struct Watched {
 impl Watched {
     pub(super) fn find(targets: &Targets, host: &Host) -> Result<Self, TargetError> {
         let own = std::process::id();
-        let first = targets.threads(host);
+        let first = targets.find(host)?;
         let mut roots = BTreeMap::new();
         if let Targets::Pids(pids) = targets {
-            if let Some(missing) = pids
-                .iter()
-                .find(|pid| threads_of_number(host, **pid).is_empty())
-            {
-                return Err(not_found(&Targets::Pids(vec![*missing]), host));
-            }
             roots.extend(pids.iter().map(|pid| (*pid, host.process_start(*pid))));
         }
         let found = match targets {
@@ -72,15 +69,10 @@ impl Watched {
             _ => None,
         };
         let group = found.map(|group| host.group_facts(&group));
-        if let (Targets::Group(path), None) = (targets, &group) {
-            return Err(TargetError::NoGroup(path.clone()));
-        }
-        if first.is_empty() {
-            return Err(not_found(targets, host));
-        }
         if first.contains_key(&own) {
             return Err(TargetError::OwnJobs);
         }
+        let changes = Changes::new(targets, &first, host);
         let started = |tid: &u32| (*tid, host.process_start(*tid));
         let now = first.keys().map(started).collect();
         let generation = first.keys().copied().collect();
@@ -94,6 +86,7 @@ impl Watched {
             ended: BTreeSet::new(),
             generation,
             notes,
+            changes,
             group,
         })
     }
@@ -118,7 +111,19 @@ impl Watched {
         if !self.passed_on.contains(&tid)
             && let Some(known) = self.first.get_mut(&tid)
         {
+            self.changes.rename(tid, known, &name);
             *known = name;
+        }
+    }
+
+    fn look_at_name(&mut self, tid: u32, host: &Host) {
+        let known = self.first.get(&tid);
+        let is_notable = known.is_some_and(|name| self.changes.is_notable(tid, name));
+        if is_notable && self.has(tid) && !self.is_gone(tid, host) {
+            let mut named = threads_of_number(host, tid).into_iter();
+            if let Some((_, name)) = named.find(|(own, _)| *own == tid) {
+                self.rename(tid, name);
+            }
         }
     }
 
@@ -149,6 +154,7 @@ impl Watched {
         for (tid, (name, started)) in found {
             match self.now.get(&tid) {
                 None => {
+                    self.changes.join(tid, &name, host);
                     self.now.insert(tid, started);
                     new = true;
                 }
@@ -190,6 +196,8 @@ impl Watched {
             others.filter(|(tid, _)| !found.contains_key(tid) && !self.ended.contains(tid));
         let others: Vec<_> = others.map(|(tid, at)| (*tid, *at)).collect();
         for (tid, started) in others {
+            // A thread that was selected by name is watched on if its name changes.
+            self.look_at_name(tid, host);
             if !self.taken.contains(&tid) && differ(started, host.process_start(tid)) {
                 self.ended.insert(tid);
                 self.note(format!(
@@ -404,6 +412,34 @@ mod tests {
             assert_eq!(watched.has_restarted(&host), pid == 50);
             assert!(!watched.has_restarted(&host));
         }
+    }
+
+    /// A server forks, and one of its processes changes its name.
+    #[test]
+    fn forks_and_new_names_are_told() {
+        let (folder, host) = machine();
+        let status = |pid: u32| {
+            let file = folder.path().join(format!("proc/{pid}/status"));
+            fs::write(file, format!("Tgid:\t{pid}\n")).unwrap();
+        };
+        status(40);
+        let targets = Targets::Comm("motion".to_owned());
+        let mut watched = Watched::find(&targets, &host).unwrap();
+        let told = |watched: &Watched| watched.changes.warnings(&targets, false, &host);
+        assert!(told(&watched).is_empty());
+        write_stat(folder.path(), 50, 50, 900);
+        status(50);
+        let comm = folder.path().join("proc/40/task/40/comm");
+        fs::write(comm, "control\n").unwrap();
+        watched.refresh(&targets, &host, |_| panic!());
+        assert!(watched.has(40) && watched.has(50));
+        assert_eq!(
+            told(&watched),
+            [
+                "watched threads changed their names, and were watched on: motion-40 is now control",
+                "new processes joined the watched ones, and were watched with them: motion (pid 50)"
+            ]
+        );
     }
 
     #[test]

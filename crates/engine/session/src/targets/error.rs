@@ -1,19 +1,32 @@
 //! Processes, threads and control groups that cannot be watched or joined.
 
+use punctual_host::Host;
+
+use super::existing;
 use crate::Targets;
 
 /// Reason why processes, threads or a control group cannot be watched or joined.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// There is no process with this ID.
-    #[error("there is no process {0}")]
-    NoProcess(u32),
+    #[error("there is no process {pid}; {existing}")]
+    NoProcess {
+        /// The ID.
+        pid: u32,
+        /// Names that can be chosen.
+        existing: String,
+    },
     /// The process has no threads left.
     #[error("process {0} has ended")]
     Ended(u32),
     /// No thread matches.
-    #[error("there is no thread to watch: {0}")]
-    NoThread(Targets),
+    #[error("there is no thread to watch: {targets}; {existing}")]
+    NoThread {
+        /// The requested threads.
+        targets: Targets,
+        /// Names that can be chosen.
+        existing: String,
+    },
     /// No thread matches, but `/proc` does not show all.
     #[error(
         "no thread of {targets} is visible, because /proc hides the processes of other users \
@@ -47,10 +60,15 @@ pub enum TargetError {
     },
     /// There is no group with this name.
     #[error(
-        "there is no control group {0}: use its name from /proc/PID/cgroup, or its folder below \
-         /sys/fs/cgroup"
+        "there is no control group {path}: use its name from /proc/PID/cgroup, or its folder below \
+         /sys/fs/cgroup; {existing}"
     )]
-    NoGroup(String),
+    NoGroup {
+        /// The name.
+        path: String,
+        /// Names that can be chosen.
+        existing: String,
+    },
     /// The command of a program is empty.
     #[error("the command of the program is empty")]
     NoCommand,
@@ -64,10 +82,15 @@ pub enum TargetError {
     },
     /// No process belongs to a unit with this name.
     #[error(
-        "no process belongs to a unit {0}: pass a name of systemctl list-units that is running, \
-         or --cgroup PATH"
+        "no process belongs to a unit {unit}: pass a name of systemctl list-units that is running, \
+         or --cgroup PATH; {existing}"
     )]
-    NoUnit(String),
+    NoUnit {
+        /// Name of the unit.
+        unit: String,
+        /// Names that can be chosen.
+        existing: String,
+    },
     /// Threads with this name belong to several services.
     #[error("threads named {comm} belong to several services: choose one with --unit, or its control \
         group with --cgroup: {}", .groups.join(", "))]
@@ -114,6 +137,14 @@ pub enum TargetError {
 }
 
 impl TargetError {
+    /// Returns the error for a control group that does not exist.
+    pub(crate) fn no_group(path: &str, host: &Host) -> Self {
+        Self::NoGroup {
+            path: path.to_owned(),
+            existing: existing::groups(path, host),
+        }
+    }
+
     /// Returns whether the same request is valid elsewhere on the machine, such as outside of a
     /// container.
     pub(crate) const fn is_of_place(&self) -> bool {

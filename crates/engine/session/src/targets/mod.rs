@@ -1,6 +1,7 @@
 //! Selects threads to watch: by ID, name or control group.
 
 mod error;
+mod existing;
 mod program;
 
 use std::collections::BTreeMap;
@@ -64,8 +65,8 @@ impl Subject {
     /// Returns what to watch now, and the program if it was started for this.
     ///
     /// # Errors
-    /// Returns an error if no process belongs to the unit, if several units have its name, or if the
-    /// program cannot be started.
+    /// Returns an error with the names that can be chosen if nothing matches, or if the name belongs
+    /// to several services or units; and an error if the program cannot be started.
     pub fn targets(&self, host: &Host) -> Result<(Targets, Option<Program>), TargetError> {
         let targets = match self {
             Self::Pids(pids) => Targets::Pids(pids.clone()),
@@ -77,18 +78,20 @@ impl Subject {
                 return Ok((Targets::Pids(vec![program.pid()]), Some(program)));
             }
         };
+        targets.check_services(host)?;
+        targets.find(host)?;
         Ok((targets, None))
     }
 
-    /// Refuses an application whose jobs cannot be judged together, and one that does not run. A
-    /// program is not started for this.
+    /// Refuses an application that does not run, or whose name is ambiguous. A program is not
+    /// started for this.
     ///
     /// # Errors
-    /// As [`Subject::targets`], and if a name selects threads of several services.
+    /// As [`Subject::targets`].
     pub fn check(&self, host: &Host) -> Result<(), TargetError> {
         match self {
             Self::Program(_) => Ok(()),
-            other => other.targets(host)?.0.check_services(host),
+            other => other.targets(host).map(drop),
         }
     }
 }
@@ -131,7 +134,10 @@ impl Targets {
         };
         let groups: Vec<String> = host.groups_of_unit(&name).into_iter().collect();
         match groups.as_slice() {
-            [] => Err(TargetError::NoUnit(name)),
+            [] => Err(TargetError::NoUnit {
+                existing: existing::services(&name, host),
+                unit: name,
+            }),
             [one] => Ok(Self::Group(one.clone())),
             _ => Err(TargetError::SeveralUnits { unit: name, groups }),
         }
@@ -179,6 +185,30 @@ impl Targets {
     }
 
     /// Returns the current threads, with their names.
+    ///
+    /// # Errors
+    /// Returns an error with the names that exist if nothing matches, or if a process is missing.
+    pub(crate) fn find(&self, host: &Host) -> Result<BTreeMap<u32, String>, TargetError> {
+        match self {
+            Self::Pids(pids) => {
+                let is_missing = |pid: &&u32| threads_of_number(host, **pid).is_empty();
+                if let Some(missing) = pids.iter().find(is_missing) {
+                    return Err(not_found(&Self::Pids(vec![*missing]), host));
+                }
+            }
+            Self::Group(path) if host.control_group(path).is_none() => {
+                return Err(TargetError::no_group(path, host));
+            }
+            Self::Comm(_) | Self::Group(_) => {}
+        }
+        let threads = self.threads(host);
+        if threads.is_empty() {
+            return Err(not_found(self, host));
+        }
+        Ok(threads)
+    }
+
+    /// Returns the current threads, with their names.
     pub(crate) fn threads(&self, host: &Host) -> BTreeMap<u32, String> {
         match self {
             Self::Pids(pids) => pids
@@ -220,13 +250,26 @@ pub(crate) fn same_clock_as_events(host: &Host) -> Result<(), TargetError> {
 
 /// Returns the error for threads that were not found, which may only be hidden.
 pub(crate) fn not_found(targets: &Targets, host: &Host) -> TargetError {
-    match (host.hiding_option(), targets) {
-        (Some(option), _) => TargetError::Hidden {
+    if let Some(option) = host.hiding_option() {
+        return TargetError::Hidden {
             targets: targets.clone(),
             option,
+        };
+    }
+    let existing = match targets {
+        Targets::Pids(_) => existing::processes(host),
+        Targets::Comm(comm) => existing::names(comm, host),
+        Targets::Group(path) => existing::groups(path, host),
+    };
+    match targets {
+        Targets::Pids(pids) if pids.len() == 1 => TargetError::NoProcess {
+            pid: pids[0],
+            existing,
         },
-        (None, Targets::Pids(pids)) if pids.len() == 1 => TargetError::NoProcess(pids[0]),
-        (None, _) => TargetError::NoThread(targets.clone()),
+        targets => TargetError::NoThread {
+            targets: targets.clone(),
+            existing,
+        },
     }
 }
 

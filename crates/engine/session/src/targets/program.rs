@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use punctual_files::{guard_of_group, reap};
+use punctual_host::Host;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::TargetError;
@@ -40,6 +41,7 @@ impl Program {
                 .stdout(output)
                 .process_group(0)
                 .spawn()?;
+            await_name(child.id());
             match guard_of_group(&child) {
                 Ok(guard) => Ok(Self { child, guard }),
                 Err(error) => {
@@ -64,7 +66,7 @@ impl Program {
         let group = Pid::from_child(&self.child);
         // Two real-time threads of different priorities that end on one CPU can stop it: the one that
         // runs waits for the other in the kernel.
-        punctual_rt::demote_threads_of(self.child.id());
+        punctual_rt::demote_group(self.child.id());
         let _ = kill_process_group(group, Signal::TERM);
         let begun = Instant::now();
         // The process is not reaped before its group is killed, so its ID cannot be reused.
@@ -81,6 +83,19 @@ impl Program {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let status = waitid(WaitId::Pid(Pid::from_child(&self.child)), options);
         status.ok().flatten().is_some()
+    }
+}
+
+/// Waits until a new process has the name of its program. The kernel sets it a little after the parent
+/// goes on, and a later change would look as if the program had changed its name.
+fn await_name(pid: u32) {
+    let name = |pid: u32| {
+        let mut threads = Host::live().threads_of(pid).into_iter();
+        threads.find_map(|(tid, name)| (tid == pid).then_some(name))
+    };
+    let (own, begun) = (name(std::process::id()), Instant::now());
+    while begun.elapsed() < Duration::from_millis(100) && name(pid) == own {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

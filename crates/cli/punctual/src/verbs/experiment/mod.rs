@@ -3,6 +3,7 @@
 mod boots;
 mod numbers;
 mod options;
+mod report;
 mod stored;
 
 use anyhow::{Context as _, Result};
@@ -12,13 +13,13 @@ use punctual_model::{Arm, ArmAction, Effect, Experiment, ExperimentState};
 use punctual_report::{document, text};
 use punctual_store::Store;
 
-use self::numbers::Shown;
-use self::options::{Booting, Options, OutputOptions, Stored};
+use self::options::{Booting, Options, Stored};
+use self::report::OutputOptions;
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
 use crate::options::share_cpus::Sharing;
-use crate::output::{self, Output};
+use crate::output;
 use crate::processes::serve_guard::{Guard, Guarded, SILENCE};
 use crate::processes::{serve_load, serve_partner};
 use crate::running::experiment::{Progressing, failed, is_usage};
@@ -47,6 +48,14 @@ impl Run for Options {
                     ))
                     .into());
                 }
+                if experiment.numbers.is_some() {
+                    let id = experiment.id.short();
+                    return Err(UsageError(format!(
+                        "experiment {id} compares numbers and cannot continue: start it again. To see \
+                         what it measured: punctual experiment show {id}"
+                    ))
+                    .into());
+                }
                 if !of_boots(&experiment) && (booting.write || booting.reboot) {
                     return Err(UsageError(
                         "--write and --reboot apply only to experiments with --boot".to_owned(),
@@ -68,25 +77,11 @@ impl Run for Options {
 
 fn begin(new: &options::New, context: &Context) -> Result<Exit> {
     if new.numbers.is_given() {
-        let shown = Shown {
-            json: new.output.json,
-            quiet: new.output.quiet,
-            fail_on_worse: new.output.fail_on_worse,
-        };
-        return new.numbers.run(new.conditions()?, shown, context);
+        return new.numbers.run(new.conditions()?, &new.output, context);
     }
     let plan = new.plan()?;
     let store = context.store_to_record()?;
-    let name = |arm: &Arm| match &arm.action {
-        ArmAction::Command { command } => format!("{}: {command}", arm.name),
-        _ => arm.name.clone(),
-    };
-    let names: Vec<String> = plan.arms.iter().map(name).collect();
-    let label = new
-        .output
-        .label
-        .clone()
-        .unwrap_or_else(|| names.join(" / "));
+    let label = new.label(&plan.arms);
     let mut experiment = draft(plan, Some(label), command_line());
     // If there is no folder for its state, the experiment can be measured but not resumed.
     if let (Some(_), Ok(own)) = (&store, crate::context::own_experiments()) {
@@ -118,18 +113,8 @@ fn carry_out(
     let Query {
         booting, output, ..
     } = asked;
-    // Open the file now, so that an unwritable file is reported before the measurement.
-    let report = match &output.output {
-        Some(path) => Some((stored::form(path)?, Output::open(path)?)),
-        None => None,
-    };
+    let report = report::opened(output)?;
     let to_stdout = report.as_ref().is_some_and(|(_, file)| file.is_stdout());
-    if to_stdout && output.json {
-        return Err(UsageError(
-            "only one format can go to stdout: pass a file for the others".to_owned(),
-        )
-        .into());
-    }
     let next = measure(experiment, store, asked, context)?;
     if let Some(next) = &next {
         boots::show(next, experiment, output.json)?;

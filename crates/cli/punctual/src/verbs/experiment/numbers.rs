@@ -2,12 +2,13 @@
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use punctual_experiment::{Meter, NumbersBench, NumbersRequest, Progress, run_numbers};
+use punctual_experiment::{DEADLINE, Meter, NumbersBench, NumbersRequest, Progress, run_numbers};
 use punctual_host::Host;
 use punctual_model::{Arm, ArmAction, LoopRequirement, Nanos, NumberEffect, NumbersExperiment};
 use punctual_report::{document, text};
 use punctual_session::{ApplicationRequest, JobDetail, Release};
 
+use super::report::{self, OutputOptions};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::live;
@@ -34,9 +35,11 @@ pub(in crate::verbs) struct OfNumbers {
     /// With numbers or jobs: largest difference that counts as none [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = margin)]
     margin: Option<f64>,
-    /// Longest run of the command [default: 10m]
-    #[arg(long, value_name = "TIME", value_parser = measuring::length, requires = "numbers")]
-    deadline: Option<Nanos>,
+    /// Longest run of a command of --numbers, --a or --b [default: 10m]
+    ///
+    /// A command that runs longer is ended with its process group, and the experiment fails.
+    #[arg(long, value_name = "TIME", value_parser = measuring::length)]
+    pub(super) deadline: Option<Nanos>,
     #[command(flatten)]
     subject: JudgedSubject,
     /// Longest job of the application; the share of longer ones is compared
@@ -48,11 +51,8 @@ pub(in crate::verbs) struct OfNumbers {
 /// Default length of the observation of an application in a block.
 const BLOCK: Nanos = Nanos::from_secs(20);
 
-/// Default of the longest run of a command.
-const DEADLINE: Nanos = Nanos::from_secs(600);
-
 /// Options that only an experiment with a probe uses.
-const OF_PROBE: [&str; 14] = [
+const OF_PROBE: [&str; 12] = [
     "boot",
     "write",
     "reboot",
@@ -65,8 +65,6 @@ const OF_PROBE: [&str; 14] = [
     "priority",
     "load",
     "share_cpus",
-    "label",
-    "output",
 ];
 
 /// The part of an experiment on numbers that other options give.
@@ -77,14 +75,7 @@ pub(super) struct Conditions {
     pub(super) pairs: Option<u32>,
     pub(super) time: Nanos,
     pub(super) seed: u64,
-}
-
-/// How the result is shown.
-#[derive(Clone, Copy)]
-pub(super) struct Shown {
-    pub(super) json: bool,
-    pub(super) quiet: bool,
-    pub(super) fail_on_worse: bool,
+    pub(super) label: String,
 }
 
 /// Parses a share such as `2%` or `2`.
@@ -97,6 +88,11 @@ fn margin(text: &str) -> Result<f64, Invalid> {
 }
 
 impl OfNumbers {
+    /// Returns whether a command prints the numbers.
+    pub(super) const fn has_command(&self) -> bool {
+        self.numbers.is_some()
+    }
+
     pub(super) fn is_given(&self) -> bool {
         self.numbers.is_some() || self.subject.subject().is_some()
     }
@@ -135,10 +131,12 @@ impl OfNumbers {
     pub(super) fn run(
         &self,
         conditions: Conditions,
-        shown: Shown,
+        output: &OutputOptions,
         context: &Context,
     ) -> Result<Exit> {
         let meter = self.meter(conditions.block)?;
+        let file = report::opened(output)?;
+        let store = context.store_to_record()?;
         let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
         let has_settings = conditions.arms.iter().any(by_settings);
         let request = NumbersRequest {
@@ -147,9 +145,11 @@ impl OfNumbers {
             margin: self.margin.unwrap_or(0.01),
             arms: conditions.arms,
             wash_out: conditions.wash_out,
+            deadline: self.deadline,
             rounds: conditions.pairs,
             time: conditions.time,
             seed: conditions.seed,
+            label: Some(conditions.label),
             command_line: command_line(),
         };
         let stop = stop_flag()?;
@@ -159,11 +159,12 @@ impl OfNumbers {
             inner: live::view(true),
             guard: guard.as_ref(),
         };
-        let mut progress = Progressing::new(shown.quiet);
+        let mut progress = Progressing::new(output.quiet);
         let found = run_numbers(
             &request,
             NumbersBench {
                 host: &Host::live(),
+                store: store.as_ref(),
                 journal: crate::context::journal(),
                 stop: &stop,
                 view: &mut view,
@@ -177,12 +178,16 @@ impl OfNumbers {
             },
         )
         .map_err(failed)?;
-        let exit = exit(&found, shown.fail_on_worse);
-        context.ends_with(exit);
-        if shown.json {
+        let exit = exit(&found, output.fail_on_worse);
+        context.stored(exit, store.is_some());
+        let shown = document::numbers(&found);
+        if output.json {
             output::print(&output::json(&found))?;
-        } else {
-            output::print(&text::render(&document::numbers(&found), &context.style()))?;
+        } else if !file.as_ref().is_some_and(|(_, file)| file.is_stdout()) {
+            output::print(&text::render(&shown, &context.style()))?;
+        }
+        if let Some((form, file)) = file {
+            file.put(report::rendered(form, [&shown, &shown], context).as_bytes())?;
         }
         ensure!(
             !found.results.is_empty() || found.stopped,

@@ -9,6 +9,7 @@ use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, Values, WashOut};
 use punctual_tune::Wish;
 
 use super::numbers::{Conditions, OfNumbers};
+use super::report::OutputOptions;
 use crate::exit::UsageError;
 use crate::options::blocks::{Measuring, OF_COMMAND};
 use crate::options::measuring::length;
@@ -173,26 +174,6 @@ pub(super) struct Booting {
     pub(super) reboot: bool,
 }
 
-/// Options of the output.
-#[derive(Args, Clone, Debug)]
-pub(super) struct OutputOptions {
-    /// Name of the experiment [default: the compared conditions]
-    #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
-    pub(super) label: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Write a report: .html, .md or .txt
-    #[arg(short, long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
-    /// Exit with 3 if a condition is proven worse
-    #[arg(long)]
-    pub(super) fail_on_worse: bool,
-    /// Show no progress, only the result
-    #[arg(short, long)]
-    pub(super) quiet: bool,
-}
-
 impl New {
     /// Returns the conditions, and the time that a change takes.
     fn arms(&self) -> Result<(Vec<Arm>, Nanos)> {
@@ -207,14 +188,35 @@ impl New {
     pub(super) fn conditions(&self) -> Result<Conditions> {
         let (arms, wash_out) = self.arms()?;
         let plan = self.measuring.plan(Vec::new())?;
+        self.check_deadline()?;
         Ok(Conditions {
-            arms,
             wash_out: self.wash_out.unwrap_or(wash_out),
             block: self.block,
             pairs: self.pairs,
             time: self.duration.unwrap_or(plan.time_ns),
             seed: self.seed.unwrap_or(plan.seed),
+            label: self.label(&arms),
+            arms,
         })
+    }
+
+    /// Returns the name of the experiment.
+    pub(super) fn label(&self, arms: &[Arm]) -> String {
+        let name = |arm: &Arm| match &arm.action {
+            ArmAction::Command { command } => format!("{}: {command}", arm.name),
+            _ => arm.name.clone(),
+        };
+        let names = || arms.iter().map(name).collect::<Vec<String>>().join(" / ");
+        self.output.label.clone().unwrap_or_else(names)
+    }
+
+    fn check_deadline(&self) -> Result<(), UsageError> {
+        let has_command = self.numbers.has_command() || self.a.is_some() || self.b.is_some();
+        if self.numbers.deadline.is_some() && !has_command {
+            let text = "--deadline applies only to the commands of --numbers, --a and --b";
+            return Err(UsageError(text.to_owned()));
+        }
+        Ok(())
     }
 
     /// Returns the plan for these options.
@@ -223,7 +225,9 @@ impl New {
         if self.boot.is_empty() && (self.booting.write || self.booting.reboot) {
             return Err(UsageError("--write and --reboot need --boot".to_owned()).into());
         }
+        self.check_deadline()?;
         let mut plan = self.measuring.plan(arms)?;
+        plan.deadline_ns = self.numbers.deadline;
         plan.threshold_ns = self.threshold;
         plan.rounds = if self.boot.is_empty() {
             self.pairs

@@ -7,10 +7,11 @@ use punctual_experiment::undo_boots;
 use punctual_host::Host;
 use punctual_model::{Experiment, Limit, Metric, Recording, Requirement};
 use punctual_report::plot::{self, PlotOptions};
-use punctual_report::{document, html, markdown, text};
+use punctual_report::{document, text};
 use punctual_store::{Store, StoreError};
 
 use super::options::Stored;
+use super::report::{Form, form, rendered};
 use crate::context::Context;
 use crate::exit::{Exit, UsageError};
 use crate::options::extension;
@@ -18,29 +19,6 @@ use crate::output::{self, Output};
 
 /// Scale factor for PNG, the same as in `plot`.
 const PIXELS: f32 = 2.0;
-
-/// The format of a report.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
-    Html,
-    Markdown,
-    Text,
-}
-
-/// Returns the report format for a file's extension; HTML for stdout.
-pub(super) fn form(path: &Path) -> Result<Form> {
-    match extension::extension_of(path).as_str() {
-        "html" | "htm" => Ok(Form::Html),
-        "md" => Ok(Form::Markdown),
-        "txt" => Ok(Form::Text),
-        _ if path == Path::new("-") => Ok(Form::Html),
-        _ => Err(UsageError(format!(
-            "{}: unknown file extension: use .html, .md or .txt",
-            path.display()
-        ))
-        .into()),
-    }
-}
 
 /// Returns a report of an experiment. In HTML, it includes the latencies of the blocks that are
 /// still stored.
@@ -54,12 +32,9 @@ pub(super) fn render(
         (Form::Html, Some(store)) => sides(experiment, store)?,
         _ => Vec::new(),
     };
-    let document = document::experiment(experiment, &sides);
-    Ok(match form {
-        Form::Html => html::page(&document.title, std::slice::from_ref(&document)),
-        Form::Markdown => markdown::render(&document),
-        Form::Text => text::render(&document::experiment_text(experiment), &context.style()),
-    })
+    let page = document::experiment(experiment, &sides);
+    let screen = document::experiment_text(experiment);
+    Ok(rendered(form, [&page, &screen], context))
 }
 
 /// Returns one recording for each condition. Its only thread contains the latencies of all blocks
@@ -68,8 +43,8 @@ fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
     let mut sides = Vec::new();
     for (place, arm) in experiment.plan.arms.iter().enumerate() {
         let mut side: Option<Recording> = None;
-        let own = (experiment.blocks.iter()).filter(|block| block.arm as usize == place);
-        for id in own.filter_map(|block| block.recording) {
+        let all = experiment.recordings_by_arm();
+        for (_, id) in all.filter(|(arm, _)| *arm as usize == place) {
             let mut block = match store.load(id) {
                 Ok(block) => block,
                 Err(StoreError::NoSuch { .. }) => continue,
@@ -94,12 +69,15 @@ fn sides(experiment: &Experiment, store: &Store) -> Result<Vec<Recording>> {
 
 /// Returns the threshold as a limit, so that the plot shows a mark for it.
 fn threshold(experiment: &Experiment) -> Requirement {
-    let limit = experiment.pilot.iter().map(|pilot| Limit {
-        metric: Metric::Max,
-        at_most: pilot.threshold_ns.0,
-    });
+    let threshold = experiment.pilot.as_ref().map(|pilot| pilot.threshold_ns);
+    let limit = threshold
+        .or(experiment.plan.threshold_ns)
+        .map(|threshold| Limit {
+            metric: Metric::Max,
+            at_most: threshold.0,
+        });
     Requirement {
-        limits: limit.collect(),
+        limits: limit.into_iter().collect(),
         ..Requirement::default()
     }
 }
@@ -191,6 +169,11 @@ fn draw(experiment: &Experiment, store: &Store, kind: &str, path: &Path) -> Resu
         _ if path == Path::new("-") => false,
         _ => return Err(extension::unknown(path, &["svg", "png"]).into()),
     };
+    if experiment.numbers.is_some() && (kind != "latency" || experiment.recordings().is_empty()) {
+        let text = "an experiment on numbers has no late slots to draw: punctual experiment report. \
+            Only the jobs of an application have a plot: --kind latency";
+        return Err(UsageError(text.to_owned()).into());
+    }
     let file = Output::open(path)?;
     let plot = match kind {
         "latency" => {

@@ -5,7 +5,7 @@ use punctual_model::{
     Recording, grouped,
 };
 
-use super::checkup;
+use super::{checkup, numbers};
 use crate::document::table::{Column, Fold, Row, Table};
 use crate::document::{Answer, Block, Document, Field, Figure, Medium, Section, Tone};
 use crate::plot::{Heading, PlotOptions, latency, power, strip};
@@ -13,14 +13,22 @@ use crate::plot::{Heading, PlotOptions, latency, power, strip};
 /// Returns the result, a row for each condition, the guards, the blocks in order, and the plan.
 /// `sides` has one recording per condition with the latencies of all its blocks.
 pub fn experiment(experiment: &Experiment, sides: &[Recording]) -> Document {
+    let title = experiment.label.as_deref().unwrap_or("Experiment");
     let mut document = Document {
-        title: experiment
-            .label
-            .clone()
-            .unwrap_or_else(|| "Experiment".to_owned()),
+        title: title.to_owned(),
         program: Some(experiment.program.clone()),
         ..Document::default()
     };
+    if let Some(found) = &experiment.numbers {
+        let label = experiment.label.as_deref();
+        let label = label.map(|label| Field::new("label", label));
+        let state = Field::toned("state", state_tone(experiment.state), state(experiment));
+        document.sections = numbers(found).sections;
+        document.push(Section::new(vec![Block::Fields(
+            label.into_iter().chain([state]).collect(),
+        )]));
+        return document;
+    }
     let answer = |result: &ArmResult| {
         Block::Answer(Answer {
             word: result.effect.words(),
@@ -68,7 +76,9 @@ pub fn experiment_text(one: &Experiment) -> Document {
     let verdicts: Vec<String> = one.results.iter().map(|result| line(one, result)).collect();
     let mut document = experiment(one, &[]);
     document.program = None;
-    document.title = if verdicts.is_empty() {
+    document.title = if let Some(numbers) = &one.numbers {
+        numbers.sentence.clone()
+    } else if verdicts.is_empty() {
         "not proven: nothing was compared".to_owned()
     } else {
         verdicts.join("; ")
@@ -335,25 +345,31 @@ fn boots(boots: &Boots) -> Vec<Field> {
 /// Returns the state, with the time left until the result, which may be known earlier than planned.
 fn state(experiment: &Experiment) -> String {
     let wash_out = experiment.plan.wash_out_ns;
-    let blocks = experiment.blocks.iter();
-    let took: f64 = blocks
-        .map(|block| (block.measured_ns + wash_out).as_secs_f64())
-        .sum();
-    let rounds = match &experiment.pilot {
-        Some(pilot) => format!(
-            " ({} of {} rounds)",
-            experiment.complete_rounds(),
-            pilot.rounds
-        ),
-        None => String::new(),
-    };
+    let blocks = experiment.blocks.iter().map(|block| block.measured_ns);
+    let numbers = experiment.numbers.iter().flat_map(|one| &one.blocks);
+    let times = blocks.chain(numbers.map(|block| block.took_ns));
+    let times: Vec<f64> = times.map(|time| (time + wash_out).as_secs_f64()).collect();
+    // The sum of no numbers is -0.
+    let took = times.iter().fold(0.0, |sum, time| sum + time);
+    let rounds = rounds(experiment).map_or_else(String::new, |[done, all]| {
+        format!(" ({done} of {all} rounds)")
+    });
     format!(
         "{}, {} blocks measured in {:.1} min{rounds}, ID {}",
         experiment.state,
-        experiment.blocks.len(),
+        times.len(),
         took / 60.0,
         experiment.id.short()
     )
+}
+
+/// Returns the number of complete rounds, and of all.
+fn rounds(experiment: &Experiment) -> Option<[u32; 2]> {
+    if let Some(numbers) = &experiment.numbers {
+        return Some([numbers.complete_rounds(), numbers.rounds]);
+    }
+    let pilot = experiment.pilot.as_ref()?;
+    Some([experiment.complete_rounds(), pilot.rounds])
 }
 
 const fn state_tone(state: ExperimentState) -> Tone {
@@ -369,15 +385,11 @@ const fn state_tone(state: ExperimentState) -> Tone {
 /// Returns many experiments, one line each.
 pub fn experiments(all: &[Experiment]) -> Document {
     let rows = all.iter().map(|one| {
-        let pilot = one.pilot.as_ref();
         Row::new([
             one.id.short(),
             one.started.strftime("%F %H:%M").to_string(),
             one.state.to_string(),
-            pilot.map_or_else(
-                || "-".to_owned(),
-                |pilot| format!("{}/{}", one.complete_rounds(), pilot.rounds),
-            ),
+            rounds(one).map_or_else(|| "-".to_owned(), |[done, all]| format!("{done}/{all}")),
             one.label.clone().unwrap_or_default(),
             if one.sentence.is_empty() {
                 "nothing compared yet".to_owned()

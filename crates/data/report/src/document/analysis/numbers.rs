@@ -25,7 +25,7 @@ pub fn numbers(experiment: &NumbersExperiment) -> Document {
     let order = format!(
         "{} rounds in random order (seed {}); {better} is better; intervals of {} for all results \
          together",
-        complete(experiment),
+        experiment.complete_rounds(),
         experiment.seed,
         percent(experiment.confidence)
     );
@@ -41,7 +41,7 @@ pub fn numbers(experiment: &NumbersExperiment) -> Document {
     if experiment.stopped {
         let text = format!(
             "after {} of {} rounds",
-            complete(experiment),
+            experiment.complete_rounds(),
             experiment.rounds
         );
         fields.push(Field::toned("stopped", Tone::Warning, text));
@@ -51,10 +51,6 @@ pub fn numbers(experiment: &NumbersExperiment) -> Document {
         document.push(Section::new(vec![Block::Table(table(experiment))]));
     }
     document
-}
-
-fn complete(experiment: &NumbersExperiment) -> usize {
-    experiment.blocks.len() / experiment.arms.len().max(1)
 }
 
 fn tone(effect: NumberEffect) -> Tone {
