@@ -1,4 +1,4 @@
-//! Applies the lines of the tracer function_graph.
+//! Applies the lines of the tracer function_graph, and those with run times of threads.
 
 use std::io::BufRead;
 
@@ -67,6 +67,20 @@ impl<R: BufRead> TextReader<R> {
         };
         let thread = task(pid.unwrap_or(Task::UNKNOWN_PID), comm);
         self.take_function(Some(header), cpu, thread, &line.text);
+    }
+
+    /// Adds the run time of a thread that an event states.
+    pub(super) fn take_run_time(&mut self, header: EventHeader, comm: &str, pid: u32, ran: Nanos) {
+        let (time, cpu, thread) = (header.time, header.cpu, task(pid, comm));
+        if self.make_room(header) {
+            let item = Item::RunTime {
+                time,
+                cpu,
+                thread,
+                ran,
+            };
+            self.order.push(time, item);
+        }
     }
 
     /// Applies a call or a return. `header`: its time and flags, if the trace has times.

@@ -6,7 +6,7 @@ mod statements;
 
 use std::io::BufRead;
 
-use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, Task, TraceEvent, Vector};
+use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, TraceEvent, Vector};
 
 use super::event::{Found, Table, has_system};
 use super::graph::{Graph, GraphLine, is_rule};
@@ -292,22 +292,7 @@ impl<R: BufRead> TextReader<R> {
                 let thread = thread_in(line, KernelPriority::UNKNOWN);
                 self.take_call(header, thread, function, caller);
             }
-            Found::RunTime(comm, pid, ran) => {
-                let (time, comm) = (header.time, Comm::new(comm.as_bytes()));
-                let prio = KernelPriority::UNKNOWN;
-                let (thread, ran) = (Task { pid, comm, prio }, Nanos(ran));
-                if self.make_room(header) {
-                    self.order.push(
-                        time,
-                        Item::RunTime {
-                            time,
-                            cpu,
-                            thread,
-                            ran,
-                        },
-                    );
-                }
-            }
+            Found::RunTime(comm, pid, ran) => self.take_run_time(header, comm, pid, Nanos(ran)),
             Found::Graph(text) => {
                 let thread = thread_in(line, KernelPriority::UNKNOWN);
                 self.take_function(Some(header), cpu, thread, &text);
