@@ -434,7 +434,7 @@ pub enum Missing {
     OnCpu,
     /// Why the thread waited for its CPU.
     RanInstead,
-    /// What happened before the thread was woken.
+    /// The reason for a late wake-up of the thread.
     BeforeWakeUp,
     /// Whether the thread was not yet woken, or waited for its CPU.
     AroundWakeUp,

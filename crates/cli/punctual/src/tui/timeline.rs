@@ -30,7 +30,7 @@ pub(super) fn stored(store: PathBuf, recording: &Recording) -> Timelines {
 pub(super) struct ShownTimeline {
     found: Result<Box<OutlierTimeline>, String>,
     text: Text,
-    /// Width for which the text was rendered.
+    /// Width of the rendered text.
     width: usize,
 }
 

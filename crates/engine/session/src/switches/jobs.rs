@@ -25,7 +25,7 @@ impl Span {
     }
 }
 
-/// Jobs of which only the sum of the waits is known.
+/// Several jobs with a known sum of their waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Together {
     /// Number that the jobs have in common.

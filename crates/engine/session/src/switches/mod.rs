@@ -1,4 +1,4 @@
-//! What the context switches and the scheduler's counts of a thread show, without privileges.
+//! Jobs and shares from the context switches and the scheduler's counts of a thread, without privileges.
 
 mod jobs;
 mod shares;

@@ -135,7 +135,7 @@ fn configurations_and_audits_are_compared() {
         "CONFIG_HZ",
         ">250</td>",
         "ok or not applicable",
-        ">board-1  max",
+        ">board-1 bench in the lab  max",
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }

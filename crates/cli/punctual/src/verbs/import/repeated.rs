@@ -1,10 +1,10 @@
-//! What files have in common, which is printed once.
+//! Prints facts that several files share only once.
 
 use std::collections::BTreeSet;
 
 use punctual_model::Recording;
 
-/// What was printed for earlier files, so that files of one kind do not repeat it.
+/// Unknown facts and warnings of earlier files, so that files of one kind do not repeat them.
 #[derive(Default)]
 pub(super) struct Repeated {
     unknown: String,
