@@ -8,9 +8,9 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::text::Line;
 
 use super::draw::{self, Look};
-use super::pages::Text;
+use super::key::Key;
 use super::screen::Shown;
-use super::state::Key;
+use super::scrolled::Text;
 use crate::live;
 
 const HELP: &str = "\

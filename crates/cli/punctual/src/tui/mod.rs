@@ -6,9 +6,13 @@
 
 mod draw;
 mod home;
+#[cfg(test)]
+mod home_tests;
+mod key;
 mod pages;
 mod ranges;
 mod screen;
+mod scrolled;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -32,10 +36,12 @@ use crate::exit::UsageError;
 use crate::output;
 use home::HomeState;
 pub(crate) use home::{Checked, Chosen, Home, Listed};
-use pages::{Pages, Text};
+use key::Key;
+use pages::Pages;
 use ratatui::Frame;
 use screen::Shown;
-use state::{Figures, Key, State};
+use scrolled::Text;
+use state::{Figures, State};
 pub(crate) use trial::Trial;
 
 /// How long the end of a run waits for the terminal.

@@ -13,7 +13,7 @@ use ratatui::crossterm::terminal::{
 use ratatui::{Frame, Terminal};
 
 use super::draw::Look;
-use super::state::Key;
+use super::key::Key;
 use crate::output;
 
 /// Time between two drawings without keys.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use punctual_model::{Histogram, Metric, Nanos, Outlier, Recording, sanitize};
 use punctual_session::Snapshot;
 
+use super::key::Key;
 use super::timeline::{ShownTimeline, Timelines};
 use super::trial::{Question, Trial};
 
@@ -62,29 +63,6 @@ impl Figures {
             .map(|one| one.blame.culprit())
             .collect()
     }
-}
-
-/// A key with a meaning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Key {
-    Stop,
-    Pause,
-    Sort,
-    Filter,
-    Help,
-    Up,
-    Down,
-    PageUp,
-    PageDown,
-    First,
-    Open,
-    Back,
-    /// Asks whether to try the remedy of an outlier.
-    Try,
-    Yes,
-    /// These two work on the first screen only.
-    Measure,
-    Audit,
 }
 
 /// The order of the outliers.

@@ -10,8 +10,8 @@ use punctual_report::{OutlierTimeline, document};
 use punctual_store::Store;
 use ratatui::text::Line;
 
-use super::pages::Text;
-use super::state::Key;
+use super::key::Key;
+use super::scrolled::Text;
 use crate::recordings::timelines;
 
 /// Finds the timeline of an outlier by its number; `None` if its events are not stored.

@@ -13,8 +13,7 @@ use punctual_model::{
 };
 use punctual_trace::{GroupFinder, ThreadSwitches};
 
-use super::WakeupRequest;
-use super::wakeups::seen;
+use super::wakeup_request::{WakeupRequest, seen};
 use crate::lifecycle::monotonic;
 use crate::switches::{SwitchJob, SwitchJobs};
 

@@ -4,37 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use punctual_host::{Container, GroupHierarchy, GroupTree, Host};
-use punctual_model::{
-    Nanos, OpenWait, Policy, Scheduling, TaskRecord, ThreadSeen, WakeupSource, Wakeups,
-};
+use punctual_model::{Nanos, OpenWait, TaskRecord, WakeupSource, Wakeups};
 use punctual_trace::{
     GroupAsk, GroupFinder, GroupsOf, Tracefs, Waiting, WakeupWatch, WatchAsk, WatchError,
 };
 
 use super::no_programs::NoPrograms;
 use super::own_wakeups::OwnWakeups;
+use super::wakeup_request::{WakeupRequest, seen};
 use crate::explain::may_record;
 use crate::targets::same_clock_as_events;
 use crate::{SessionError, TargetError};
-
-/// Parameters of watching.
-#[derive(Clone, Debug)]
-pub struct WakeupRequest {
-    /// Rows by name, in addition to those by CPU and class.
-    pub by_comm: bool,
-    /// Rows by control group.
-    pub by_group: bool,
-    /// Only threads of this control group and its subgroups, by the group's name or folder path.
-    pub group: Option<String>,
-    /// Only threads with a real-time policy.
-    pub real_time_only: bool,
-    /// Number of longest waits to report.
-    pub longest: usize,
-    /// Counts with BPF programs only, or from trace events only. `None`: with programs, or from
-    /// events if the kernel rejects the programs, or from the switches of the user's own threads if
-    /// the kernel refuses tracing.
-    pub source: Option<WakeupSource>,
-}
 
 /// Counts wake-ups until it is dropped.
 #[derive(Debug)]
@@ -301,24 +281,4 @@ fn open_waits(host: &Host, waiting: Waiting) -> Vec<OpenWait> {
 fn task(host: &Host, tid: u32) -> Option<TaskRecord> {
     let tasks = host.tasks_of(tid);
     tasks.into_iter().find(|task| task.tid == tid)
-}
-
-/// Returns a thread in the form of the kernel's events. Policy numbers are from
-/// include/uapi/linux/sched.h.
-pub(super) fn seen(task: &TaskRecord) -> ThreadSeen {
-    let Scheduling { policy, priority } = task.scheduling;
-    let (number, kernel_priority) = match policy {
-        Policy::Deadline => (6, -1),
-        Policy::Fifo => (1, 99 - i32::from(priority)),
-        Policy::RoundRobin => (2, 99 - i32::from(priority)),
-        Policy::Batch => (3, 120 + i32::from(task.nice)),
-        Policy::Idle => (5, 120 + i32::from(task.nice)),
-        Policy::Other | Policy::Unknown => (0, 120 + i32::from(task.nice)),
-    };
-    ThreadSeen {
-        tid: task.tid,
-        comm: task.comm.clone(),
-        kernel_priority,
-        policy: Some(number),
-    }
 }
