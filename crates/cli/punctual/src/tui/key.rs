@@ -1,4 +1,4 @@
-//! What a key means in the interactive view.
+//! The meanings of keys in the interactive view.
 
 /// A key with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

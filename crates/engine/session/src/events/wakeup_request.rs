@@ -1,4 +1,4 @@
-//! What to watch, and how a thread is described.
+//! The parameters of watching, and the description of a thread.
 
 use punctual_model::{Policy, Scheduling, TaskRecord, ThreadSeen, WakeupSource};
 

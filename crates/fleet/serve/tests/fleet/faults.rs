@@ -186,7 +186,7 @@ fn foreign_server_takes_and_refuses_nothing() {
 }
 
 /// An older collector does not know the schema of a recording. The recording stays due, and the
-/// machine says at once what to do.
+/// message names the remedy at once.
 #[test]
 fn recording_that_an_older_collector_cannot_read_stays_due() {
     let place = Sandbox::new();

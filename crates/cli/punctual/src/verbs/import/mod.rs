@@ -4,12 +4,12 @@ mod given;
 mod help;
 mod in_name;
 mod repeated;
+mod series;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
@@ -18,8 +18,7 @@ use punctual_culprit::Wanted;
 use punctual_formats::{CountSamples, IMPORTS, Import, ImportError, SampleSink, Source, recognise};
 use punctual_host::Host;
 use punctual_model::{
-    Nanos, Recording, RecordingId, Sample, SamplesKept, Slot, SlotCause, SlotState, Unknown,
-    counted, grouped,
+    Nanos, Recording, RecordingId, Sample, SamplesKept, Unknown, counted, grouped,
 };
 use punctual_report::wrap;
 use punctual_session::{TraceRequest, explain_trace};
@@ -27,12 +26,11 @@ use punctual_store::{Store, StoreError, Writer};
 use punctual_tracefile::{Input, TraceFileError, TraceReader};
 use repeated::Repeated;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::context::Context;
 use crate::exit::{Exit, UsageError, report, with_causes};
 use crate::output;
-use crate::verb::{Invalid, Run, Verb, command_line, named};
+use crate::verb::{Run, Verb, command_line, named};
 
 pub(super) const VERB: Verb = Verb::new::<ImportFiles>("import");
 
@@ -59,7 +57,7 @@ struct ImportFiles {
     #[arg(long, value_name = "TEXT", value_parser = crate::options::select::label)]
     label: Option<String>,
     /// Join the recordings to this series
-    #[arg(long, value_name = "SERIES", value_parser = series_name)]
+    #[arg(long, value_name = "SERIES", value_parser = series::name)]
     series: Option<String>,
     #[command(flatten)]
     given: Given,
@@ -219,7 +217,7 @@ impl Job {
             }
         };
         if let (Some(name), Some(store)) = (&self.series, &self.store) {
-            join(store, name, &recording, path)?;
+            series::join(store, name, &recording, path)?;
         }
         Ok(Imported {
             format: import.name,
@@ -286,7 +284,7 @@ impl Job {
         }
         let recording = explained.recording;
         if let (Some(series), Some(store)) = (&self.series, &self.store) {
-            join(store, series, &recording, path)?;
+            series::join(store, series, &recording, path)?;
         }
         Ok(Imported {
             format: "trace",
@@ -346,66 +344,6 @@ const fn is_foreign(error: &ImportError) -> bool {
 fn uses_nothing(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<TraceFileError>();
     matches!(error, Some(TraceFileError::NothingUsed { .. }))
-}
-
-/// Parses the name of a series. The rules are the same as in a plan.
-fn series_name(text: &str) -> Result<String, Invalid> {
-    let fits = text
-        .chars()
-        .all(|c| c.is_alphanumeric() || "-_.".contains(c));
-    if fits && !text.is_empty() {
-        Ok(text.to_owned())
-    } else {
-        Err("the name of a series consists of letters, digits, '-', '_' and '.'".into())
-    }
-}
-
-/// Adds a recording to a series of its machine, as a slot at the start time stated in the file. A
-/// file without a date is rejected, because its run would count as a run of today in a trend over
-/// years.
-fn join(store: &Store, name: &str, recording: &Recording, path: &Path) -> Result<()> {
-    let file = path.display();
-    if !recording.knows(Unknown::Started) {
-        store.delete(recording.id)?;
-        let text = format!(
-            "{file}: has no date, and was not imported: to join series '{name}', pass the date \
-             with --at 2026-11-03T08:15:00Z, or pass --at mtime if the file was last changed when the \
-             measurement ended"
-        );
-        return Err(UsageError(text).into());
-    }
-    let host = recording.host.hostname.get();
-    if host.is_none() {
-        output::note(&format!(
-            "{file}: names no machine, so the recording joins series '{name}' of the machine \
-             'imported'; pass --host NAME to name the machine"
-        ));
-    }
-    let machine = host.cloned().unwrap_or_else(|| "imported".to_owned());
-    let origin = recording.origin.as_ref().map(|origin| &origin.tool);
-    let definition = json!({"imported": origin, "probe": recording.probe.name}).to_string();
-    let epoch = store.put_series(
-        &machine,
-        host.map(String::as_str),
-        name,
-        &definition,
-        recording.started,
-    )?;
-    let mut slot = Slot {
-        machine: epoch.machine.clone(),
-        series: epoch.name.clone(),
-        epoch: epoch.epoch,
-        due: recording.started,
-        cause: SlotCause::Import,
-        state: SlotState::Recorded,
-        reason: None,
-        recording: Some(recording.id),
-    };
-    // Files of two machines may begin in the same second. Give each of them its own slot.
-    while !store.add_slot(&epoch, &slot)? {
-        slot.due += Duration::from_nanos(1);
-    }
-    Ok(store.join_series(recording.id, &epoch)?)
 }
 
 /// Opens a file, or the standard input.
