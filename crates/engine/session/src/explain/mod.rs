@@ -4,6 +4,7 @@
 mod evidence;
 mod export;
 mod go_stops;
+mod in_events;
 mod job_evidence;
 mod jvm;
 mod names;
@@ -25,8 +26,8 @@ use std::sync::Arc;
 use punctual_host::{Host, OwnThread};
 use punctual_model::cause::{Detail, Name};
 use punctual_model::{
-    Blame, Comm, Delay, EventKind, Explanation, HardwareCounters, HostFacts, Nanos, Outlier,
-    TopSample, TraceEvent, Victim, Window,
+    Blame, Delay, Explanation, HardwareCounters, HostFacts, Nanos, Outlier, TopSample, TraceEvent,
+    Victim, Window,
 };
 use punctual_store::{StoreError, Writer};
 use punctual_trace::{
@@ -35,6 +36,7 @@ use punctual_trace::{
 
 use evidence::EvidenceSources;
 pub use export::export_trace;
+use in_events::{ended_on, name_of};
 use job_evidence::JobEvidence;
 use names::Names;
 pub(crate) use outlier_buffer::OutlierBuffer;
@@ -51,10 +53,8 @@ use crate::machine::TimerlatStacks;
 
 /// Time before the outlier's window whose events are kept, to show what ran before.
 const BEFORE: Nanos = Nanos::from_millis(1);
-
 /// Time after the wake-up whose events are kept, for the plot.
 const AFTER: Nanos = Nanos::from_micros(20);
-
 /// Maximum number of outliers that are kept for the watcher between two reports.
 const NEW: usize = 1_000;
 
@@ -552,24 +552,4 @@ impl Explainer {
             self.warnings.push(text);
         }
     }
-}
-
-/// Returns the CPU on which the thread was last seen.
-fn ended_on(events: &[TraceEvent], tid: u32) -> Option<u32> {
-    let on = |event: &&TraceEvent| match &event.kind {
-        EventKind::Switch { next, .. } => next.pid == tid,
-        _ => event.pid == tid,
-    };
-    events.iter().rev().find(on).map(|event| event.cpu)
-}
-
-/// Returns the thread's name according to the events.
-fn name_of(events: &[TraceEvent], tid: u32) -> Comm {
-    let named = |event: &TraceEvent| match &event.kind {
-        EventKind::Switch { next, .. } if next.pid == tid => Some(next.comm),
-        EventKind::Switch { prev, .. } if prev.pid == tid => Some(prev.comm),
-        EventKind::Waking { task, .. } if task.pid == tid => Some(task.comm),
-        _ => None,
-    };
-    events.iter().find_map(named).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ use punctual_host::{Host, ProgramCode};
 use punctual_model::{EventKind, Nanos, ThreadStack, TraceEvent, WaitStacks};
 use punctual_trace::{StackPart, WaitRecord};
 
-use super::name_of;
+use super::in_events::name_of;
 
 /// Maximum number of waits whose stacks are kept with a job: the longest ones.
 const WAITS: usize = 3;
