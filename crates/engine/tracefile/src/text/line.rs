@@ -316,6 +316,23 @@ fn dmesg(line: &str) -> Option<&str> {
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
+/// Parses `CPU:1 [LOST 123 EVENTS]` from tracefs and `CPU:1 [123 EVENTS DROPPED]` from trace-cmd.
+/// Returns the CPU and, if given, the number of events.
+pub(super) fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
+    let (_, rest) = line.split_once("CPU:")?;
+    let (cpu, what) = rest.split_once('[')?;
+    let what = what.split_once(']')?.0;
+    let is_lost = what.contains("EVENTS") && (what.contains("LOST") || what.contains("DROPPED"));
+    let mut words = what.split_whitespace();
+    let count = words.find_map(|word| word.parse().ok());
+    is_lost.then(|| Some((cpu.trim().parse().ok()?, count)))?
+}
+
+/// Formats a time as in traces.
+pub(super) fn seconds_of(time: Nanos) -> String {
+    format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
+}
+
 #[cfg(test)]
 #[path = "line_tests.rs"]
 mod tests;

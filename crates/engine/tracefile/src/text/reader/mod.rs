@@ -11,7 +11,7 @@ use punctual_model::{Comm, EVENTS, EventKind, KernelPriority, Nanos, TraceEvent,
 use super::event::{Found, Table, has_system};
 use super::graph::{Graph, GraphLine, is_rule};
 use super::head::{self, Columns};
-use super::line::{Line, clean, is_without_unit};
+use super::line::{Line, clean, is_without_unit, lost_events, seconds_of};
 use super::lines::Lines;
 use super::names::Names;
 use super::order::Order;
@@ -533,23 +533,6 @@ impl<R: BufRead> TraceReader for TextReader<R> {
     fn head(&self) -> &TraceHead {
         &self.head
     }
-}
-
-/// Formats a time as in traces.
-fn seconds_of(time: Nanos) -> String {
-    format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000)
-}
-
-/// Parses `CPU:1 [LOST 123 EVENTS]` from tracefs and `CPU:1 [123 EVENTS DROPPED]` from trace-cmd.
-/// Returns the CPU and, if given, the number of events.
-fn lost_events(line: &str) -> Option<(u32, Option<u64>)> {
-    let (_, rest) = line.split_once("CPU:")?;
-    let (cpu, what) = rest.split_once('[')?;
-    let what = what.split_once(']')?.0;
-    let is_lost = what.contains("EVENTS") && (what.contains("LOST") || what.contains("DROPPED"));
-    let mut words = what.split_whitespace();
-    let count = words.find_map(|word| word.parse().ok());
-    is_lost.then(|| Some((cpu.trim().parse().ok()?, count)))?
 }
 
 #[cfg(test)]

@@ -93,14 +93,8 @@ fn wait_lasts_from_waking_to_switch() {
         (late.woken_ns, late.latency_ns),
         (Nanos(5_000), Nanos(4_000))
     );
-    assert_eq!(
-        (
-            late.victim.tid,
-            late.culprit.as_ref().map(|one| one.tid),
-            late.waker
-        ),
-        (7, Some(8), 9)
-    );
+    let culprit = late.culprit.as_ref().map(|one| one.tid);
+    assert_eq!((late.victim.tid, culprit, late.waker), (7, Some(8), 9));
     // The culprit also ran before the wake-up, but no thread was waiting at that time.
     assert_eq!(late.culprit_ran_ns, Some(Nanos(4_000)));
     assert_eq!(late.victim.policy, None);
