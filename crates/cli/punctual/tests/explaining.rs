@@ -16,13 +16,22 @@ const RUN: &str = "measure timer -q --policy other --dma-latency off --explain";
 /// Returns whether this process is allowed to trace.
 fn may_trace(place: &Sandbox) -> bool {
     let output = place.run(&format!("{RUN} --threshold 10s -D 300ms"));
-    let able = output.status.code() == Some(0);
-    if !able {
+    if output.status.code() != Some(0) {
         punctual_testing::skip_refused("explaining", text(&output.stderr));
-    } else {
-        place.done("store delete last");
+        return false;
     }
-    able
+    let explained = place.last().explanation;
+    place.done("store delete last");
+    // Without the right to trace, a run is explained by the switches of its own threads only.
+    let is_traced = explained.is_some_and(|found| !found.events.is_empty());
+    if !is_traced {
+        punctual_testing::skip!(
+            Right,
+            "explaining: no trace events: {}",
+            text(&output.stderr)
+        );
+    }
+    is_traced
 }
 
 /// Asserts that an explanation is consistent.

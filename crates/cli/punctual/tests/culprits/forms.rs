@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use punctual_testing::Running;
 use serde_json::Value;
 
-use crate::common::{Sandbox, text};
+use crate::common::{Sandbox, skip_refused_by_perf, text};
 use crate::recorders::recorded;
 
 const EVENTS: [&str; 8] = [
@@ -101,7 +101,7 @@ fn perf(place: &Sandbox) -> bool {
     match output {
         Ok(output) if output.status.success() => true,
         Ok(output) => {
-            punctual_testing::skip_refused("perf record", text(&output.stderr));
+            skip_refused_by_perf("perf record", &text(&output.stderr));
             false
         }
         Err(error) => {

@@ -59,9 +59,16 @@ fn trace_cmd(place: &Sandbox, events: &[&str]) -> Option<Child> {
         return None;
     }
     // This program mounts tracefs for itself, but trace-cmd and the inducing program need a mount.
-    if !std::path::Path::new("/sys/kernel/tracing/instances").is_dir() {
-        punctual_testing::skip!(Kernel, "two recorders: tracefs is not mounted");
-        return None;
+    match std::fs::metadata("/sys/kernel/tracing/instances") {
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            punctual_testing::skip!(Right, "two recorders: tracefs belongs to root");
+            return None;
+        }
+        Err(_) => {
+            punctual_testing::skip!(Kernel, "two recorders: tracefs is not mounted");
+            return None;
+        }
     }
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", RECORD, "record"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Sandbox, text};
+use crate::common::{Sandbox, skip_refused_by_perf, text};
 
 /// The figures of a thread, as they are printed.
 type Rows = BTreeMap<u32, Vec<String>>;
@@ -84,7 +84,7 @@ fn figures_of_an_own_recording_are_those_of_perf() {
     match recorded {
         Ok(output) if output.status.success() => {}
         Ok(output) => {
-            return punctual_testing::skip_refused("perf sched record", text(&output.stderr));
+            return skip_refused_by_perf("perf sched record", &text(&output.stderr));
         }
         Err(_) => return punctual_testing::skip!(Program, "perf is not installed"),
     }

@@ -187,3 +187,12 @@ pub(crate) fn real_time(test: &str) -> bool {
     }
     yes
 }
+
+/// Says that a test is skipped because perf refused to record. It names no error number.
+pub fn skip_refused_by_perf(what: &str, told: &str) {
+    if told.contains("No permissions to read") {
+        punctual_testing::skip!(Right, "{what}: perf may not read the trace events");
+    } else {
+        punctual_testing::skip_refused(what, told);
+    }
+}
