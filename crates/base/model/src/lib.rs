@@ -103,8 +103,8 @@ pub use setting::{
     obeyed_words, path_of, row_of, setting, unmask,
 };
 pub use text::{
-    Cell, Column, Table, counted, escape_json, grouped, push_varint, sanitize, sanitize_lines,
-    take_varint,
+    Cell, Column, Table, counted, escape_json, grouped, listed, push_varint, sanitize,
+    sanitize_lines, take_varint,
 };
 pub use text_limits::{
     BoundedTexts, LONGEST_CAUSE, LONGEST_DEFINITION, LONGEST_HOST_NAME, LONGEST_LABEL,

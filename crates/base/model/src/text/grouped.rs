@@ -1,4 +1,6 @@
-//! Formatting of counts.
+//! Formatting of counts and lists.
+
+use std::fmt::Display;
 
 /// Formats a number with separators between thousands: `1,234,567`.
 pub fn grouped(number: u64) -> String {
@@ -19,9 +21,27 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {noun}", grouped(number))
 }
 
+/// Formats the first `most` items, and the number of the others: `a, b and 1,204 more`.
+pub fn listed(items: &[impl Display], most: usize) -> String {
+    let shown: Vec<String> = items.iter().take(most).map(ToString::to_string).collect();
+    let shown = shown.join(", ");
+    match items.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {} more", grouped(more as u64)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_end_with_the_number_of_the_others() {
+        assert_eq!(listed(&[1, 2, 3], 3), "1, 2, 3");
+        assert_eq!(listed(&["a", "b", "c"], 2), "a, b and 1 more");
+        assert_eq!(listed(&vec![7; 1_206], 2), "7, 7 and 1,204 more");
+        assert_eq!(listed(&[0; 0], 2), "");
+    }
 
     #[test]
     fn thousands_stand_apart() {

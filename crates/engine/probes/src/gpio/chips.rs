@@ -176,12 +176,9 @@ impl Chip {
     fn describe(&self) -> String {
         let named = self.lines.iter().filter(|line| !line.name.is_empty());
         let names: Vec<&str> = named.map(|line| line.name.as_str()).collect();
-        let shown = &names[..names.len().min(NAMES_LISTED)];
-        let more = names.len() - shown.len();
-        let list = match (shown.is_empty(), more) {
-            (true, _) => "none has a name".to_owned(),
-            (false, 0) => shown.join(", "),
-            (false, _) => format!("{} and {more} more", shown.join(", ")),
+        let list = match names.as_slice() {
+            [] => "none has a name".to_owned(),
+            names => punctual_model::listed(names, NAMES_LISTED),
         };
         let count = self.lines.len();
         format!("{} ({}, {count} lines: {list})", self.name, self.label)

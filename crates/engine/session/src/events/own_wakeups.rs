@@ -49,7 +49,7 @@ pub(super) struct OwnWakeups {
     /// Groups whose threads are counted; `None` for all.
     only: Option<BTreeSet<u64>>,
     threads: BTreeMap<u32, Track>,
-    /// Threads of others, threads that are not counted, and those beyond [`MOST`].
+    /// Threads of others, and those beyond [`MOST`].
     passed_over: BTreeSet<u32>,
     /// Number of threads beyond [`MOST`].
     beyond: u64,
@@ -135,15 +135,14 @@ impl OwnWakeups {
                 (track.thread, track.class) = (thread, class);
                 continue;
             }
-            let is_wanted = !self.request.real_time_only
-                || matches!(class, PriorityClass::Deadline | PriorityClass::RealTime);
-            let opened = if is_wanted && self.threads.len() < MOST {
-                ThreadSwitches::open(self.host.root(), task.tid).ok()
-            } else {
-                None
-            };
-            self.beyond += u64::from(is_wanted && self.threads.len() >= MOST);
-            let Some(switches) = opened else {
+            // A thread often gets its real-time policy after it has started.
+            if !self.request.counts(class) {
+                continue;
+            }
+            let has_room = self.threads.len() < MOST;
+            self.beyond += u64::from(!has_room);
+            let open = || ThreadSwitches::open(self.host.root(), task.tid).ok();
+            let Some(switches) = has_room.then(open).flatten() else {
                 self.passed_over.insert(task.tid);
                 continue;
             };
@@ -168,9 +167,9 @@ impl OwnWakeups {
             let at = monotonic();
             let counts = track.switches.counts();
             let jobs = track.jobs.take(track.switches.read(), counts, at);
-            let is_counted = (self.only.as_ref())
+            let is_in_group = (self.only.as_ref())
                 .is_none_or(|only| track.group.is_some_and(|group| only.contains(&group)));
-            if is_counted {
+            if is_in_group && self.request.counts(track.class) {
                 let key = (track.class, track.group);
                 found.extend(jobs.into_iter().map(|job| (key, track.thread.clone(), job)));
             }

@@ -1,6 +1,6 @@
 //! The parameters of watching, and the description of a thread.
 
-use punctual_model::{Policy, Scheduling, TaskRecord, ThreadSeen, WakeupSource};
+use punctual_model::{Policy, PriorityClass, Scheduling, TaskRecord, ThreadSeen, WakeupSource};
 
 /// Parameters of watching.
 #[derive(Clone, Debug)]
@@ -19,6 +19,13 @@ pub struct WakeupRequest {
     /// events if the kernel rejects the programs, or from the switches of the user's own threads if
     /// the kernel refuses tracing.
     pub source: Option<WakeupSource>,
+}
+
+impl WakeupRequest {
+    /// Returns whether the threads of this class are counted.
+    pub(super) fn counts(&self, class: PriorityClass) -> bool {
+        !self.real_time_only || matches!(class, PriorityClass::Deadline | PriorityClass::RealTime)
+    }
 }
 
 /// Returns a thread in the form of the kernel's events. Policy numbers are from

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{FromJson, RecordingId};
+use punctual_model::{FromJson, RecordingId, listed};
 use punctual_store::{Store, WINDOW};
 use punctual_trace::{Description, LARGEST_TRACE, RawPage, trace_dat, unpack_pages};
 
@@ -80,14 +80,11 @@ pub fn export_trace(
     Ok(trace_dat(&description, &intervals, &requested, &symbols)?)
 }
 
-/// Formats the numbers as `1, 2, 5 and 9 more`.
 fn list(numbers: &[u64]) -> String {
     const SHOWN: usize = 12;
-    let shown: Vec<String> = numbers.iter().take(SHOWN).map(u64::to_string).collect();
-    match (numbers.len(), numbers.len().saturating_sub(SHOWN)) {
-        (0, _) => "none".to_owned(),
-        (_, 0) => shown.join(", "),
-        (_, more) => format!("{} and {more} more", shown.join(", ")),
+    match numbers {
+        [] => "none".to_owned(),
+        numbers => listed(numbers, SHOWN),
     }
 }
 

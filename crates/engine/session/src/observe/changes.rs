@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_host::Host;
-use punctual_model::Recording;
+use punctual_model::{Recording, listed};
 
 use super::restarts::RESTARTED;
 use crate::Targets;
@@ -121,22 +121,14 @@ impl Changes {
             ),
         ]
         .into_iter()
-        .filter_map(|(what, how, list)| told(what, how, &list))
+        .filter(|(.., list)| !list.is_empty())
+        .map(|(what, how, list)| format!("{what}{how}: {}", listed(&list, TOLD)))
         .collect()
     }
 }
 
 /// Returns those of the threads that are the main threads of processes.
 fn leaders(tids: impl Iterator<Item = u32>, host: &Host) -> BTreeSet<u32> {
-    tids.filter(|tid| host.process_of(*tid) == Some(*tid))
-        .collect()
-}
-
-fn told(what: &str, how: &str, list: &[String]) -> Option<String> {
-    let more = match list.len().saturating_sub(TOLD) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let first = &list[..list.len().min(TOLD)];
-    (!first.is_empty()).then(|| format!("{what}{how}: {}{more}", first.join(", ")))
+    let processes: BTreeSet<u32> = host.processes().into_iter().collect();
+    tids.filter(|tid| processes.contains(tid)).collect()
 }

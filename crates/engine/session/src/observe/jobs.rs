@@ -508,23 +508,13 @@ pub(crate) fn warnings(jobs: &Jobs, has_calls: bool, title: impl Fn(u32) -> Stri
         .iter()
         .filter(|one| one.release.is_none())
         .collect();
-    let named: Vec<String> = without
-        .iter()
-        .take(5)
-        .map(|one| title(one.thread))
-        .collect();
     if !without.is_empty() {
-        let more = without.len().saturating_sub(named.len());
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
+        let named: Vec<String> = without.iter().map(|one| title(one.thread)).collect();
         warnings.push(format!(
-            "no release wait found for {}{more}: the thread waited fewer than 5 times, or not in \
+            "no release wait found for {}: the thread waited fewer than 5 times, or not in \
              a call that matches --release. The jobs of the thread are unknown. If the thread \
              polls without waiting, mark its jobs with the kit, and use 'app record --explain'",
-            named.join(", ")
+            punctual_model::listed(&named, 5)
         ));
     }
     let incomplete: u64 = jobs.threads.iter().map(|one| one.incomplete).sum();

@@ -1,7 +1,7 @@
 //! Source of the events of the watched threads.
 
 use punctual_host::Host;
-use punctual_model::{Comm, Delay, Task};
+use punctual_model::{Comm, Delay, Task, listed};
 use punctual_trace::{
     CounterEvents, Descent, Followed, JobAsk, JobRecorder, Level, Scout, ScoutEvent, TraceError,
     Tracefs,
@@ -189,14 +189,7 @@ pub(super) fn descents(all: &[Descent], watched: impl Fn(u32) -> bool) -> Vec<St
         "at least "
     };
     let forked: Vec<String> = forked.iter().map(|kind| kind.text(at_least)).collect();
-    let list = |names: &[String]| {
-        let more = names.len().saturating_sub(NAMED);
-        let text = names[..names.len().min(NAMED)].join(", ");
-        match more {
-            0 => text,
-            more => format!("{text} and {more} more"),
-        }
-    };
+    let list = |names: &[String]| listed(names, NAMED);
     let mut notes = Vec::new();
     if !forked.is_empty() {
         notes.push(format!(

@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Returns the shares of an outlier, with what would have shown them; `None` without records.
+    /// Returns the unrecorded activity and the length of each share; `None` for time without records.
     fn parts(
         span: (u64, u64),
         jobs: &[SwitchJob],

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use punctual_host::Host;
-use punctual_model::{TaskKind, TaskRecord};
+use punctual_model::{TaskKind, TaskRecord, listed};
 
 /// Number of names that a list contains.
 const LISTED: usize = 8;
@@ -12,7 +12,7 @@ const LISTED: usize = 8;
 /// Returns the programs and threads, those with the most similar names first.
 pub(super) fn names(comm: &str, host: &Host) -> String {
     let names = programs(host).into_iter().map(|task| task.comm);
-    listed("running names", alike(comm, names))
+    named("running names", &alike(comm, names))
 }
 
 /// Returns the processes, the latest first: a process that restarted is among these.
@@ -20,23 +20,23 @@ pub(super) fn processes(host: &Host) -> String {
     let mut all = programs(host);
     all.retain(|task| task.pid == task.tid);
     all.sort_by_key(|task| Reverse((task.started_ticks, task.pid)));
-    let named = all
+    let names = all
         .iter()
         .map(|task| format!("{} (pid {})", task.comm, task.pid));
-    listed("processes that started last", named.collect())
+    named("processes that started last", &names.collect::<Vec<_>>())
 }
 
 /// Returns the services of systemd, those with the most similar names first.
 pub(super) fn services(unit: &str, host: &Host) -> String {
     let groups = host.services_of(&host.processes()).into_iter();
     let names = groups.filter_map(|group| group.rsplit('/').next().map(str::to_owned));
-    listed("running services", alike(unit, names))
+    named("running services", &alike(unit, names))
 }
 
 /// Returns the control groups with processes, those with the most similar names first.
 pub(super) fn groups(path: &str, host: &Host) -> String {
     let groups = host.groups_of(&host.processes());
-    listed("control groups with processes", alike(path, groups))
+    named("control groups with processes", &alike(path, groups))
 }
 
 /// Returns the threads of all programs but this one.
@@ -56,15 +56,10 @@ fn alike(asked: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
     names
 }
 
-fn listed(what: &str, names: Vec<String>) -> String {
-    let more = match names.len().saturating_sub(LISTED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let first = names.into_iter().take(LISTED).collect::<Vec<_>>();
-    match first.as_slice() {
+fn named(what: &str, names: &[String]) -> String {
+    match names {
         [] => format!("{what}: none"),
-        first => format!("{what}: {}{more}", first.join(", ")),
+        names => format!("{what}: {}", listed(names, LISTED)),
     }
 }
 
@@ -76,15 +71,12 @@ mod tests {
     fn nearest_names_come_first_and_lists_end() {
         let names = (0..30).map(|number| format!("worker{number}"));
         let names = names.chain(["motion", "motor", "motion"].map(str::to_owned));
-        let text = listed("running names", alike("motoin", names));
+        let text = named("running names", &alike("motoin", names));
         assert!(
             text.starts_with("running names: motion, motor, worker"),
             "{text}"
         );
         assert!(text.ends_with(" and 24 more"), "{text}");
-        assert_eq!(
-            listed("running services", Vec::new()),
-            "running services: none"
-        );
+        assert_eq!(named("running services", &[]), "running services: none");
     }
 }

@@ -79,7 +79,7 @@ impl Unused {
             }
             all.push(format!(
                 "CPU {}: no sched_switch shows the thread of these events, so they are not used: {}",
-                listed(&cpus),
+                punctual_model::listed(&cpus, MOST_NAMED),
                 named(&sums)
             ));
         }
@@ -107,13 +107,5 @@ fn named(counts: &BTreeMap<String, u64>) -> String {
     let names = counts
         .iter()
         .map(|(name, number)| format!("{name} ({number})"));
-    listed(&names.collect::<Vec<_>>())
-}
-
-fn listed(all: &[String]) -> String {
-    let shown = all.get(..MOST_NAMED).unwrap_or(all).join(", ");
-    match all.len().saturating_sub(MOST_NAMED) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
+    punctual_model::listed(&names.collect::<Vec<_>>(), MOST_NAMED)
 }

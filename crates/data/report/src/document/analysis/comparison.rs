@@ -78,16 +78,8 @@ fn differences(fields: &mut Vec<Field>, comparison: &Comparison) {
     if not_known.is_empty() {
         return;
     }
-    let named: Vec<&str> = not_known
-        .iter()
-        .take(NOT_KNOWN)
-        .map(String::as_str)
-        .collect();
-    let more = match not_known.len().saturating_sub(NOT_KNOWN) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let text = format!("{}{more} (known for only one of the two)", named.join(", "));
+    let named = punctual_model::listed(not_known, NOT_KNOWN);
+    let text = format!("{named} (known for only one of the two)");
     add("not known", Tone::Faint, text);
 }
 

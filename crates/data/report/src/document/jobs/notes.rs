@@ -2,6 +2,7 @@
 
 use punctual_model::{
     JobWindows, Jobs, Nanos, Recording, ReleaseChoice, ReleaseWait, ThreadJobs, WaitCall, grouped,
+    listed,
 };
 
 use super::{ALL, percent, released_by, title, wait_label, watched};
@@ -108,13 +109,9 @@ fn release_option(wait: &WaitCall) -> String {
 
 /// Returns the names of the threads that fit; `None` if there are none.
 fn named(recording: &Recording, jobs: &Jobs, fits: impl Fn(&ThreadJobs) -> bool) -> Option<String> {
-    let fitting: Vec<&ThreadJobs> = jobs.threads.iter().filter(|one| fits(one)).collect();
-    let names = fitting.iter().take(NOTED).map(|one| title(recording, one));
-    let names = names.collect::<Vec<_>>().join(", ");
-    match fitting.len().saturating_sub(NOTED) {
-        0 => (!names.is_empty()).then_some(names),
-        more => Some(format!("{names} and {more} more")),
-    }
+    let fitting = jobs.threads.iter().filter(|one| fits(one));
+    let names: Vec<String> = fitting.map(|one| title(recording, one)).collect();
+    (!names.is_empty()).then(|| listed(&names, NOTED))
 }
 
 /// Returns which threads are idle in several waits, without being threads of a pool.
