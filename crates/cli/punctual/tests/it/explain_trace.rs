@@ -537,7 +537,7 @@ fn trace_without_a_wakeup_is_not_imported() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(
-        said.contains("a trace without a wake-up, so nothing was imported"),
+        said.contains("is complete in this trace, so nothing was imported"),
         "{said}"
     );
     assert_eq!(place.run("show last").status.code(), Some(1));

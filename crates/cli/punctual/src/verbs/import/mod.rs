@@ -274,8 +274,8 @@ impl Job {
         // An empty recording would become `last`, and look like a run without late samples.
         anyhow::ensure!(
             !explained.recording.threads.is_empty(),
-            "{name}: a trace without a wake-up, so nothing was imported: punctual explain --trace shows \
-             what it holds, and which events are missing"
+            "{name}: no reaction of a thread is complete in this trace, so nothing was imported: punctual \
+             explain --trace shows what it holds, and which events are missing"
         );
         explained.recording = self.named(explained.recording, path)?;
         explained.begin_at_start();
