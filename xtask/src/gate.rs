@@ -15,18 +15,24 @@ pub(crate) struct Options {
     /// List of the tests that may be skipped here, with the reason; any other skip is a failure
     #[arg(long, value_name = "FILE")]
     skips: Option<PathBuf>,
-    /// File that counts tests disturbed by a busy machine over several commands; more than 3 that
-    /// passed only when run again (counted apart in emulated machines), or more than 3 that were
-    /// skipped, are a failure
+    /// File that counts tests disturbed by a busy machine over several commands; more than 8 that
+    /// passed only when run again (3 in emulated machines), or more than 3 that were skipped, are a
+    /// failure
     #[arg(long, value_name = "FILE")]
     disturbed: Option<PathBuf>,
 }
 
-/// Maximum number of tests that pass only when run again, and maximum number of tests that are
-/// skipped because the machine is not quiet. If there are more, the gate has no result, because the
-/// machine is too busy or a test is unreliable. Tests in emulated machines are counted apart, because
-/// those machines share the CPUs with the other tests of the gate, which takes time from their clocks.
-const LIMIT: usize = 3;
+/// Maximum number of tests that pass only when run again. If there are more, the gate has no result,
+/// because the machine is too busy or a test is unreliable. Of the 5,800 tests of a gate on a virtual
+/// machine with 2 CPUs, 2 to 6 are disturbed, each time others.
+const RERUN_LIMIT: usize = 8;
+
+/// The same in emulated machines. They are counted apart, because they share the CPUs with the other
+/// tests of the gate, which takes time from their clocks.
+const EMULATED_LIMIT: usize = 3;
+
+/// Maximum number of tests that are skipped because the machine is not quiet.
+const QUIET_LIMIT: usize = 3;
 
 /// The reason of `punctual_testing::Lacks` for which the number of skipped tests is limited.
 const QUIET: &str = "quiet";
@@ -265,13 +271,21 @@ impl Disturbed {
         let is_emulated = |name: &String| name.split(' ').next().unwrap_or(name).contains(':');
         let (emulated, rerun) = all.rerun.into_iter().partition(is_emulated);
         let mut wrong = Vec::new();
-        for (what, tests) in [
-            ("passed only when run again", rerun),
-            ("in emulated machines passed only when run again", emulated),
-            ("were skipped for want of a quiet moment", all.quiet),
+        for (what, tests, limit) in [
+            ("passed only when run again", rerun, RERUN_LIMIT),
+            (
+                "in emulated machines passed only when run again",
+                emulated,
+                EMULATED_LIMIT,
+            ),
+            (
+                "were skipped for want of a quiet moment",
+                all.quiet,
+                QUIET_LIMIT,
+            ),
         ] {
-            if tests.len() > LIMIT {
-                wrong.push(format!("{} tests {what}, more than {LIMIT}:", tests.len()));
+            if tests.len() > limit {
+                wrong.push(format!("{} tests {what}, more than {limit}:", tests.len()));
                 wrong.extend(tests.iter().map(|test| format!("  {test}")));
             }
         }
@@ -359,12 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn a_fourth_disturbed_test_fails() {
+    fn too_many_disturbed_tests_fail() {
         let gate = gate(LIST);
         let again = |count| vec!["a/t x".to_owned(); count];
-        assert!(gate.wrong(&[], &again(3)).unwrap().is_empty());
-        assert!(gate.wrong(&[], &again(4)).unwrap()[0].starts_with("4 tests passed only"));
-        let mut both = again(3);
+        assert!(gate.wrong(&[], &again(8)).unwrap().is_empty());
+        assert!(gate.wrong(&[], &again(9)).unwrap()[0].starts_with("9 tests passed only"));
+        let mut both = again(8);
         both.extend(vec!["plain:a/t x::y".to_owned(); 3]);
         assert_eq!(gate.wrong(&[], &both).unwrap(), [""; 0]);
         both.push("probes: all of it".to_owned());

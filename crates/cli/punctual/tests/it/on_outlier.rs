@@ -57,7 +57,9 @@ fn failed_command_is_reported_recording_kept() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let shown = crate::common::text(&output.stdout);
-    assert!(shown.contains("failed in 1 of 1 runs"), "{shown}");
+    // The command runs once a second, and the run may take longer on a busy machine.
+    let all_failed = (1..60).any(|n| shown.contains(&format!("failed in {n} of {n} runs")));
+    assert!(all_failed, "{shown}");
     assert!(!place.last().threads.is_empty());
 }
 
