@@ -117,17 +117,12 @@ pub enum StoreError {
         /// Error reported by the database or the system.
         reason: String,
     },
-    /// The input cannot be an ID.
-    #[error(
-        "'{selector}' is not an ID: specify at least four hexadecimal digits of an ID, 'last', or \
-         'last~N' for the Nth recording before the last"
-    )]
-    NotASelector {
-        /// Input of the user.
-        selector: String,
-    },
     /// No recording matches.
-    #[error("no recording '{selector}' in the store {path}: 'punctual list' shows all recordings")]
+    #[error(
+        "no recording '{selector}' in the store {path}: specify at least four digits of an ID, a \
+         label, 'last', or 'last~N' for the Nth recording before the last; 'punctual list' shows \
+         all recordings"
+    )]
     NoSuch {
         /// The store.
         path: PathBuf,

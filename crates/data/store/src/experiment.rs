@@ -86,19 +86,24 @@ impl Store {
     /// # Errors
     /// Same as [`find`](Self::find), with [`StoreError::NoSuchExperiment`].
     pub fn find_experiment(&self, selector: &str) -> Result<Experiment, StoreError> {
-        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
-            selector: selector.to_owned(),
+        let all = self.experiments()?;
+        let mut found = Selector::first(selector, |reading| {
+            let all = all.iter().cloned();
+            Ok(match reading {
+                Selector::Last(back) => all.skip(*back as usize).take(1).collect(),
+                Selector::Digits(digits) => all
+                    .filter(|experiment| {
+                        let id = id_text(experiment.id);
+                        id.starts_with(digits) || id.ends_with(digits)
+                    })
+                    .collect(),
+                Selector::Label(label, back) => all
+                    .filter(|experiment| experiment.label.as_ref() == Some(label))
+                    .skip(*back as usize)
+                    .take(1)
+                    .collect(),
+            })
         })?;
-        let all = self.experiments()?.into_iter();
-        let mut found: Vec<Experiment> = match &parsed {
-            Selector::Last(back) => all.skip(*back as usize).take(1).collect(),
-            Selector::Digits(digits) => all
-                .filter(|experiment| {
-                    let id = id_text(experiment.id);
-                    id.starts_with(digits) || id.ends_with(digits)
-                })
-                .collect(),
-        };
         match found.len() {
             0 => Err(StoreError::NoSuchExperiment {
                 path: self.path().to_owned(),

@@ -10,49 +10,70 @@ use crate::{Store, StoreError};
 /// Minimum number of digits, because shorter input would often match by accident.
 const FEWEST: usize = 4;
 
-/// Parsed input.
+/// A way to read the user's input.
 #[derive(Debug, PartialEq)]
 pub enum Selector {
     /// `last` or `last~N`: the Nth recording before the newest.
     Last(u32),
     /// Hexadecimal digits, in lower case and without hyphens.
     Digits(String),
+    /// `LABEL` or `LABEL~N`: the Nth recording before the newest of those with this label.
+    Label(String, u32),
 }
 
 impl Selector {
-    /// Parses the input; `None` if it cannot be a selector.
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().to_ascii_lowercase();
-        if let Some(rest) = text.strip_prefix("last") {
-            let back = match rest.strip_prefix('~') {
-                // `u32::from_str` would also accept "+3".
-                Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => {
-                    number.parse().ok()?
-                }
-                None if rest.is_empty() => 0,
-                _ => return None,
-            };
-            return Some(Self::Last(back));
+    /// Returns all ways to read the input. The first that finds a recording is meant.
+    pub fn readings(text: &str) -> Vec<Self> {
+        let text = text.trim();
+        let (name, back) = match text.rsplit_once('~') {
+            // `u32::from_str` would also accept "+3".
+            Some((name, back)) if back.bytes().all(|b| b.is_ascii_digit()) => {
+                (name, back.parse().ok())
+            }
+            _ => (text, Some(0)),
+        };
+        let mut all = Vec::new();
+        if let Some(back) = back.filter(|_| name.eq_ignore_ascii_case("last")) {
+            all.push(Self::Last(back));
         }
-        let digits: String = text.chars().filter(|c| *c != '-').collect();
-        let fits = digits.bytes().all(|b| b.is_ascii_hexdigit());
-        (fits && (FEWEST..=32).contains(&digits.len())).then_some(Self::Digits(digits))
+        let digits = text.replace('-', "").to_ascii_lowercase();
+        if digits.bytes().all(|b| b.is_ascii_hexdigit()) && (FEWEST..=32).contains(&digits.len()) {
+            all.push(Self::Digits(digits));
+        }
+        all.push(Self::Label(text.to_owned(), 0));
+        all.extend(back.map(|back| Self::Label(name.to_owned(), back)));
+        all.dedup();
+        all
+    }
+
+    /// Returns what the first of all readings finds.
+    ///
+    /// # Errors
+    /// Returns the first error of `find`.
+    pub fn first<T>(
+        text: &str,
+        mut find: impl FnMut(&Self) -> Result<Vec<T>, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        for reading in Self::readings(text) {
+            let found = find(&reading)?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+        Ok(Vec::new())
     }
 }
 
 impl Store {
     /// Finds the recording for `selector`: its ID, at least four digits from the beginning or end
     /// of the ID (with or without hyphens), `last` for the newest, or `last~N` for the Nth before
-    /// that. Includes running recordings, but not blocks of experiments.
+    /// that; or its label, for the newest with this label, or `LABEL~N`. Includes running
+    /// recordings, but blocks of experiments only by their ID.
     ///
     /// # Errors
-    /// [`StoreError::NotASelector`], [`StoreError::NoSuch`], [`StoreError::Ambiguous`], or any
-    /// error while reading.
+    /// [`StoreError::NoSuch`], [`StoreError::Ambiguous`], or any error while reading.
     pub fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
-        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
-            selector: selector.to_owned(),
-        })?;
-        let mut found = self.candidates(&parsed)?;
+        let mut found = Selector::first(selector, |reading| self.candidates(reading))?;
         match found.len() {
             0 => Err(StoreError::NoSuch {
                 path: self.path().to_owned(),
@@ -71,17 +92,19 @@ impl Store {
         link.begin_work();
         let on = |error| link.context.on(error);
         let prepare = |sql: &str| link.connection.prepare_cached(sql).map_err(on);
+        // Blocks of experiments are not listed, so they do not count here.
+        let newest = |condition: &str, label: Option<&str>, back: u32| {
+            let sql = format!(
+                "SELECT id FROM recording WHERE {WITHOUT_BLOCKS} AND {condition}
+                ORDER BY started_ns DESC, id DESC LIMIT 1 OFFSET ?2"
+            );
+            let mut statement = prepare(&sql)?;
+            let row = statement.query_row(params![label, back], |row| row.get(0));
+            Ok(row.optional().map_err(on)?.into_iter().collect())
+        };
         let texts: Vec<String> = match selector {
-            Selector::Last(back) => {
-                // Blocks of experiments are not listed, so they do not count here.
-                let sql = format!(
-                    "SELECT id FROM recording WHERE {WITHOUT_BLOCKS}
-                    ORDER BY started_ns DESC, id DESC LIMIT 1 OFFSET ?1"
-                );
-                let mut statement = prepare(&sql)?;
-                let row = statement.query_row([back], |row| row.get(0));
-                row.optional().map_err(on)?.into_iter().collect()
-            }
+            Selector::Last(back) => newest("?1 IS NULL", None, *back)?,
+            Selector::Label(label, back) => newest("label = ?1", Some(label), *back)?,
             Selector::Digits(digits) => {
                 let sql = "SELECT id FROM recording
                     WHERE substr(id, 1, ?2) = ?1 OR substr(id, -?2) = ?1
@@ -113,31 +136,35 @@ mod tests {
 
     #[test]
     fn what_people_type_is_understood() {
-        let digits = |text: &str| Some(Selector::Digits(text.to_owned()));
-        assert_eq!(Selector::parse("last"), Some(Selector::Last(0)));
-        assert_eq!(Selector::parse("LAST~12"), Some(Selector::Last(12)));
-        assert_eq!(Selector::parse("019A-4d1c"), digits("019a4d1c"));
-        assert_eq!(Selector::parse(" 9abc\n"), digits("9abc"));
-        for text in [
-            "",
-            "abc",
-            "last~",
-            "last~-1",
-            "last~+1",
-            "last1",
-            "last~99999999999",
-            "xyzw",
-            "%%%%",
-            "019a4d1c7b3a700080001234567890ab0",
+        let digits = |text: &str| Selector::Digits(text.to_owned());
+        let label = |text: &str, back| Selector::Label(text.to_owned(), back);
+        for (text, readings) in [
+            ("last", vec![Selector::Last(0), label("last", 0)]),
+            (
+                "LAST~12",
+                vec![Selector::Last(12), label("LAST~12", 0), label("LAST", 12)],
+            ),
+            ("019A-4d1c", vec![digits("019a4d1c"), label("019A-4d1c", 0)]),
+            (" 9abc\n", vec![digits("9abc"), label("9abc", 0)]),
+            (
+                "kernel-6.12~2",
+                vec![label("kernel-6.12~2", 0), label("kernel-6.12", 2)],
+            ),
+            ("abc", vec![label("abc", 0)]),
+            ("last~-1", vec![label("last~-1", 0)]),
+            ("last~+1", vec![label("last~+1", 0)]),
+            ("last~99999999999", vec![label("last~99999999999", 0)]),
+            ("last~", vec![label("last~", 0)]),
+            ("%%%%", vec![label("%%%%", 0)]),
         ] {
-            assert_eq!(Selector::parse(text), None, "{text}");
+            assert_eq!(Selector::readings(text), readings, "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in ".{0,20}") {
-            let _ = Selector::parse(&text);
+            let _ = Selector::readings(&text);
         }
     }
 }

@@ -113,6 +113,11 @@ impl PostgresCollection {
                     let sql = format!("SELECT id FROM recording {order} 1 OFFSET $1");
                     link.rows(&sql, &[&i64::from(*back)])?
                 }
+                Selector::Label(label, back) => {
+                    let sql =
+                        format!("SELECT id FROM recording WHERE label = $1 {order} 1 OFFSET $2");
+                    link.rows(&sql, &[&plain(label), &i64::from(*back)])?
+                }
                 Selector::Digits(digits) => {
                     let padded = |with: &str| digits.clone() + &with.repeat(32 - digits.len());
                     let (from, to) = (padded("0"), padded("f"));
@@ -165,10 +170,7 @@ impl Collection for PostgresCollection {
     }
 
     fn find(&self, selector: &str) -> Result<RecordingId, StoreError> {
-        let parsed = Selector::parse(selector).ok_or_else(|| StoreError::NotASelector {
-            selector: selector.to_owned(),
-        })?;
-        let mut found = self.candidates(&parsed)?;
+        let mut found = Selector::first(selector, |reading| self.candidates(reading))?;
         match found.len() {
             0 => Err(self.no_such(selector)),
             1 => Ok(found.remove(0)),

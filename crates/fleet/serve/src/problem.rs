@@ -77,9 +77,7 @@ impl From<StoreError> for Problem {
             StoreError::NoSuch { selector, .. } => Self::not_found(format!(
                 "no recording '{selector}' is stored on the collector"
             )),
-            StoreError::NotASelector { .. } | StoreError::Ambiguous { .. } => {
-                Self::bad_request(error.to_string())
-            }
+            StoreError::Ambiguous { .. } => Self::bad_request(error.to_string()),
             StoreError::DiskFull { .. } => Self::busy("the disk of the collector is full", NO_ROOM),
             StoreError::Locked { .. } => Self::busy("the store is in use", BUSY),
             // Clients must not see paths of this machine, so they are only logged.

@@ -8,7 +8,7 @@ use punctual_store::Store;
 // One or more recordings; without any, the last one.
 #[derive(Args)]
 pub(crate) struct Recordings {
-    /// Recordings: an ID, the start or end of an ID, `last` or `last~N` [default: last]
+    /// Recordings: an ID, the start or end of an ID, a label, `last` or `last~N` [default: last]
     #[arg(value_name = "ID", num_args = 1..)]
     pub(crate) recordings: Vec<String>,
 }
@@ -27,7 +27,7 @@ impl Recordings {
 // One recording.
 #[derive(Args)]
 pub(crate) struct OneRecording {
-    /// Recording: an ID, the start or end of an ID, `last` or `last~N`
+    /// Recording: an ID, the start or end of an ID, a label, `last` or `last~N`
     #[arg(value_name = "ID", default_value = "last")]
     recording: String,
 }

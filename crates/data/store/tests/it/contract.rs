@@ -264,10 +264,14 @@ fn recordings_are_found_by_what_people_type() {
     let (_folder, path) = store_path();
     let store = Store::open(&path).unwrap();
     assert!(matches!(store.find("last"), Err(StoreError::NoSuch { .. })));
-    let first = numbered(0x019a4d1c_7b3a_7000_8000_000011112222, 0);
-    let second = numbered(0x019a4d1c_7b3b_7000_8000_0000aaaa2222, 1);
+    let mut first = numbered(0x019a4d1c_7b3a_7000_8000_000011112222, 0);
+    let mut second = numbered(0x019a4d1c_7b3b_7000_8000_0000aaaa2222, 1);
     // Began before the others, but was stored after them.
-    let old = numbered(0x01900000_0000_7000_8000_0000019a4d1c, -5);
+    let mut old = numbered(0x01900000_0000_7000_8000_0000019a4d1c, -5);
+    // Digits are first of all those of an ID, and a number after `~` can belong to the label.
+    old.label = Some("aaaa2222".to_owned());
+    first.label = Some("beef".to_owned());
+    second.label = Some("beef~1".to_owned());
     for recording in [&first, &second, &old] {
         insert(&store, recording);
     }
@@ -281,14 +285,15 @@ fn recordings_are_found_by_what_people_type() {
     assert_eq!(find("019A4D1C-7B3A"), first.id);
     assert_eq!(find(&first.id.to_string()), first.id);
     assert_eq!(find(&first.id.short()), first.id);
-    for text in ["last~3", "beef", "aaaa"] {
+    assert_eq!(find("beef"), first.id);
+    assert_eq!(find("beef~0"), first.id);
+    assert_eq!(find("beef~1"), second.id);
+    for text in [
+        "last~3", "bee5", "aaaa", "", "abc", "latest", "last~x", "%", "beef~2",
+    ] {
         let error = store.find(text).unwrap_err();
         assert!(matches!(error, StoreError::NoSuch { .. }), "{error}");
         assert!(error.to_string().contains(&format!("'{text}'")), "{error}");
-    }
-    for text in ["", "abc", "latest", "last~x", "%"] {
-        let error = store.find(text).unwrap_err();
-        assert!(matches!(error, StoreError::NotASelector { .. }), "{error}");
     }
     // Two match at the beginning of the ID, one at the end.
     let error = store.find("019a4d1c").unwrap_err();

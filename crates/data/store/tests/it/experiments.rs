@@ -72,14 +72,18 @@ fn later_state_replaces_stored_experiment() {
     let read_only = Store::open_read_only(&path).unwrap();
     assert_eq!(read_only.find_experiment(&one.id.short()).unwrap(), one);
     assert_eq!(read_only.find_experiment("last~1").unwrap(), one);
-    assert!(matches!(
-        read_only.find_experiment("abcdabcd"),
-        Err(StoreError::NoSuchExperiment { .. })
-    ));
-    assert!(matches!(
-        read_only.find_experiment("xyz"),
-        Err(StoreError::NotASelector { .. })
-    ));
+    for text in ["abcdabcd", "xyz", ""] {
+        let error = read_only.find_experiment(text).unwrap_err();
+        assert!(
+            matches!(error, StoreError::NoSuchExperiment { .. }),
+            "{error}"
+        );
+    }
+    let mut labelled = experiment();
+    labelled.label = Some("kernel 6.12".to_owned());
+    store.put_experiment(&labelled).unwrap();
+    let found = read_only.find_experiment("kernel 6.12").unwrap();
+    assert_eq!(found.id, labelled.id);
 }
 
 #[test]

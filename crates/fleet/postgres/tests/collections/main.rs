@@ -147,7 +147,9 @@ fn the_list_is_turned_and_searched() {
     each(|all| {
         for number in 0..8 {
             let machine = if number % 2 == 0 { "even" } else { "odd" };
-            receive(all, machine, &recording(number, "host"), None);
+            let mut one = recording(number, "host");
+            one.label = Some(format!("kernel {}", number / 4));
+            receive(all, machine, &one, None);
         }
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
@@ -165,7 +167,10 @@ fn the_list_is_turned_and_searched() {
         assert_eq!(all.find("last~4").unwrap(), one);
         assert_eq!(all.find(&digits).unwrap(), one);
         assert_eq!(all.find(&digits[24..]).unwrap(), one);
-        for bad in ["last~8", "ffff0000", "no", &digits[..4]] {
+        assert_eq!(all.find("kernel 0").unwrap(), one);
+        let before = recording(2, "host").id;
+        assert_eq!(all.find("kernel 0~1").unwrap(), before);
+        for bad in ["last~8", "ffff0000", "no", "kernel 1~4", &digits[..4]] {
             assert!(all.find(bad).is_err(), "{bad}");
         }
         let filter = Filter {

@@ -101,7 +101,7 @@ pub(super) enum Stored {
     },
     /// Delete an experiment with the recordings of its blocks
     Delete {
-        /// Experiment: an ID, the start or end of an ID, `last` or `last~N`
+        /// Experiment: an ID, the start or end of an ID, a label, `last` or `last~N`
         #[arg(value_name = "ID")]
         experiment: String,
     },
@@ -110,7 +110,7 @@ pub(super) enum Stored {
 /// One experiment.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Which {
-    /// Experiment: an ID, the start or end of an ID, `last` or `last~N`
+    /// Experiment: an ID, the start or end of an ID, a label, `last` or `last~N`
     #[arg(value_name = "ID", default_value = "last")]
     pub(super) experiment: String,
 }

@@ -27,7 +27,7 @@ pub(super) enum Facts {
 
 #[derive(Args)]
 pub(super) struct Diff {
-    /// First recording: an ID, the start or end of an ID, `last` or `last~N`
+    /// First recording: an ID, the start or end of an ID, a label, `last` or `last~N`
     #[arg(value_name = "A")]
     a: String,
     /// Second recording

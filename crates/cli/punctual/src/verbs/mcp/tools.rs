@@ -68,7 +68,8 @@ const fn required(name: &'static str, kind: Kind, about: &'static str) -> Argume
     }
 }
 
-const ID: &str = "Recording: an ID, the start or end of an ID, last or last~N (default: last)";
+const ID: &str =
+    "Recording: an ID, the start or end of an ID, a label, last or last~N (default: last)";
 const HOST: &str = "Only recordings of this machine";
 const SINCE: &str = "Only since this time: 2026-11-03, an RFC 3339 time, or 24h";
 

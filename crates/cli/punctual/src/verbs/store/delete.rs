@@ -11,7 +11,7 @@ use crate::verb::Run;
 /// Delete recordings from the store
 #[derive(Parser)]
 pub(super) struct Delete {
-    /// Recordings: an ID, the start or end of an ID, `last` or `last~N`
+    /// Recordings: an ID, the start or end of an ID, a label, `last` or `last~N`
     #[arg(value_name = "ID", num_args = 1.., required = true)]
     recordings: Vec<String>,
 }
