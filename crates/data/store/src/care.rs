@@ -127,7 +127,7 @@ impl Store {
                 names.dedup();
                 for name in names {
                     let take = &mut |_| Ok::<(), StoreError>(());
-                    note(self.runs_of(&name, None, take).map(drop));
+                    note(self.runs_of(&name, None, None, take).map(drop));
                 }
             }
             Err(error) => note(Err(error)),

@@ -165,7 +165,7 @@ impl Store {
         Ok(of.into_iter().map(|(_, epoch)| epoch).collect())
     }
 
-    /// Passes each run of a series, of all machines, to `take`, in order of start time. Unfinished
+    /// Passes each run of a series, of one host or of all, to `take`, in order of start time. Unfinished
     /// runs are skipped. Reads a few hundred at a time to limit memory. Returns their number.
     ///
     /// # Errors
@@ -173,6 +173,7 @@ impl Store {
     pub fn runs_of<E: From<StoreError>>(
         &self,
         series: &str,
+        host: Option<&str>,
         since: Option<Timestamp>,
         take: &mut dyn FnMut(SeriesRun) -> Result<(), E>,
     ) -> Result<usize, E> {
@@ -183,11 +184,14 @@ impl Store {
                     "SELECT recording.key FROM recording
                      JOIN plan_series ON plan_series.key = recording.series
                      WHERE plan_series.name = ?1 AND started_ns >= ?2 AND completion != 'running'
+                     AND (?3 IS NULL OR ?3 = coalesce(
+                          (SELECT machine FROM collected WHERE recording = recording.key),
+                          recording.host))
                      ORDER BY started_ns, id",
                 )
                 .and_then(|mut statement| {
                     statement
-                        .query_map(params![series, since], |row| row.get(0))
+                        .query_map(params![series, since, host], |row| row.get(0))
                         .and_then(Iterator::collect::<rusqlite::Result<Vec<i64>>>)
                 })
                 .map_err(|error| context.on(error))

@@ -567,8 +567,13 @@ fn dated_files_of_many_machines_are_imported_at_once() {
     let files = "board-1/timerlat-2026-11-03.txt board-1/timerlat-2026-11-04.txt \
                  board-2/timerlat-2026-11-03.txt";
     let options = "--series nightly --at name:%Y-%m-%d --host name:%h/*";
-    let said = place.done(&format!("import {files} {options}"));
+    let output = place.run(&format!("import {files} {options}"));
+    let (said, noted) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(said.matches("unknown: as above").count(), 2, "{said}");
+    assert!(
+        noted.contains("3 files: 3 recordings, 2 machines"),
+        "{noted}"
+    );
     let listed = place.done("list");
     for (board, count) in [("board-1", 2), ("board-2", 1)] {
         assert_eq!(listed.matches(board).count(), count, "{listed}");

@@ -143,10 +143,8 @@ impl SeriesStore for Store {
         since: Option<Timestamp>,
         take: &mut dyn FnMut(SeriesRun),
     ) -> Result<(), StoreError> {
-        self.runs_of::<StoreError>(series, since, &mut |run| {
-            if host.is_none_or(|host| run.host.as_deref() == Some(host)) {
-                take(run);
-            }
+        self.runs_of::<StoreError>(series, host, since, &mut |run| {
+            take(run);
             Ok(())
         })
         .map(drop)

@@ -265,11 +265,13 @@ fn a_merge_takes_all_in_once() {
     assert_eq!(store.notes().unwrap(), [note]);
     assert_eq!(store.series().unwrap().len(), 2);
     let mut hosts = 0;
-    let runs = store.runs_of::<StoreError>("osadl", None, &mut |_| {
+    let runs = store.runs_of::<StoreError>("osadl", None, None, &mut |_| {
         hosts += 1;
         Ok(())
     });
     assert_eq!((runs.unwrap(), hosts), (2, 2));
+    let of_nobody = store.runs_of::<StoreError>("osadl", Some("nobody"), None, &mut |_| Ok(()));
+    assert_eq!(of_nobody.unwrap(), 0);
     // A second merge does not duplicate anything.
     let again = store.merge(&other, &lease()).unwrap();
     assert_eq!(

@@ -34,7 +34,7 @@ fn slot(second: i64, state: SlotState) -> Slot {
 fn runs(store: &Store, since: Option<Timestamp>) -> Vec<SeriesRun> {
     let mut runs = Vec::new();
     let count = store
-        .runs_of::<StoreError>("osadl", since, &mut |run| {
+        .runs_of::<StoreError>("osadl", None, since, &mut |run| {
             runs.push(run);
             Ok(())
         })

@@ -105,6 +105,7 @@ impl Run for ImportFiles {
                     } else {
                         let mut sentence = sentence(&job, path, &imported);
                         sentence.push_str(&before.unknown(&imported.recording));
+                        before.count(&imported.recording);
                         // Lines after the first are indented.
                         let width = context.list_style().width.saturating_sub(2);
                         let lines = wrap(&sentence, width);
@@ -133,6 +134,9 @@ impl Run for ImportFiles {
             ));
         }
         if job.store.is_some() {
+            if let Some(sum) = before.sum(self.files.len()).filter(|_| !self.json) {
+                output::note(&sum);
+            }
             context.done(exit, "the import is complete");
         }
         if self.json {
