@@ -116,7 +116,7 @@ fn model_reads_recordings_through_tools() {
     let printed: Value = place.done("show --json").parse().unwrap();
     assert_eq!(shown["threads"], printed["threads"]);
     assert_eq!(document(&answers[4])["schema"], 1);
-    for (answer, said) in [(5, "has no explanations"), (6, "not an ID")] {
+    for (answer, said) in [(5, "has no explanations"), (6, "no recording")] {
         let result = &answers[answer]["result"];
         assert_eq!(result["isError"], true);
         let text = result["content"][0]["text"].as_str().unwrap();
