@@ -2,7 +2,7 @@
 """Searches of the worst load, against planted traps that need two loads at once.
 
     sudo benches/hunt.py                                # six traps, 20 min each
-    sudo benches/hunt.py --traps lock pool --hunt 12m
+    sudo benches/hunt.py --traps lock pool --hunt 4m
 
 Builds and runs benches/hunt_traps/traps.c, a program that makes periods late only while two resources
 are busy at once, such as the network and the disk. For each trap, runs
@@ -14,8 +14,8 @@ the trap needs, the confirmed mix, whether it contains one load of each needed k
 others, and the late periods with the mix, with the farm load and without load. The farm load counts as
 *found* if it makes more than 0.5% of the periods late, and three times as many as no load.
 
-Exits with 1 if fewer than five of six traps are found. A search needs about 10 min at least. Needs root
-and cc. The traps look at counters of the whole machine, so other programs can trigger them.
+Exits with 1 if fewer than five of six traps are found. A search of less than 20 min tries fewer mixes.
+Needs root and cc. The traps look at counters of the whole machine, so other programs can trigger them.
 """
 
 import argparse

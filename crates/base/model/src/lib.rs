@@ -55,12 +55,12 @@ pub use event::{
     Vector, WaitStacks, disk_name, event_names, interrupted_functions, softirq_name, stack_of,
 };
 pub use experiment::{
-    Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, Checkup, Condition, EXPERIMENT_SCHEMA, Effect,
-    Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard, HUNT_SCHEMA, HardwareGaps,
-    Hunt, IMPROVEMENT_SCHEMA, Improvement, ImprovementState, JobEvidence, LateRun, LeftLate,
-    NUMBERS_SCHEMA, NotTried, NumberEffect, NumberResult, NumbersBlock, NumbersExperiment, Pilot,
-    Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot, SeriesProof, SeriesRuns, Stage,
-    TriedSetting, Windows, WorstMix,
+    ApplicationChange, Arm, ArmAction, ArmResult, CHECKUP_SCHEMA, ChangeKind, Checkup, Condition,
+    EXPERIMENT_SCHEMA, Effect, Experiment, ExperimentBlock, ExperimentPlan, ExperimentState, Guard,
+    HUNT_SCHEMA, HardwareGaps, Hunt, IMPROVEMENT_SCHEMA, Improvement, ImprovementState,
+    JobEvidence, LateRun, LeftLate, NUMBERS_SCHEMA, NotTried, NumberEffect, NumberResult,
+    NumbersBlock, NumbersExperiment, Pilot, Proof, RemediedCause, SERIES_PROOF_SCHEMA, SampledSlot,
+    SeriesProof, SeriesRuns, Stage, TriedSetting, Windows, WorstMix,
 };
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,

@@ -8,7 +8,7 @@ use punctual_model::{
     CHECKUP_SCHEMA, Checkup, Completion, Condition, IntervalRow, Jobs, Looks, LoopRequirement,
     MeasuredOn, Nanos, Outcome, Recording,
 };
-use punctual_session::{ApplicationRequest, Snapshot, Subject, Watcher, changes};
+use punctual_session::{ApplicationRequest, Snapshot, Subject, Watcher};
 
 use crate::check::{Around, Checked, Either, causes, findings, judgement};
 use crate::request::CheckError;
@@ -64,7 +64,7 @@ pub fn check_application(
         hardware: None,
         lacking: early_end(&recording, asked.duration)
             .into_iter()
-            .chain(changes(&recording))
+            .chain(outcome.changes.into_iter().map(|change| change.text))
             .collect(),
         next: Vec::new(),
         recordings: (around.store.iter())

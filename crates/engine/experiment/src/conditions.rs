@@ -1,5 +1,6 @@
 //! Builds the session request for each part of a check-up.
 
+use punctual_loads::LoadRequest;
 use punctual_model::{Arguments, Nanos, Requirement, Role};
 use punctual_probes::ProbeEntry;
 use punctual_session::{
@@ -49,12 +50,29 @@ fn request(
     })
 }
 
+/// Longest period with which a loop can start at a phase.
+const LONGEST_PHASED: Nanos = Nanos::from_secs(1);
+
+/// Returns the phase of a loop against the multiples of its period, if a load has a phase. The kernel's
+/// tick is due at multiples of its own period, so a loop without a phase rarely meets it either.
+pub(crate) fn start_phase(period: Nanos) -> Option<Nanos> {
+    (period <= LONGEST_PHASED).then_some(Nanos(period.0 / 2))
+}
+
 /// Builds the request for running the timer probe in each condition, with the period and priority
 /// of the loop. The machine is measured as it is, so /dev/cpu_dma_latency is not changed.
 pub(crate) fn timer(asked: &CheckRequest, explained: bool) -> Result<Request, CheckError> {
     let probe = punctual_probes::probe("timer").map_err(CheckError::Probe)?;
-    let interval = format!("{}ns", asked.requirement.period_ns.0);
-    let mut request = request(asked, probe, &[("interval", &interval)])?;
+    let period = asked.requirement.period_ns;
+    let (interval, phase) = (format!("{}ns", period.0), start_phase(period));
+    let in_phase = asked.in_phase || asked.loads.iter().any(LoadRequest::has_phase);
+    let phase = phase
+        .filter(|_| in_phase)
+        .map(|phase| format!("{}ns", phase.0));
+    let given: Vec<(&str, &str)> = std::iter::once(("interval", &*interval))
+        .chain(phase.iter().map(|phase| ("start-phase", &**phase)))
+        .collect();
+    let mut request = request(asked, probe, &given)?;
     request.threads.priority = asked.priority;
     let phase = |name: &str, length: Nanos, loads| PhaseRequest {
         name: Some(name.to_owned()),

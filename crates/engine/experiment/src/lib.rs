@@ -50,7 +50,7 @@ pub use improve::{
     ApplicationSearch, improve, improve_application, intended, plan_stages, profile, unfinished,
 };
 pub use lengths::{TIMES_WASH_OUT, least_rounds, shortest_time};
-pub use numbers::{Meter, NumbersBench, NumbersRequest, run_numbers};
+pub use numbers::{Meter, NumbersBench, NumbersRequest, NumbersRun, run_numbers};
 pub use own::OwnExperiments;
 pub use pilot::sentence as pilot_sentence;
 pub use request::{CheckError, CheckRequest};

@@ -26,6 +26,8 @@ pub struct CheckRequest {
     pub loaded: Nanos,
     /// The background loads; empty to skip the condition under load.
     pub loads: Vec<LoadRequest>,
+    /// Whether the loop starts at a fixed phase, as it does if a load has one.
+    pub in_phase: bool,
     /// Time of the hardware probe; zero to skip this probe.
     pub hardware: Nanos,
     /// Maximum time of the last condition, if that is measured until the result is decided.

@@ -20,6 +20,9 @@ use crate::subprocess::{LOOK_WHILE_RUNNING, RECORD, REFUSED, STARTED, Subprocess
 /// the whole text as one parameter, its CPUs can only be set by [`LoadRequest::on_cpus`].
 const CPUS: &str = "cpus";
 
+/// The parameter for the phase, which loads with a period have.
+pub(crate) const PHASE: &str = "phase";
+
 /// A requested load, for example `command:'make -j8'`.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
@@ -159,6 +162,11 @@ impl LoadRequest {
     /// Returns the request as it was given on the command line.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns whether the load works at a fixed phase of its period.
+    pub fn has_phase(&self) -> bool {
+        self.arguments.duration(PHASE).is_some()
     }
 
     /// Returns the load's entry in the table.

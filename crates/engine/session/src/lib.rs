@@ -39,7 +39,7 @@ pub use lint::{LintRequest, lint};
 pub use machine::{Membership, real_time_refused, recover_tracer};
 pub use measure::{CpuLocks, Session, can_be_explained};
 pub use observe::{
-    JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, changes, observe,
+    JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe,
     observe_unprivileged,
 };
 pub use punctual_trace::{EventChoice, Level};

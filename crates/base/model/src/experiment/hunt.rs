@@ -19,12 +19,20 @@ pub struct Hunt {
     pub sentence: String,
     /// The confirmed mix. Null if no mix was confirmed.
     pub worst: Option<WorstMix>,
-    /// Number of mixes that were measured.
+    /// Number of different mixes that were measured.
     pub tried: u32,
+    /// Number of pairs of different loads that were in a mix together.
+    pub load_pairs: u32,
+    /// Number of pairs of different loads that exist.
+    pub load_pairs_possible: u32,
     /// Duration of the search.
     pub took_ns: Nanos,
-    /// Length of a block.
+    /// Number of blocks of the search.
+    pub blocks: u32,
+    /// Mean length of a block.
     pub block_ns: Nanos,
+    /// Mean time that a block took, with the time in which its loads start and end.
+    pub block_took_ns: Nanos,
     /// Seed of the random mixes.
     pub seed: u64,
     /// Loads that the search did not use, with the reason, and pauses of the search.

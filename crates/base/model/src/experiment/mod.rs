@@ -1,5 +1,6 @@
 //! An experiment: blocks of measurements under different conditions, in random order.
 
+mod application_change;
 mod checkup;
 mod condition_claim;
 mod experiment_plan;
@@ -11,6 +12,7 @@ mod sampled_run;
 mod series_proof;
 mod series_runs;
 
+pub use application_change::{ApplicationChange, ChangeKind};
 pub use checkup::{
     CHECKUP_SCHEMA, Checkup, Condition, HardwareGaps, JobEvidence, LeftLate, RemediedCause, Windows,
 };

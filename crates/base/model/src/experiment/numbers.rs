@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Arm;
+use super::{ApplicationChange, Arm};
 use crate::{Nanos, RecordingId};
 
 /// The version of [`NumbersExperiment`] as JSON. It is increased only if a reader of the older form
@@ -68,7 +68,7 @@ pub struct NumbersBlock {
     /// Changes of the application: restarts, forks and new names. The block went on with the new
     /// processes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    pub notes: Vec<ApplicationChange>,
 }
 
 /// A number in one condition, compared with the baseline.

@@ -238,6 +238,7 @@ fn of_application(
         show(&improvement, None, options, context)?;
         return Ok(Exit::Done);
     }
+    let store = context.store_to_record()?;
     let stop = stop_flag()?;
     // Start the guard before the first setting is changed.
     let guard = Guard::start(SILENCE)?;
@@ -249,7 +250,7 @@ fn of_application(
     };
     let mut progress = Progressing::new(options.quiet);
     let bench = NumbersBench {
-        store: None,
+        store: store.as_ref(),
         host: &host,
         journal,
         stop: &stop,
@@ -264,8 +265,10 @@ fn of_application(
     };
     improve_application(&mut improvement, &search, &audit, bench).map_err(failed)?;
     let next = kept(&improvement, None, options)?;
+    let exit = exit(&improvement, next.is_some());
+    context.stored(exit, store.is_some());
     show(&improvement, next.as_deref(), options, context)?;
-    Ok(exit(&improvement, next.is_some()))
+    Ok(exit)
 }
 
 /// Writes the profile with the settings that help. Returns the command that applies it.

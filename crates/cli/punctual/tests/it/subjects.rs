@@ -9,7 +9,9 @@ use std::time::Duration;
 use crate::checking::Slow;
 use crate::common::{Sandbox, eventually, signal, text};
 use crate::experimenting::{alone, setting};
-use punctual_model::{Checkup, Experiment, ExperimentState, JudgedBy, NumbersExperiment};
+use punctual_model::{
+    Checkup, Experiment, ExperimentState, Improvement, JudgedBy, NumbersExperiment,
+};
 use punctual_testing::skip;
 
 /// A shell under another name, which is ended with the processes that it started.
@@ -366,6 +368,53 @@ fn blocks_of_an_application_are_stored_with_its_changes() {
     place.done("experiment plot --kind latency -o latency.svg");
     place.done("experiment delete last");
     assert_eq!(place.done("list --blocks --json").trim(), "[]");
+}
+
+/// The experiments of a search are stored like others, with the recordings of their blocks.
+#[test]
+fn search_for_an_application_is_stored() {
+    let (place, _alone) = (Sandbox::new(), alone());
+    let _shell = Shell::start(&place, "improved9", JOBS);
+    let line = "improve --comm improved9 --budget 1us -D 1h --block 1s --wash-out 50ms -q --json";
+    let mut child = place.spawn(line);
+    let mut ended = false;
+    let has_round = || {
+        ended = child.try_wait().unwrap().is_some();
+        let all = place.run("experiment list --json").stdout;
+        let all: Vec<Experiment> = serde_json::from_slice(&all).unwrap_or_default();
+        let numbers = all.first().and_then(|one| one.numbers.as_ref());
+        ended || numbers.is_some_and(|one| one.complete_rounds() > 0)
+    };
+    assert!(eventually(has_round));
+    if ended {
+        let output = child.wait_with_output().unwrap();
+        if output.status.success() {
+            skip!(Right, "no setting that may be tried can be changed");
+        } else {
+            punctual_testing::skip_refused("improve --comm", text(&output.stderr));
+        }
+        return;
+    }
+    signal(&child, "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let found: Improvement = serde_json::from_slice(&output.stdout).unwrap();
+    let stored = &experiments(&place)[0];
+    assert_eq!(found.stages[0].experiment, Some(stored.id));
+    assert_eq!(stored.label.as_deref(), Some("improve: screening"));
+    assert_eq!(stored.state, ExperimentState::Stopped);
+    let numbers = stored.numbers.as_ref().unwrap();
+    assert_eq!(numbers.arms.len(), found.stages[0].arms as usize);
+    assert_eq!(stored.recordings().len(), numbers.blocks.len());
+    let shown = place.done(&format!("show {} --json", stored.recordings()[0]));
+    let recording: punctual_model::Recording = serde_json::from_str(&shown).unwrap();
+    let judged = recording.judgement.unwrap();
+    assert_eq!(judged.by, JudgedBy::Improve);
+    assert!(judged.sentence.contains("stage screening"), "{judged:?}");
+    for line in ["experiment show", "experiment report -o -"] {
+        let said = place.done(line);
+        assert!(said.contains("late jobs"), "{line}: {said}");
+    }
 }
 
 /// A process that is selected by its ID cannot be replaced, so the block is void.

@@ -1,8 +1,11 @@
 //! A mix of background loads.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use punctual_model::{CpuSet, Nanos};
+
+use crate::conditions::start_phase;
 
 /// A load that can be part of a mix, with its three intensities.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,18 +51,47 @@ pub(super) enum Pace {
     Near,
     /// Ten periods of the loop.
     Slow,
+    /// The shortest multiple of the period of the loop that the load can have, always at this phase
+    /// after the due times of the first thread, in eighths of the period of the loop.
+    At(u64),
 }
 
-impl Pace {
-    const ALL: [Self; 2] = [Self::Near, Self::Slow];
+/// Number of phases.
+const PHASES: u64 = 8;
 
-    fn period(self, of_loop: Nanos) -> Nanos {
-        let ns = match self {
-            Self::Near => of_loop.0,
-            Self::Slow => of_loop.0.saturating_mul(10),
-        };
-        // The range of the load's parameter.
-        Nanos(ns.clamp(1_000_000, 1_000_000_000))
+/// Range of the period of a load, in ns.
+const PERIODS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
+
+impl Pace {
+    /// Returns a random pace.
+    fn random(of_loop: Nanos, random: &mut fastrand::Rng) -> Self {
+        match random.u8(0..3) {
+            0 => Self::Near,
+            1 => Self::Slow,
+            _ if Self::phased(of_loop).is_none() => Self::Near,
+            _ => Self::At(random.u64(0..PHASES)),
+        }
+    }
+
+    /// Returns the period of a load with a phase, and the phase of the loop; `None` if the loop has none.
+    fn phased(of_loop: Nanos) -> Option<[Nanos; 2]> {
+        let start = start_phase(of_loop)?;
+        let each = of_loop.0.max(1);
+        let period = PERIODS.start().div_ceil(each) * each;
+        PERIODS.contains(&period).then_some([Nanos(period), start])
+    }
+
+    /// Returns the parameters of a load with this pace.
+    fn text(self, of_loop: Nanos) -> String {
+        let clamped = |ns: u64| ns.clamp(*PERIODS.start(), *PERIODS.end()) / 1_000;
+        match (self, Self::phased(of_loop)) {
+            (Self::Slow, _) => format!("period={}us", clamped(of_loop.0.saturating_mul(10))),
+            (Self::At(eighths), Some([period, start])) => {
+                let phase = (start.0 + of_loop.0 * eighths / PHASES) % period.0;
+                format!("period={}ns,phase={phase}ns", period.0)
+            }
+            (Self::Near | Self::At(_), _) => format!("period={}us", clamped(of_loop.0)),
+        }
     }
 }
 
@@ -103,6 +135,12 @@ impl Space {
         mix.0.iter().map(|part| self.text(part)).collect()
     }
 
+    /// Returns the number of pairs of different loads.
+    pub(super) fn pairs(&self) -> u32 {
+        let kinds = self.kinds.len() as u32;
+        kinds * kinds.saturating_sub(1) / 2
+    }
+
     fn text(&self, part: &Part) -> String {
         let mut words = Vec::new();
         let level = part.kind.levels[part.level.min(2)];
@@ -110,10 +148,7 @@ impl Space {
             words.push(level.to_owned());
         }
         if part.kind.is_periodic {
-            words.push(format!(
-                "period={}us",
-                part.pace.period(self.period).0 / 1_000
-            ));
+            words.push(part.pace.text(self.period));
         }
         words.extend(part.cpu.map(|cpu| format!("cpus={cpu}")));
         match words.as_slice() {
@@ -142,7 +177,7 @@ impl Space {
         Part {
             kind,
             level: random.usize(0..3),
-            pace: Pace::ALL[random.usize(0..Pace::ALL.len())],
+            pace: Pace::random(self.period, random),
             cpu,
         }
     }
@@ -172,6 +207,15 @@ impl Mix {
         let mut parts = self.0.clone();
         parts.remove(place);
         Self(parts)
+    }
+
+    /// Returns all pairs of its loads, by name.
+    pub(super) fn pairs(&self) -> Vec<[&'static str; 2]> {
+        let mut names: Vec<&str> = self.0.iter().map(|part| part.kind.name).collect();
+        names.sort_unstable();
+        let each = names.iter().enumerate();
+        each.flat_map(|(place, one)| names[place + 1..].iter().map(move |other| [*one, *other]))
+            .collect()
     }
 
     /// Returns the mix with one of its loads at a lower intensity; `None` if it is the lowest.
@@ -224,6 +268,22 @@ mod tests {
         // Each load has each intensity.
         assert!(seen.len() > 30, "{seen:?}");
         assert!(seen.contains("cpu:share=50,period=1000us"), "{seen:?}");
+        // The loop starts at 250 us, and the load at each eighth of its period of 500 us after that.
+        let phases = (0..8).map(|eighths| 250_000 + eighths * 62_500);
+        for phase in phases {
+            let text = format!("cpu:share=50,period=1000000ns,phase={phase}ns");
+            assert!(seen.contains(&text), "{text}: {seen:?}");
+        }
+    }
+
+    /// A load has a phase only if its period is a multiple of that of the loop.
+    #[test]
+    fn phases_are_those_of_the_loop() {
+        let text = |of_loop: u64| Pace::At(6).text(Nanos(of_loop));
+        assert_eq!(text(1_000_000), "period=1000000ns,phase=250000ns");
+        assert_eq!(text(300_000), "period=1200000ns,phase=375000ns");
+        assert_eq!(text(10_000_000), "period=10000000ns,phase=2500000ns");
+        assert_eq!(text(2_000_000_000), "period=1000000us");
     }
 
     #[test]

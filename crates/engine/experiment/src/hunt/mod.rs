@@ -2,6 +2,7 @@
 
 mod mix;
 mod search;
+mod time;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,12 +11,12 @@ use std::time::{Duration, Instant};
 use punctual_host::Host;
 use punctual_loads::{LoadError, LoadRequest};
 use punctual_model::{
-    CpuSet, HUNT_SCHEMA, Hunt, LoopRequirement, Nanos, Recording, WorstMix, grouped,
+    CpuSet, HUNT_SCHEMA, Hunt, LoopRequirement, Nanos, Recording, WorstMix, counted, grouped,
 };
 use punctual_session::{Session, SessionError, Snapshot, Watcher};
 
 use self::mix::{Mix, Space};
-use self::search::{LEAST, Machine, Seen, Worst, search};
+use self::search::{Confirmed, Cut, Machine, Seen, Worst, least, search};
 use crate::check::{Around, Checked, check};
 use crate::conditions::timer;
 use crate::request::{CheckError, CheckRequest};
@@ -35,12 +36,6 @@ pub struct HuntRequest {
     /// The program and its options that repeat the check, without the loads.
     pub repeat: Vec<String>,
 }
-
-/// Length of a block, if the time suffices.
-const BLOCK: Nanos = Nanos::from_secs(2);
-
-/// Shortest length of a block.
-const SHORTEST: Nanos = Nanos::from_millis(500);
 
 /// Free disk space that a search with the load `disk` needs, in bytes.
 const DISK: u64 = 2 << 30;
@@ -69,7 +64,12 @@ pub fn hunt(
     isolate: &dyn Fn(LoadRequest) -> LoadRequest,
     around: Around<'_>,
 ) -> Result<Hunted, HuntError> {
-    let begun = Instant::now();
+    if asked.length < least() {
+        return Err(HuntError::Short {
+            given: asked.length,
+            needed: least(),
+        });
+    }
     let mut notes = Vec::new();
     let without = left_out(&mut notes);
     let space = Space::new(&asked.cpus, asked.check.requirement.period_ns, &without);
@@ -81,27 +81,30 @@ pub fn hunt(
         stop: around.stop,
         say: around.say,
         notes,
-        block: BLOCK,
+        begun: Instant::now(),
     };
-    let found = bench
-        .blocks(begun)
-        .and_then(|blocks| search(&mut bench, &space, blocks, asked.seed));
-    let (worst, stopped) = match found {
-        Ok(worst) => (worst, false),
-        Err(HuntError::Stopped) => (Worst::default(), true),
+    let mut worst = Worst::default();
+    let searched = search(&mut bench, &space, (asked.length, asked.seed), &mut worst);
+    let took = bench.elapsed();
+    let mut notes = bench.notes;
+    let stopped = match searched {
+        Ok(()) => false,
+        Err(HuntError::Stopped) => true,
         Err(error) => return Err(error),
     };
-    let (notes, block) = (bench.notes, bench.block);
-    let took = Nanos::from(begun.elapsed());
-    let loads = worst.mix.as_ref().map(|mix| space.texts(mix));
-    let mix = loads.map(|loads| worst_mix(asked, &worst, loads));
+    if worst.cut == Some(Cut::Reduction) {
+        notes.push(NOT_REDUCED.to_owned());
+    }
+    let confirmed = worst.confirmed.as_ref();
+    let mix = confirmed.map(|found| worst_mix(asked, found, space.texts(&found.mix)));
     let checked = match &mix {
-        Some(mix) => Some(check(
-            &asked.under(&mix.loads, asked.check.loaded, isolate)?,
+        Some(mix) if !stopped => Some(check(
+            &asked.under(&mix.loads, (asked.check.loaded, false), isolate)?,
             around,
         )?),
-        None => None,
+        _ => None,
     };
+    let [block, block_took] = worst.means;
     Ok(Hunted {
         hunt: Hunt {
             schema: HUNT_SCHEMA,
@@ -109,8 +112,12 @@ pub fn hunt(
             sentence: sentence(&asked.check.requirement, &worst, mix.as_ref(), stopped),
             worst: mix,
             tried: worst.tried,
+            load_pairs: worst.together,
+            load_pairs_possible: space.pairs(),
             took_ns: took,
+            blocks: worst.blocks,
             block_ns: block,
+            block_took_ns: block_took,
             seed: asked.seed,
             notes,
             checkup: checked.as_ref().map(|checked| checked.checkup.clone()),
@@ -119,6 +126,10 @@ pub fn hunt(
         checked,
     })
 }
+
+/// The note on a mix that may contain loads that are not needed.
+const NOT_REDUCED: &str = "the time ended before all loads that are not needed were removed: a longer \
+     --hunt can find a smaller mix";
 
 /// The reason why a search ended.
 #[derive(Debug, thiserror::Error)]
@@ -130,11 +141,14 @@ pub enum HuntError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The time is too short.
-    #[error("--hunt {given} is too short: pass at least {needed}")]
+    #[error(
+        "--hunt {given} is too short: pass at least {needed}, which suffices only if loads start and \
+         end in no time; 20m is usual"
+    )]
     Short {
         /// The time that was given.
         given: Nanos,
-        /// The time that is needed.
+        /// The time of the shortest search.
         needed: Nanos,
     },
     /// The machine stays too hot.
@@ -176,7 +190,7 @@ impl HuntRequest {
     fn under(
         &self,
         loads: &[String],
-        length: Nanos,
+        (length, in_phase): (Nanos, bool),
         isolate: &dyn Fn(LoadRequest) -> LoadRequest,
     ) -> Result<CheckRequest, LoadError> {
         let loads = loads.iter().map(|text| text.parse().map(isolate));
@@ -186,6 +200,7 @@ impl HuntRequest {
             idle: if is_idle { length } else { Nanos::ZERO },
             loaded: length,
             loads,
+            in_phase,
             hardware: Nanos::ZERO,
             until_proven: None,
             ..self.check.clone()
@@ -211,33 +226,25 @@ struct Bench<'a> {
     stop: &'a Arc<AtomicBool>,
     say: &'a dyn Fn(&str),
     notes: Vec<String>,
-    /// Length of a block.
-    block: Nanos,
+    begun: Instant,
 }
 
-impl Bench<'_> {
-    /// Returns the number of blocks that fit into the time, and chooses their length. Measures one
-    /// block with a mix to find out how long loads take to start and to end.
-    fn blocks(&mut self, begun: Instant) -> Result<u32, HuntError> {
-        let mut random = fastrand::Rng::with_seed(self.asked.seed);
-        let mix = self.space.random(&mut random);
-        self.measure(&mix, 1)?;
-        let took = Nanos::from(begun.elapsed()).max(BLOCK);
-        let left = self.asked.length.saturating_sub(took);
-        self.block = block_length(left, took.saturating_sub(BLOCK));
-        let each = took.saturating_sub(BLOCK) + self.block;
-        let blocks = u32::try_from(left.0 / each.0).unwrap_or(u32::MAX);
-        if blocks < LEAST {
-            return Err(HuntError::Short {
-                given: self.asked.length,
-                needed: Nanos(each.0.saturating_mul(u64::from(LEAST) + 10)),
-            });
-        }
-        Ok(blocks)
+/// Margin to the temperature at which the kernel slows the machine down, in 0.001 degrees Celsius.
+const MARGIN: i64 = 5_000;
+
+fn is_hot(now: i64, trip: Option<i64>) -> bool {
+    trip.is_some_and(|trip| now >= trip - MARGIN)
+}
+
+impl Machine for Bench<'_> {
+    type Error = HuntError;
+
+    fn elapsed(&self) -> Nanos {
+        self.begun.elapsed().into()
     }
 
     /// Waits until the kernel would no longer slow the machine down.
-    fn cool_down(&mut self) -> Result<(), HuntError> {
+    fn rest(&mut self) -> Result<(), HuntError> {
         let begun = Instant::now();
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -261,30 +268,11 @@ impl Bench<'_> {
             std::thread::sleep(Duration::from_millis(500));
         }
     }
-}
 
-/// Returns the length of a block: shorter than usual if fewer than [`LEAST`] would fit. `around` is the
-/// time that loads take to start and to end.
-fn block_length(left: Nanos, around: Nanos) -> Nanos {
-    let fits = Nanos(left.0 / u64::from(LEAST)).saturating_sub(around);
-    fits.clamp(SHORTEST, BLOCK)
-}
-
-/// Margin to the temperature at which the kernel slows the machine down, in 0.001 degrees Celsius.
-const MARGIN: i64 = 5_000;
-
-fn is_hot(now: i64, trip: Option<i64>) -> bool {
-    trip.is_some_and(|trip| now >= trip - MARGIN)
-}
-
-impl Machine for Bench<'_> {
-    type Error = HuntError;
-
-    fn measure(&mut self, mix: &Mix, blocks: u32) -> Result<Seen, HuntError> {
-        self.cool_down()?;
-        let length = Nanos(self.block.0.saturating_mul(u64::from(blocks)));
+    fn measure(&mut self, mix: &Mix, length: Nanos) -> Result<Seen, HuntError> {
         let loads = self.space.texts(mix);
-        let asked = self.asked.under(&loads, length, self.isolate)?;
+        // The loop has the same phase in all blocks, also in those whose loads have none.
+        let asked = self.asked.under(&loads, (length, true), self.isolate)?;
         let mut request = timer(&asked, false)?;
         request.machine.audit = None;
         let session = Session::prepare(request, self.host.clone())?;
@@ -306,8 +294,8 @@ impl Machine for Bench<'_> {
     }
 }
 
-fn worst_mix(asked: &HuntRequest, worst: &Worst, loads: Vec<String>) -> WorstMix {
-    let [with, without] = worst.confirmed;
+fn worst_mix(asked: &HuntRequest, found: &Confirmed, loads: Vec<String>) -> WorstMix {
+    let [with, without] = found.seen;
     let options = loads.iter().flat_map(|load| ["--load", load.as_str()]);
     let words = asked.repeat.iter().map(String::as_str).chain(options);
     let words: Vec<String> = words.map(str::to_owned).collect();
@@ -318,7 +306,7 @@ fn worst_mix(asked: &HuntRequest, worst: &Worst, loads: Vec<String>) -> WorstMix
         periods: with.periods,
         late_without: without.late,
         periods_without: without.periods,
-        pairs: worst.pairs,
+        pairs: found.pairs,
     }
 }
 
@@ -331,26 +319,33 @@ fn sentence(
 ) -> String {
     let budget = asked.budget_ns;
     let of = |late: u64, periods: u64| format!("{} of {}", grouped(late), grouped(periods));
+    let none = "no mix of loads is confirmed";
+    let tried = counted(worst.tried.into(), "mix", "mixes");
     match (mix, &worst.best) {
-        _ if stopped => "stopped: no mix of loads is confirmed".to_owned(),
+        (None, _) if stopped => format!("stopped: {none}; {tried} tried"),
         (Some(mix), _) => format!(
-            "with {}, {} periods are over {budget}, and {} without load; confirmed on fresh data in {} \
-             pairs of blocks",
+            "{}with {}, {} periods are over {budget}, and {} without load; confirmed on fresh data in \
+             {} pairs of blocks",
+            if stopped { "stopped: " } else { "" },
             mix.loads.join(" + "),
             of(mix.late, mix.periods),
             of(mix.late_without, mix.periods_without),
             mix.pairs
         ),
-        (None, Some((best, seen))) if seen.late > 0 => format!(
-            "no mix of loads is confirmed: of {} mixes, {best} had the most late periods ({}), but not \
-             more than no load on fresh data",
-            worst.tried,
-            of(seen.late, seen.periods)
-        ),
-        (None, _) => format!(
-            "no mix of loads is confirmed: none of {} mixes had a period over {budget}",
-            worst.tried
-        ),
+        (None, Some((best, seen))) if seen.late > 0 => {
+            let why = match worst.cut {
+                Some(Cut::Confirmation { pairs }) if worst.refuted == 0 => format!(
+                    "the time ended after {} on fresh data: pass a longer time to --hunt",
+                    counted(pairs.into(), "pair of blocks", "pairs of blocks")
+                ),
+                _ => "it had not more than no load on fresh data".to_owned(),
+            };
+            format!(
+                "{none}: of {tried}, {best} had the most late periods ({}), but {why}",
+                of(seen.late, seen.periods)
+            )
+        }
+        (None, _) => format!("{none}: none of {tried} had a period over {budget}"),
     }
 }
 
@@ -364,34 +359,25 @@ mod tests {
         assert!(!is_hot(200_000, None));
     }
 
-    #[test]
-    fn short_searches_have_short_blocks() {
-        let around = Nanos::from_millis(300);
-        let of = |seconds: u64| block_length(Nanos::from_secs(seconds), around);
-        assert_eq!(
-            [1_800, 460, 240, 60].map(of),
-            [BLOCK, BLOCK, Nanos::from_millis(900), SHORTEST]
-        );
-    }
-
-    /// The command has the loads in a form that a shell takes as they are.
-    #[test]
-    fn result_states_the_command_that_repeats_it() {
-        let seen = |late| Seen {
+    fn seen(late: u64) -> Seen {
+        Seen {
             late,
             periods: 16_000,
             max_ns: 0,
-        };
-        let worst = Worst {
-            confirmed: [seen(160), seen(2)],
-            pairs: 8,
-            tried: 70,
-            ..Worst::default()
-        };
+        }
+    }
+
+    /// Returns the sentence on a search of 70 mixes.
+    fn told(worst: Worst, mix: Option<&WorstMix>, stopped: bool) -> String {
         let asked = LoopRequirement {
             budget_ns: Nanos::from_micros(100),
             ..LoopRequirement::of_jobs(Nanos(1))
         };
+        sentence(&asked, &Worst { tried: 70, ..worst }, mix, stopped)
+    }
+
+    #[test]
+    fn result_states_the_confirmed_mix() {
         let mix = WorstMix {
             loads: vec![
                 "disk:threads=1".to_owned(),
@@ -404,15 +390,46 @@ mod tests {
             periods_without: 16_000,
             pairs: 8,
         };
+        let sentence = "with disk:threads=1 + cpu:share=50,cpus=1, 160 of 16,000 periods are over \
+             100 µs, and 2 of 16,000 without load; confirmed on fresh data in 8 pairs of blocks";
+        assert_eq!(told(Worst::default(), Some(&mix), false), sentence);
+        // The confirmation is complete, so an end in the reduction does not take it back.
         assert_eq!(
-            sentence(&asked, &worst, Some(&mix), false),
-            "with disk:threads=1 + cpu:share=50,cpus=1, 160 of 16,000 periods are over 100 µs, and 2 \
-             of 16,000 without load; confirmed on fresh data in 8 pairs of blocks"
+            told(Worst::default(), Some(&mix), true),
+            format!("stopped: {sentence}")
         );
-        let none = sentence(&asked, &worst, None, false);
+    }
+
+    /// A search that confirms nothing states why.
+    #[test]
+    fn result_without_a_mix_states_what_was_tried() {
+        let none = "no mix of loads is confirmed";
         assert_eq!(
-            none,
-            "no mix of loads is confirmed: none of 70 mixes had a period over 100 µs"
+            told(Worst::default(), None, false),
+            format!("{none}: none of 70 mixes had a period over 100 µs")
+        );
+        assert_eq!(
+            told(Worst::default(), None, true),
+            format!("stopped: {none}; 70 mixes tried")
+        );
+        let space = Space::new(&CpuSet::from_iter([0]), Nanos::from_millis(1), &[]);
+        let best = Some((space.random(&mut fastrand::Rng::with_seed(1)), seen(9)));
+        let cut = Worst {
+            best: best.clone(),
+            cut: Some(Cut::Confirmation { pairs: 5 }),
+            ..Worst::default()
+        };
+        let text = told(cut.clone(), None, false);
+        assert!(
+            text.contains(
+                "(9 of 16,000), but the time ended after 5 pairs of blocks on fresh data"
+            ),
+            "{text}"
+        );
+        let refuted = told(Worst { refuted: 1, ..cut }, None, false);
+        assert!(
+            refuted.ends_with("but it had not more than no load on fresh data"),
+            "{refuted}"
         );
     }
 }

@@ -5,6 +5,9 @@ use punctual_model::{
 };
 use punctual_stats::pairs::equivalent;
 use punctual_stats::screening::{FACTORS, ROWS, effects};
+use punctual_store::Store;
+
+use crate::error::TrialError;
 
 /// Returns the reason why no search is possible on this machine, based on an experiment with equal
 /// conditions. Returns `None` if a search is possible.
@@ -114,12 +117,21 @@ pub(super) fn least_needed(without: &[ArmResult]) -> Option<usize> {
     all.min_by(|a, b| ratio(a).total_cmp(&ratio(b)))
 }
 
-/// Returns the result of a search, which is stored with its recordings.
-pub(super) fn judgement(
+/// Stores the result of a search with each recording of a stage.
+pub(super) fn judge_recordings(
     improvement: &Improvement,
     stage: &Stage,
-    experiment: RecordingId,
-) -> Judgement {
+    experiment: &Experiment,
+    store: &Store,
+) -> Result<(), TrialError> {
+    let judgement = judgement(improvement, stage, experiment.id);
+    for id in experiment.recordings() {
+        store.put_judgement(id, &judgement)?;
+    }
+    Ok(())
+}
+
+fn judgement(improvement: &Improvement, stage: &Stage, experiment: RecordingId) -> Judgement {
     let kept = improvement.tried.iter().any(|one| one.accepted);
     Judgement {
         by: JudgedBy::Improve,

@@ -17,7 +17,9 @@ use punctual_stats::screening::folded_plackett_burman;
 pub use self::application::{ApplicationSearch, improve_application};
 use self::begun::Begun;
 pub use self::begun::unfinished;
-use self::judging::{helps, judgement, least_needed, ranking, refused, survives, without_each};
+use self::judging::{
+    helps, judge_recordings, least_needed, ranking, refused, survives, without_each,
+};
 pub use self::profile::profile;
 pub use self::stages::plan_stages;
 use self::stages::{
@@ -126,10 +128,7 @@ impl Work<'_, '_> {
             let Some(experiment) = self.begun.stored(stage.experiment)? else {
                 continue;
             };
-            let judgement = judgement(self.improvement, stage, experiment.id);
-            for id in experiment.recordings() {
-                store.put_judgement(id, &judgement)?;
-            }
+            judge_recordings(self.improvement, stage, &experiment, store)?;
         }
         Ok(())
     }

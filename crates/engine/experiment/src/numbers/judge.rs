@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::meter::{JOBS, UNKNOWN};
-use punctual_model::{NumberEffect, NumberResult, NumbersExperiment};
+use punctual_model::{ChangeKind, NumberEffect, NumberResult, NumbersExperiment};
 use punctual_stats::shift::{Shift, shift};
 use punctual_stats::throughput_change;
 
@@ -154,12 +154,9 @@ pub(crate) fn answer(experiment: &NumbersExperiment, results: &[NumberResult]) -
 /// Returns what changed in the application within blocks, with the number of blocks.
 fn changed(experiment: &NumbersExperiment) -> Vec<String> {
     let blocks = &experiment.blocks;
-    let mut first: BTreeMap<&str, (u32, &str)> = BTreeMap::new();
+    let mut first: BTreeMap<ChangeKind, (u32, &str)> = BTreeMap::new();
     for note in blocks.iter().flat_map(|block| &block.notes) {
-        // The beginning of a note states the kind of change.
-        let kind = note.split([',', ':']).next().unwrap_or_default();
-        let kind = kind.split(" after ").next().unwrap_or_default();
-        first.entry(kind).or_insert((0, note.as_str())).0 += 1;
+        first.entry(note.kind).or_insert((0, &note.text)).0 += 1;
     }
     let text = |(number, note): (u32, &str)| {
         format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_host::Host;
-use punctual_model::{Experiment, ExperimentPlan, ExperimentState, NumbersExperiment};
+use punctual_model::{Experiment, ExperimentPlan, ExperimentState, NumbersExperiment, RecordingId};
 use punctual_store::{ExperimentLease, Store};
 
 use super::{Meter, NumbersRequest};
@@ -54,18 +54,21 @@ impl<'a> Kept<'a> {
         Ok(self.blocks.store.put_experiment(&self.experiment)?)
     }
 
-    /// Stores the result. An experiment that was refused before its first block is removed.
+    /// Stores the result, and returns the ID. An experiment that was refused before its first block
+    /// is removed.
     pub(super) fn end(
         mut self,
         numbers: &NumbersExperiment,
         state: ExperimentState,
-    ) -> Result<(), TrialError> {
-        let store = self.blocks.store;
+    ) -> Result<Option<RecordingId>, TrialError> {
+        let (store, id) = (self.blocks.store, self.experiment.id);
         if numbers.blocks.is_empty() {
-            return Ok(store.delete_experiment(self.experiment.id)?);
+            store.delete_experiment(id)?;
+            return Ok(None);
         }
         self.save(numbers, state)?;
-        judge_recordings(&self.experiment, Some(store))
+        judge_recordings(&self.experiment, Some(store))?;
+        Ok(Some(id))
     }
 }
 

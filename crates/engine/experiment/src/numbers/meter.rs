@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use punctual_host::Host;
-use punctual_model::{Completion, Condition, Nanos, RecordingId};
-use punctual_session::{ApplicationRequest, RecordingSink, Watcher, changes};
+use punctual_model::{ApplicationChange, Completion, Condition, Nanos, RecordingId};
+use punctual_session::{ApplicationRequest, RecordingSink, Watcher};
 
 use super::printed::{self, Printed};
 use crate::command::{Running, Wanted};
@@ -34,7 +34,7 @@ pub(super) struct Measured {
     /// The stored recording.
     pub(super) recording: Option<RecordingId>,
     /// Changes of the application.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<ApplicationChange>,
 }
 
 /// The environment of a run.
@@ -129,7 +129,7 @@ impl Meter {
                 let lost = lost.map_or(0, |one| one.events_lost);
                 Ok(Measured {
                     recording: sink.map(|_| recording.id),
-                    notes: changes(&recording),
+                    notes: outcome.changes,
                     ..share(&found, lost, length)?
                 })
             }

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use punctual_host::Host;
 use punctual_model::{
     Arm, ArmAction, ExperimentState, NUMBERS_SCHEMA, Nanos, NumbersBlock, NumbersExperiment,
+    RecordingId,
 };
 use punctual_session::{RecordingSink, Watcher};
 use punctual_stats::shift::least_pairs;
@@ -82,6 +83,15 @@ pub struct NumbersBench<'a> {
     pub alive: &'a dyn Fn(),
 }
 
+/// An experiment on numbers that was carried out.
+#[derive(Debug)]
+pub struct NumbersRun {
+    /// The runs and the results.
+    pub experiment: NumbersExperiment,
+    /// Its ID in the store; `None` if it is not stored.
+    pub id: Option<RecordingId>,
+}
+
 /// Runs the command in each condition, pair by pair in random order, and compares its numbers. A
 /// first run of the baseline is discarded. Settings are restored at the end, also after an error.
 ///
@@ -91,7 +101,7 @@ pub struct NumbersBench<'a> {
 pub fn run_numbers(
     asked: &NumbersRequest,
     bench: NumbersBench<'_>,
-) -> Result<NumbersExperiment, TrialError> {
+) -> Result<NumbersRun, TrialError> {
     let mut experiment = draft(asked, bench.host);
     let sides = Sides::new(bench.host, &asked.arms, None, bench.journal.clone())?;
     let mut sides = sides.with_deadline(asked.deadline);
@@ -118,15 +128,19 @@ pub fn run_numbers(
         (Err(TrialError::Stopped), Ok(())) => ExperimentState::Stopped,
         _ => ExperimentState::Failed,
     };
-    let saved = runs
-        .kept
-        .map_or(Ok(()), |kept| kept.end(&experiment, state));
+    let saved = match runs.kept {
+        Some(kept) => kept.end(&experiment, state),
+        None => Ok(None),
+    };
     match measured {
         Err(TrialError::Stopped) | Ok(()) => {}
         Err(error) => return Err(error),
     }
-    restored.and(saved)?;
-    Ok(experiment)
+    restored?;
+    Ok(NumbersRun {
+        experiment,
+        id: saved?,
+    })
 }
 
 fn draft(asked: &NumbersRequest, host: &Host) -> NumbersExperiment {

@@ -1,4 +1,4 @@
-use punctual_model::NumberEffect;
+use punctual_model::{ApplicationChange, ChangeKind, NumberEffect};
 
 use super::*;
 
@@ -46,7 +46,9 @@ fn run(command: &str, change: fn(&mut NumbersRequest)) -> Result<NumbersExperime
         say: &mut |_| {},
         alive: &|| {},
     };
-    run_numbers(&asked, bench).map_err(|error| error.to_string())
+    let ran = run_numbers(&asked, bench).map_err(|error| error.to_string())?;
+    assert_eq!(ran.id, None);
+    Ok(ran.experiment)
 }
 
 /// The noise depends on the block, and is larger than the effect.
@@ -181,10 +183,19 @@ fn different_number_of_jobs_is_stated_first() {
     for block in found.blocks.iter_mut().filter(|block| block.arm == 1) {
         block.values.insert(meter::JOBS.to_owned(), 88.0);
     }
-    let note = "the watched processes restarted after 3.00 s: the new threads are counted together";
-    found.blocks[3].notes = vec![note.to_owned()];
-    found.blocks[4].notes = vec![note.replace('3', "5")];
-    let restarted = &format!("in 2 of 16 blocks, which went on, {note}; ");
+    let change = |kind, text: &str| ApplicationChange {
+        kind,
+        text: text.to_owned(),
+    };
+    // The text of a change does not matter, only its kind.
+    let restart = |text| change(ChangeKind::Restarted, text);
+    found.blocks[3].notes = vec![restart("the processes restarted after 3.00 s")];
+    found.blocks[4].notes = vec![
+        restart("after 5.00 s, the processes restarted"),
+        change(ChangeKind::Joined, "new processes joined"),
+    ];
+    let restarted = "in 2 of 16 blocks, which went on, the processes restarted after 3.00 s; in 1 of 16 \
+                     blocks, which went on, new processes joined; ";
     let answer = answered(&found);
     let answer = answer.strip_prefix(restarted).unwrap_or_default();
     let first = "b handled 12% fewer jobs (100.0 a second, then 88.0); b: the number";

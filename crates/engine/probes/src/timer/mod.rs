@@ -44,6 +44,9 @@ const CLOCK: Clock = Clock::Monotonic;
 const TIMERLAT_PERIODS: std::ops::RangeInclusive<Nanos> =
     Nanos::from_micros(100)..=Nanos::from_secs(1);
 
+/// Longest interval with a phase.
+const LONGEST_PHASED: Nanos = Nanos::from_secs(1);
+
 struct Timer {
     interval: Nanos,
     loops: Option<u64>,
@@ -70,6 +73,8 @@ impl Timer {
             begin: Begin {
                 aligned: parameters::ALIGNED.value_in(arguments),
                 full_second: parameters::FULL_SECOND.value_in(arguments),
+                phase: parameters::START_PHASE.value_in(arguments),
+                interval: parameters::INTERVAL.value_in(arguments),
                 offset: parameters::OFFSET.value_in(arguments),
             },
             threads: parameters::THREADS.value_in(arguments),
@@ -158,6 +163,19 @@ impl Timer {
                 duration,
             });
         }
+        if let Some(phase) = self.begin.phase {
+            if self.begin.full_second {
+                return unfit("--start-phase and --full-second both set the start: use only one");
+            }
+            // The start may be one interval later.
+            if self.interval > LONGEST_PHASED || phase >= self.interval {
+                return Err(ProbeError::Unfit(format!(
+                    "--start-phase {phase} does not fit the interval {}: pass a phase below the \
+                     interval, and an interval of at most {LONGEST_PHASED}",
+                    self.interval
+                )));
+            }
+        }
         if self.workload.is_some() && self.source != TIMERLAT {
             return unfit("--workload needs the kernel's timers: add --source timerlat");
         }
@@ -208,6 +226,7 @@ impl Timer {
             ("wait", self.wait != "nanosleep"),
             ("aligned", self.begin.aligned),
             ("full-second", self.begin.full_second),
+            ("start-phase", self.begin.phase.is_some()),
             ("offset", self.begin.offset > Nanos::ZERO),
             ("threads", self.threads.is_some()),
             ("unbound", self.unbound),

@@ -39,6 +39,11 @@ parameters! {
         "full-second",
         "Start on all CPUs at the next full second of the clock",
     ).of_older_tools();
+    START_PHASE: Option<Nanos> = Typed::duration(
+        "start-phase",
+        "Start this long after a multiple of the interval on the clock [default: at any time]",
+        Nanos::ZERO..=Nanos::from_secs(1),
+    );
     OFFSET: Nanos = Typed::duration(
         "offset",
         "Delay of the start; with --aligned, it is added for each successive thread",

@@ -64,6 +64,29 @@ fn what_does_not_fit_is_refused() {
     for interval in ["0s", "19us", "2h"] {
         assert!(Arguments::check(PARAMETERS, [("interval", interval)]).is_err());
     }
+    for (interval, phase) in [("1ms", "1ms"), ("1100ms", "1ms")] {
+        let timer = self::timer(&[("interval", interval), ("start-phase", phase)]);
+        let error = testing::refusal(timer, &plan(Nanos::from_secs(9)));
+        assert!(error.contains("pass a phase below the interval"), "{error}");
+    }
+    let timer = self::timer(&[("start-phase", "1us"), ("full-second", "yes")]);
+    let error = testing::refusal(timer, &plan(Nanos::from_secs(9)));
+    assert!(error.contains("use only one"), "{error}");
+}
+
+/// The first thread starts at its phase, as soon as possible, and the others are spread after it.
+#[test]
+fn loop_starts_at_its_phase() {
+    let begin = timer(&[("interval", "1ms"), ("start-phase", "300us")]).begin;
+    let first = |start: u64, place: u64| begin.first(Nanos(start), place, 250_000).0;
+    for start in [0, 299_999, 300_000, 300_001, 7_000_000, 123_456_789_012] {
+        let found = first(start, 0);
+        assert_eq!(found % 1_000_000, 300_000);
+        assert!(found >= start && found - start < 1_000_000, "{start}");
+        assert_eq!(first(start, 3), found + 750_000);
+    }
+    let free = timer(&[("interval", "1ms")]).begin;
+    assert_eq!(free.first(Nanos(299_999), 1, 250_000), Nanos(549_999));
 }
 
 /// Returns the result of `turn` on a simulated clock. `wakes` contains the lateness of each

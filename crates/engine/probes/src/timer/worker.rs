@@ -11,6 +11,9 @@ use crate::{Control, ProbeError, Recorder, SelfCost, WorkerOutcome};
 pub(super) struct Begin {
     pub(super) aligned: bool,
     pub(super) full_second: bool,
+    /// Time from a multiple of `interval` to the start; `None` to start at any time.
+    pub(super) phase: Option<Nanos>,
+    pub(super) interval: Nanos,
     pub(super) offset: Nanos,
 }
 
@@ -26,6 +29,10 @@ impl Begin {
             let second = (start.0 + ALMOST).div_ceil(SECOND) * SECOND;
             return Nanos(second + offset);
         }
+        let start = self.phase.map_or(start, |phase| {
+            let intervals = start.saturating_sub(phase).0.div_ceil(self.interval.0);
+            Nanos(intervals * self.interval.0) + phase
+        });
         if self.aligned {
             start + by_place(offset)
         } else {

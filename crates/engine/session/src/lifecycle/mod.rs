@@ -229,6 +229,7 @@ impl<'a> Begun<'a> {
             store_error,
             broke,
             profile: None,
+            changes: Vec::new(),
         })
     }
 }

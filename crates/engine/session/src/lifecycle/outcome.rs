@@ -1,7 +1,7 @@
 //! The result of a run.
 
-use punctual_model::Recording;
 use punctual_model::cause::LatenessProfile;
+use punctual_model::{ApplicationChange, Recording};
 use punctual_probes::Broke;
 use punctual_store::StoreError;
 
@@ -16,4 +16,7 @@ pub struct Outcome {
     pub broke: Option<Broke>,
     /// The lateness profile. `None` if it was not requested, or if no job was late.
     pub profile: Option<LatenessProfile>,
+    /// Changes of the watched application. The recording has a warning of each. Empty if it was
+    /// observed without tracing.
+    pub changes: Vec<ApplicationChange>,
 }

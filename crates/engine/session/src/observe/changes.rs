@@ -3,32 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_host::Host;
-use punctual_model::{Recording, listed};
+use punctual_model::{ApplicationChange, ChangeKind, listed};
 
-use super::restarts::RESTARTED;
 use crate::Targets;
 
 /// Number of changes that a warning lists.
 const TOLD: usize = 8;
-
-const RENAMED: &str = "watched threads changed their names";
-const JOINED: &str = "new processes joined the watched ones";
-const STARTED: &str = "the watched processes started others";
-
-/// Returns the warnings of a recording that the application restarted, forked or changed its name.
-pub fn changes(recording: &Recording) -> Vec<String> {
-    let is_change = |warning: &&String| {
-        [RESTARTED, RENAMED, JOINED, STARTED]
-            .iter()
-            .any(|beginning| warning.starts_with(beginning))
-    };
-    recording
-        .warnings
-        .iter()
-        .filter(is_change)
-        .cloned()
-        .collect()
-}
 
 /// The changes so far.
 #[derive(Clone, Debug, Default)]
@@ -95,8 +75,13 @@ impl Changes {
             .collect()
     }
 
-    /// Returns the warnings. Processes that joined after a restart are those that restarted.
-    pub(super) fn warnings(&self, targets: &Targets, restarted: bool, host: &Host) -> Vec<String> {
+    /// Returns all changes. Processes that joined after a restart are those that restarted.
+    pub(super) fn all(
+        &self,
+        targets: &Targets,
+        restarted: bool,
+        host: &Host,
+    ) -> Vec<ApplicationChange> {
         let name = |pid: u32| {
             let threads = host.threads_of(pid).into_iter();
             let mut main = threads.filter(|(tid, _)| *tid == pid);
@@ -112,17 +97,29 @@ impl Changes {
         };
         let started = started.difference(&self.children).copied();
         [
-            (RENAMED, ", and were watched on", renamed.collect()),
-            (JOINED, ", and were watched with them", joined.collect()),
             (
-                STARTED,
-                ", which were not watched (--comm and --cgroup watch them)",
+                ChangeKind::Renamed,
+                "watched threads changed their names, and were watched on",
+                renamed.collect(),
+            ),
+            (
+                ChangeKind::Joined,
+                "new processes joined the watched ones, and were watched with them",
+                joined.collect(),
+            ),
+            (
+                ChangeKind::Started,
+                "the watched processes started others, which were not watched (--comm and --cgroup \
+                 watch them)",
                 started.filter_map(name).collect::<Vec<String>>(),
             ),
         ]
         .into_iter()
         .filter(|(.., list)| !list.is_empty())
-        .map(|(what, how, list)| format!("{what}{how}: {}", listed(&list, TOLD)))
+        .map(|(kind, what, list)| ApplicationChange {
+            kind,
+            text: format!("{what}: {}", listed(&list, TOLD)),
+        })
         .collect()
     }
 }

@@ -37,7 +37,8 @@ use punctual_culprit::Late;
 use punctual_host::Host;
 use punctual_model::cause::LatenessProfile;
 use punctual_model::{
-    Completion, EventKind, Explanation, LoopRequirement, Nanos, ProbeRun, Recording,
+    ApplicationChange, Completion, EventKind, Explanation, LoopRequirement, Nanos, ProbeRun,
+    Recording,
 };
 use punctual_probes::Broke;
 use punctual_store::Batch;
@@ -50,7 +51,6 @@ use crate::lifecycle::{
 use crate::targets::{same_clock_as_events, same_pids_as_events};
 use crate::{ExplainRequest, Outcome, RecordingRequest, RunLength, SessionError, Targets};
 pub(crate) use background::Background;
-pub use changes::changes;
 use counters::CounterWatch;
 use finder::Finder;
 use head::head;
@@ -121,8 +121,8 @@ pub fn observe(
     same_clock_as_events(host)?;
     let watched = Watched::find(&request.targets, host)?;
     let mut recording = head(request, host, &watched);
-    let profile = Cell::new(None);
-    let observation = Observation::begin((request, &profile), host, watched, &mut recording)?;
+    let aside = Aside::default();
+    let observation = Observation::begin((request, &aside), host, watched, &mut recording)?;
     let mut context = Context {
         host,
         store,
@@ -132,8 +132,16 @@ pub fn observe(
     let cpus = host.online().unwrap_or_default();
     let begun = Begun::new(recording, &mut context, cpus, &observation.watched.tids())?;
     let mut outcome = begun.run(observation.in_background(), &mut context)?;
-    outcome.profile = profile.take();
+    outcome.profile = aside.profile.take();
+    outcome.changes = aside.changes.take();
     Ok(outcome)
+}
+
+/// Results of an observation that are not part of its recording.
+#[derive(Default)]
+struct Aside {
+    profile: Cell<Option<LatenessProfile>>,
+    changes: Cell<Vec<ApplicationChange>>,
 }
 
 impl ObserveRequest {
@@ -184,11 +192,12 @@ struct Observation<'a> {
     /// Number of waits without an end event.
     without_end: u64,
     warnings: Vec<String>,
+    aside: &'a Aside,
 }
 
 impl<'a> Observation<'a> {
     fn begin(
-        (request, profile): (&'a ObserveRequest, &'a Cell<Option<LatenessProfile>>),
+        (request, aside): (&'a ObserveRequest, &'a Aside),
         host: &Host,
         watched: Watched,
         recording: &mut Recording,
@@ -198,7 +207,7 @@ impl<'a> Observation<'a> {
         explainer.read_symbols_with(request.reader.clone());
         let counters = CounterWatch::begin(request, &mut explainer);
         let profile = (request.profile)
-            .then(|| ProfileWatch::begin(host, request.reader.clone(), profile))
+            .then(|| ProfileWatch::begin(host, request.reader.clone(), &aside.profile))
             .transpose()?;
         if !request.no_bpf {
             explainer.take_stacks(host);
@@ -239,6 +248,7 @@ impl<'a> Observation<'a> {
             restarts: Restarts::default(),
             without_end: 0,
             warnings: no_programs.map(by_tracer).into_iter().collect(),
+            aside,
         })
     }
 
@@ -483,13 +493,12 @@ impl Source for Observation<'_> {
             None => self.warnings.push(TO_SWITCH_IN.to_owned()),
         }
         self.warnings.extend(lost_warnings(lost, self.without_end));
-        self.warnings.extend(self.restarts.warnings());
         let restarted = self.restarts.are_some();
-        let changes = self
-            .watched
-            .changes
-            .warnings(targets, restarted, &self.host);
-        self.warnings.extend(changes);
+        let changes = self.watched.changes.all(targets, restarted, &self.host);
+        let changes: Vec<_> = self.restarts.change().into_iter().chain(changes).collect();
+        let texts = changes.iter().map(|change| change.text.clone());
+        self.warnings.extend(texts.chain(self.restarts.end()));
+        self.aside.changes.set(changes);
         self.warnings.extend(self.source.reset_by_others());
         self.warnings.extend_from_slice(self.watched.notes());
         if let Some(programs) = self.explainer.programs() {

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use punctual_model::{Completion, Nanos};
+use punctual_model::{ApplicationChange, ChangeKind, Completion, Nanos};
 use punctual_trace::HELD_BACK;
 
 use super::Observation;
@@ -12,9 +12,6 @@ use crate::{SessionError, Targets};
 /// Longest time without any watched process in which a restart is expected. By default, systemd waits
 /// for 90 s until it kills a service that does not stop, but the service then still runs.
 const RESTART: Nanos = Nanos::from_secs(60);
-
-/// Beginning of the warning about restarts.
-pub(super) const RESTARTED: &str = "the watched processes restarted";
 
 /// Number of restarts whose times are told.
 const TOLD: usize = 8;
@@ -44,8 +41,8 @@ impl Restarts {
         self.restarts.push((self.gone_since.take(), now));
     }
 
-    /// Returns warnings about the restarts and the end.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    /// Returns the restarts as one change; `None` if there was none.
+    pub(super) fn change(&self) -> Option<ApplicationChange> {
         let time = |(gone, back): &(Option<Nanos>, Nanos)| match gone {
             Some(gone) => format!("after {back} (none was left after {gone})"),
             None => format!("after {back}"),
@@ -55,17 +52,20 @@ impl Restarts {
             0 => String::new(),
             more => format!(" and {more} more times"),
         };
-        let restarted = (!times.is_empty()).then(|| {
-            format!(
-                "{RESTARTED} {}{more}: the new threads are counted together as \
+        self.are_some().then(|| ApplicationChange {
+            kind: ChangeKind::Restarted,
+            text: format!(
+                "the watched processes restarted {}{more}: the new threads are counted together as \
                  threads created later. Jobs in the first second after a restart may be missing",
                 times.join(", ")
-            )
-        });
-        let ended = self
-            .gone_since
-            .map(|gone| format!("all watched threads had ended after {gone}"));
-        restarted.into_iter().chain(ended).collect()
+            ),
+        })
+    }
+
+    /// Returns a warning that all threads had ended before the end; `None` if some had not.
+    pub(super) fn end(&self) -> Option<String> {
+        let gone = self.gone_since?;
+        Some(format!("all watched threads had ended after {gone}"))
     }
 }
 
@@ -114,21 +114,24 @@ mod tests {
     #[test]
     fn restarts_are_told_with_their_times() {
         let mut restarts = Restarts::default();
-        assert!(restarts.warnings().is_empty());
+        assert_eq!((restarts.change(), restarts.end()), (None, None));
         assert!(restarts.is_awaited(Nanos(3 * SECOND)));
         assert!(restarts.is_awaited(Nanos(4 * SECOND)));
         restarts.note(Nanos(5 * SECOND));
         restarts.note(Nanos(7 * SECOND));
-        let told = restarts.warnings().concat();
+        let told = restarts.change().unwrap();
+        assert_eq!(told.kind, ChangeKind::Restarted);
+        let told = told.text;
         assert!(
             told.contains("restarted after 5.00 s (none was left after 3.00 s), after 7.00 s:"),
             "{told}"
         );
-        assert!(!told.contains("had ended"), "{told}");
+        assert_eq!(restarts.end(), None);
         for second in 20..40 {
             restarts.note(Nanos(second * SECOND));
         }
-        assert!(restarts.warnings().concat().contains("and 14 more times"));
+        let told = restarts.change().unwrap().text;
+        assert!(told.contains("and 14 more times"), "{told}");
     }
 
     #[test]
@@ -137,7 +140,8 @@ mod tests {
         assert!(restarts.is_awaited(Nanos(SECOND)));
         assert!(restarts.is_awaited(Nanos(60 * SECOND)));
         assert!(!restarts.is_awaited(Nanos(61 * SECOND)));
-        let told = restarts.warnings().concat();
+        assert_eq!(restarts.change(), None);
+        let told = restarts.end().unwrap();
         assert_eq!(told, "all watched threads had ended after 1.00 s");
     }
 }

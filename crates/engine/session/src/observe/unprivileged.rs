@@ -344,8 +344,9 @@ impl<'a> Unprivileged<'a> {
         self.warnings.extend(warnings);
         self.warnings.extend(self.buffer.warning());
         let targets = &self.request.targets;
-        let changes = self.watched.changes.warnings(targets, false, &self.host);
-        self.warnings.extend(changes);
+        let changes = self.watched.changes.all(targets, false, &self.host);
+        self.warnings
+            .extend(changes.into_iter().map(|change| change.text));
         self.warnings.extend_from_slice(self.watched.notes());
     }
 }

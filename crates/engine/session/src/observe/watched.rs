@@ -252,7 +252,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use punctual_model::{Comm, KernelPriority};
+    use punctual_model::{ChangeKind, Comm, KernelPriority};
 
     /// A process, or one of its threads, in a fake /proc.
     fn write_stat(root: &Path, pid: u32, tid: u32, started: u64) {
@@ -425,7 +425,12 @@ mod tests {
         status(40);
         let targets = Targets::Comm("motion".to_owned());
         let mut watched = Watched::find(&targets, &host).unwrap();
-        let told = |watched: &Watched| watched.changes.warnings(&targets, false, &host);
+        let told = |watched: &Watched| {
+            let changes = watched.changes.all(&targets, false, &host).into_iter();
+            changes
+                .map(|change| (change.kind, change.text))
+                .collect::<Vec<_>>()
+        };
         assert!(told(&watched).is_empty());
         write_stat(folder.path(), 50, 50, 900);
         status(50);
@@ -436,9 +441,16 @@ mod tests {
         assert_eq!(
             told(&watched),
             [
-                "watched threads changed their names, and were watched on: motion-40 is now control",
-                "new processes joined the watched ones, and were watched with them: motion (pid 50)"
+                (
+                    ChangeKind::Renamed,
+                    "watched threads changed their names, and were watched on: motion-40 is now control",
+                ),
+                (
+                    ChangeKind::Joined,
+                    "new processes joined the watched ones, and were watched with them: motion (pid 50)",
+                ),
             ]
+            .map(|(kind, text)| (kind, text.to_owned()))
         );
     }
 

@@ -323,6 +323,7 @@ impl CheckUp {
         self.provable(requirement.period_ns)?;
         let loaded = self.duration;
         Ok(CheckRequest {
+            in_phase: false,
             requirement,
             cpus: self.cpus.clone().or_else(reserved),
             priority: self.priority,

@@ -177,7 +177,8 @@ impl OfNumbers {
                 alive: &|| guard.iter().for_each(|guard| guard.borrow_mut().beat()),
             },
         )
-        .map_err(failed)?;
+        .map_err(failed)?
+        .experiment;
         let exit = exit(&found, output.fail_on_worse);
         context.stored(exit, store.is_some());
         let shown = document::numbers(&found);

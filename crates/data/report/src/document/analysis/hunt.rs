@@ -1,6 +1,6 @@
 //! The result of a search for the mix of loads with the most late periods.
 
-use punctual_model::Hunt;
+use punctual_model::{Hunt, counted};
 
 use crate::document::{Block, Document, Field, Section, Tone};
 
@@ -18,8 +18,15 @@ pub fn hunt(hunt: &Hunt) -> Document {
         });
     }
     let method = format!(
-        "{} mixes in {}, in blocks of {} (seed {})",
-        hunt.tried, hunt.took_ns, hunt.block_ns, hunt.seed
+        "{}, with {} of {} pairs of loads, in {}: {} blocks of {}, which took {} each (seed {})",
+        counted(hunt.tried.into(), "mix", "mixes"),
+        hunt.load_pairs,
+        hunt.load_pairs_possible,
+        hunt.took_ns,
+        hunt.blocks,
+        hunt.block_ns,
+        hunt.block_took_ns,
+        hunt.seed
     );
     fields.push(Field::new("search", method));
     let notes = hunt.notes.iter();

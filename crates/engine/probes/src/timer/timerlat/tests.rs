@@ -208,6 +208,7 @@ fn what_does_not_fit_is_refused() {
     for (name, value) in [
         ("wait", "timerfd"),
         ("aligned", "yes"),
+        ("start-phase", "1us"),
         ("threads", "2"),
         ("unbound", "yes"),
         ("distance", "1ms"),

@@ -11,11 +11,15 @@ use punctual_model::{
 };
 use punctual_session::{ApplicationRequest, Watcher};
 use punctual_stats::shift::least_pairs;
+use punctual_store::Store;
 
+use super::judging::judge_recordings;
 use super::stages::{PROOF, SCREENING, unchanged};
 use crate::check::causes;
 use crate::error::TrialError;
-use crate::numbers::{CHANCE, LATE_JOBS, Meter, NumbersBench, NumbersRequest, run_numbers};
+use crate::numbers::{
+    CHANCE, LATE_JOBS, Meter, NumbersBench, NumbersRequest, NumbersRun, run_numbers,
+};
 use crate::plots::{SLOW, is_slow};
 
 /// Maximum number of settings in the screening. More would leave few rounds for each.
@@ -50,11 +54,11 @@ struct Looked {
     on: MeasuredOn,
 }
 
-/// Compares the conditions in this number of rounds.
-type Compare<'a> = &'a mut dyn FnMut(Vec<Arm>, u32) -> Result<NumbersExperiment, TrialError>;
+/// Compares the conditions of the stage with this name, in this number of rounds.
+type Compare<'a> = &'a mut dyn FnMut(&str, Vec<Arm>, u32) -> Result<NumbersRun, TrialError>;
 
 /// Tries the settings of `improvement` on a running application. All settings are restored
-/// afterwards.
+/// afterwards. The experiments of both stages are stored.
 ///
 /// # Errors
 /// See [`TrialError`].
@@ -66,7 +70,7 @@ pub fn improve_application(
 ) -> Result<(), TrialError> {
     let NumbersBench {
         host,
-        store: _,
+        store,
         journal,
         stop,
         view,
@@ -76,7 +80,7 @@ pub fn improve_application(
     leave_slow_out(improvement, search);
     say("watching the application to find the causes of its late jobs");
     let looked = look(&search.request, audit, host, view, stop)?;
-    let mut compare = |arms: Vec<Arm>, rounds: u32| {
+    let mut compare = |stage: &str, arms: Vec<Arm>, rounds: u32| {
         let request = NumbersRequest {
             meter: Meter::Jobs(Box::new(search.request.clone())),
             higher_is_better: false,
@@ -87,12 +91,12 @@ pub fn improve_application(
             rounds: Some(rounds),
             time: search.time,
             seed: search.seed,
-            label: None,
+            label: Some(format!("improve: {stage}")),
             command_line: search.request.command_line.clone(),
         };
         let bench = NumbersBench {
             host,
-            store: None,
+            store,
             journal: journal.clone(),
             stop,
             view: &mut *view,
@@ -101,7 +105,7 @@ pub fn improve_application(
         };
         run_numbers(&request, bench)
     };
-    let done = after(improvement, search, looked, &mut compare);
+    after(improvement, search, looked, &mut compare)?;
     if stop.load(Ordering::Relaxed) {
         improvement.stopped = true;
         improvement.sentence = "stopped: nothing is proven to help".to_owned();
@@ -110,7 +114,19 @@ pub fn improve_application(
             .iter_mut()
             .for_each(|one| one.accepted = false);
     }
-    done
+    store.map_or(Ok(()), |store| judge(improvement, store))
+}
+
+/// Stores the result with each recording of both stages.
+fn judge(improvement: &Improvement, store: &Store) -> Result<(), TrialError> {
+    let experiments = store.experiments()?;
+    for stage in &improvement.stages {
+        let stored = (experiments.iter()).find(|one| stage.experiment == Some(one.id));
+        if let Some(experiment) = stored {
+            judge_recordings(improvement, stage, experiment, store)?;
+        }
+    }
+    Ok(())
 }
 
 /// Leaves out the settings that take effect more slowly than the search waits.
@@ -263,8 +279,7 @@ fn screen(
     let alone = improvement.tried.iter().take(planned.settings);
     let alone = alone.map(|one| together(one.assignment.clone(), std::iter::once(one)));
     let arms: Vec<Arm> = std::iter::once(unchanged("current")).chain(alone).collect();
-    note(improvement, SCREENING, arms.len(), planned.rounds[0]);
-    let found = compare(arms, planned.rounds[0])?;
+    let found = stage(improvement, (SCREENING, arms, planned.rounds[0]), compare)?;
     let mut good = Vec::new();
     for (place, tried) in improvement
         .tried
@@ -303,8 +318,7 @@ fn prove(
         number => format!("{number} settings"),
     };
     let arms = vec![unchanged("current"), together(name, kept)];
-    note(improvement, PROOF, arms.len(), planned.rounds[1]);
-    let found = compare(arms, planned.rounds[1])?;
+    let found = stage(improvement, (PROOF, arms, planned.rounds[1]), compare)?;
     let Some(result) = of_arm(&found, 1) else {
         improvement.sentence = "not proven: the proof has no complete pair of blocks".to_owned();
         return Ok(());
@@ -341,14 +355,22 @@ fn prove(
     Ok(())
 }
 
-fn note(improvement: &mut Improvement, name: &str, arms: usize, rounds: u32) {
+/// Carries out a stage, and notes its experiment.
+fn stage(
+    improvement: &mut Improvement,
+    (name, arms, rounds): (&str, Vec<Arm>, u32),
+    compare: Compare<'_>,
+) -> Result<NumbersExperiment, TrialError> {
+    let number = arms.len() as u32;
+    let NumbersRun { experiment, id } = compare(name, arms, rounds)?;
     improvement.stages.push(Stage {
         name: name.to_owned(),
-        arms: arms as u32,
+        arms: number,
         rounds,
         detects: None,
-        experiment: None,
+        experiment: id,
     });
+    Ok(experiment)
 }
 
 fn together<'a>(name: String, settings: impl Iterator<Item = &'a TriedSetting>) -> Arm {
@@ -372,171 +394,4 @@ fn ratios(result: &NumberResult) -> [Option<f64>; 3] {
 }
 
 #[cfg(test)]
-mod tests {
-    use punctual_model::cause::Source;
-    use punctual_model::{LoopRequirement, testing};
-    use punctual_session::{JobDetail, Release, Subject};
-
-    use super::super::intended;
-    use super::super::tests::tried;
-    use super::*;
-    use crate::numbers::{of_jobs, results};
-
-    fn search(seconds: u64) -> ApplicationSearch {
-        ApplicationSearch {
-            request: ApplicationRequest {
-                requirement: LoopRequirement::of_jobs(Nanos::from_millis(1)),
-                subject: Subject::Comm("motion".to_owned()),
-                release: Release::default(),
-                detail: JobDetail::Windows(None),
-                duration: Nanos::from_secs(20),
-                reader: None,
-                label: None,
-                command_line: Vec::new(),
-            },
-            time: Nanos::from_secs(seconds),
-            wash_out: Nanos::from_secs(2),
-            seed: 7,
-        }
-    }
-
-    fn cause(setting: &str) -> RemediedCause {
-        RemediedCause {
-            source: Source::Gap,
-            kind: Source::Gap.kind(),
-            who: String::new(),
-            count: 9,
-            total_ns: Nanos(9),
-            max_ns: Nanos(1),
-            late_only_by: Some(9),
-            checks: Vec::new(),
-            left: None,
-            settings: vec![setting.to_owned()],
-            experiment: None,
-            advice: String::new(),
-        }
-    }
-
-    fn looked(jobs: u64, late: u64, against: &str) -> Looked {
-        let recording = testing::recording(1, 2);
-        Looked {
-            causes: vec![cause(against)],
-            condition: Condition {
-                periods: jobs,
-                late,
-                ..Condition::of_jobs(&recording, &LoopRequirement::of_jobs(Nanos(1)))
-            },
-            on: MeasuredOn::from_recording(&recording),
-        }
-    }
-
-    /// Searches on a simulated application. `share` returns the share of late jobs, in ppm, in an
-    /// experiment with this number, with these settings.
-    fn searched(
-        looked: Looked,
-        seconds: u64,
-        share: &dyn Fn(usize, &[String]) -> f64,
-    ) -> (Improvement, Vec<usize>) {
-        let names = ["a=1", "b=1", "good=1", "c=1", "d=1", "e=1", "f=1", "g=1"];
-        let settings = names.map(|name| TriedSetting {
-            accepted: false,
-            ..tried(name)
-        });
-        let mut improvement = intended(settings.to_vec(), Vec::new());
-        let mut compared = Vec::new();
-        let mut compare = |arms: Vec<Arm>, _: u32| {
-            let late = arms.iter().map(|arm| match &arm.action {
-                ArmAction::Settings { assignments } => share(compared.len(), assignments),
-                _ => share(compared.len(), &[]),
-            });
-            let mut found = of_jobs(&late.collect::<Vec<_>>(), 0.0);
-            compared.push(arms.len());
-            found.results = results(&found);
-            Ok(found)
-        };
-        after(&mut improvement, &search(seconds), looked, &mut compare).unwrap();
-        (improvement, compared)
-    }
-
-    fn helps(settings: &[String]) -> f64 {
-        let helps = settings.iter().any(|one| one == "good=1");
-        if helps { 400.0 } else { 2_000.0 }
-    }
-
-    /// The setting against the main cause is tried first, so a short search finds it.
-    #[test]
-    fn causes_choose_the_settings_to_try() {
-        let (found, compared) = searched(looked(9_000, 20, "good=1"), 1_200, &|_, on| helps(on));
-        assert_eq!(found.tried[0].assignment, "good=1");
-        assert!(found.tried[0].accepted, "{:?}", found.tried[0]);
-        assert_eq!(found.sentence, "1 setting is proven to help");
-        assert_eq!(compared.len(), 2);
-        assert!(compared[0] < 9 && compared[1] == 2, "{compared:?}");
-        assert!(
-            found.tried[7].why.starts_with("not tried"),
-            "{:?}",
-            found.tried[7]
-        );
-        let ratio = found.proof.unwrap().ratio.unwrap();
-        assert!((0.15..0.25).contains(&ratio), "{ratio}");
-    }
-
-    #[test]
-    fn effect_that_does_not_return_is_not_claimed() {
-        let lucky = |number: usize, on: &[String]| if number == 0 { helps(on) } else { 2_000.0 };
-        let (found, _) = searched(looked(9_000, 20, "good=1"), 1_200, &lucky);
-        assert!(found.tried.iter().all(|one| !one.accepted));
-        assert!(
-            found.sentence.contains("not confirmed on fresh data"),
-            "{}",
-            found.sentence
-        );
-    }
-
-    #[test]
-    fn slow_settings_need_a_longer_wait() {
-        let names = ["timer-migration=off", "swappiness=10"].map(tried);
-        let mut improvement = intended(names.to_vec(), Vec::new());
-        leave_slow_out(&mut improvement, &search(600));
-        assert_eq!(improvement.tried.len(), 1);
-        assert!(improvement.left_out[0].reason.ends_with("--wash-out 30s"));
-        let patient = ApplicationSearch {
-            wash_out: SLOW,
-            ..search(6_000)
-        };
-        let mut improvement = intended(names.to_vec(), Vec::new());
-        leave_slow_out(&mut improvement, &patient);
-        assert_eq!(improvement.tried.len(), 2);
-    }
-
-    #[test]
-    fn nothing_late_means_nothing_to_try() {
-        let (found, compared) = searched(looked(9_000, 0, "good=1"), 1_200, &|_, on| helps(on));
-        assert_eq!((found.stages.len(), compared.len()), (0, 0));
-        assert!(
-            found
-                .sentence
-                .starts_with("nothing to improve: none of 9,000 jobs")
-        );
-        let (found, _) = searched(looked(0, 0, "good=1"), 1_200, &|_, on| helps(on));
-        assert!(
-            found.sentence.starts_with("not measured"),
-            "{}",
-            found.sentence
-        );
-    }
-
-    #[test]
-    fn time_decides_the_number_of_settings() {
-        assert_eq!(planned(6, 29), None);
-        let mut before = 0;
-        for available in (30..400).step_by(10) {
-            let found = planned(8, available).unwrap();
-            let used = blocks(found.settings, found.rounds[0], found.rounds[1]);
-            assert!(used <= available, "{found:?} for {available}");
-            assert!(found.settings >= before && found.settings <= MOST);
-            before = found.settings;
-        }
-        assert_eq!(before, MOST);
-    }
-}
+mod tests;
