@@ -275,6 +275,8 @@ mod tests {
             vec![all[0].clone(), all[0].clone()],
             vec![all[0].clone(), all[2].clone()],
             vec![all[0].clone(), all[3].clone()],
+            // Without an owner, there is nothing to revert.
+            vec![JournalEntry::Reverting],
         ] {
             let state = State::read(&text(&wrong));
             assert_eq!(state.damaged_line, Some(wrong.len()), "{wrong:?}");

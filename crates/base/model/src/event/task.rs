@@ -205,3 +205,22 @@ impl TaskState {
         self.0 & Self::EXIT != 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_real_time_priorities_are_above_others() {
+        // SCHED_DEADLINE, the real-time priorities 99 and 1, the nice values -20 and 19, and an
+        // unknown priority.
+        let all = [-1, 0, 98, 100, 139, i16::MAX].map(KernelPriority);
+        for (place, own) in all.into_iter().enumerate() {
+            assert_eq!(own.is_real_time(), place < 3, "{own:?}");
+            for (beside, other) in all.into_iter().enumerate() {
+                let above = place < 3 && place < beside;
+                assert_eq!(own.is_above(other), above, "{own:?} {other:?}");
+            }
+        }
+    }
+}

@@ -449,3 +449,37 @@ impl LintReport {
         rules.any(|rule| rule.state == state && rule.severity >= Severity::High)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, metadata};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// The kernel sets the modes of these files.
+    #[test]
+    fn kinds_of_files_follow_their_modes() {
+        const TYPE: u32 = 0o170_000;
+        let program = std::env::current_exe().unwrap();
+        let of_path = |path| metadata(path).unwrap();
+        let of_descriptor = |of: OwnedFd| File::from(of).metadata().unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let (socket, _peer) = UnixStream::pair().unwrap();
+        for (found, kind) in [
+            (of_path(program.as_path()), FileKind::Regular),
+            (of_path("/".as_ref()), FileKind::Directory),
+            (of_path("/dev/null".as_ref()), FileKind::Device),
+            (of_descriptor(reader.into()), FileKind::Pipe),
+            (of_descriptor(socket.into()), FileKind::Socket),
+        ] {
+            assert_eq!(FileKind::of_mode(found.mode() & TYPE), Some(kind));
+        }
+        // inode(7), and the number for a file outside any file system.
+        assert_eq!(FileKind::of_mode(0o060_000), Some(FileKind::Disk));
+        assert_eq!(FileKind::of_mode(1), Some(FileKind::Anonymous));
+        assert_eq!(FileKind::of_mode(0), None);
+    }
+}

@@ -113,6 +113,30 @@ mod tests {
     }
 
     #[test]
+    fn run_without_its_load_lacks_it() {
+        let lacking = |change: fn(&mut LoadRecord)| {
+            let mut load = load(vec![done(1, 1)]);
+            change(&mut load);
+            load.lacking()
+        };
+        assert_eq!(lacking(|_| {}), None);
+        for (expected, change) in [
+            (
+                "the load disk failed",
+                (|load| load.failed = true) as fn(&mut LoadRecord),
+            ),
+            ("the load disk did nothing", |load| {
+                load.achieved[0].count = 0
+            }),
+            ("the load disk ended before the measurement", |load| {
+                load.ended_early = Some("exit code 1".to_owned())
+            }),
+        ] {
+            assert_eq!(lacking(change).as_deref(), Some(expected));
+        }
+    }
+
+    #[test]
     fn record_without_rates_is_read() {
         let old = r#"{"name":"command","parameters":{},"cpu_time_ns":null,"ended_early":null}"#;
         let record: LoadRecord = serde_json::from_str(old).unwrap();

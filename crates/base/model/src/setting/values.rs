@@ -258,6 +258,18 @@ mod tests {
     }
 
     #[test]
+    fn number_or_word_is_written_as_asked() {
+        let (word, min, max) = ("auto", -1, 20);
+        let values = Values::NumberOr { word, min, max };
+        for good in ["auto", "-1", "5", "20"] {
+            assert_eq!(values.plain(good).as_deref(), Some(good));
+        }
+        for bad in ["-2", "21", "on", ""] {
+            assert_eq!(values.plain(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn the_chosen_word_is_marked() {
         assert_eq!(Values::Marked.normal("always [madvise] never"), "madvise");
         assert_eq!(Values::Marked.normal("none voluntary (full)"), "full");

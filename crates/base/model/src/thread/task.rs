@@ -98,3 +98,37 @@ impl TaskUsage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Policy, Scheduling};
+
+    #[test]
+    fn thread_is_described_in_words() {
+        let kinds = [TaskKind::User, TaskKind::Kernel, TaskKind::Interrupt];
+        assert_eq!(kinds.map(TaskKind::name), ["user", "kernel", "interrupt"]);
+        for (policy, priority, nice, words) in [
+            (Policy::Fifo, 80, 0, "fifo 80"),
+            (Policy::Other, 0, -5, "nice -5"),
+            (Policy::Batch, 0, 19, "batch, nice 19"),
+            (Policy::Idle, 0, 0, "idle"),
+        ] {
+            let task = TaskRecord {
+                pid: 7,
+                tid: 7,
+                comm: "motion".to_owned(),
+                kind: TaskKind::User,
+                state: 'S',
+                scheduling: Scheduling { policy, priority },
+                nice,
+                affinity: None,
+                last_cpu: 0,
+                started_ticks: 1,
+                used: TaskUsage::default(),
+                locked_bytes: None,
+            };
+            assert_eq!(task.scheduling_text(), words);
+        }
+    }
+}

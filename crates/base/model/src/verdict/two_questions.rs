@@ -226,6 +226,44 @@ fn bound_of_phase_uses_its_time() {
     );
 }
 
+/// Phases of other probes have no period, so the rows of the time series tell how long each was.
+#[test]
+fn bound_of_phase_uses_its_rows() {
+    // The whole run took 60 s: 24 s of the first phase, then 36 s of the second.
+    let mut recording = minutes(1, &[vec![7], vec![30_000]]);
+    recording.probe.name = "wakeup".to_owned();
+    let phases = serde_json::json!(["idle", "loaded"]);
+    (recording.probe.parameters).insert("phases".to_owned(), phases);
+    let split = Nanos::from_secs(24);
+    let rows = &mut recording.series.rows;
+    rows.retain(|row| (row.start_ns < split) == (row.thread == 0));
+    for (thread, (phase, seconds)) in
+        (recording.threads.iter_mut()).zip([("idle", 24), ("loaded", 36)])
+    {
+        thread.label = Some(format!("{phase}: CPU 0"));
+        let periods = seconds * 1_000;
+        thread.accounting.recorded = periods;
+        thread.accounting.expected = periods;
+        let max = if phase == "idle" { 150_000 } else { 200_000 };
+        thread.histogram = Histogram::new();
+        (thread.histogram).record_run(Nanos(20_000), Nanos::ZERO, periods - 1);
+        thread.histogram.record_run(Nanos(max), Nanos::ZERO, 1);
+    }
+    let bound = recording.judge().bound.unwrap();
+    assert_eq!(bound.exceeded_ns, Nanos(200_000));
+    assert_eq!(
+        (bound.measured_ns, bound.phase.as_deref()),
+        (Nanos::from_secs(36), Some("loaded"))
+    );
+    // A third of the wake-ups of this phase was warm-up.
+    recording.threads[1].accounting.expected = 54_000;
+    let bound = recording.judge().bound.unwrap();
+    assert_eq!(bound.measured_ns, Nanos::from_secs(24));
+    // The length of a phase without rows is unknown.
+    recording.series.rows.retain(|row| row.thread == 0);
+    assert_eq!(recording.judge().bound, None);
+}
+
 #[test]
 fn verdict_of_sender_is_not_trusted() {
     let mut recording = minutes(1, &[vec![7]]);

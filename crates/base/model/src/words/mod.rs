@@ -44,7 +44,7 @@ impl Recording {
 
 #[cfg(test)]
 mod tests {
-    use crate::cause::{Cause, Detail, Rank, Role};
+    use crate::cause::{Cause, Detail, Limit, Rank, Role, Source};
     use crate::{KernelPriority, Task};
 
     #[test]
@@ -62,5 +62,19 @@ mod tests {
         let blocking = words(Role::Blocking).unwrap();
         assert_eq!(blocking, "due for preemption, priority not recorded");
         assert_eq!(words(Role::Unranked).unwrap(), "of unknown priority");
+    }
+
+    #[test]
+    fn throttled_time_names_its_limit() {
+        for (limit, words) in [
+            (Limit::DeadlineBudget, "budget of SCHED_DEADLINE"),
+            (Limit::RealTime, "real-time throttling"),
+            (Limit::FairServer, "deadline server"),
+            (Limit::Quota(None), "quota of a control group"),
+            (Limit::Quota(Some("/motion".to_owned())), "quota of /motion"),
+        ] {
+            let label = Source::Throttled(limit).label();
+            assert!(label.contains(words), "{label}");
+        }
     }
 }

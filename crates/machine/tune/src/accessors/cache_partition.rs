@@ -347,4 +347,16 @@ mod tests {
             assert!(!is_block(mask), "{mask:x}");
         }
     }
+
+    #[test]
+    fn values_are_shown_in_words() {
+        for (value, shown) in [
+            ("none; L3:0=fff", "none, L3:0=fff"),
+            ("unfinished; L3:0=fff", "unfinished, L3:0=fff"),
+            ("2-3 L3:0=f; L3:0=ff0", "CPU 2-3, L3:0=f"),
+            ("no such value", "no such value"),
+        ] {
+            assert_eq!(CachePartition.readable(value), shown);
+        }
+    }
 }

@@ -385,6 +385,22 @@ fn image_based_system_refusal_gives_command() {
 }
 
 #[test]
+fn unknown_loader_is_refused_with_the_known_ones() {
+    let system = System::new(&[]);
+    let asked = Some("lilo");
+    let error = CmdlineEdit::plan(&system.host, &changes(), asked).unwrap_err();
+    let message = error.to_string();
+    for word in [
+        "unknown boot loader 'lilo'",
+        "raspberry-pi",
+        "limine",
+        "grub",
+    ] {
+        assert!(message.contains(word), "{message}");
+    }
+}
+
+#[test]
 fn files_that_are_not_edited_are_named() {
     for (file, word) in [
         ("/boot/refind_linux.conf", "quoted options"),

@@ -465,6 +465,9 @@ mod tests {
         // The run is too short for a stronger statement.
         let front = rate((0..30).step_by(3), Nanos::from_secs(60));
         assert_eq!(front.doubt(), Some(Doubt::Halves(10, 10)));
+        // A second that begins at the middle belongs to the second half.
+        let back = rate((30..60).step_by(3), Nanos::from_secs(60));
+        assert_eq!(back.parts, [0, 0]);
         // A single cluster of late seconds counts as one event, which has to be somewhere.
         let cluster = rate((0..14).step_by(2), Nanos::from_secs(30));
         assert_eq!(cluster.doubt(), None);
