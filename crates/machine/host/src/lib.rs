@@ -70,7 +70,7 @@ pub use group_facts::GroupLocation;
 pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
-pub use program::{NotDropped, ProgramCode, serve_symbols};
+pub use program::{NotDropped, ProgramCode, SharedFiles, serve_symbols};
 pub use queueing::{Etf, Qdisc, outgoing_interface};
 pub use support_files::{NoSupportFile, SupportFile};
 pub use symbols::{Symbols, system_call_name, system_call_numbers};

@@ -8,6 +8,8 @@ use std::time::Duration;
 use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 use object::{ObjectKind, SymbolKind};
 
+use super::rows::{self, Caller, Row};
+
 /// Maximum number of symbols of one file.
 pub(super) const MOST_SYMBOLS: usize = 1 << 20;
 
@@ -36,6 +38,8 @@ pub(super) struct Allowance {
     pub(super) read: u64,
     pub(super) kept: u64,
     pub(super) time: Duration,
+    /// Whether to read how to find callers.
+    pub(super) rows: bool,
 }
 
 impl Allowance {
@@ -45,13 +49,23 @@ impl Allowance {
             read: MOST_READ,
             kept: MOST_KEPT,
             time: MOST_TIME,
+            rows: false,
         }
     }
 
     /// Subtracts the number of bytes that an entry with this name requires.
     pub(super) fn keep(&mut self, name: &str) -> Result<(), NoFunctions> {
-        let bytes = (size_of::<(u64, u64, String)>() + name.len()) as u64;
-        self.kept = (self.kept.checked_sub(bytes)).ok_or(NoFunctions::TooMany)?;
+        self.keep_bytes(size_of::<(u64, u64, String)>() + name.len())
+    }
+
+    /// Subtracts the number of bytes that a row requires.
+    pub(super) fn keep_row(&mut self) -> Result<(), NoFunctions> {
+        self.keep_bytes(size_of::<Row>())
+    }
+
+    fn keep_bytes(&mut self, bytes: usize) -> Result<(), NoFunctions> {
+        let left = self.kept.checked_sub(bytes as u64);
+        self.kept = left.ok_or(NoFunctions::TooMany)?;
         Ok(())
     }
 }
@@ -119,6 +133,8 @@ pub(super) struct Functions {
     pub(super) segments: Vec<(u64, u64, u64)>,
     /// Functions, each with its address, size and name, sorted by address.
     pub(super) functions: Vec<(u64, u64, String)>,
+    /// How to find callers, sorted by address.
+    pub(super) rows: Vec<Row>,
     pub(super) build_id: Option<String>,
     /// The reason why not all functions are known.
     pub(super) incomplete: Option<NoFunctions>,
@@ -145,7 +161,15 @@ impl Functions {
         }
     }
 
-    fn read_bounded(file: Bounded<'_>, allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+    /// Reads a file that is in memory.
+    pub(super) fn read_bytes(bytes: &[u8], allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+        Self::read_bounded(bytes, allowance)
+    }
+
+    fn read_bounded<'a>(
+        file: impl ReadRef<'a>,
+        allowance: &mut Allowance,
+    ) -> Result<Self, NoFunctions> {
         let elf = object::File::parse(file).map_err(NoFunctions::NotAProgram)?;
         if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
             return Err(NoFunctions::OtherKind);
@@ -180,7 +204,17 @@ impl Functions {
             let bytes = bytes.iter().take(LONGEST_BUILD_ID);
             bytes.map(|byte| format!("{byte:02x}")).collect()
         });
+        if allowance.rows {
+            functions.rows = rows::read(&elf, allowance);
+        }
         Ok(functions)
+    }
+
+    /// Returns how to find the caller at an address.
+    pub(super) fn caller(&self, address: u64) -> Caller {
+        let after = self.rows.partition_point(|row| row.address <= address);
+        let row = after.checked_sub(1).and_then(|at| self.rows.get(at));
+        row.map_or(Caller::Unknown, |row| row.caller)
     }
 
     /// Returns the link-time address of the bytes at an offset of the file.
