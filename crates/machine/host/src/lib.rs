@@ -383,7 +383,18 @@ impl Host {
     /// Returns the threads of a process with their names, in ascending order, or none if there is
     /// no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
-        tasks::threads(&self.root, pid)
+        tasks::threads(&self.root, pid).collect()
+    }
+
+    /// Returns whether there is a process with this ID, or a thread.
+    pub fn has_threads(&self, pid: u32) -> bool {
+        tasks::threads(&self.root, pid).next().is_some()
+    }
+
+    /// Returns whether a thread belongs to a process.
+    pub fn is_thread_of(&self, tid: u32, process: u32) -> bool {
+        let folder = format!("/proc/{process}/task/{tid}");
+        self.root.inode(&folder).is_some()
     }
 
     /// Returns the target of a thread's file descriptor: `anon_inode:[timerfd]`, or a path. Returns

@@ -5,6 +5,7 @@
 //! file is read only if it is the one that the process has mapped. A process without privileges
 //! reads the files of other users (`reader`).
 
+mod allowance;
 mod functions;
 mod perf_map;
 mod reader;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 
 use punctual_model::Frame;
 
-use self::functions::{Allowance, Functions, NoFunctions};
+use self::allowance::{Allowance, NoFunctions};
+use self::functions::Functions;
 use self::perf_map::PerfMap;
 use self::rows::Caller;
 use crate::root::Root;

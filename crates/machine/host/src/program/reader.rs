@@ -21,9 +21,10 @@ use rustix::thread::{
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::functions::{
-    Allowance, Functions, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
+use super::allowance::{
+    Allowance, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
 };
+use super::functions::Functions;
 use super::rows::{self, Row};
 use crate::process::ids;
 use crate::root::Root;
@@ -237,7 +238,7 @@ fn take(
             functions.functions.push((address, size, name.to_owned()));
         }
         "row" => {
-            allowance.keep_row()?;
+            allowance.keep_bytes(size_of::<Row>())?;
             let row = Row::parse(rest).ok_or(Unreadable::Garbled)?;
             functions.rows.push(row);
         }

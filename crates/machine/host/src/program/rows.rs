@@ -16,7 +16,7 @@ use gimli::{
 use object::Architecture;
 use object::read::{Object, ObjectSection as _, ReadRef};
 
-use super::functions::Allowance;
+use super::allowance::Allowance;
 
 /// Maximum number of bytes of instructions that are evaluated for one file. The instructions that
 /// functions share count again for each function.
@@ -192,7 +192,7 @@ fn add(
         let before = rows.len();
         if let Ok(mut table) = function.rows(section, bases, &mut context) {
             while let Ok(Some(row)) = table.next_row() {
-                if allowance.keep_row().is_err() {
+                if allowance.keep_bytes(size_of::<Row>()).is_err() {
                     break;
                 }
                 rows.push(Row {
@@ -205,7 +205,7 @@ fn add(
             address: function.end_address(),
             caller: Caller::Unknown,
         };
-        if allowance.keep_row().is_err() {
+        if allowance.keep_bytes(size_of::<Row>()).is_err() {
             // Without its end, the function would seem to continue.
             rows.truncate(before);
             return;

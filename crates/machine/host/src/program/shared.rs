@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use super::functions::{Allowance, Functions, NoFunctions};
+use super::allowance::{Allowance, NoFunctions};
+use super::functions::Functions;
 use super::reader::Owner;
 
 /// Maximum number of bytes to store for all files.

@@ -5,7 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use punctual_model::Registers;
 
-use super::functions::{Allowance, Functions};
+use super::allowance::Allowance;
+use super::functions::Functions;
 use super::rows::{Base, Caller, Frame, Rule, Saved};
 use super::{MOST_CALLS, ProgramCode, Region, region};
 use crate::root::Root;
