@@ -13,7 +13,7 @@ enum { DEPTH = 32, WAKER_WORDS = 128, THREADS = 512 };
 /* A stack is copied up to the end of the page that the stack pointer is in, and then by whole pages.
  * The end of a stack is the end of a page. */
 enum { PAGE_BYTES = 4096, PAGES = 3 };
-/* Shorter waits are not sampled: their sum is small, and a stack takes about 1 us. */
+/* Shorter waits are not sampled: their sum is small, and a stack takes about 4 us. */
 enum { LEAST_WAIT_NS = 20000 };
 /* The number of waits that one CPU samples in INTERVAL_NS limits the cost. */
 enum { MOST_WAITS = 1000, INTERVAL_NS = 100000000 };

@@ -33,7 +33,7 @@ const IN_OUTER: u64 = 0x1203;
 const IN_BEGIN: u64 = 0x11f5;
 const LINKAGE: u64 = 0x11d0;
 
-/// Where the stack begins.
+/// The first address of the stack.
 const SP: u64 = 0x7000_0000;
 
 /// Returns the callers of a place in the program `callers`.
@@ -82,7 +82,7 @@ fn callers_that_are_not_known_are_not_claimed() {
     let words = [1, 2, 3, IN_OUTER];
     let found = callers(after, SP, &words, &[after, IN_OUTER, IN_BEGIN, 8]);
     assert_eq!(found, (vec![after, IN_OUTER, IN_BEGIN], false));
-    // This is no code.
+    // The address is outside of the code.
     let words = [1, 2, 3, 0x77];
     assert_eq!(callers(after, 0, &words, &[]), (vec![after], false));
     // An expression with an endless loop.

@@ -19,7 +19,7 @@ pub(super) const AFTER: Nanos = Nanos::from_millis(1);
 /// MiB.
 const PROGRAMS: usize = 4;
 
-/// The same for programs that share the functions of their files.
+/// Maximum number of programs that share the functions of their files.
 const SHARING_PROGRAMS: usize = 256;
 
 /// The code of the programs of watched threads and of their wakers.

@@ -24,7 +24,7 @@ const STACK_WORDS: usize = 7 + 2 * DEPTH;
 /// Number of words in `struct head`.
 const HEAD_WORDS: usize = 6;
 
-/// Number of words in `struct wait`, of which the last ones are a copy of the stack.
+/// Number of words in `struct wait`. The last ones are a copy of the stack.
 pub(super) const WAIT_WORDS: usize = HEAD_WORDS + 2 * STACK_WORDS + WAKER_WORDS + 3 * 512;
 
 /// Returns `struct releases`.

@@ -1,4 +1,4 @@
-//! What may be read from the files of a program and stored.
+//! Limits of reading the files of a program, and of storing their contents.
 
 use std::time::Duration;
 
