@@ -14,7 +14,14 @@ pub trait ToJson {
 
     /// Returns the value as JSON on several lines, with the fields in the same order.
     fn to_pretty_json(&self) -> String {
-        indented(&self.to_json())
+        let mut all = String::new();
+        self.pretty_json_in_pieces(&mut |piece| all.push_str(piece));
+        all
+    }
+
+    /// Passes the same text to `take` in pieces, so that a long text is not kept in memory.
+    fn pretty_json_in_pieces(&self, take: &mut dyn FnMut(&str)) {
+        indent(&self.to_json(), take);
     }
 
     /// Returns the value as an untyped tree.
@@ -88,12 +95,19 @@ impl<T: ToJson> ToJson for Option<T> {
     }
 }
 
+/// A piece has about this number of bytes.
+const PIECE: usize = 64 << 10;
+
 /// Breaks JSON on one line into lines, like `serde_json::to_string_pretty`.
-fn indented(json: &str) -> String {
-    let mut pretty = String::with_capacity(json.len() * 2);
+fn indent(json: &str, take: &mut dyn FnMut(&str)) {
+    let mut pretty = String::new();
     let mut depth = 0;
     let mut chars = json.chars().peekable();
-    let end_line = |pretty: &mut String, depth: usize| {
+    let mut end_line = |pretty: &mut String, depth: usize| {
+        if pretty.len() > PIECE {
+            take(pretty);
+            pretty.clear();
+        }
         pretty.push('\n');
         pretty.extend(std::iter::repeat_n("  ", depth));
     };
@@ -133,7 +147,7 @@ fn indented(json: &str) -> String {
             _ => pretty.push(c),
         }
     }
-    pretty
+    take(&pretty);
 }
 
 #[cfg(test)]
@@ -150,6 +164,18 @@ mod tests {
         assert_eq!(Vec::<String>::new().to_json(), "[]");
         assert_eq!(None::<String>.to_json(), "null");
         assert_eq!(Some(&texts[0]).to_json(), r#""a\"b""#);
+    }
+
+    #[test]
+    fn long_json_has_pieces() {
+        let value = Value::from((0..PIECE).collect::<Vec<_>>());
+        let mut pieces = Vec::new();
+        value.pretty_json_in_pieces(&mut |piece| pieces.push(piece.to_owned()));
+        assert!(pieces.len() > 5, "{}", pieces.len());
+        assert_eq!(
+            pieces.concat(),
+            serde_json::to_string_pretty(&value).unwrap()
+        );
     }
 
     fn any_value() -> impl Strategy<Value = Value> {

@@ -65,8 +65,8 @@ pub use experiment::{
 pub use finding::{
     AUDIT_SCHEMA, Act, ActKind, Acts, Audit, AuditedHost, Expectation, FileKind, Finding,
     FindingState, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport, LintSource,
-    LintThread, MeasuredMaximum, PlacedAct, Polled, Remedy, RuleResult, RuleState, Severity,
-    StoredAudit, StoredFinding, TIMER_SIGNAL, Violation, WaitedFile, WaitedTimer,
+    LintThread, MeasuredMaximum, PlacedAct, Polled, Registers, Remedy, RuleResult, RuleState,
+    Severity, StoredAudit, StoredFinding, TIMER_SIGNAL, Violation, WaitedFile, WaitedTimer,
 };
 pub use histogram::{
     Above, AboveLimit, Accounting, Bounds, Buckets, CountedBeside, DecodeError, Due, Histogram,

@@ -72,6 +72,21 @@ pub fn json(value: &dyn ToJson) -> String {
     format!("{}\n", escape_json(&value.to_pretty_json()))
 }
 
+/// Prints a value in the format of [`json`] without keeping the whole text in memory.
+///
+/// # Errors
+/// Returns an error if stdout cannot be written.
+pub fn print_json(value: &dyn ToJson) -> Result<()> {
+    let mut printed = Ok(());
+    value.pretty_json_in_pieces(&mut |piece| {
+        if printed.is_ok() {
+            printed = print(&escape_json(piece));
+        }
+    });
+    printed?;
+    print("\n")
+}
+
 /// A long list is written in pieces of about this number of bytes.
 const PIECE: usize = 64 << 10;
 

@@ -9,12 +9,28 @@
  */
 #include "jobs.h"
 
-enum { DEPTH = 32, TOP_WORDS = 48, THREADS = 4096 };
-/* Shorter waits are not sampled: their sum is small, and a stack takes about 1 us. */
+enum { DEPTH = 32, WAKER_WORDS = 128, THREADS = 512 };
+/* A stack is copied up to the end of the page that the stack pointer is in, and then by whole pages.
+ * The end of a stack is the end of a page. */
+enum { PAGE_BYTES = 4096, PAGES = 3 };
+/* Shorter waits are not sampled: their sum is small, and a stack takes about 4 us. */
 enum { LEAST_WAIT_NS = 20000 };
 /* The number of waits that one CPU samples in INTERVAL_NS limits the cost. */
 enum { MOST_WAITS = 1000, INTERVAL_NS = 100000000 };
-enum { BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_AVAIL_DATA = 0 };
+
+static u64 (*const bpf_ringbuf_query)(void *map, u64 flags) = (void *)134;
+
+/* arch/x86/include/asm/ptrace.h, arch/arm64/include/asm/ptrace.h */
+struct pt_regs___x86_place {
+	unsigned long ip;
+	unsigned long bp;
+} __attribute__((preserve_access_index));
+
+struct pt_regs___arm64_place {
+	u64 regs[31];
+	u64 pc;
+} __attribute__((preserve_access_index));
 
 /* `kind` of a sample; the numbers must match src/profile/layout.rs. */
 enum { ON_CPU, WOKEN_BY_THREAD, WOKEN_BY_INTERRUPT, RUNNABLE };
@@ -37,12 +53,15 @@ struct stack {
 	u64 kernel_bytes;
 	u64 user_bytes;
 	u64 word_bytes;
+	u64 ip;
+	u64 sp;
+	u64 fp;
+	u64 lr;	/* 0 on x86 */
 	u64 kernel[DEPTH];
 	u64 user[DEPTH];
-	u64 words[TOP_WORDS];	/* at the top of the user stack */
 };
 
-struct sample {
+struct head {
 	u64 from;
 	u64 to;
 	u32 tid;
@@ -50,22 +69,38 @@ struct sample {
 	u32 waker;
 	u32 padding;
 	char comm[16];		/* of the waker */
-	struct stack of;
-	struct stack by;	/* of the waker; missing in samples on the CPU */
 };
 
-/* Read once a second. */
+/* The words at the top of a user stack are at the end, so that only those that were read are sent. */
+struct on_cpu {
+	struct head head;
+	struct stack of;
+	u64 words[PAGES * PAGE_BYTES / 8];
+};
+
+struct wait {
+	struct head head;
+	struct stack of;
+	struct stack by;	/* of the waker */
+	u64 waker_words[WAKER_WORDS];
+	u64 words[PAGES * PAGE_BYTES / 8];
+};
+
+/* Read once a second, and earlier if a quarter is full. */
+enum { SAMPLE_BYTES = 32 << 20 };
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
-	MAP_NUMBER(max_entries, 16 << 20);
+	MAP_NUMBER(max_entries, SAMPLE_BYTES);
 } samples SEC(".maps");
 
-/* The waits in progress. */
-struct wait {
-	u64 since;
-	struct stack stack;
-};
+/* Wakes the reader. The entries have no content. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, 65536);
+} news SEC(".maps");
 
+/* The waits in progress: `from` is 0 while a thread does not wait. User space adds the sampled
+ * threads, so that a stack is copied once. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
 	MAP_NUMBER(max_entries, THREADS);
@@ -77,9 +112,8 @@ struct cpu {
 	u64 since;
 	u64 waits;		/* sampled since then */
 	u64 here;		/* a place on the current stack */
-	struct wait wait;
-	struct sample wake;
-	struct sample running;	/* apart, because its timer interrupts the other programs */
+	struct head runnable;
+	struct on_cpu running;	/* its timer interrupts the other programs */
 };
 
 struct {
@@ -106,29 +140,60 @@ INLINE void take_kernel_stack(void *context, struct stack *stack)
 	stack->kernel_bytes = positive(bpf_get_stack(context, stack->kernel, sizeof(stack->kernel), 0));
 }
 
-/* Takes the user stack of the current thread. */
-INLINE void take_user_stack(void *context, struct stack *stack)
+INLINE void take_registers(void *regs, struct stack *stack)
 {
-	void *regs = bpf_task_pt_regs(bpf_get_current_task_btf());
+	stack->sp = stack_pointer(regs);
+	if (HAS(pt_regs___x86_place, ip)) {
+		stack->ip = ((struct pt_regs___x86_place *)regs)->ip;
+		stack->fp = ((struct pt_regs___x86_place *)regs)->bp;
+		stack->lr = 0;
+	} else if (HAS(pt_regs___arm64_place, pc)) {
+		stack->ip = ((struct pt_regs___arm64_place *)regs)->pc;
+		stack->fp = ((struct pt_regs___arm64_place *)regs)->regs[29];
+		stack->lr = ((struct pt_regs___arm64_place *)regs)->regs[30];
+	}
+}
 
+/* Takes the registers and the chain of frame pointers of the current thread. Returns 0 if it has no
+ * user stack. */
+INLINE u64 take_user_stack(void *context, struct stack *stack)
+{
 	stack->word_bytes = 0;
 	stack->user_bytes = positive(
 		bpf_get_stack(context, stack->user, sizeof(stack->user), BPF_F_USER_STACK));
 	/* Kernel threads have none. */
 	if (!stack->user_bytes)
-		return;
-	if (bpf_probe_read_user(stack->words, sizeof(stack->words), (void *)stack_pointer(regs)))
-		return;
-	/* The caller of a leaf function on arm64. */
-	if (HAS(pt_regs___arm64, regs))
-		stack->words[0] = ((struct pt_regs___arm64 *)regs)->regs[30];
-	stack->word_bytes = sizeof(stack->words);
+		return 0;
+	take_registers((void *)bpf_task_pt_regs(bpf_get_current_task_btf()), stack);
+	return stack->sp;
 }
 
-INLINE void send(struct releases *releases, struct sample *sample, u32 bytes)
+/* Copies the words of a stack from `sp`. Returns the number of bytes. */
+INLINE u64 take_words(char *words, u64 sp)
 {
-	if (bpf_ringbuf_output(&samples, sample, bytes, BPF_RB_NO_WAKEUP))
-		releases->lost_at = sample->to;
+	u64 first = PAGE_BYTES - (sp & (PAGE_BYTES - 1));
+
+	if (!sp || bpf_probe_read_user(words, first, (void *)sp))
+		return 0;
+	if (bpf_probe_read_user(words + first, PAGE_BYTES, (void *)sp + first))
+		return first;
+	if (bpf_probe_read_user(words + first + PAGE_BYTES, PAGE_BYTES,
+				(void *)sp + first + PAGE_BYTES))
+		return first + PAGE_BYTES;
+	return first + 2 * PAGE_BYTES;
+}
+
+/* Sends a sample with `bytes` before its words. Returns 0 if it was sent. */
+INLINE long send(void *sample, u64 bytes, u64 word_bytes)
+{
+	u64 nothing = 0;
+
+	if (bpf_ringbuf_query(&samples, BPF_RB_AVAIL_DATA) > SAMPLE_BYTES / 4)
+		bpf_ringbuf_output(&news, &nothing, sizeof(nothing), 0);
+	/* The verifier needs the limit. */
+	if (word_bytes > PAGES * PAGE_BYTES)
+		word_bytes = PAGES * PAGE_BYTES;
+	return bpf_ringbuf_output(&samples, sample, bytes + word_bytes, BPF_RB_NO_WAKEUP);
 }
 
 /* Runs at equal intervals of the CPU time of a watched thread. */
@@ -138,15 +203,20 @@ int sampling(struct bpf_perf_event_data *context)
 	struct cpu *cpu = this_cpu();
 	u32 pid = bpf_get_current_pid_tgid();
 	struct releases *releases = bpf_map_lookup_elem(&threads, &pid);
+	struct on_cpu *sample;
+	u64 sp, bytes;
 
 	if (!cpu || !releases)
 		return 0;
-	cpu->running.from = cpu->running.to = bpf_ktime_get_ns();
-	cpu->running.tid = pid;
-	cpu->running.kind = ON_CPU;
-	take_kernel_stack(context, &cpu->running.of);
-	take_user_stack(context, &cpu->running.of);
-	send(releases, &cpu->running, __builtin_offsetof(struct sample, by));
+	sample = &cpu->running;
+	sample->head.from = sample->head.to = bpf_ktime_get_ns();
+	sample->head.tid = pid;
+	sample->head.kind = ON_CPU;
+	take_kernel_stack(context, &sample->of);
+	sp = take_user_stack(context, &sample->of);
+	bytes = sample->of.word_bytes = take_words((char *)sample->words, sp);
+	if (send(sample, __builtin_offsetof(struct on_cpu, words), bytes))
+		releases->lost_at = sample->head.to;
 	return 0;
 }
 
@@ -171,11 +241,12 @@ INLINE void come(u32 pid)
 	releases->runnable_since = 0;
 	if (now - since < LEAST_WAIT_NS)
 		return;
-	cpu->wake.from = since;
-	cpu->wake.to = now;
-	cpu->wake.tid = pid;
-	cpu->wake.kind = RUNNABLE;
-	send(releases, &cpu->wake, __builtin_offsetof(struct sample, of));
+	cpu->runnable.from = since;
+	cpu->runnable.to = now;
+	cpu->runnable.tid = pid;
+	cpu->runnable.kind = RUNNABLE;
+	if (send(&cpu->runnable, sizeof(cpu->runnable), 0))
+		releases->lost_at = now;
 }
 
 /* A watched thread loses its CPU. */
@@ -184,6 +255,7 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 	struct task_struct *prev = (struct task_struct *)arguments[1];
 	u32 pid = prev->pid;
 	struct releases *releases = bpf_map_lookup_elem(&threads, &pid);
+	struct wait *wait;
 	struct cpu *cpu;
 	u64 now, argument, second;
 	void *regs;
@@ -194,12 +266,15 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 		releases->runnable_since = bpf_ktime_get_ns();
 		return 0;
 	}
-	/* If a wake-up raced with the last switch, it did not end that wait. */
-	bpf_map_delete_elem(&waiting, &pid);
+	wait = bpf_map_lookup_elem(&waiting, &pid);
 	cpu = this_cpu();
+	if (!wait || !cpu)
+		return 0;
+	/* If a wake-up raced with the last switch, it did not end that wait. */
+	wait->head.from = 0;
 	regs = (void *)bpf_task_pt_regs(prev);
 	read_arguments(regs, &argument, &second);
-	if (!cpu || release_number(&releases->on, call_in(regs), argument))
+	if (release_number(&releases->on, call_in(regs), argument))
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (now - cpu->since > INTERVAL_NS) {
@@ -210,11 +285,10 @@ static __attribute__((noinline)) int leave(u64 *arguments)
 		releases->lost_at = now;
 		return 0;
 	}
-	cpu->wait.since = now;
-	take_kernel_stack(arguments, &cpu->wait.stack);
-	take_user_stack(arguments, &cpu->wait.stack);
-	if (bpf_map_update_elem(&waiting, &pid, &cpu->wait, 0))
-		releases->lost_at = now;
+	take_kernel_stack(arguments, &wait->of);
+	second = take_user_stack(arguments, &wait->of);
+	wait->of.word_bytes = take_words((char *)wait->words, second);
+	wait->head.from = now;
 	return 0;
 }
 
@@ -234,9 +308,8 @@ int waking(u64 *arguments)
 	u32 pid = task->pid;
 	struct releases *releases = bpf_map_lookup_elem(&threads, &pid);
 	struct wait *wait;
-	struct sample *sample;
 	struct cpu *cpu;
-	u64 now;
+	u64 now, since, sp;
 
 	if (!releases)
 		return 0;
@@ -245,24 +318,26 @@ int waking(u64 *arguments)
 	cpu = this_cpu();
 	if (!wait || !cpu)
 		return 0;
-	if (now - wait->since < LEAST_WAIT_NS) {
-		bpf_map_delete_elem(&waiting, &pid);
+	since = wait->head.from;
+	wait->head.from = 0;
+	if (!since || now - since < LEAST_WAIT_NS)
 		return 0;
+	wait->head.from = since;
+	wait->head.to = now;
+	wait->head.tid = pid;
+	wait->head.waker = bpf_get_current_pid_tgid();
+	wait->head.kind = is_on_task_stack(arguments, &cpu->here) ? WOKEN_BY_THREAD : WOKEN_BY_INTERRUPT;
+	bpf_get_current_comm(wait->head.comm, sizeof(wait->head.comm));
+	take_kernel_stack(arguments, &wait->by);
+	wait->by.user_bytes = wait->by.word_bytes = 0;
+	if (wait->head.kind == WOKEN_BY_THREAD) {
+		sp = take_user_stack(arguments, &wait->by);
+		if (sp && !bpf_probe_read_user(wait->waker_words, sizeof(wait->waker_words), (void *)sp))
+			wait->by.word_bytes = sizeof(wait->waker_words);
 	}
-	sample = &cpu->wake;
-	sample->from = wait->since;
-	sample->to = now;
-	sample->tid = pid;
-	sample->waker = bpf_get_current_pid_tgid();
-	sample->kind = is_on_task_stack(arguments, &cpu->here) ? WOKEN_BY_THREAD : WOKEN_BY_INTERRUPT;
-	bpf_get_current_comm(sample->comm, sizeof(sample->comm));
-	bpf_probe_read_kernel(&sample->of, sizeof(sample->of), &wait->stack);
-	bpf_map_delete_elem(&waiting, &pid);
-	take_kernel_stack(arguments, &sample->by);
-	sample->by.user_bytes = sample->by.word_bytes = 0;
-	if (sample->kind == WOKEN_BY_THREAD)
-		take_user_stack(arguments, &sample->by);
-	send(releases, sample, sizeof(*sample));
+	if (send(wait, __builtin_offsetof(struct wait, words), wait->of.word_bytes))
+		releases->lost_at = now;
+	wait->head.from = 0;
 	return 0;
 }
 

@@ -70,7 +70,7 @@ pub use group_facts::GroupLocation;
 pub use group_tree::{GroupHierarchy, GroupTree};
 pub use power::PowerWatch;
 pub use process::OwnThread;
-pub use program::{NotDropped, ProgramCode, serve_symbols};
+pub use program::{NotDropped, ProgramCode, SharedFiles, serve_symbols};
 pub use queueing::{Etf, Qdisc, outgoing_interface};
 pub use support_files::{NoSupportFile, SupportFile};
 pub use symbols::{Symbols, system_call_name, system_call_numbers};
@@ -383,7 +383,18 @@ impl Host {
     /// Returns the threads of a process with their names, in ascending order, or none if there is
     /// no such process.
     pub fn threads_of(&self, pid: u32) -> Vec<(u32, String)> {
-        tasks::threads(&self.root, pid)
+        tasks::threads(&self.root, pid).collect()
+    }
+
+    /// Returns whether there is a process with this ID, or a thread.
+    pub fn has_threads(&self, pid: u32) -> bool {
+        tasks::threads(&self.root, pid).next().is_some()
+    }
+
+    /// Returns whether a thread belongs to a process.
+    pub fn is_thread_of(&self, tid: u32, process: u32) -> bool {
+        let folder = format!("/proc/{process}/task/{tid}");
+        self.root.inode(&folder).is_some()
     }
 
     /// Returns the target of a thread's file descriptor: `anon_inode:[timerfd]`, or a path. Returns

@@ -126,17 +126,15 @@ fn scheduling(policy: u64, priority: u64) -> Scheduling {
 
 /// Returns the threads of a process with their names, in ascending order, or none if there is no
 /// such process.
-pub(crate) fn threads(root: &Root, pid: u32) -> Vec<(u32, String)> {
+pub(crate) fn threads(root: &Root, pid: u32) -> impl Iterator<Item = (u32, String)> {
     let folder = format!("/proc/{pid}/task");
-    let named = |tid: u32| {
+    let tids = numbers(root, &folder);
+    let named = move |tid: u32| {
         // A thread that has ended in the meantime has no name.
         let comm = root.raw_text(&format!("{folder}/{tid}/comm")).ok()?;
         Some((tid, comm.trim_end_matches('\n').to_owned()))
     };
-    numbers(root, &folder)
-        .into_iter()
-        .filter_map(named)
-        .collect()
+    tids.into_iter().filter_map(named)
 }
 
 /// Returns the IDs of all processes in ascending order.
@@ -209,13 +207,13 @@ mod tests {
         let root = Root::new("/".into());
         let own = std::process::id();
         assert!(processes(&root).contains(&own));
-        let threads = threads(&root, own);
+        let threads = threads(&root, own).collect::<Vec<_>>();
         assert!(threads.iter().any(|(tid, _)| *tid == own), "{threads:?}");
         assert!(threads.iter().all(|(_, comm)| !comm.is_empty()));
     }
 
     #[test]
     fn no_process_has_no_threads() {
-        assert!(threads(&Root::new("/".into()), u32::MAX).is_empty());
+        assert_eq!(threads(&Root::new("/".into()), u32::MAX).count(), 0);
     }
 }

@@ -200,6 +200,19 @@ pub struct Acts {
     pub execs: u64,
 }
 
+/// The registers that show the callers of a place in a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The address of the next instruction.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The frame pointer, which a program may use for other values.
+    pub fp: u64,
+    /// The return address of an innermost function on arm64; 0 on x86.
+    pub lr: u64,
+}
+
 /// A place in a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {

@@ -6,8 +6,8 @@ mod stored_audit;
 
 pub use lint::{
     Act, ActKind, Acts, FileKind, Frame, InCall, LINT_SCHEMA, LintFacts, LintProcess, LintReport,
-    LintSource, LintThread, PlacedAct, Polled, RuleResult, RuleState, TIMER_SIGNAL, Violation,
-    WaitedFile, WaitedTimer,
+    LintSource, LintThread, PlacedAct, Polled, Registers, RuleResult, RuleState, TIMER_SIGNAL,
+    Violation, WaitedFile, WaitedTimer,
 };
 pub use refused_call::RefusedCall;
 pub use stored_audit::{StoredAudit, StoredFinding};

@@ -31,14 +31,19 @@ impl Recording {
     /// Returns the recording with all causes in words, for output.
     pub fn in_words(&self) -> Self {
         let mut shown = self.clone();
-        let largest = shown.top_samples.iter_mut();
+        shown.put_into_words();
+        shown
+    }
+
+    /// Adds the words for all causes, for output.
+    pub fn put_into_words(&mut self) {
+        let largest = self.top_samples.iter_mut();
         largest
             .filter_map(|sample| sample.blame.as_mut())
             .for_each(Blame::put_into_words);
-        if let Some(explanation) = &mut shown.explanation {
+        if let Some(explanation) = &mut self.explanation {
             explanation.put_into_words();
         }
-        shown
     }
 }
 

@@ -25,13 +25,16 @@ struct ServeSymbols {
     read: u64,
     /// Bytes of functions that may be kept
     kept: u64,
+    /// Also read how to find callers
+    #[arg(long)]
+    callers: bool,
 }
 
 impl Run for ServeSymbols {
     fn run(self, _: &Context) -> Result<Exit> {
         close_inherited()?;
         let (owner, limits) = ((self.user, self.group), (self.read, self.kept));
-        punctual_host::serve_symbols(owner, limits, &mut io::stdout())
+        punctual_host::serve_symbols(owner, limits, self.callers, &mut io::stdout())
             .context("the reader of the functions has ended")?;
         Ok(Exit::Done)
     }

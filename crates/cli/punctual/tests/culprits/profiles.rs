@@ -7,8 +7,9 @@ use crate::common::{Sandbox, text};
 use crate::stage::Stage;
 use punctual_model::{Cell, Recording};
 use punctual_testing::Running;
+use serde_json::Value;
 
-/// Builds a test program with frame pointers. Returns `None` and prints the reason if the compiler
+/// Builds a test program. Returns `None` and prints the reason if the compiler
 /// is missing.
 fn built(place: &Sandbox, source: &str, compiler: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -40,6 +41,10 @@ const RUST: [&str; 6] = [
     "-C",
     "force-frame-pointers=yes",
 ];
+
+/// Without frame pointers, as distributions build programs.
+const WITHOUT: [&str; 4] = ["cc", "-O2", "-fomit-frame-pointer", "-pthread"];
+const CPP_WITHOUT: [&str; 4] = ["c++", "-O2", "-fomit-frame-pointer", "-pthread"];
 
 /// Profiles a mode of a program, and returns the recording and the files.
 fn profiled(place: &Sandbox, program: &Path, mode: &str, file: &str) -> Recording {
@@ -100,6 +105,74 @@ fn planted_functions_are_first() {
         let shown = place.done("show last");
         assert!(shown.contains("more than the mean of"), "{shown}");
         read_by_pprof(&place);
+    }
+}
+
+/// Returns the functions of each stack in a file for the Firefox Profiler, the outermost first.
+fn stacks(path: &Path) -> Vec<Vec<String>> {
+    let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let column = |table: &Value, name: &str| table[name].as_array().unwrap().clone();
+    let number = |value: &Value| value.as_u64().map(|number| number as usize);
+    let mut all = Vec::new();
+    for thread in file["threads"].as_array().unwrap() {
+        let text = thread["stringArray"]
+            .as_array()
+            .or(file["shared"]["stringArray"].as_array());
+        let text = text.unwrap();
+        let [prefixes, frames] =
+            ["prefix", "frame"].map(|name| column(&thread["stackTable"], name));
+        let functions = column(&thread["frameTable"], "func");
+        let names = column(&thread["funcTable"], "name");
+        for stack in column(&thread["samples"], "stack") {
+            let mut next = number(&stack);
+            let mut found = Vec::new();
+            while let Some(at) = next {
+                let function = number(&functions[number(&frames[at]).unwrap()]).unwrap();
+                let name = number(&names[function]).unwrap();
+                found.push(text[name].as_str().unwrap().to_owned());
+                next = number(&prefixes[at]);
+            }
+            found.reverse();
+            all.push(found);
+        }
+    }
+    all
+}
+
+/// Without frame pointers, the chain of the kernel shows other functions, or none.
+#[test]
+fn callers_without_frame_pointers_are_named() {
+    let Some(_stage) = Stage::set(1) else {
+        return;
+    };
+    let c = ["main", "handle", "serve"];
+    let cpp = ["main", "handle", "Checked::serve"];
+    for (source, compiler, callers) in [
+        ("slow.c", &WITHOUT, c),
+        ("programs/slow.cpp", &CPP_WITHOUT, cpp),
+    ] {
+        let place = Sandbox::new();
+        let Some(program) = built(&place, source, compiler) else {
+            continue;
+        };
+        for (mode, planted) in [("burn", "planted_burn"), ("wait", "planted_wait")] {
+            let recording = profiled(&place, &program, mode, "late.json");
+            assert_eq!(first(&recording).0, planted, "{:?}", recording.tables);
+            let stacks = stacks(&place.path("late.json"));
+            let planted: Vec<_> = (stacks.iter())
+                .filter(|stack| stack.iter().any(|name| name == planted))
+                .collect();
+            let is_whole = |stack: &&&Vec<String>| {
+                let mut names = stack.iter();
+                // Some frames in between belong to the standard library.
+                callers
+                    .iter()
+                    .all(|caller| names.any(|name| name == caller))
+            };
+            // The innermost instructions of a function may be those of a library without a description.
+            let whole = planted.iter().filter(is_whole).count();
+            assert!(whole > 0 && whole * 10 >= planted.len() * 9, "{planted:#?}");
+        }
     }
 }
 

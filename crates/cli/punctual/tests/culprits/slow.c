@@ -47,6 +47,17 @@ __attribute__((noinline)) static void planted_wait(void) {
     sink++;
 }
 
+__attribute__((noinline, noclone)) static void serve(int waits) {
+    if (waits) planted_wait();
+    else planted_burn();
+    sink++;
+}
+
+__attribute__((noinline, noclone)) static void handle(int waits) {
+    serve(waits);
+    sink++;
+}
+
 static void *holder(void *none) {
     prctl(PR_SET_NAME, "holder");
     for (;;) {
@@ -68,7 +79,6 @@ int main(int count, char **words) {
         clock_nanosleep(CLOCK_MONOTONIC, 0, &period, NULL);
         usual_work();
         if (job % 10) continue;
-        if (waits) planted_wait();
-        else planted_burn();
+        handle(waits);
     }
 }

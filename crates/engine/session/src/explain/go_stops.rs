@@ -47,13 +47,19 @@ impl GoStops {
     /// stops cannot be recorded.
     pub(super) fn watch(&mut self, tids: &[u32], reader: Option<&Vec<OsString>>) -> Vec<String> {
         let mut warnings = Vec::new();
+        let mut last = None;
         for tid in tids {
             if !self.threads.insert(*tid) {
+                continue;
+            }
+            // Most threads belong to the same process as the one before.
+            if last.is_some_and(|process| self.host.is_thread_of(*tid, process)) {
                 continue;
             }
             let Some(process) = self.host.process_of(*tid) else {
                 continue;
             };
+            last = Some(process);
             if self.processes.insert(process)
                 && self.host.is_built_by_go(process)
                 && let Err(why) = self.add(process, reader)

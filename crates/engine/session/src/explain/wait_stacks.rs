@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use punctual_host::{Host, ProgramCode};
+use punctual_host::{Host, ProgramCode, SharedFiles};
 use punctual_model::{EventKind, Nanos, ThreadStack, TraceEvent, WaitStacks};
 use punctual_trace::{StackPart, WaitRecord};
 
@@ -19,11 +19,16 @@ pub(super) const AFTER: Nanos = Nanos::from_millis(1);
 /// MiB.
 const PROGRAMS: usize = 4;
 
+/// Maximum number of programs that share the functions of their files.
+const SHARING_PROGRAMS: usize = 256;
+
 /// The code of the programs of watched threads and of their wakers.
 pub(crate) struct UserCode {
     host: Host,
     /// The command of a process that reads the program files of other users.
     pub(crate) reader: Option<Vec<OsString>>,
+    /// Files that the programs share, if their callers are found.
+    files: Option<SharedFiles>,
     /// By process.
     programs: BTreeMap<u32, ProgramCode>,
 }
@@ -33,7 +38,17 @@ impl UserCode {
         Self {
             host: host.clone(),
             reader: None,
+            files: None,
             programs: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the code of programs whose callers can be found without frame pointers.
+    pub(crate) fn finding_callers(host: &Host, reader: Option<Vec<OsString>>) -> Self {
+        Self {
+            reader,
+            files: Some(SharedFiles::default()),
+            ..Self::new(host)
         }
     }
 
@@ -128,11 +143,21 @@ impl UserCode {
 
     /// Returns the code of a process that was at the address `first`.
     pub(crate) fn program(&mut self, pid: u32, first: u64) -> &mut ProgramCode {
-        if !self.programs.contains_key(&pid) && self.programs.len() == PROGRAMS {
+        let most = match self.files {
+            Some(_) => SHARING_PROGRAMS,
+            None => PROGRAMS,
+        };
+        if !self.programs.contains_key(&pid) && self.programs.len() == most {
             self.programs.pop_first();
         }
-        let (host, reader) = (&self.host, &self.reader);
-        let code = (self.programs.entry(pid)).or_insert_with(|| host.code_of(pid, reader.clone()));
+        let (host, reader, files) = (&self.host, &self.reader, &self.files);
+        let code = self.programs.entry(pid).or_insert_with(|| {
+            let code = host.code_of(pid, reader.clone());
+            match files {
+                Some(files) => code.finding_callers(files),
+                None => code,
+            }
+        });
         if !code.is_code(first) {
             code.refresh();
         }

@@ -477,9 +477,8 @@ impl Source for Observation<'_> {
         let lost = self.source.lost(&mut self.explainer);
         self.finish_counts();
         let jobs = self.jobs(store);
-        // Changes after the last search.
+        // The threads and their names were searched when the run ended.
         let targets = &self.request.targets;
-        self.watched.refresh(targets, &self.host, |_| {});
         self.tracks.rename(&self.watched);
         let names = self.request.targets.named(&self.watched.first);
         let parameters = &mut recording.probe.parameters;

@@ -7,6 +7,7 @@ use punctual_model::Nanos;
 use punctual_trace::{HELD_BACK, JobRecorder};
 
 use super::pace::Due;
+use super::profile::ProfileWatch;
 use super::windows::Windows;
 use super::{Observation, TURN};
 use crate::lifecycle::{Source as _, monotonic};
@@ -60,9 +61,10 @@ impl Observation<'_> {
         let Some(programs) = programs.filter(|_| time > TURN) else {
             return thread::sleep(time);
         };
+        let samples = self.profile.as_ref().and_then(ProfileWatch::news);
         match &self.background {
-            Some(background) => background.rest(|| programs.wait(time)),
-            None => programs.wait(time),
+            Some(background) => background.rest(|| programs.wait(samples, time)),
+            None => programs.wait(samples, time),
         }
         // The newest events cannot be read yet, and there are often several news in a row.
         let elapsed = monotonic().saturating_sub(now);

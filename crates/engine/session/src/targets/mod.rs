@@ -79,7 +79,7 @@ impl Subject {
             }
         };
         targets.check_services(host)?;
-        targets.find(host)?;
+        targets.exist(host)?;
         Ok((targets, None))
     }
 
@@ -184,18 +184,27 @@ impl Targets {
         named.collect::<Vec<_>>().join(", ")
     }
 
+    /// Tests whether there is something to watch. This does not read all names of a process.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    fn exist(&self, host: &Host) -> Result<(), TargetError> {
+        let Self::Pids(pids) = self else {
+            return self.find(host).map(drop);
+        };
+        match pids.iter().find(|pid| !host.has_threads(**pid)) {
+            Some(missing) => Err(not_found(&Self::Pids(vec![*missing]), host)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the current threads, with their names.
     ///
     /// # Errors
     /// Returns an error with the names that exist if nothing matches, or if a process is missing.
     pub(crate) fn find(&self, host: &Host) -> Result<BTreeMap<u32, String>, TargetError> {
         match self {
-            Self::Pids(pids) => {
-                let is_missing = |pid: &&u32| threads_of_number(host, **pid).is_empty();
-                if let Some(missing) = pids.iter().find(is_missing) {
-                    return Err(not_found(&Self::Pids(vec![*missing]), host));
-                }
-            }
+            Self::Pids(_) => self.exist(host)?,
             Self::Group(path) if host.control_group(path).is_none() => {
                 return Err(TargetError::no_group(path, host));
             }

@@ -21,10 +21,12 @@ use crate::WatchError;
 
 mod mapped;
 mod needs;
+mod news;
 mod types;
 
 pub(crate) use mapped::Mapped;
 pub(crate) use needs::name_missing;
+pub(crate) use news::News;
 
 /// Returns a name that a program wrote: the bytes before the first NUL, with invalid UTF-8
 /// replaced.

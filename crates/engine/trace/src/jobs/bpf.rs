@@ -9,13 +9,12 @@ use aya::programs::perf_event::SoftwareEvent;
 use punctual_model::{Counter, Nanos};
 
 use super::counters::{self, Counters};
-use super::news::News;
 use super::rings::Rings;
 use super::tallies::{CountedWaits, Tallies};
 use super::timed::{self, Count, Timed};
 use super::{Followed, JobAsk};
 use crate::WatchError;
-use crate::bpf;
+use crate::bpf::{self, News};
 use crate::stage::Stage;
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.

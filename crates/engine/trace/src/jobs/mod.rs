@@ -8,7 +8,6 @@
 mod bpf;
 mod cost;
 mod counters;
-mod news;
 mod record;
 mod rings;
 mod stacks;
@@ -18,12 +17,13 @@ mod timed;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use punctual_model::{Comm, Nanos, Task, event_names};
 
 use crate::WatchError;
+use crate::bpf::News;
 use crate::bpf::name_missing;
 use crate::clock::monotonic;
 use crate::flight::{Followed, Ordered, ReleaseCall, ScoutEvent, TraceSlice};
@@ -34,7 +34,6 @@ use bpf::Programs;
 pub use cost::CallCost;
 pub use counters::CounterEvents;
 use counters::Counters;
-use news::News;
 use record::{EXEC, FORK, JobRecord, PROCESS_EXIT, Translator};
 use rings::Rings;
 use stacks::StackReader;
@@ -331,9 +330,10 @@ impl JobRecorder {
     /// Waits until a job of a followed thread has taken longer than the budget, until a watched
     /// thread forks, executes a program or ends, or until a part of a ring has been written. Jobs of
     /// threads that are still learnt do not end the wait. After [`HELD_BACK`](crate::HELD_BACK),
-    /// [`read`](Self::read) returns the events. A signal also ends the wait.
-    pub fn wait(&self, timeout: Duration) {
-        self.news.wait(timeout);
+    /// [`read`](Self::read) returns the events. A signal also ends the wait, and so does `other`, when
+    /// it is readable.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, timeout: Duration) {
+        self.news.wait(other, timeout);
     }
 
     /// Returns a descriptor that is readable while [`wait`](Self::wait) would not wait.

@@ -1,13 +1,13 @@
 //! The data that `bpf/profile.bpf.c` exchanges with user space.
 
-use punctual_model::{Comm, Nanos};
+use punctual_model::{Comm, Nanos, Registers};
 
 use super::{Doing, RawStack, StackSample, Waker};
 use crate::flight::ReleaseCall;
 
 /// Values that are also defined in the BPF programs.
 const DEPTH: usize = 32;
-const TOP_WORDS: usize = 48;
+const WAKER_WORDS: usize = 128;
 const RELEASES: usize = 4;
 const ON_CPU: u32 = 0;
 const WOKEN_BY_THREAD: u32 = 1;
@@ -18,15 +18,14 @@ const RUNNABLE: u32 = 3;
 pub(super) const RELEASE_WORDS: usize = 2 * RELEASES + RELEASES / 2 + 2;
 pub(super) const LOST_AT: usize = RELEASE_WORDS - 1;
 
-/// Number of words in `struct stack`.
-const STACK_WORDS: usize = 3 + 2 * DEPTH + TOP_WORDS;
+/// Number of words in `struct stack`, and before its addresses.
+const STACK_WORDS: usize = 7 + 2 * DEPTH;
 
-/// Number of words in `struct wait`.
-#[cfg(test)]
-pub(super) const WAIT_WORDS: usize = 1 + STACK_WORDS;
-
-/// Number of words in `struct sample` before its stacks.
+/// Number of words in `struct head`.
 const HEAD_WORDS: usize = 6;
+
+/// Number of words in `struct wait`. The last ones are a copy of the stack.
+pub(super) const WAIT_WORDS: usize = HEAD_WORDS + 2 * STACK_WORDS + WAKER_WORDS + 3 * 512;
 
 /// Returns `struct releases`.
 pub(super) fn releases(waits: &[ReleaseCall]) -> [u64; RELEASE_WORDS] {
@@ -45,7 +44,7 @@ pub(super) fn releases(waits: &[ReleaseCall]) -> [u64; RELEASE_WORDS] {
     words
 }
 
-/// Reads `struct sample`. Returns `None` if its size or kind is unknown.
+/// Reads `struct head`, `struct on_cpu` or `struct wait`. Returns `None` if its size or kind is unknown.
 pub(super) fn sample(bytes: &[u8]) -> Option<StackSample> {
     let words: Vec<u64> = (bytes.as_chunks().0.iter())
         .map(|word| u64::from_ne_bytes(*word))
@@ -66,34 +65,46 @@ pub(super) fn sample(bytes: &[u8]) -> Option<StackSample> {
     if kind == RUNNABLE {
         return Some(sample);
     }
-    let (of, by) = stacks.split_at_checked(STACK_WORDS)?;
-    sample.stack = stack(of)?;
+    let (of, rest) = stacks.split_at_checked(STACK_WORDS)?;
+    if kind == ON_CPU {
+        sample.stack = stack(of, rest)?;
+        sample.doing = Doing::Running;
+        return Some(sample);
+    }
+    let (by, rest) = rest.split_at_checked(STACK_WORDS)?;
+    let (waker_words, rest) = rest.split_at_checked(WAKER_WORDS)?;
+    sample.stack = stack(of, rest)?;
+    let by = stack(by, waker_words)?;
     sample.doing = match kind {
-        ON_CPU => Doing::Running,
         WOKEN_BY_THREAD => Doing::Waiting(Waker::Thread {
             tid: half(head[3], false),
             comm: Comm::new(bytes.get(32..48)?),
-            stack: stack(by)?,
+            stack: by,
         }),
-        WOKEN_BY_INTERRUPT => Doing::Waiting(Waker::Interrupt(stack(by)?.kernel)),
+        WOKEN_BY_INTERRUPT => Doing::Waiting(Waker::Interrupt(by.kernel)),
         _ => return None,
     };
     Some(sample)
 }
 
-fn stack(words: &[u64]) -> Option<RawStack> {
-    let (sizes, words) = words.split_at_checked(3)?;
-    let (kernel, words) = words.split_at_checked(DEPTH)?;
-    let (user, words) = words.split_at_checked(DEPTH)?;
-    let top = words.get(..TOP_WORDS)?;
+fn stack(head: &[u64], copy: &[u64]) -> Option<RawStack> {
+    let ([kernel_bytes, user_bytes, word_bytes, ip, sp, fp, lr], chains) =
+        head.split_first_chunk()?;
+    let (kernel, user) = chains.split_at_checked(DEPTH)?;
     let first = |all: &[u64], bytes: u64| {
         let count = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
         all[..count.min(all.len())].to_vec()
     };
     Some(RawStack {
-        kernel: first(kernel, sizes[0]),
-        user: first(user, sizes[1]),
-        words: first(top, sizes[2]),
+        kernel: first(kernel, *kernel_bytes),
+        user: first(user, *user_bytes),
+        registers: Registers {
+            ip: *ip,
+            sp: *sp,
+            fp: *fp,
+            lr: *lr,
+        },
+        words: first(copy, *word_bytes),
     })
 }
 
@@ -101,14 +112,22 @@ fn stack(words: &[u64]) -> Option<RawStack> {
 mod tests {
     use super::*;
 
+    /// The copy of the stack has three words.
     fn bytes(kind: u32) -> Vec<u8> {
-        let mut words = vec![0_u64; HEAD_WORDS + 2 * STACK_WORDS];
+        let stacks = if kind == ON_CPU { 1 } else { 2 };
+        let waker_words = (stacks - 1) * WAKER_WORDS;
+        let mut words = vec![0_u64; HEAD_WORDS + stacks * STACK_WORDS + waker_words];
+        words.extend([0x31, 0x32, 0x33]);
         (words[0], words[1]) = (5, 9);
-        (words[HEAD_WORDS], words[HEAD_WORDS + 1]) = (8, 16);
-        words[HEAD_WORDS + 3] = 0x11;
-        (words[HEAD_WORDS + 3 + DEPTH], words[HEAD_WORDS + 4 + DEPTH]) = (0x21, 0x22);
-        // More than fits.
-        words[HEAD_WORDS + STACK_WORDS] = u64::MAX;
+        let of = &mut words[HEAD_WORDS..];
+        of[..7].copy_from_slice(&[8, 16, 24, 0x21, 0x1000, 0x1008, 0x22]);
+        of[7] = 0x11;
+        (of[7 + DEPTH], of[8 + DEPTH]) = (0x21, 0x22);
+        if stacks == 2 {
+            // More than fits.
+            of[STACK_WORDS] = u64::MAX;
+            of[STACK_WORDS + 2] = 16;
+        }
         let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         bytes[16..20].copy_from_slice(&7_u32.to_ne_bytes());
         bytes[20..24].copy_from_slice(&kind.to_ne_bytes());
@@ -124,13 +143,22 @@ mod tests {
         assert_eq!((read.tid, read.from, read.to), (7, Nanos(5), Nanos(9)));
         assert_eq!(read.stack.kernel, [0x11]);
         assert_eq!(read.stack.user, [0x21, 0x22]);
+        assert_eq!(read.stack.words, [0x31, 0x32, 0x33]);
+        let registers = Registers {
+            ip: 0x21,
+            sp: 0x1000,
+            fp: 0x1008,
+            lr: 0x22,
+        };
+        assert_eq!(read.stack.registers, registers);
         let Doing::Waiting(Waker::Thread { tid, comm, stack }) = read.doing else {
             panic!("{read:?}");
         };
         assert_eq!((tid, comm.to_string().as_str()), (8, "other"));
-        assert_eq!(stack.kernel.len(), DEPTH);
-        let on_cpu = &bytes(ON_CPU)[..8 * (HEAD_WORDS + STACK_WORDS)];
-        assert_eq!(sample(on_cpu).unwrap().doing, Doing::Running);
+        assert_eq!((stack.kernel.len(), stack.words.len()), (DEPTH, 2));
+        let on_cpu = sample(&bytes(ON_CPU)).unwrap();
+        assert_eq!(on_cpu.doing, Doing::Running);
+        assert_eq!(on_cpu.stack.words, [0x31, 0x32, 0x33]);
         let head = &bytes(RUNNABLE)[..8 * HEAD_WORDS];
         assert_eq!(sample(head).unwrap().doing, Doing::Runnable);
         assert!(matches!(
@@ -138,9 +166,13 @@ mod tests {
             Doing::Waiting(Waker::Interrupt(_))
         ));
         assert_eq!(sample(&bytes(4)), None);
-        for length in 0..8 * (HEAD_WORDS + STACK_WORDS) {
+        let before_copy = 8 * (HEAD_WORDS + 2 * STACK_WORDS + WAKER_WORDS);
+        for length in 0..before_copy {
             assert_eq!(sample(&waits[..length]), None);
         }
+        // Only a part of the stack was sent.
+        let cut = sample(&waits[..before_copy + 12]).unwrap();
+        assert_eq!(cut.stack.words, [0x31]);
     }
 
     #[test]

@@ -7,16 +7,18 @@
 mod layout;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
 
 use aya::include_bytes_aligned;
 use aya::maps::{HashMap, MapData, RingBuf};
 use aya::programs::perf_event::PerfEventLinkId;
-use punctual_model::{Comm, Nanos};
+use punctual_model::{Comm, Nanos, Registers};
 
 use crate::WatchError;
-use crate::bpf::{Programs, Reads, name_missing};
+use crate::bpf::{News, Programs, Reads, name_missing};
 use crate::flight::{Followed, ReleaseCall};
-use layout::{LOST_AT, RELEASE_WORDS, releases};
+use layout::{LOST_AT, RELEASE_WORDS, WAIT_WORDS, releases};
 
 /// The object file with the BPF programs, built by `bpf/build.sh`.
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../../bpf/profile.bpf.o");
@@ -38,7 +40,10 @@ pub struct RawStack {
     pub kernel: Vec<u64>,
     /// Addresses in user space, found by frame pointers.
     pub user: Vec<u64>,
-    /// The words at the top of the user stack.
+    /// The registers in user space.
+    pub registers: Registers,
+    /// The words on the user stack from the stack pointer: between 8 and 12 KiB, or up to the end of
+    /// the stack. At most 1 KiB for a thread that ended a wait.
     pub words: Vec<u64>,
 }
 
@@ -88,6 +93,7 @@ pub struct StackSample {
 pub struct StackSampler {
     programs: Programs,
     samples: RingBuf<MapData>,
+    news: News,
     followed: BTreeMap<u32, Vec<ReleaseCall>>,
     /// Threads that are sampled on the CPU.
     links: BTreeMap<u32, PerfEventLinkId>,
@@ -122,6 +128,7 @@ impl StackSampler {
             loader.override_global("stack_bytes", &stack_bytes, true);
         })?;
         let samples = RingBuf::try_from(programs.take_map("samples")?)?;
+        let news = News::new(RingBuf::try_from(programs.take_map("news")?)?);
         for (name, tracepoint) in PROGRAMS {
             programs.attach(name, tracepoint)?;
         }
@@ -129,6 +136,7 @@ impl StackSampler {
         Ok(Self {
             programs,
             samples,
+            news,
             followed: BTreeMap::new(),
             links: BTreeMap::new(),
         })
@@ -157,6 +165,11 @@ impl StackSampler {
             let mut words = releases(waits);
             words[LOST_AT] = map.get(tid, 0).map_or(0, |old| old[LOST_AT]);
             map.insert(*tid, words, 0)?;
+            if !self.followed.contains_key(tid) {
+                let mut waiting: HashMap<&mut MapData, u32, [u64; WAIT_WORDS]> =
+                    self.programs.map_mut("waiting")?.try_into()?;
+                waiting.insert(*tid, [0; WAIT_WORDS], 0)?;
+            }
             self.followed.insert(*tid, waits.clone());
             if !self.links.contains_key(tid) {
                 // The thread may have ended.
@@ -175,6 +188,9 @@ impl StackSampler {
             self.programs.map_mut("threads")?.try_into()?;
         // The programs have already removed a thread that has ended.
         let _ = map.remove(&tid);
+        let mut waiting: HashMap<&mut MapData, u32, [u64; WAIT_WORDS]> =
+            self.programs.map_mut("waiting")?.try_into()?;
+        let _ = waiting.remove(&tid);
         self.followed.remove(&tid);
         if let Some(link) = self.links.remove(&tid) {
             self.programs.stop_sampling(SAMPLING, link);
@@ -187,13 +203,22 @@ impl StackSampler {
         self.followed.contains_key(&tid)
     }
 
-    /// Returns the samples since the last call.
-    pub fn read(&mut self) -> Vec<StackSample> {
-        let mut all = Vec::new();
+    /// Takes the samples since the last call.
+    pub fn read(&mut self, mut take: impl FnMut(StackSample)) {
+        self.news.clear();
         while let Some(bytes) = self.samples.next() {
-            all.extend(layout::sample(&bytes));
+            if let Some(sample) = layout::sample(&bytes) {
+                take(sample);
+            }
         }
-        all
+    }
+
+    /// Returns a descriptor that becomes readable when a quarter of the space for samples is used.
+    ///
+    /// # Errors
+    /// Returns an error if there are too many open files.
+    pub fn news(&self) -> io::Result<OwnedFd> {
+        self.news.descriptor()
     }
 
     /// Returns when the newest sample of a thread was lost: because the ring was full, or to limit the
@@ -227,14 +252,15 @@ mod tests {
         let sleeper = Sleeper::start();
         let tid = sleeper.tid();
         sampler.follow(&sleeper.followed()).unwrap();
-        let keys = |map: &str| -> Vec<u32> {
-            let map: HashMap<&MapData, u32, [u64; layout::WAIT_WORDS]> =
-                sampler.programs.map(map).unwrap().try_into().unwrap();
-            map.keys().flatten().collect()
+        let waiting = || {
+            let map: HashMap<&MapData, u32, [u64; WAIT_WORDS]> =
+                sampler.programs.map("waiting").unwrap().try_into().unwrap();
+            map.get(&tid, 0).ok().map(|wait| wait[0] > 0)
         };
         assert_eq!(sampler.lost_at(tid), Some(Nanos::ZERO));
-        sleeper.kill(|| keys("waiting").contains(&tid));
-        assert_eq!(keys("waiting"), [0; 0]);
+        assert_eq!(waiting(), Some(false));
+        sleeper.kill(|| waiting() == Some(true));
+        assert_eq!(waiting(), None);
         assert_eq!(sampler.lost_at(tid), None);
     }
 }

@@ -44,7 +44,7 @@ fn work(time: Nanos) {
 /// Returns whether there is something to read.
 fn is_told(recorder: &mut JobRecorder) -> bool {
     let begun = now();
-    recorder.wait(Duration::from_millis(200));
+    recorder.wait(None, Duration::from_millis(200));
     recorder.read();
     now() < begun + Nanos::from_millis(200)
 }

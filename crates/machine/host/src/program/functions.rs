@@ -3,77 +3,14 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
-use std::time::Duration;
 
 use object::read::{Object, ObjectSegment, ObjectSymbol, ReadCache, ReadRef};
 use object::{ObjectKind, SymbolKind};
 
-/// Maximum number of symbols of one file.
-pub(super) const MOST_SYMBOLS: usize = 1 << 20;
-
-/// Maximum length of a name in characters. Names of C++ templates can be longer.
-pub(super) const LONGEST_NAME: usize = 200;
-
-/// Maximum number of segments of one file.
-pub(super) const MOST_SEGMENTS: usize = 64;
-
-/// Maximum length of a build ID in bytes.
-pub(super) const LONGEST_BUILD_ID: usize = 64;
-
-/// Maximum number of bytes to read from all files of a program.
-const MOST_READ: u64 = 64 << 20;
-
-/// Time limit for the readers of all files of a program together.
-const MOST_TIME: Duration = Duration::from_secs(10);
-
-/// Maximum number of bytes to store for addresses and names of a program's functions.
-pub(super) const MOST_KEPT: u64 = 64 << 20;
-
-/// The number of bytes of a program's files that may still be read and kept, and the time that
-/// readers may still use.
-#[derive(Clone, Debug)]
-pub(super) struct Allowance {
-    pub(super) read: u64,
-    pub(super) kept: u64,
-    pub(super) time: Duration,
-}
-
-impl Allowance {
-    /// Returns the allowance of a program of which no file has been read yet.
-    pub(super) fn whole() -> Self {
-        Self {
-            read: MOST_READ,
-            kept: MOST_KEPT,
-            time: MOST_TIME,
-        }
-    }
-
-    /// Subtracts the number of bytes that an entry with this name requires.
-    pub(super) fn keep(&mut self, name: &str) -> Result<(), NoFunctions> {
-        let bytes = (size_of::<(u64, u64, String)>() + name.len()) as u64;
-        self.kept = (self.kept.checked_sub(bytes)).ok_or(NoFunctions::TooMany)?;
-        Ok(())
-    }
-}
-
-/// The reason why none or only some of the functions of a file are known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoFunctions {
-    #[error("it is not an ELF program ({0})")]
-    NotAProgram(object::Error),
-    #[error("it is an ELF file, but neither a program nor a library")]
-    OtherKind,
-    #[error("reading its symbols would exceed the limit of {} MiB for one \
-             program", MOST_READ >> 20)]
-    TooLarge,
-    #[error("storing its symbols would exceed the limit of {} MiB for one \
-             program", MOST_KEPT >> 20)]
-    TooMany,
-    #[error("it has more than {MOST_SYMBOLS} symbols")]
-    ManySymbols,
-    #[error("{0}")]
-    Reader(String),
-}
+use super::allowance::{
+    Allowance, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
+};
+use super::rows::{self, Caller, Row};
 
 /// A file that can be read only up to the allowance. A read beyond the allowance fails before the
 /// cache allocates memory for it and fills that memory with zeros.
@@ -119,6 +56,8 @@ pub(super) struct Functions {
     pub(super) segments: Vec<(u64, u64, u64)>,
     /// Functions, each with its address, size and name, sorted by address.
     pub(super) functions: Vec<(u64, u64, String)>,
+    /// How to find callers, sorted by address.
+    pub(super) rows: Vec<Row>,
     pub(super) build_id: Option<String>,
     /// The reason why not all functions are known.
     pub(super) incomplete: Option<NoFunctions>,
@@ -145,7 +84,15 @@ impl Functions {
         }
     }
 
-    fn read_bounded(file: Bounded<'_>, allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+    /// Reads a file that is in memory.
+    pub(super) fn read_bytes(bytes: &[u8], allowance: &mut Allowance) -> Result<Self, NoFunctions> {
+        Self::read_bounded(bytes, allowance)
+    }
+
+    fn read_bounded<'a>(
+        file: impl ReadRef<'a>,
+        allowance: &mut Allowance,
+    ) -> Result<Self, NoFunctions> {
         let elf = object::File::parse(file).map_err(NoFunctions::NotAProgram)?;
         if !matches!(elf.kind(), ObjectKind::Executable | ObjectKind::Dynamic) {
             return Err(NoFunctions::OtherKind);
@@ -180,7 +127,17 @@ impl Functions {
             let bytes = bytes.iter().take(LONGEST_BUILD_ID);
             bytes.map(|byte| format!("{byte:02x}")).collect()
         });
+        if allowance.rows {
+            functions.rows = rows::read(&elf, allowance);
+        }
         Ok(functions)
+    }
+
+    /// Returns how to find the caller at an address.
+    pub(super) fn caller(&self, address: u64) -> Caller {
+        let after = self.rows.partition_point(|row| row.address <= address);
+        let row = after.checked_sub(1).and_then(|at| self.rows.get(at));
+        row.map_or(Caller::Unknown, |row| row.caller)
     }
 
     /// Returns the link-time address of the bytes at an offset of the file.
@@ -254,6 +211,7 @@ impl std::fmt::Write for Limited {
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use super::super::allowance::MOST_READ;
     use super::*;
 
     #[test]

@@ -5,22 +5,30 @@
 //! file is read only if it is the one that the process has mapped. A process without privileges
 //! reads the files of other users (`reader`).
 
+mod allowance;
 mod functions;
 mod perf_map;
 mod reader;
+mod rows;
+mod shared;
+mod unwind;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
 
 use punctual_model::Frame;
 
-use self::functions::{Allowance, Functions, NoFunctions};
+use self::allowance::{Allowance, NoFunctions};
+use self::functions::Functions;
 use self::perf_map::PerfMap;
+use self::rows::Caller;
 use crate::root::Root;
 
 pub use self::reader::{NotDropped, serve_symbols};
+pub use self::shared::SharedFiles;
 
 /// Maximum number of return addresses that are searched on the stack if libraries have no frame
 /// pointers.
@@ -40,15 +48,26 @@ struct Region {
     path: String,
 }
 
+impl Region {
+    /// Returns whether this is the code that the kernel maps into each process (vdso(7)).
+    fn is_vdso(&self) -> bool {
+        self.path == "[vdso]"
+    }
+}
+
 /// The code of a running process.
 #[derive(Debug)]
 pub struct ProgramCode {
     root: Root,
     pid: u32,
+    /// Sorted by address.
     regions: Vec<Region>,
     /// Path of the program's executable, as in its mappings.
     executable: Option<String>,
-    files: HashMap<((u32, u32), u64), Functions>,
+    files: HashMap<((u32, u32), u64), Arc<Functions>>,
+    shared: SharedFiles,
+    /// The code that the kernel maps into each process; `None` before it is needed.
+    vdso: Option<Arc<Functions>>,
     allowance: Allowance,
     /// Functions that a just-in-time compiler made; `None` before they are needed.
     compiled: Option<PerfMap>,
@@ -58,6 +77,8 @@ pub struct ProgramCode {
     unread: Vec<String>,
     /// Whether addresses follow a call. Opening their file takes longer than the rest.
     calls: HashMap<u64, bool>,
+    /// How to find the callers of addresses.
+    callers: HashMap<u64, Caller>,
 }
 
 /// Maximum number of addresses to remember.
@@ -71,28 +92,41 @@ impl ProgramCode {
             regions: Vec::new(),
             executable: None,
             files: HashMap::new(),
+            shared: SharedFiles::default(),
+            vdso: None,
             allowance: Allowance::whole(),
             compiled: None,
             reader,
             unread: Vec::new(),
             calls: HashMap::new(),
+            callers: HashMap::new(),
         };
         code.refresh();
         code
+    }
+
+    /// Also reads how to find callers, and shares files with other processes.
+    #[must_use]
+    pub fn finding_callers(mut self, files: &SharedFiles) -> Self {
+        self.allowance.rows = true;
+        self.shared = files.clone();
+        self
     }
 
     /// Reads the mappings again, after an exec or after a library was loaded. Keeps the old
     /// mappings if the new ones cannot be read.
     pub fn refresh(&mut self) {
         let maps = self.root.raw_text(&format!("/proc/{}/maps", self.pid));
-        let regions: Vec<Region> = match maps {
+        let mut regions: Vec<Region> = match maps {
             Ok(text) => text.lines().filter_map(region).collect(),
             Err(_) => return,
         };
+        regions.sort_by_key(|region| region.start);
         self.compiled = None;
         if !regions.is_empty() {
             self.regions = regions;
             self.calls.clear();
+            self.callers.clear();
             let executable = self.root.link(&format!("/proc/{}/exe", self.pid));
             self.executable = executable
                 .ok()
@@ -111,8 +145,11 @@ impl ProgramCode {
     }
 
     fn region(&self, address: u64) -> Option<&Region> {
-        let fits = |region: &&Region| (region.start..region.end).contains(&address);
-        self.regions.iter().find(fits)
+        let after = self
+            .regions
+            .partition_point(|region| region.start <= address);
+        let region = self.regions.get(after.checked_sub(1)?)?;
+        (address < region.end).then_some(region)
     }
 
     /// Returns whether an address is in the program itself, not in a library.
@@ -169,12 +206,8 @@ impl ProgramCode {
             };
         }
         let place = (address - region.start).saturating_add(region.offset);
-        let key = (region.device, region.inode);
-        if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
-            let functions = self.functions(&region);
-            self.files.insert(key, functions);
-        }
-        let functions = self.files.get(&key);
+        let functions = self.file(&region);
+        let functions = functions.as_deref();
         let address_in_file = functions.and_then(|all| all.address(place));
         // The call precedes the return address and may even be in a different function.
         let back = u64::from(is_return);
@@ -188,6 +221,25 @@ impl ProgramCode {
             build_id: functions.and_then(|all| all.build_id.clone()),
             ..unknown
         }
+    }
+
+    /// Returns the contents of a mapped file, or `None` if there are too many files.
+    fn file(&mut self, region: &Region) -> Option<Arc<Functions>> {
+        if region.is_vdso() && self.allowance.rows {
+            let (root, allowance) = (&self.root, &mut self.allowance);
+            let read = || {
+                unwind::vdso(root, region, allowance)
+                    .unwrap_or_default()
+                    .into()
+            };
+            return Some(Arc::clone(self.vdso.get_or_insert_with(read)));
+        }
+        let key = (region.device, region.inode);
+        if !self.files.contains_key(&key) && self.files.len() < MOST_FILES {
+            let functions = self.functions(region);
+            self.files.insert(key, functions);
+        }
+        self.files.get(&key).cloned()
     }
 
     /// Returns the file and the function of code that a just-in-time compiler made.
@@ -276,23 +328,23 @@ impl ProgramCode {
     }
 
     /// Reads the functions of a mapped file. If they are unknown, stores the reason.
-    fn functions(&mut self, region: &Region) -> Functions {
+    fn functions(&mut self, region: &Region) -> Arc<Functions> {
         let path = &region.path;
         if !path.starts_with('/') {
-            return Functions::default();
+            return Arc::default();
         }
         let functions = match self.open(region) {
-            Some(file) => self.read_file(file),
+            Some(file) => self.read_file(file, region),
             None => Err(NoFunctions::Reader(
                 "the mapped file cannot be opened".to_owned(),
             )),
         };
         let (functions, why) = match functions {
-            Ok(mut functions) => {
-                let why = functions.incomplete.take();
+            Ok(functions) => {
+                let why = functions.incomplete.clone();
                 (functions, why.map(|why| ("not all functions", why)))
             }
-            Err(why) => (Functions::default(), Some(("no functions", why))),
+            Err(why) => (Arc::default(), Some(("no functions", why))),
         };
         if let Some((which, why)) = why {
             let pid = self.pid;
@@ -302,14 +354,14 @@ impl ProgramCode {
         functions
     }
 
-    fn read_file(&mut self, file: File) -> Result<Functions, NoFunctions> {
-        match reader::foreign(&self.root, self.pid, &file)? {
-            None => Functions::read(file, &mut self.allowance),
-            Some(owner) => {
-                let command = self.reader.as_deref().unwrap_or_default();
-                reader::read_as(owner, file, command, &mut self.allowance)
-            }
-        }
+    fn read_file(&mut self, file: File, region: &Region) -> Result<Arc<Functions>, NoFunctions> {
+        let owner = reader::foreign(&self.root, self.pid, &file)?;
+        let key = (owner, region.device, region.inode);
+        let command = self.reader.as_deref().unwrap_or_default();
+        (self.shared).get(key, &mut self.allowance, |allowance| match owner {
+            None => Functions::read(file, allowance),
+            Some(owner) => reader::read_as(owner, file, command, allowance),
+        })
     }
 
     /// Opens the mapped file as the process sees it.

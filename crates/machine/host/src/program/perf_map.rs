@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use super::functions::{LONGEST_NAME, MOST_SYMBOLS};
+use super::allowance::{LONGEST_NAME, MOST_SYMBOLS};
 use crate::root::Root;
 use punctual_files::Budget;
 

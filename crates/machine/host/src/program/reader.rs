@@ -21,9 +21,11 @@ use rustix::thread::{
     set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
-use super::functions::{
-    Allowance, Functions, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
+use super::allowance::{
+    Allowance, LONGEST_BUILD_ID, LONGEST_NAME, MOST_SEGMENTS, MOST_SYMBOLS, NoFunctions,
 };
+use super::functions::Functions;
+use super::rows::{self, Row};
 use crate::process::ids;
 use crate::root::Root;
 
@@ -42,7 +44,7 @@ const END: Duration = Duration::from_secs(1);
 const LONGEST_LINE: u64 = 4 * LONGEST_NAME as u64 + 64;
 
 /// A user and a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Owner {
     user: u32,
     group: u32,
@@ -95,6 +97,7 @@ pub(super) fn read_as(
         .args(words)
         .args([owner.user, owner.group].map(|id| id.to_string()))
         .args([allowance.read, allowance.kept].map(|bytes| bytes.to_string()))
+        .args(allowance.rows.then_some("--callers"))
         .env_clear()
         .current_dir("/")
         .stdin(file)
@@ -172,7 +175,7 @@ impl Read for Timed {
 }
 
 /// Parses the lines of a reader: `segment OFFSET SIZE ADDRESS`, `build-id HEX`, `function ADDRESS
-/// SIZE NAME`, `incomplete REASON` or `unknown REASON`, `read BYTES`, `end`.
+/// SIZE NAME`, `row ADDRESS CALLER`, `incomplete REASON` or `unknown REASON`, `read BYTES`, `end`.
 fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functions, Unreadable> {
     let mut functions = Functions::default();
     let mut answer = Ok(());
@@ -206,6 +209,7 @@ fn receive(mut lines: impl BufRead, allowance: &mut Allowance) -> Result<Functio
     // trusted.
     functions.functions.sort();
     functions.functions.dedup_by_key(|function| function.0);
+    rows::sort(&mut functions.rows);
     Ok(functions)
 }
 
@@ -232,6 +236,11 @@ fn take(
             let (address, size, name) = (number(word()?)?, number(word()?)?, word()?);
             allowance.keep(name)?;
             functions.functions.push((address, size, name.to_owned()));
+        }
+        "row" => {
+            allowance.keep_bytes(size_of::<Row>())?;
+            let row = Row::parse(rest).ok_or(Unreadable::Garbled)?;
+            functions.rows.push(row);
         }
         _ => return Err(Unreadable::Garbled),
     }
@@ -261,7 +270,7 @@ pub enum NotDropped {
 
 /// Runs the reader: becomes this user and group permanently, reads the program from stdin, and
 /// writes its functions to `output`. `read` and `kept` are the numbers of bytes that may be read
-/// and kept. The process must have a single thread, because other threads would keep their
+/// and kept. If `callers` is set, also writes how to find the callers. The process must have a single thread, because other threads would keep their
 /// privileges.
 ///
 /// # Errors
@@ -270,11 +279,13 @@ pub enum NotDropped {
 pub fn serve_symbols(
     (user, group): (u32, u32),
     (read, kept): (u64, u64),
+    callers: bool,
     output: &mut impl Write,
 ) -> io::Result<()> {
     let mut allowance = Allowance {
         read,
         kept,
+        rows: callers,
         ..Allowance::whole()
     };
     let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -299,6 +310,9 @@ fn write(functions: &Functions, output: &mut impl Write) -> io::Result<()> {
     }
     for (address, size, name) in &functions.functions {
         writeln!(output, "function {address} {size} {}", one_line(name))?;
+    }
+    for row in &functions.rows {
+        writeln!(output, "row {}", row.text())?;
     }
     match &functions.incomplete {
         Some(why) => writeln!(output, "incomplete {}", one_line(&why.to_string())),
@@ -388,6 +402,9 @@ mod tests {
         let functions = Functions {
             segments: vec![(1, 2, 3)],
             functions: vec![(7, 8, "a b\nend".to_owned()), (9, 0, String::new())],
+            rows: ["5 none", "9 at sp 8 same 0 frame -8", "12 unknown"]
+                .map(|text| Row::parse(text).unwrap())
+                .to_vec(),
             build_id: Some("00ff".to_owned()),
             incomplete: Some(NoFunctions::TooMany),
         };
@@ -399,6 +416,7 @@ mod tests {
         assert_eq!(found.segments, functions.segments);
         let names = [(7, 8, "a b?end".to_owned()), (9, 0, String::new())];
         assert_eq!(found.functions, names);
+        assert_eq!(found.rows, functions.rows);
         assert_eq!(found.build_id, functions.build_id);
         let why = found.incomplete.unwrap().to_string();
         assert_eq!(why, NoFunctions::TooMany.to_string());
@@ -423,6 +441,9 @@ mod tests {
             "build-id xx\nend\n",
             "read -1\nend\n",
             "segment 1 2 99999999999999999999\nend\n",
+            "row 1\nend\n",
+            "row 1 at sp 8 same 0 frame 9999999999\nend\n",
+            "row 1 at sp 8 same 0\nend\n",
             &long,
             &"segment 1 2 3\n".repeat(MOST_SEGMENTS + 1),
             "\n",

@@ -7,13 +7,15 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 
-use punctual_host::Host;
+use punctual_host::{Host, ProgramCode, SharedFiles};
+use punctual_model::Registers;
+use tempfile::TempDir;
 
 /// The longest name of a function, including the offset.
 const LONGEST: usize = 230;
 
-/// Names the functions of a process whose program consists of `bytes`.
-pub fn program(bytes: &[u8]) {
+/// Returns the code of a process whose program consists of `bytes`, from 0x1000 on.
+pub fn code(bytes: &[u8]) -> (TempDir, ProgramCode) {
     let folder = tempfile::tempdir().expect("a folder");
     let process = folder.path().join("proc/7");
     fs::create_dir_all(process.join("root")).expect("a folder");
@@ -26,7 +28,15 @@ pub fn program(bytes: &[u8]) {
          fffffffffffff000-ffffffffffffffff r-xp ffffffffffffff00 08:01 {inode}  /program\n"
     );
     fs::write(process.join("maps"), maps).expect("a file");
-    let mut code = Host::new(folder.path()).code_of(7, None);
+    let files = SharedFiles::default();
+    let code = Host::new(folder.path()).code_of(7, None);
+    let code = code.finding_callers(&files);
+    (folder, code)
+}
+
+/// Names the functions of a process whose program consists of `bytes`, and finds callers.
+pub fn program(bytes: &[u8]) {
+    let (_folder, mut code) = code(bytes);
     assert!(code.is_known());
     for address in [
         0,
@@ -46,5 +56,33 @@ pub fn program(bytes: &[u8]) {
             assert!(frame.build_id.unwrap_or_default().len() <= 128);
         }
         let _ = code.follows_a_call(address);
+    }
+    unwind(&mut code, bytes);
+}
+
+/// Finds the callers on stacks that consist of the same bytes, and of addresses in the program.
+fn unwind(code: &mut ProgramCode, bytes: &[u8]) {
+    let words: Vec<u64> = (bytes.as_chunks().0.iter().enumerate())
+        .map(|(place, word)| match place % 3 {
+            0 => 0x1000 + u64::from(u16::from_le_bytes([word[0], word[1]])) % 0x8000,
+            1 => 0x7000_0000 + u64::from(word[2]) * 8,
+            _ => u64::from_le_bytes(*word),
+        })
+        .collect();
+    let addresses = words.iter().copied().chain((0x1000..0x2000).step_by(7));
+    for ip in addresses.take(1_000) {
+        for (sp, fp) in [
+            (0x7000_0000, 0x7000_0020),
+            (u64::MAX - 20, u64::MAX),
+            (0, 0),
+        ] {
+            let lr = ip ^ 8;
+            let registers = Registers { ip, sp, fp, lr };
+            let (found, _) = code.unwind(&registers, &words, &[ip, ip]);
+            assert_eq!(found[0], ip);
+            assert!(found.len() <= 130, "{found:x?}");
+            let mut callers = found[1..].iter();
+            assert!(callers.all(|caller| code.is_code(*caller)), "{found:x?}");
+        }
     }
 }

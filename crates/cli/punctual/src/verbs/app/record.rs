@@ -77,7 +77,7 @@ impl Record {
         let exit = exit::of_recording(&outcome.recording);
         context.stored(exit, outcome.store_error.is_none() && store.is_some());
         if self.json {
-            output::print(&output::json(&outcome.recording.in_words()))?
+            output::print_json(&outcome.recording.in_words())?
         } else {
             let shown = document::recording(&outcome.recording);
             output::print(&text::render(&shown, &context.style()))?;

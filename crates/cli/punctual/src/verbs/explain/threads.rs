@@ -266,25 +266,25 @@ impl Application {
         };
         let (host, sink) = (Host::live(), store.as_ref());
         let sink = sink.map(|store| store as &dyn RecordingSink);
-        let outcome = match observe(&request, &host, sink, view.as_mut(), &stop) {
+        let mut outcome = match observe(&request, &host, sink, view.as_mut(), &stop) {
             Err(error) if error.is_refused() && is_unprivileged => {
                 observe_unprivileged(&request, &host, sink, view.as_mut(), &stop)
                     .with_context(|| error.to_string())?
             }
             observed => observed?,
         };
-        let recording = &outcome.recording;
-        let exit = match recording.completion {
+        let exit = match outcome.recording.completion {
             Completion::Stopped => Exit::Interrupted,
             _ => Exit::Done,
         };
         context.stored(exit, outcome.store_error.is_none() && store.is_some());
         if json {
-            output::print(&output::json(&recording.in_words()))?;
+            outcome.recording.put_into_words();
+            output::print_json(&outcome.recording)?;
         } else if self.verbose {
-            show(recording, context, store.as_ref())?;
+            show(&outcome.recording, context, store.as_ref())?;
         } else {
-            let short = document::summary(recording);
+            let short = document::summary(&outcome.recording);
             output::print(&text::render(&short, &context.style()))?;
         }
         if let Some(file) = file {

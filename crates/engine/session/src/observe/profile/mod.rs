@@ -9,6 +9,7 @@ mod names;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use punctual_culprit::Late;
 use punctual_host::Host;
@@ -65,6 +66,8 @@ struct Newest {
 /// Samples the watched threads.
 pub(super) struct ProfileWatch<'a> {
     sampler: StackSampler,
+    /// Is readable when much space for samples is used.
+    news: Option<OwnedFd>,
     sorted: Sorted,
     result: &'a Cell<Option<LatenessProfile>>,
 }
@@ -88,8 +91,10 @@ impl<'a> ProfileWatch<'a> {
         reader: Option<Vec<OsString>>,
         result: &'a Cell<Option<LatenessProfile>>,
     ) -> Result<Self, WatchError> {
+        let sampler = StackSampler::start()?;
         Ok(Self {
-            sampler: StackSampler::start()?,
+            news: sampler.news().ok(),
+            sampler,
             sorted: Sorted::new(Stacks::new(host, reader, STACKS)),
             result,
         })
@@ -109,11 +114,17 @@ impl<'a> ProfileWatch<'a> {
         Ok(())
     }
 
+    /// Returns a descriptor that is readable when samples should be read.
+    pub(super) fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.news.as_ref().map(AsFd::as_fd)
+    }
+
     /// Reads the samples since the last call.
     pub(super) fn read(&mut self, track_of: impl Fn(u32) -> u32) {
-        for sample in self.sampler.read() {
-            self.sorted.add(&sample, track_of(sample.tid));
-        }
+        let Self {
+            sampler, sorted, ..
+        } = self;
+        sampler.read(|sample| sorted.add(&sample, track_of(sample.tid)));
     }
 
     /// Adds a job, after its samples have been read.

@@ -31,6 +31,9 @@ const OUTERMOST: [&str; 12] = [
     "runtime.mstart.abi0",
 ];
 
+/// Number of words on a stack that are searched for a caller if nothing describes a library.
+const SEARCHED: usize = 48;
+
 /// Values with numbers.
 struct Numbered<T> {
     numbers: HashMap<T, u32>,
@@ -84,11 +87,9 @@ pub(super) struct Stacks {
 
 impl Stacks {
     pub(super) fn new(host: &Host, reader: Option<Vec<OsString>>, most: usize) -> Self {
-        let mut code = UserCode::new(host);
-        code.reader = reader;
         Self {
             host: host.clone(),
-            code,
+            code: UserCode::finding_callers(host, reader),
             symbols: None,
             processes: HashMap::new(),
             all_frames: Numbered::new(),
@@ -185,13 +186,19 @@ impl Stacks {
         };
         self.processes.insert(tid, pid);
         let code = self.code.program(pid, first);
-        // The words on the stack of the program's own code may be left over from earlier calls.
-        let words = if code.is_in_program(first) {
-            &[]
-        } else {
-            stack.words.as_slice()
-        };
-        let (addresses, is_short) = code.addresses(&stack.user, words);
+        let (mut addresses, mut is_whole) =
+            code.unwind(&stack.registers, &stack.words, &stack.user);
+        if addresses.len() == 1 && !is_whole {
+            let lr = (stack.registers.lr != 0).then_some(stack.registers.lr);
+            let words: Vec<u64> = lr.into_iter().chain(stack.words.iter().copied()).collect();
+            // The words on the stack of the program's own code may be left over from earlier calls.
+            let searched = if code.is_in_program(first) {
+                &[]
+            } else {
+                &words[..words.len().min(SEARCHED)]
+            };
+            (addresses, _) = code.addresses(&stack.user, searched);
+        }
         let mut numbers = Vec::new();
         for (place, address) in addresses.into_iter().enumerate() {
             let number = match self.known.get(&(pid, address)) {
@@ -216,8 +223,8 @@ impl Stacks {
             numbers.push(number);
         }
         let outermost = numbers.last().and_then(|last| self.all_frames.get(*last));
-        let is_whole = outermost.is_some_and(|frame| OUTERMOST.contains(&frame.name.as_str()));
-        (numbers, is_short || !is_whole)
+        is_whole |= outermost.is_some_and(|frame| OUTERMOST.contains(&frame.name.as_str()));
+        (numbers, !is_whole)
     }
 
     fn kernel_name(&mut self, address: u64) -> String {
