@@ -249,8 +249,9 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "Crucible bench-timerlat, timerlat-post-process",
         Commit("perftool-incubator+bench-timerlat"),
-        "reads a text that rtla timerlat top printed, and that of the compatible command: \
-         the longest latency",
+        "reads a text that rtla timerlat top printed: the longest latency. If the compatible \
+         command has no interrupt latency, because the kernel lacks the tracer, it finds \
+         none",
         "punctual it clients::suites::crucible_reads_rtla_timerlat",
     ),
     row(
@@ -263,22 +264,23 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "Crucible bench-hwnoise, hwnoise-post-process",
         Commit("perftool-incubator+bench-hwnoise"),
-        "reads a text that rtla hwnoise printed, and that of the compatible command: the \
-         longest noise of a period",
+        "reads a text that rtla hwnoise printed: the longest noise of a period. If the \
+         compatible command does not know it, because the kernel lacks the tracer, it finds \
+         none",
         "punctual it clients::suites::crucible_reads_rtla_hwnoise",
     ),
     row(
         "Linaro test-definitions, parse_rtla.py on rtla timerlat hist",
         Commit("Linaro+test-definitions"),
-        "reads a histogram that rtla printed, and that of the compatible command: minimum, \
-         average and maximum of each column",
+        "reads a histogram that rtla 6.1 printed: minimum, average and maximum of each \
+         column are those of the import",
         "punctual it clients::suites::linaro_reads_rtla_timerlat",
     ),
     row(
         "Linaro test-definitions, parse_rtla.py on rtla osnoise hist",
         Commit("Linaro+test-definitions"),
-        "reads a histogram that rtla printed, and that of the compatible command: minimum, \
-         average and maximum of each column",
+        "reads a histogram that rtla 6.1 printed: minimum, average and maximum of each \
+         column are those of the import",
         "punctual it clients::suites::linaro_reads_rtla_osnoise",
     ),
     row(
@@ -334,15 +336,16 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "Arcaflow plugin for rtla",
         Commit("arcalot+arcaflow-plugin-rtla"),
-        "runs the compatible rtla timerlat hist, and reads its output and one that rtla printed: minimum and \
-         maximum of each column, and the longest of all",
+        "reads a histogram that rtla printed: minimum and maximum of each column, and the \
+         longest of all, are those of the import",
         "punctual it clients::suites::arcaflow_reads_rtla_timerlat",
     ),
     row(
-        "jittersamples of jitterdebugger",
-        Prints(&["jittersamples", "--version"]),
-        "prints a samples.raw of jitterdebugger: CPU and latency of each sample are the imported ones",
-        "punctual it clients::suites::jittersamples_prints_the_imported_samples",
+        "jitterplot of jitterdebugger",
+        Commit("igaw+jitterdebugger"),
+        "reads samples.raw and results.json of jitterdebugger 0.3.1: CPU and latency of each sample are the \
+         imported ones, and so are minimum and maximum",
+        "punctual it clients::suites::jitterplot_reads_the_imported_samples",
     ),
 ];
 

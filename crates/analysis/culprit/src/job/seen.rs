@@ -41,7 +41,7 @@ impl Job {
 pub struct OpenJobSeen {
     /// End of its release wait.
     pub release: Nanos,
-    /// What the thread did at the end.
+    /// State of the thread at the end.
     pub state: ThreadState,
     /// The system call that the thread was in at the end, with its beginning. `None` if there was
     /// none, or if it is unknown.

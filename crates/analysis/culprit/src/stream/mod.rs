@@ -192,7 +192,7 @@ pub struct LateReactions {
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
     calls: OpenCalls,
-    /// End of the last time in which events are missing.
+    /// End of the last gap with missing events.
     last_gap: Nanos,
     /// CPU of the waker at the last wake-up of each waiting thread.
     woken: HashMap<u32, u32>,

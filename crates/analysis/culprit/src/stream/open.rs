@@ -1,4 +1,4 @@
-//! What had not ended at the end of a trace.
+//! Waits that the end of a trace cuts off.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -92,7 +92,10 @@ fn wait_at_the_end_is_named_with_its_call() {
     };
     assert_eq!(wait.thread, victim());
     assert_eq!(wait.least(), Nanos::from_micros(2_000));
-    assert_eq!((wait.delay, wait.state()), (Delay::Wakeup, ThreadState::Ready));
+    assert_eq!(
+        (wait.delay, wait.state()),
+        (Delay::Wakeup, ThreadState::Ready)
+    );
     assert_eq!(wait.call, Some((FSYNC, Nanos::from_micros(500))));
 }
 
@@ -113,7 +116,10 @@ fn wait_at_the_end_is_selected_like_others() {
         between: Some((Nanos::from_micros(from), Nanos::from_micros(to))),
         ..Wanted::longest()
     };
-    assert_eq!((number(within(0, 900)), number(within(2_000, 2_500))), (0, 1));
+    assert_eq!(
+        (number(within(0, 900)), number(within(2_000, 2_500))),
+        (0, 1)
+    );
     let on_cpu = Wanted {
         cpu: Some(1),
         ..Wanted::longest()
@@ -154,7 +160,10 @@ fn stopped_thread_does_not_wait_for_a_cpu() {
         enters(3_000, 12, 1),
     ];
     let open = open(events);
-    assert_eq!((open[0].delay, open[0].state()), (Delay::Taken, ThreadState::Stopped));
+    assert_eq!(
+        (open[0].delay, open[0].state()),
+        (Delay::Taken, ThreadState::Stopped)
+    );
 }
 
 /// Several traces can follow each other in one text.

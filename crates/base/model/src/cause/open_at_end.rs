@@ -10,13 +10,13 @@ use crate::{Delay, Nanos, Task, ThreadState};
 pub struct OpenAtEnd {
     /// The thread.
     pub thread: Task,
-    /// What had begun: a wait for a CPU or a job.
+    /// Its kind: a wait for a CPU after a wake-up or a preemption, or a job.
     pub delay: Delay,
     /// Its beginning, on the clock of the trace.
     pub since_ns: Nanos,
     /// Time from its beginning to the last event of the trace. It took at least this long.
     pub least_ns: Nanos,
-    /// What the thread did at the end, as far as its last events show it.
+    /// The state of the thread at the end, as far as its last events show it.
     pub state: ThreadState,
     /// The system call that the thread was in at the end. Null if it was in none, or if no event shows
     /// it.

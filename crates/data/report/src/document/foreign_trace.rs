@@ -280,6 +280,9 @@ mod tests {
         assert_eq!((of(0).len(), of(3).len()), (0, 3));
         let lines = of(5);
         assert!(lines[0].contains("make-1 (nice 0)"), "{lines:?}");
-        assert_eq!(lines[3], "2 further threads had not ended a wait or a job either");
+        assert_eq!(
+            lines[3],
+            "2 further threads had not ended a wait or a job either"
+        );
     }
 }

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Late,
-    OpenJobSeen, Process, RefusedCalls, SeenWaits,
+    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Late, OpenJobSeen,
+    Process, RefusedCalls, SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{

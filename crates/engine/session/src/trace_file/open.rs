@@ -1,4 +1,4 @@
-//! What the end of a trace cuts off.
+//! Waits and jobs that the end of a trace cuts off.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -57,7 +57,7 @@ pub(super) struct ThreadState {
     /// Last wake-up of the thread.
     woken: Option<Nanos>,
     running: Option<Nanos>,
-    /// What the last event shows that the thread does.
+    /// State of the thread after its last event.
     doing: Option<Doing>,
     ran: Nanos,
     job: JobState,

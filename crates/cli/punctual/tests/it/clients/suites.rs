@@ -36,12 +36,16 @@ fn crucible(place: &Sandbox, name: &str, script: &str, output: &str) -> Option<i
     Some(figure.parse().unwrap())
 }
 
-/// Returns the output of the original; `None` if it is not installed.
+/// Returns the output of the original; `None` if it is not installed or refuses to run.
 fn original(place: &Sandbox, program: &str, line: &str) -> Option<String> {
     let mut command = Command::new(program);
     let command = command.args(line.split_whitespace());
     match command.current_dir(place.path("")).output() {
-        Ok(output) => Some(text(&output.stdout)),
+        Ok(output) if output.status.success() => Some(text(&output.stdout)),
+        Ok(output) => {
+            punctual_testing::skip_refused(program, text(&output.stderr));
+            None
+        }
         Err(error) => {
             punctual_testing::skip!(Program, "{program}: {error}");
             None
@@ -127,18 +131,18 @@ fn crucible_reads_rtla(name: &str, line: &str, example: &str) {
     assert_eq!(read(&own).unwrap(), longest_in_table(&own, name), "{own}");
 }
 
-/// Returns the largest figure in the columns of maxima.
+/// Returns the largest figure in the columns of maxima. The scripts skip a row without a figure, such as that
+/// of threads in user space, which do not see the timer's interrupt.
 fn longest_in_table(table: &str, name: &str) -> i64 {
     let columns: &[usize] = if name == "timerlat" { &[6, 11] } else { &[5] };
     let rows = table.lines().map(|line| line.split_whitespace().collect());
-    let rows =
-        rows.filter(|row: &Vec<&str>| row.first().is_some_and(|cpu| cpu.parse::<u32>().is_ok()));
-    let rows: Vec<Vec<&str>> = rows.collect();
-    assert!(!rows.is_empty(), "{table}");
-    let figures = rows
-        .iter()
-        .flat_map(|row| columns.iter().map(|column| row[*column]));
-    figures.map(|figure| figure.parse().unwrap()).max().unwrap()
+    let is_cpu = |row: &Vec<&str>| row.first().is_some_and(|cpu| cpu.parse::<u32>().is_ok());
+    let rows: Vec<Vec<&str>> = rows.filter(|row| is_cpu(row) && row.len() > 6).collect();
+    let figures = rows.iter().filter_map(|row| {
+        let figures = columns.iter().map(|column| row.get(*column)?.parse().ok());
+        figures.collect::<Option<Vec<i64>>>()?.into_iter().max()
+    });
+    figures.max().unwrap_or(-1)
 }
 
 #[test]
@@ -210,11 +214,13 @@ fn figures(place: &Sandbox) -> Vec<[u64; 3]> {
 
 /// Compares what the scripts of Linaro read in a histogram with what is imported from it. The scripts read
 /// the output of `--no-header`. `keys`: those of the columns of a CPU.
-fn compare_with_linaro(place: &Sandbox, name: &str, histogram: &str, keys: &[&str]) -> Option<()> {
+fn compare_with_linaro(place: &Sandbox, name: &str, histogram: &str, keys: &[&str]) {
     let is_head = |line: &&str| line.starts_with(['#', 'I']);
     let without_head = histogram.lines().filter(|line| !is_head(line));
     let without_head: String = without_head.map(|line| format!("{line}\n")).collect();
-    let found = linaro(place, name, &without_head)?;
+    let Some(found) = linaro(place, name, &without_head) else {
+        return;
+    };
     imported(place, histogram);
     let imported = figures(place);
     assert_eq!(found.len(), imported.len(), "{found:?} {histogram}");
@@ -224,34 +230,22 @@ fn compare_with_linaro(place: &Sandbox, name: &str, histogram: &str, keys: &[&st
         assert_eq!((theirs[0], theirs[2]), (min, max), "{key} {histogram}");
         assert!(theirs[1].abs_diff(avg) <= 1, "{key} {avg} {theirs:?}");
     }
-    Some(())
 }
 
+/// The scripts take whole numbers only. Newer versions of rtla print averages with decimals, and `-` for a
+/// column without samples, and so does the compatible command.
 #[test]
 fn linaro_reads_rtla_timerlat() {
     let place = Sandbox::new();
-    let (name, keys) = ("rtla-timerlat", ["i", "t"]);
     let example = published("rtla-6.1-timerlat-hist.txt");
-    if compare_with_linaro(&place, name, &example, &keys).is_some() {
-        let (own, _) = done_as(&place, "rtla", "timerlat hist -d 1 -P o:0");
-        compare_with_linaro(&place, name, &own, &keys);
-        let (plain, _) = done_as(&place, "rtla", "timerlat hist -d 1 -P o:0 --no-header");
-        assert!(linaro(&place, name, &plain).is_some());
-    }
+    compare_with_linaro(&place, "timerlat", &example, &["i", "t"]);
 }
 
 #[test]
 fn linaro_reads_rtla_osnoise() {
     let place = Sandbox::new();
-    let (name, keys) = ("osnoise", ["t"]);
     let example = published("rtla-6.1-osnoise-hist.txt");
-    if compare_with_linaro(&place, name, &example, &keys).is_some() {
-        let line = "osnoise hist -d 1 -r 900000 -P o:0";
-        let (own, _) = done_as(&place, "rtla", line);
-        compare_with_linaro(&place, name, &own, &keys);
-        let (plain, _) = done_as(&place, "rtla", &format!("{line} --no-header"));
-        assert!(linaro(&place, name, &plain).is_some());
-    }
+    compare_with_linaro(&place, "osnoise", &example, &["t"]);
 }
 
 /// The tools for which Linaro has a suite that reads their JSON, except cyclictest, and oslat.
@@ -261,7 +255,7 @@ const WITH_JSON: [(&str, &str); 7] = [
     ("ptsematest", "-q -D 1 -S"),
     ("sigwaittest", "-q -D 1 -t"),
     ("svsematest", "-q -D 1 -S"),
-    ("cyclicdeadline", "-q -D 1 -t 1"),
+    ("cyclicdeadline", "-q -D 1 -t 1 -i 10000"),
     ("oslat", "-q -D 1 -c 0"),
 ];
 
@@ -287,8 +281,12 @@ fn linaro_reads_the_json_of_rt_tests() {
             "{name}: {own:?} {figures:?}"
         );
         for (theirs, [min, avg, max]) in own.values().zip(figures) {
-            assert_eq!((theirs[0], theirs[2]), (min, max), "{name}");
-            assert!(theirs[1].abs_diff(avg) <= 1, "{name}: {theirs:?} {avg}");
+            assert_eq!(theirs[2], max, "{name}");
+            // The recording of oslat has only the longer iterations.
+            if name != "oslat" {
+                assert_eq!(theirs[0], min, "{name}");
+                assert!(theirs[1].abs_diff(avg) <= 1, "{name}: {theirs:?} {avg}");
+            }
         }
         let line = line.replace("own", "original");
         let program = format!("/usr/bin/{name}");
@@ -368,57 +366,76 @@ fn arcaflow_reads_rtla_timerlat() {
         return;
     };
     compare_with_arcaflow(&place, &found, &output);
-    // The program keeps its output.
-    let (link, own) = (place.path("rtla"), place.path("own.txt"));
-    tool(&place, "rtla", "--version").output().unwrap();
-    let keep = format!("#!/bin/sh\n'{link}' \"$@\" -P o:0 | tee '{own}'\n");
-    std::fs::write(place.path("print"), keep).unwrap();
-    let found = arcaflow(&place, "./print").unwrap();
-    let output = std::fs::read_to_string(&own).unwrap();
-    compare_with_arcaflow(&place, &found, &output);
 }
 
-/// jitterdebugger records, and its own program prints the samples.
+/// Prints the samples that jitterplot loads, as `CPU MICROSECONDS`, and the figures in the legend of its
+/// histogram.
+const JITTERPLOT: &str = "
+import importlib.machinery, importlib.util, sys
+import matplotlib
+matplotlib.use('Agg')
+loader = importlib.machinery.SourceFileLoader('jitterplot', sys.argv[1])
+jitterplot = importlib.util.module_from_spec(importlib.util.spec_from_loader('jitterplot', loader))
+loader.exec_module(jitterplot)
+for sample in jitterplot.load_samples('samples/samples.raw').itertuples():
+    print(sample.CPUID, sample.Value)
+jitterplot.plot_histogram('samples/results.json', None)
+for text in jitterplot.plt.gcf().axes[0].get_legend().get_texts():
+    print(text.get_text())
+";
+
+/// jitterdebugger records, and its own program reads the samples and the results.
 #[test]
-fn jittersamples_prints_the_imported_samples() {
+fn jitterplot_reads_the_imported_samples() {
     let place = Sandbox::new();
-    let record = ["-t", "1s", "-i", "1000", "-o", "samples"];
-    std::fs::create_dir(place.path("samples")).unwrap();
+    let Some(script) = of_clone("igaw+jitterdebugger", "jitterplot") else {
+        return;
+    };
+    let record = ["-D", "1s", "-i", "1000", "-s", "-o", "samples"];
     if run(&place, "jitterdebugger", &record).is_none() {
         return;
     }
-    let Some(printed) = run(&place, "jittersamples", &["samples/samples.raw"]) else {
+    let Some(printed) = run(&place, "python3", &["-c", JITTERPLOT, &script]) else {
         return;
     };
+    let mut lines = printed.lines();
+    let samples = lines.by_ref().map_while(|line| {
+        let (cpu, micros) = line.split_once(' ')?;
+        Some((cpu.parse().ok()?, micros.parse().ok()?))
+    });
+    let theirs = by_cpu(samples);
+    assert!(theirs.values().flatten().count() > 10, "{printed}");
     place.done("import samples/samples.raw");
     place.done("export last --format csv -o own.csv");
     let own = std::fs::read_to_string(place.path("own.csv")).unwrap();
-    // CPU;SECONDS;MICROSECONDS
-    let theirs = printed.lines().map(|line| {
-        let fields: Vec<&str> = line.split(';').collect();
-        (
-            fields[0].trim().to_owned(),
-            fields[2].trim().parse::<u64>().unwrap(),
-        )
-    });
-    // thread,cpu,expected_ns,latency_ns
+    // thread,cpu,expected_ns,latency_ns: jitterdebugger numbers the threads, not the CPUs.
     let own = own.lines().skip(1).map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
-        (
-            fields[1].to_owned(),
-            fields[3].parse::<u64>().unwrap() / 1_000,
-        )
+        let nanos: u64 = fields[3].parse().unwrap();
+        (fields[0].parse().unwrap(), nanos / 1_000)
     });
-    let by_cpu = |samples: &mut dyn Iterator<Item = (String, u64)>| {
-        let mut by_cpu: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        samples.for_each(|(cpu, micros)| by_cpu.entry(cpu).or_default().push(micros));
-        by_cpu
-    };
-    let (theirs, own) = (
-        by_cpu(&mut theirs.into_iter()),
-        by_cpu(&mut own.into_iter()),
-    );
-    let number: usize = theirs.values().map(Vec::len).sum();
-    assert!(number > 500, "{printed}");
-    assert_eq!(own, theirs);
+    assert_eq!(by_cpu(own), theirs);
+    // `cpu0 min 15 avg  34.29 max226`
+    place.done("import samples/results.json");
+    for (number, [min, _, max]) in figures(&place).into_iter().enumerate() {
+        let begin = format!("cpu{number} ");
+        let line = printed
+            .lines()
+            .find(|line| line.starts_with(&begin))
+            .unwrap();
+        let after = |name: &str| {
+            let (_, rest) = line.split_once(name).unwrap();
+            let digits = rest.trim_start().split(' ').next().unwrap_or_default();
+            digits.parse::<u64>().unwrap()
+        };
+        let theirs = [after("min"), after("max")];
+        assert_eq!(theirs, [min, max], "{line}");
+    }
+}
+
+/// Returns the latencies of each CPU, in order.
+fn by_cpu(samples: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, Vec<u64>> {
+    let mut by_cpu: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    samples.for_each(|(cpu, micros)| by_cpu.entry(cpu).or_default().push(micros));
+    by_cpu
 }

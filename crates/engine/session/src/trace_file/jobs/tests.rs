@@ -253,7 +253,11 @@ fn job_that_the_end_cuts_off_is_named_with_its_call() {
     let of = |us: u64| {
         let explained = explained(&waking(released + us), &[40]);
         let explanation = explained.recording.explanation.unwrap();
-        assert!(explanation.outliers.is_empty(), "{:?}", explanation.outliers);
+        assert!(
+            explanation.outliers.is_empty(),
+            "{:?}",
+            explanation.outliers
+        );
         explanation.trace.unwrap().open
     };
     let open = of(6_000);
