@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use punctual_culprit::OpenWait;
 use punctual_host::system_call_name;
 use punctual_model::cause::{OpenAtEnd, OpenCall};
-use punctual_model::{Delay, EventNames, Nanos, Task};
+use punctual_model::{Delay, Nanos, Task};
 use punctual_tracefile::TraceHead;
 
 use super::TraceRequest;
@@ -31,12 +31,13 @@ pub(super) fn waits(open: &[OpenWait], head: &TraceHead) -> Vec<OpenAtEnd> {
     open.collect()
 }
 
-/// Returns the name of a system call. A number is named only if the trace was recorded on the
-/// architecture of this machine.
+/// Returns the name of a system call, or its number: numbers have names only if the trace was recorded on
+/// the architecture of this machine.
 fn name(head: &TraceHead, id: i64) -> String {
     let is_same = head.machine.as_deref() == Some(std::env::consts::ARCH);
-    let known = system_call_name(id).filter(|_| is_same && !head.calls.contains_key(&id));
-    known.map_or_else(|| head.call(id), str::to_owned)
+    let known = system_call_name(id).filter(|_| is_same);
+    let stated = head.calls.get(&id).cloned();
+    stated.unwrap_or_else(|| known.map_or_else(|| id.to_string(), str::to_owned))
 }
 
 /// Returns the jobs that the end of the trace cuts off and that have already exceeded the budget, the
