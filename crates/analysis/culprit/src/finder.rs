@@ -52,10 +52,24 @@ pub struct WithoutEnd {
     pub since: Nanos,
 }
 
+/// A wait that has not ended yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLate {
+    /// The thread.
+    pub tid: u32,
+    /// The event at the beginning of the wait.
+    pub delay: Delay,
+    /// Whether a signal or a debugger stopped the thread.
+    pub is_stopped: bool,
+    /// Time at which it was woken or switched out.
+    pub expected: Nanos,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     since: Nanos,
     delay: Delay,
+    is_stopped: bool,
     events_from: Nanos,
     /// Whether the thread was off the CPU when it was woken. A thread that is still running and
     /// about to sleep can also be woken. In that case, it does not wait.
@@ -122,6 +136,17 @@ impl LateWakeUps {
     /// Returns the waits without an end event since the last call.
     pub fn take_without_end(&mut self) -> Vec<WithoutEnd> {
         std::mem::take(&mut self.without_end)
+    }
+
+    /// Returns the waits that have not ended yet, except those of threads that may be running.
+    pub fn open(&self) -> impl Iterator<Item = OpenLate> {
+        let sure = self.waiting.iter().filter(|(_, waiting)| waiting.sure);
+        sure.map(|(tid, waiting)| OpenLate {
+            tid: *tid,
+            delay: waiting.delay,
+            is_stopped: waiting.is_stopped,
+            expected: waiting.since,
+        })
     }
 
     /// Processes an event. `watched` selects the threads. Returns the wait that ended with this
@@ -204,6 +229,7 @@ impl LateWakeUps {
         let woken = Waiting {
             since: time,
             delay: Delay::Wakeup,
+            is_stopped: false,
             events_from: time,
             sure: self.seen.get(&tid) == Some(&LastSwitch::Off),
             queued,
@@ -228,6 +254,7 @@ impl LateWakeUps {
             let taken = Waiting {
                 since: time,
                 delay: Delay::Taken,
+                is_stopped: stopped,
                 events_from: woken.filter(near).unwrap_or(time),
                 sure: true,
                 queued: true,

@@ -76,18 +76,19 @@ pub use alike::alike;
 pub use blame::{Found, explain, find};
 pub use chains::{ChainFinder, ChainStart};
 pub use counters::JobCounters;
-pub use finder::{Late, LateWakeUps, Wait, WithoutEnd};
+pub use finder::{Late, LateWakeUps, OpenLate, Wait, WithoutEnd};
 pub use host::away_and_unknown;
 pub use job::{
-    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Process,
-    SeenWaits, add_preempted, interrupt_source, is_name_of_jvm, keep_concerned,
+    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, OpenJobSeen,
+    Process, SeenWaits, add_preempted, interrupt_source, is_name_of_jvm, keep_concerned,
     preempted_meanwhile, thread_activity,
 };
 pub use perf_times::PerfSums;
 pub use period::find_period;
 pub use policies::{PolicyWatch, RefusedCalls};
 pub use stream::{
-    HostView, LateFound, LateReactions, Reaction, ThreadWaits, TraceFacts, VirtualCpus, Wanted,
+    HostView, LateFound, LateReactions, OpenWait, Reaction, ThreadWaits, TraceFacts, VirtualCpus,
+    Wanted,
 };
 pub use tally::{Tally, complete};
 pub use thread_times::ThreadSums;

@@ -9,7 +9,7 @@ use super::judge::Judge;
 use super::learning::Kept;
 use super::pools::{Pools, Waited};
 use super::release::{KindOf, Releases};
-use super::seen::{Job, JobSeen};
+use super::seen::{Job, JobSeen, OpenJobSeen};
 use super::siblings::{Process, Siblings};
 use super::thread::Thread;
 use super::thread_state::{CallNumbers, Stages, ThreadState};
@@ -252,7 +252,14 @@ impl JobFinder {
         });
         let jobs = jobs.collect();
         for thread in self.threads.values_mut() {
-            thread.seen.open_since = thread.state.open_since();
+            thread.seen.open = thread.state.open_since().map(|release| {
+                let (state, call) = thread.state.at_end();
+                OpenJobSeen {
+                    release,
+                    state,
+                    call,
+                }
+            });
             thread.seen.incomplete += u64::from(thread.state.abandon());
         }
         jobs

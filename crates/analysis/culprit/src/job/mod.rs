@@ -43,7 +43,7 @@ pub use interrupt::interrupt_source;
 pub use jvm::is_name_of_jvm;
 pub use preempted::add_preempted;
 pub use release::{Call, CallKind, FoundRelease, SeenWaits};
-pub use seen::{Job, JobSeen};
+pub use seen::{Job, JobSeen, OpenJobSeen};
 pub use siblings::Process;
 pub use thread_activity::thread_activity;
 pub use thread_state::CallNumbers;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{Comm, Histogram, KernelPriority, Nanos};
+use punctual_model::{Comm, Histogram, KernelPriority, Nanos, ThreadState};
 
 use super::call::Call;
 use super::release::{FoundRelease, Releases, SeenWaits, Waits};
@@ -36,6 +36,18 @@ impl Job {
     }
 }
 
+/// A job in progress at the end of the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenJobSeen {
+    /// End of its release wait.
+    pub release: Nanos,
+    /// State of the thread at the end.
+    pub state: ThreadState,
+    /// The system call that the thread was in at the end, with its beginning. `None` if there was
+    /// none, or if it is unknown.
+    pub call: Option<(Call, Nanos)>,
+}
+
 /// Statistics of the jobs of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct JobSeen {
@@ -63,8 +75,8 @@ pub struct JobSeen {
     pub longest_stop: Nanos,
     /// Number of jobs without an observed release or end.
     pub incomplete: u64,
-    /// Release of the job in progress at the end. It is also in `incomplete`.
-    pub open_since: Option<Nanos>,
+    /// The job in progress at the end. It is also in `incomplete`.
+    pub open: Option<OpenJobSeen>,
     /// Longest time in which the thread was busy with several jobs that the light stage could not
     /// tell apart, with its beginning.
     pub busy: Option<(Nanos, Nanos)>,

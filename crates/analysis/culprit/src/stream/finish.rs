@@ -8,6 +8,7 @@ use punctual_model::{
 
 use super::history::apart;
 use super::missing::{complete, is_half};
+use super::open::is_first;
 use super::osnoise;
 use super::refills::{is_refill, last_refill};
 use super::{LateFound, LateReactions, Reaction, TraceFacts};
@@ -21,6 +22,7 @@ impl LateReactions {
         self.add_noise(facts);
         self.end_jobs(Nanos(u64::MAX));
         self.close(Nanos(u64::MAX));
+        self.cut_off();
         let recorded = |name: &&str| !facts.recorded.contains(*name);
         let not_recorded: BTreeSet<String> =
             event_names().filter(recorded).map(str::to_owned).collect();
@@ -34,6 +36,10 @@ impl LateReactions {
             not_shown.push(NotShown::Vectors);
         }
         let mut found = self.found;
+        if self.seen_real_time {
+            let names_threads = self.wanted.names_threads();
+            (found.open).retain(|wait| is_first(wait.thread.prio, names_threads));
+        }
         found.real_time = self.seen_real_time;
         if missing.contains(SWITCH) {
             found.contradictions = 0;
@@ -109,6 +115,7 @@ impl LateFound {
             ordinary: (0, None),
             threads: Vec::new(),
             other_threads: None,
+            open: Vec::new(),
             without_end: 0,
             incomplete: 0,
             events: 0,

@@ -25,6 +25,7 @@ mod longest;
 mod marks;
 mod missing;
 mod noise;
+mod open;
 mod osnoise;
 mod refills;
 mod stated_latency;
@@ -43,6 +44,7 @@ use punctual_model::{
 
 pub use host::VirtualCpus;
 pub use host_view::HostView;
+pub use open::OpenWait;
 pub use waits::ThreadWaits;
 pub use wanted::Wanted;
 
@@ -55,6 +57,7 @@ use functions::Functions;
 use history::{History, TraceSlice, cpus_of};
 use longest::Longest;
 use marks::STATED_WITHIN;
+use open::OpenCalls;
 use osnoise::TracerSample;
 use refills::{LastCalls, TimerCalls};
 use stated_latency::TimerlatIrq;
@@ -127,6 +130,9 @@ pub struct LateFound {
     /// The waits of the threads without separate figures, because the number of threads with
     /// separate figures is limited.
     pub other_threads: Option<Histogram>,
+    /// Waits that the end of the trace cuts off: those of real-time threads first, each group in
+    /// descending order of length.
+    pub open: Vec<OpenWait>,
     /// Number of waits without an end event.
     pub without_end: u64,
     /// Number of waits whose length is unknown because events that may have interrupted them are
@@ -185,6 +191,9 @@ pub struct LateReactions {
     clocks: Clocks,
     waits: WaitsByThread,
     names: HashMap<u32, Task>,
+    calls: OpenCalls,
+    /// End of the last gap with missing events.
+    last_gap: Nanos,
     /// CPU of the waker at the last wake-up of each waiting thread.
     woken: HashMap<u32, u32>,
     /// Last switch of each thread away from its CPU.
@@ -232,6 +241,8 @@ impl LateReactions {
             clocks: Clocks::default(),
             waits: WaitsByThread::default(),
             names: HashMap::new(),
+            calls: OpenCalls::default(),
+            last_gap: Nanos::ZERO,
             woken: HashMap::new(),
             left: HashMap::new(),
             expired: HashMap::new(),
@@ -267,6 +278,7 @@ impl LateReactions {
         self.note_noise(&event);
         self.timer_calls.note(&event);
         self.refused.event(&event);
+        self.calls.event(&event);
         let calls = |from, to| self.timer_calls.last_within(from, to).into_keys().collect();
         self.rules.event(&event, calls);
         if let Some((tid, expired)) = self.timers.take(&event) {
@@ -285,6 +297,7 @@ impl LateReactions {
         };
         if let Some(ran) = self.history.push(event) {
             self.found.contradictions += 1;
+            self.last_gap = self.now;
             self.finder.has_run(ran);
         }
         if let Some(Wait::InTime(late) | Wait::TooLong(late)) = wait {
@@ -310,6 +323,8 @@ impl LateReactions {
         self.history.lost(cpu, until);
         self.timers.lost();
         self.rules.forget();
+        self.calls.lost();
+        self.last_gap = self.last_gap.max(until);
         self.expired.clear();
     }
 
@@ -318,6 +333,8 @@ impl LateReactions {
     fn advance(&mut self, time: Nanos) {
         if time < self.now {
             self.close(Nanos(u64::MAX));
+            self.cut_off();
+            (self.calls, self.last_gap) = Default::default();
             self.history = History::new(HELD);
             self.forget_functions();
             self.finder = LateWakeUps::new(Nanos::ZERO);

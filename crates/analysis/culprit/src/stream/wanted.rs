@@ -48,10 +48,19 @@ impl Wanted {
 
     /// Returns whether a reaction matches the selection. The threshold is not checked.
     pub fn has(&self, late: &Late) -> bool {
-        let comm = self.comm.is_none_or(|comm| comm == late.comm);
-        let pid = self.pids.is_empty() || self.pids.contains(&late.tid);
         let cpu = self.cpu.is_none_or(|cpu| cpu == late.cpu);
+        cpu && self.has_thread((late.tid, late.comm)) && self.overlaps(late.expected, late.actual)
+    }
+
+    /// Returns whether a thread, by its ID and name, is selected.
+    pub fn has_thread(&self, (tid, comm): (u32, Comm)) -> bool {
+        let is_named = self.comm.is_none_or(|wanted| wanted == comm);
+        is_named && (self.pids.is_empty() || self.pids.contains(&tid))
+    }
+
+    /// Returns whether the selected span of time contains a part of this one.
+    pub fn overlaps(&self, begin: Nanos, end: Nanos) -> bool {
         let (from, to) = self.between.unwrap_or((Nanos::ZERO, Nanos(u64::MAX)));
-        comm && pid && cpu && late.expected <= to && late.actual >= from
+        begin <= to && end >= from
     }
 }

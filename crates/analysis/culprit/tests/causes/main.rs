@@ -5,6 +5,7 @@
 mod any_stream;
 mod blocking;
 mod calls;
+mod cut_off;
 mod ended_waits;
 mod finding;
 mod foreign;

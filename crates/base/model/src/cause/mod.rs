@@ -10,6 +10,7 @@ mod host_span;
 mod job;
 mod kind;
 mod lateness_profile;
+mod open_at_end;
 mod policy_change;
 mod scheduler_finding;
 mod suspension;
@@ -37,6 +38,7 @@ pub use job::{
 pub use lateness_profile::{
     ExcessFunction, ExcessStack, FrameOf, LatenessProfile, ProfileFrame, ProfileState,
 };
+pub use open_at_end::{OpenAtEnd, OpenCall};
 pub use policy_change::PolicyChange;
 pub use scheduler_finding::{SchedulerFinding, SchedulerRule};
 pub use suspension::{Suspension, SuspensionKind};

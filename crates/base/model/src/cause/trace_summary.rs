@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::SchedulerFinding;
+use crate::cause::{OpenAtEnd, SchedulerFinding};
 use crate::{CpuSet, FunctionSum, Nanos, NotShown};
 
 /// A trace that another tool recorded, with the counts from the search for late reactions in it.
@@ -49,6 +49,10 @@ pub struct TraceSummary {
     /// Texts in the trace that state the latency of an outlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<StatedLatency>,
+    /// Reactions or jobs that had not ended at the end of the trace, the longest first. Only those that
+    /// were already long enough to be explained.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenAtEnd>,
     /// Rules of the scheduler that the events contradict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scheduler: Vec<SchedulerFinding>,

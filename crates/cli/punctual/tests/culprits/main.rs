@@ -10,6 +10,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod application;
+mod at_once;
 mod calls;
 mod chains;
 #[path = "../it/common/mod.rs"]

@@ -35,7 +35,8 @@ const EVENTS: [&str; 15] = [
 
 /// Records into a separate trace instance until stdin is closed. trace-cmd would reset function
 /// tracing, which is not needed here and which some kernels refuse. It therefore sees plain files
-/// instead. The script removes the instance at its end.
+/// instead. It fails if the kernel's symbols change while it reads them, as if another program loads BPF
+/// programs, so it sees a copy of them. The script removes the instance at its end.
 const RECORD: &str = r#"
     set -e
     name=$1
@@ -47,6 +48,8 @@ const RECORD: &str = r#"
     for file in /proc/sys/kernel/ftrace_enabled "$instance"/set_ftrace_*; do
         [ ! -e "$file" ] || mount --bind plain "$file"
     done
+    cat /proc/kallsyms >kallsyms
+    mount --bind kallsyms /proc/kallsyms
     trace-cmd record -q -o both.dat -B "$name" "$@" cat
 "#;
 

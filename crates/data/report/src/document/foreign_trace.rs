@@ -1,5 +1,6 @@
 //! The section about a trace of another tool: its content, missing events and how to record them.
 
+use punctual_model::cause::OpenAtEnd;
 use punctual_model::{
     EVENTS, EventLevel, Explanation, FunctionRun, HostTrace, Nanos, NotShown, Recording,
     TraceSummary, counted, grouped,
@@ -11,6 +12,9 @@ use crate::figures;
 
 /// Maximum number of texts that state a latency.
 const STATED: usize = 5;
+
+/// Maximum number of sentences about what had not ended at the end of the trace.
+const OPEN: usize = 3;
 
 /// Returns the file, and what is unknown because the file does not show it. Returns `None` if
 /// punctual recorded the events itself.
@@ -30,6 +34,7 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
     if !warnings.is_empty() {
         blocks.push(Block::Warnings(warnings));
     }
+    blocks.extend(open(trace).into_iter().map(Block::text));
     blocks.extend((trace.scheduler.iter()).map(|finding| Block::text(finding.sentence())));
     for stated in trace.stated.iter().take(STATED) {
         let (number, text) = (stated.outlier, &stated.text);
@@ -38,6 +43,19 @@ pub(super) fn section(recording: &Recording) -> Option<Section> {
         )));
     }
     Some(Section::new(blocks))
+}
+
+/// Returns what had not ended at the end of the trace.
+fn open(trace: &TraceSummary) -> Vec<String> {
+    let mut lines: Vec<String> = (trace.open.iter().take(OPEN))
+        .map(OpenAtEnd::sentence)
+        .collect();
+    let more = trace.open.len().saturating_sub(OPEN) as u64;
+    if more > 0 {
+        let threads = counted(more, "further thread", "further threads");
+        lines.push(format!("{threads} had not ended a wait or a job either"));
+    }
+    lines
 }
 
 /// Returns the kernel functions with the longest runs.
@@ -230,5 +248,41 @@ fn option(event: &str) -> String {
     match event.split_once(":*") {
         Some((system, _)) => format!("-e {system}"),
         None => format!("-e {event}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_model::{Comm, Delay, KernelPriority, Task, ThreadState};
+
+    use super::*;
+
+    #[test]
+    fn few_of_many_open_waits_have_a_sentence() {
+        let wait = |pid| OpenAtEnd {
+            thread: Task {
+                pid,
+                comm: Comm::new(b"make"),
+                prio: KernelPriority(120),
+            },
+            delay: Delay::Wakeup,
+            since_ns: Nanos::ZERO,
+            least_ns: Nanos::from_millis(2),
+            state: ThreadState::Ready,
+            call: None,
+        };
+        let of = |number: u32| {
+            open(&TraceSummary {
+                open: (1..=number).map(wait).collect(),
+                ..TraceSummary::default()
+            })
+        };
+        assert_eq!((of(0).len(), of(3).len()), (0, 3));
+        let lines = of(5);
+        assert!(lines[0].contains("make-1 (nice 0)"), "{lines:?}");
+        assert_eq!(
+            lines[3],
+            "2 further threads had not ended a wait or a job either"
+        );
     }
 }

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use punctual_culprit::{
-    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Late, Process,
-    RefusedCalls, SeenWaits,
+    Call, CallKind, CallNumbers, Counted, FoundRelease, Job, JobFinder, JobSeen, Late, OpenJobSeen,
+    Process, RefusedCalls, SeenWaits,
 };
 use punctual_host::{Host, system_call_name, system_call_numbers};
 use punctual_model::{
@@ -138,13 +138,6 @@ impl Waits {
         })
     }
 
-    fn name(call: Call) -> String {
-        if call.id == SLEEP {
-            return "any sleep".to_owned();
-        }
-        system_call_name(call.id).map_or_else(|| format!("system call {}", call.id), str::to_owned)
-    }
-
     /// Returns the object that a call waits for.
     fn object(&self, tid: u32, call: Call) -> Option<String> {
         match system_call_name(call.id)? {
@@ -173,7 +166,7 @@ impl Waits {
 
     fn release(&self, tid: u32, found: &FoundRelease) -> ReleaseWait {
         ReleaseWait {
-            call: Self::name(found.call),
+            call: wait_name(found.call),
             object: self.object(tid, found.call),
             choice: if self.release == Release::default() {
                 ReleaseChoice::Found
@@ -187,13 +180,23 @@ impl Waits {
 
     fn wait_call(&self, tid: u32, seen: &SeenWaits) -> WaitCall {
         WaitCall {
-            call: Self::name(seen.call),
+            call: wait_name(seen.call),
             object: self.object(tid, seen.call),
             count: seen.count,
             total_ns: seen.total,
             period_ns: seen.period,
         }
     }
+}
+
+/// Returns the name of a system call; `None` if the call stands for any sleep.
+pub(crate) fn call_name(call: Call) -> Option<String> {
+    let unnamed = || format!("system call {}", call.id);
+    (call.id != SLEEP).then(|| system_call_name(call.id).map_or_else(unnamed, str::to_owned))
+}
+
+fn wait_name(call: Call) -> String {
+    call_name(call).unwrap_or_else(|| "any sleep".to_owned())
 }
 
 /// Follows the jobs of an observation.
@@ -250,6 +253,12 @@ impl JobWatch {
         let Self { finder, waits, .. } = self;
         let jobs = finder.finish(&|tid, call| waits.kind(tid, call));
         self.spans(jobs)
+    }
+
+    /// Returns the jobs that had not ended at the end, with their threads.
+    pub(crate) fn open_jobs(&self) -> impl Iterator<Item = (u32, OpenJobSeen)> {
+        let seen = self.finder.seen();
+        seen.filter_map(|(tid, seen)| Some((tid, seen.open?)))
     }
 
     fn spans(&mut self, jobs: Vec<Job>) -> Vec<Late> {
@@ -470,8 +479,7 @@ impl JobWatch {
         jobs.longest_stop_ns = jobs.longest_stop_ns.max(seen.longest_stop);
         let counted_open = self.counted.open(tid);
         jobs.incomplete += seen.incomplete + u64::from(counted_open.is_some());
-        let open = seen
-            .open_since
+        let open = (seen.open.map(|open| open.release))
             .or(counted_open)
             .map(|since| end.saturating_sub(since));
         jobs.open_ns = jobs.open_ns.max(open.unwrap_or_default());

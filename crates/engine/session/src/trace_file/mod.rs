@@ -8,6 +8,7 @@ mod forms;
 mod function_tests;
 mod guest;
 mod jobs;
+mod open;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -358,6 +359,7 @@ fn summary(found: &LateFound, head: &TraceHead, request: &TraceRequest) -> Trace
         ordinary_max_ns: found.ordinary.1.map(|late| late.latency()),
         not_shown: found.not_shown.clone(),
         stated: Vec::new(),
+        open: open::waits(&found.open, head),
         scheduler: found.scheduler.clone(),
         functions: found.functions.clone(),
         host: None,

@@ -7,6 +7,7 @@ mod calls;
 mod job_state;
 mod sleep;
 
+use punctual_model::ThreadState as Doing;
 use punctual_model::{Comm, EventKind, KernelPriority, Nanos, Task, TaskState, TraceEvent};
 
 pub use calls::CallNumbers;
@@ -56,6 +57,8 @@ pub(super) struct ThreadState {
     /// Last wake-up of the thread.
     woken: Option<Nanos>,
     running: Option<Nanos>,
+    /// State of the thread after its last event.
+    doing: Option<Doing>,
     ran: Nanos,
     job: JobState,
 }
@@ -83,7 +86,7 @@ impl ThreadState {
     pub(super) fn continues(&mut self, at: Nanos, open: Option<(Nanos, Nanos)>, light: bool) {
         self.interrupt();
         self.ran += open.map_or(Nanos::ZERO, |(_, ran)| ran);
-        self.running = Some(at);
+        (self.running, self.doing) = (Some(at), Some(Doing::Running));
         if !light {
             self.calls.current = CurrentCall::Unknown;
         }
@@ -106,6 +109,16 @@ impl ThreadState {
     /// Forgets the job in progress. Returns whether there was one.
     pub(super) fn abandon(&mut self) -> bool {
         self.job.abandon()
+    }
+
+    /// Returns what the thread does after the last event, and its system call with the beginning, as
+    /// far as events show it.
+    pub(super) fn at_end(&self) -> (Doing, Option<(Call, Nanos)>) {
+        let call = match self.calls.current {
+            CurrentCall::In(call, since) => Some((call, since)),
+            CurrentCall::Outside | CurrentCall::Unknown => None,
+        };
+        (self.doing.unwrap_or(Doing::Unknown), call)
     }
 
     pub(super) fn is_in(&self, release: Releases) -> bool {
@@ -154,11 +167,14 @@ impl ThreadState {
             } if prev.pid == tid => self.switches_out(prev, *prev_state, now, release, numbers),
             EventKind::Switch { next, .. } => {
                 (self.comm, self.prio) = (next.comm, next.prio);
-                self.running = Some(now);
+                (self.running, self.doing) = (Some(now), Some(Doing::Running));
                 let since = self.sleep.runs()?;
                 Some(self.wakes(since, now, release))
             }
             EventKind::Waking { .. } => {
+                if self.running.is_none() {
+                    self.doing = Some(Doing::Ready);
+                }
                 let since = self.sleep.is_woken()?;
                 self.woken = Some(now);
                 Some(self.wakes(since, now, release))
@@ -248,15 +264,18 @@ impl ThreadState {
         self.ran = self.point(now).ran;
         self.running = None;
         if state.is_stopped() || state.is_traced() {
+            self.doing = Some(Doing::Stopped);
             return self.job(JobEvent::Stops(Stop {
                 from: self.point(now),
                 events_from: self.woken.unwrap_or(now),
             }));
         }
         if !state.is_runnable() {
+            self.doing = Some(Doing::Asleep);
             self.sleep = Sleep::Asleep(now);
             return self.sleeps(release);
         }
+        self.doing = Some(Doing::Ready);
         let call = self.calls.current.call();
         let yields = call.is_some_and(|call| numbers.sched_yield.contains(&call.id));
         if yields && task.prio.0 < 0 {

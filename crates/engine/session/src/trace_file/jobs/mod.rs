@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::{Late, LateFound, ThreadWaits};
 use punctual_host::{Host, system_call_name};
+use punctual_model::cause::OpenAtEnd;
 use punctual_model::{
     EventKind, Explanation, Histogram, Jobs, Nanos, ProbeRun, SignedNanos, Task, TraceEvent,
     counted,
@@ -17,7 +18,7 @@ use punctual_model::{
 use punctual_tracefile::{Item, TraceFileError, TraceReader};
 
 use super::calls::{CallsByName, Sleeps};
-use super::{ExplainedTrace, TraceRequest, find, recording_of};
+use super::{ExplainedTrace, TraceRequest, find, open, recording_of};
 use crate::observe::JobRequest;
 use crate::observe::jobs::{JobWatch, warnings as missing_jobs};
 
@@ -69,6 +70,9 @@ pub fn explain_trace_jobs(
     recording.warnings.extend(warnings);
     if let Some(explanation) = &mut recording.explanation {
         explanation.jobs = Some(all);
+        if let Some(trace) = &mut explanation.trace {
+            trace.open = found.open;
+        }
     }
     Ok(explained)
 }
@@ -89,6 +93,8 @@ struct FoundJobs {
     collected: Collected,
     /// Number of jobs above the budget.
     over: u64,
+    /// Jobs above the budget that had not ended.
+    open: Vec<OpenAtEnd>,
     span: [Nanos; 2],
     warnings: Vec<String>,
 }
@@ -338,8 +344,10 @@ impl<'a> Search<'a> {
         let responses = &mut self.collected.responses;
         responses.retain(|(tid, _)| self.tasks.contains_key(tid));
         let over = responses.iter().filter(|(_, ns)| *ns > self.budget);
+        let limits = (self.request, self.budget, self.now);
         Some(FoundJobs {
             over: over.count() as u64,
+            open: open::jobs(&self.watch, &self.tasks, limits),
             watch: self.watch,
             tasks: self.tasks,
             collected: self.collected,

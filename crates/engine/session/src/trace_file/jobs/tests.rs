@@ -232,3 +232,43 @@ fn threads_that_are_not_in_the_file_have_no_jobs() {
     assert!(explanation.outliers.is_empty());
     assert!(explanation.jobs.unwrap().threads.is_empty());
 }
+
+/// The trace ends while the thread still waits in the sixth job. A later event of another thread shows
+/// how long it has waited by then.
+#[test]
+fn job_that_the_end_cuts_off_is_named_with_its_call() {
+    let whole = text(true, "fsync", false);
+    let call = system_call_numbers("fsync")[0];
+    let enters = format!("sys_enter: NR {call} (");
+    let before = whole.find(&enters).unwrap();
+    let [entry, switch] = [0, 1].map(|line| whole[before..].lines().nth(line).unwrap());
+    let cut = &whole[..before + entry.len() + 1 + switch.len()];
+    let waking = |us: u64| {
+        let time = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+        let event = "sched_waking: comm=other pid=42 prio=120 target_cpu=001";
+        format!("{cut}\n{:>20} [001] d..2. {time}: {event}\n", "helper-41")
+    };
+    // The job was released at 100.055, and entered the call 1 ms later.
+    let released = 100_055_000;
+    let of = |us: u64| {
+        let explained = explained(&waking(released + us), &[40]);
+        let explanation = explained.recording.explanation.unwrap();
+        assert!(
+            explanation.outliers.is_empty(),
+            "{:?}",
+            explanation.outliers
+        );
+        explanation.trace.unwrap().open
+    };
+    let open = of(6_000);
+    let [job] = open.as_slice() else {
+        panic!("{open:?}");
+    };
+    assert_eq!(
+        job.sentence(),
+        "the trace ended 6.00 ms after the release of a job of motion-40 (real-time 50), while the thread \
+         slept in the system call fsync (for 5.00 ms): length and cause are unknown"
+    );
+    // Within the budget of 5 ms, it may still have been in time.
+    assert_eq!(of(4_900), []);
+}

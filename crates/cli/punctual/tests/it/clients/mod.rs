@@ -1,6 +1,8 @@
 //! Libraries and scripts of others read what this program writes. `PUNCTUAL_CLIENTS` names a folder with
 //! clones of repositories, each as `OWNER+NAME`.
 
+mod suites;
+
 use std::path::PathBuf;
 use std::process::Command;
 

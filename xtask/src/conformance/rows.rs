@@ -1,0 +1,379 @@
+//! The clients, and how each is tested.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A client.
+pub(super) struct Row {
+    pub(super) client: &'static str,
+    pub(super) version: Version,
+    pub(super) compared: &'static str,
+    /// The package of the test, the file in `tests`, and its name.
+    pub(super) test: &'static str,
+}
+
+/// How a client tells its version.
+pub(super) enum Version {
+    /// This command prints it.
+    Prints(&'static [&'static str]),
+    /// It is that of a package of Python.
+    Python(&'static str),
+    /// It is the commit of a clone in `PUNCTUAL_CLIENTS`.
+    Commit(&'static str),
+}
+
+use Version::{Commit, Prints, Python};
+
+const fn row(
+    client: &'static str,
+    version: Version,
+    compared: &'static str,
+    test: &'static str,
+) -> Row {
+    Row {
+        client,
+        version,
+        compared,
+        test,
+    }
+}
+
+/// trace-cmd prints its version and fails.
+const TRACE_CMD: &[&str] = &["sh", "-c", "trace-cmd --version || true"];
+
+/// All clients.
+pub(super) const ROWS: &[Row] = &[
+    row(
+        "babeltrace2",
+        Prints(&["babeltrace2", "--version"]),
+        "reads the same CTF 1.8 trace: time, CPU and name of each event are equal",
+        "punctual-tracefile it babeltrace::babeltrace2_prints_the_same_events",
+    ),
+    row(
+        "trace-cmd report",
+        Prints(TRACE_CMD),
+        "reads the same trace.dat: its text has the same events",
+        "punctual-tracefile it dat::installed_trace_cmd_reports_the_same",
+    ),
+    row(
+        "trace-cmd record",
+        Prints(TRACE_CMD),
+        "records chains of processes with known delays: the latencies are within 10% or 20 \
+         µs",
+        "punctual culprits chains::chains_of_processes_have_the_measured_latency",
+    ),
+    row(
+        "perf sched",
+        Prints(&["perf", "--version"]),
+        "latency -p and timehist -s of the same perf.data: all digits of each thread are \
+         equal",
+        "punctual it perf_times::figures_of_threads_are_those_of_perf",
+    ),
+    row(
+        "perfetto (Python)",
+        Python("perfetto"),
+        "decodes a written .pftrace with its own classes: slices, tracks and arrows are \
+         those of the explanation",
+        "punctual it perfetto::perfetto_reads_a_whole_trace_with_its_causes",
+    ),
+    row(
+        "Cyclone DDS (Python)",
+        Python("cyclonedds"),
+        "chains of four processes that publish to each other, live: the latencies are within \
+         10% or 20 µs of those that the processes measure",
+        "punctual culprits chains::live_chains_through_dds_have_the_measured_latency",
+    ),
+    row(
+        "fish",
+        Prints(&["fish", "--version"]),
+        "completes verbs, values and files",
+        "punctual it outputs::shells::fish_completes_verbs_values_and_files",
+    ),
+    row(
+        "zsh",
+        Prints(&["zsh", "--version"]),
+        "completes verbs, values and files",
+        "punctual it outputs::shells::zsh_completes_verbs_values_and_files",
+    ),
+    row(
+        "bash",
+        Prints(&["bash", "--version"]),
+        "completes verbs, values and recordings",
+        "punctual it outputs::bash_completes_verbs_values_and_recordings",
+    ),
+    row(
+        "gnuplot",
+        Prints(&["gnuplot", "--version"]),
+        "draws the histogram text of the compatible cyclictest",
+        "punctual it compat::parsers::gnuplot_draws_the_columns",
+    ),
+    row(
+        "OpenSSH ssh-keygen",
+        Prints(&["ssh", "-V"]),
+        "makes a key; a statement is signed with it, and the signature is verified",
+        "punctual it signing::person_signs_with_an_ssh_key",
+    ),
+    row(
+        "Python",
+        Prints(&["python3", "--version"]),
+        "a verifier in Python accepts a statement and refuses a changed one",
+        "punctual it signing::both_verifiers_refuse_a_changed_statement",
+    ),
+    row(
+        "sqlite3",
+        Prints(&["sqlite3", "--version"]),
+        "reads a store in either journal mode: the store is not converted in the meantime",
+        "punctual-store it upgrading::store_in_use_is_not_converted",
+    ),
+    row(
+        "go tool pprof",
+        Prints(&["go", "version"]),
+        "reads a written profile: the function with the most time is the planted one",
+        "punctual culprits profiles::planted_functions_are_first",
+    ),
+    row(
+        "DuckDB",
+        Python("duckdb"),
+        "counts in the Parquet files of a lake what the store contains",
+        "punctual-lake engines duckdb_counts_what_is_in_the_store",
+    ),
+    row(
+        "systemd-analyze verify",
+        Prints(&["systemd-analyze", "--version"]),
+        "accepts the unit of the collector",
+        "punctual-server it collector::service_of_the_collector_is_valid",
+    ),
+    row(
+        "junitparser (Python)",
+        Python("junitparser"),
+        "reads the JUnit reports of a met and of a broken requirement: tests and failures",
+        "punctual it clients::junitparser_counts_failures",
+    ),
+    row(
+        "tap.py (Python)",
+        Python("tap.py"),
+        "reads the TAP reports of a met and of a broken requirement",
+        "punctual it clients::tap_py_reads_results",
+    ),
+    row(
+        "prove (Perl)",
+        Prints(&["prove", "--version"]),
+        "accepts the TAP report of a met requirement, and fails for a broken one",
+        "punctual it clients::prove_accepts_a_met_requirement",
+    ),
+    row(
+        "kcidb-io (Python)",
+        Python("kcidb-io"),
+        "validates the KCIDB reports with its newest schema: PASS and FAIL",
+        "punctual it clients::kcidb_io_validates_results",
+    ),
+    row(
+        "pandas (Python)",
+        Python("pandas"),
+        "reads CSV files of samples and histograms: number of samples of each thread, \
+         longest latency",
+        "punctual it clients::pandas_counts_each_sample",
+    ),
+    row(
+        "pyarrow (Python)",
+        Python("pyarrow"),
+        "reads the samples as Parquet: number of rows, columns",
+        "punctual it clients::pyarrow_reads_each_sample",
+    ),
+    row(
+        "polars (Python)",
+        Python("polars"),
+        "reads the samples as Parquet and CSV: number of rows",
+        "punctual it clients::polars_reads_each_sample",
+    ),
+    row(
+        "jq",
+        Prints(&["jq", "--version"]),
+        "sums the samples in a recording that was exported as JSON",
+        "punctual it clients::jq_reads_a_recording",
+    ),
+    row(
+        "Linaro test-definitions, parse_rt_tests_results.py",
+        Commit("Linaro+test-definitions"),
+        "reads the JSON output of the compatible cyclictest: minimum, average and maximum of \
+         each thread; the keys are those of the original's output",
+        "punctual it clients::parser_of_linaro_reads_cyclictest",
+    ),
+    row(
+        "MMTests, cyclictest/extract-report.pl",
+        Commit("gormanm+mmtests"),
+        "reads the histogram text of the compatible cyclictest: minimum and maximum",
+        "punctual it clients::extractor_of_mmtests_reads_cyclictest",
+    ),
+    row(
+        "perf script",
+        Prints(&["perf", "--version"]),
+        "prints a perf.data of the running machine as text: the longest reactions are the \
+         same",
+        "punctual culprits forms::texts_of_perf_have_the_reactions_of_its_file",
+    ),
+    row(
+        "perf data convert --to-ctf",
+        Prints(&["perf", "--version"]),
+        "converts a perf.data of the running machine to CTF 1.8: the longest reactions and \
+         all their shares are the same",
+        "punctual culprits forms::ctf_of_perf_has_the_reactions_of_its_file",
+    ),
+    row(
+        "trace-cmd report -t",
+        Prints(TRACE_CMD),
+        "prints a trace.dat of the running machine as text: the longest reactions and all \
+         their shares are the same",
+        "punctual culprits forms::report_of_trace_cmd_has_the_reactions_of_its_file",
+    ),
+    row(
+        "perf sched record",
+        Prints(&["perf", "--version"]),
+        "latency -p and timehist -s of a recording of the running machine: all digits of \
+         each thread are equal, also of the run time",
+        "punctual it perf_times::figures_of_an_own_recording_are_those_of_perf",
+    ),
+    row(
+        "Crucible bench-hwlatdetect, hwlatdetect-post-process.py",
+        Commit("perftool-incubator+bench-hwlatdetect"),
+        "reads texts that the original printed: the longest gap is the imported one",
+        "punctual it clients::suites::crucible_reads_hwlatdetect",
+    ),
+    row(
+        "Crucible bench-oslat, oslat-post-process.py",
+        Commit("perftool-incubator+bench-oslat"),
+        "reads the texts of oslat and of the compatible oslat: the longest iteration is the \
+         recorded one",
+        "punctual it clients::suites::crucible_reads_oslat",
+    ),
+    row(
+        "Crucible bench-timerlat, timerlat-post-process",
+        Commit("perftool-incubator+bench-timerlat"),
+        "reads a text that rtla timerlat top printed: the longest latency. If the compatible \
+         command has no interrupt latency, because the kernel lacks the tracer, it finds \
+         none",
+        "punctual it clients::suites::crucible_reads_rtla_timerlat",
+    ),
+    row(
+        "Crucible bench-osnoise, osnoise-post-process",
+        Commit("perftool-incubator+bench-osnoise"),
+        "reads a text that rtla osnoise top printed, and that of the compatible command: the \
+         longest latency",
+        "punctual it clients::suites::crucible_reads_rtla_osnoise",
+    ),
+    row(
+        "Crucible bench-hwnoise, hwnoise-post-process",
+        Commit("perftool-incubator+bench-hwnoise"),
+        "reads a text that rtla hwnoise printed: the longest noise of a period. If the \
+         compatible command does not know it, because the kernel lacks the tracer, it finds \
+         none",
+        "punctual it clients::suites::crucible_reads_rtla_hwnoise",
+    ),
+    row(
+        "Linaro test-definitions, parse_rtla.py on rtla timerlat hist",
+        Commit("Linaro+test-definitions"),
+        "reads a histogram that rtla 6.1 printed: minimum, average and maximum of each \
+         column are those of the import",
+        "punctual it clients::suites::linaro_reads_rtla_timerlat",
+    ),
+    row(
+        "Linaro test-definitions, parse_rtla.py on rtla osnoise hist",
+        Commit("Linaro+test-definitions"),
+        "reads a histogram that rtla 6.1 printed: minimum, average and maximum of each \
+         column are those of the import",
+        "punctual it clients::suites::linaro_reads_rtla_osnoise",
+    ),
+    row(
+        "Linaro test-definitions, parse_rt_tests_results.py on six further tools and oslat",
+        Commit("Linaro+test-definitions"),
+        "reads the JSON of the compatible signaltest, pmqtest, ptsematest, sigwaittest, \
+         svsematest, cyclicdeadline and oslat: the figures are the recorded ones, and the \
+         keys those of the originals' output",
+        "punctual it clients::suites::linaro_reads_the_json_of_rt_tests",
+    ),
+    row(
+        "perfetto (Python), as a writer",
+        Python("perfetto"),
+        "writes the events of a perf.data as .pftrace with its own classes: the longest \
+         reactions are the same",
+        "punctual culprits forms::trace_of_perfettos_classes_has_the_reactions_of_its_file",
+    ),
+    row(
+        "babeltrace2, as a writer",
+        Prints(&["babeltrace2", "--version"]),
+        "writes a CTF trace of perf again: the longest reactions and all their shares are \
+         the same",
+        "punctual culprits forms::ctf_of_babeltrace2_has_the_reactions_of_its_file",
+    ),
+    row(
+        "trace-cmd extract",
+        Prints(TRACE_CMD),
+        "takes the events of which tracefs has printed trace: the longest reactions and \
+         their main causes are the same, within 1 µs",
+        "punctual culprits forms::text_of_tracefs_has_the_reactions_of_its_buffers",
+    ),
+    row(
+        "tracefs trace_pipe",
+        Prints(&["uname", "-r"]),
+        "prints the events of trace again: the longest reactions and all their shares are \
+         the same",
+        "punctual culprits forms::trace_pipe_has_the_reactions_of_trace",
+    ),
+    row(
+        "perf sched record with trace-cmd record",
+        Prints(&["perf", "--version"]),
+        "both record one run at the same time: the longest reactions and their main causes \
+         are the same, within 20 µs",
+        "punctual culprits at_once::perf_and_trace_cmd_have_the_same_reactions",
+    ),
+    row(
+        "perf sched latency, of a trace.dat",
+        Prints(&["perf", "--version"]),
+        "both record one run at the same time: Runtime and the number of waits in a \
+         trace.dat are those that perf prints of its perf.data",
+        "punctual culprits at_once::runtime_column_of_a_trace_dat_is_that_of_perf",
+    ),
+    row(
+        "Arcaflow plugin for rtla",
+        Commit("arcalot+arcaflow-plugin-rtla"),
+        "reads a histogram that rtla printed: minimum and maximum of each column, and the \
+         longest of all, are those of the import",
+        "punctual it clients::suites::arcaflow_reads_rtla_timerlat",
+    ),
+    row(
+        "jitterplot of jitterdebugger",
+        Commit("igaw+jitterdebugger"),
+        "reads samples.raw and results.json of jitterdebugger 0.3.1: CPU and latency of each sample are the \
+         imported ones, and so are minimum and maximum",
+        "punctual it clients::suites::jitterplot_reads_the_imported_samples",
+    ),
+];
+
+impl Version {
+    /// Returns the command that prints the version. `None` if there are no clones.
+    pub(super) fn command(&self) -> Option<Command> {
+        let command = match self {
+            Prints(words) => {
+                let (program, arguments) = words.split_first()?;
+                let mut command = Command::new(program);
+                command.args(arguments);
+                command
+            }
+            Python(package) => {
+                let script =
+                    format!("import importlib.metadata as m; print(m.version('{package}'))");
+                let mut command = Command::new("python3");
+                command.args(["-c", &script]);
+                command
+            }
+            Commit(repository) => {
+                let clones = std::env::var_os("PUNCTUAL_CLIENTS")?;
+                let mut command = Command::new("git");
+                command.arg("-C").arg(Path::new(&clones).join(repository));
+                command.args(["log", "-1", "--format=%h %cs"]);
+                command
+            }
+        };
+        Some(command)
+    }
+}
