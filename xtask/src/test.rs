@@ -9,9 +9,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use punctual_rt::{Policy, ThreadRef, set_policy};
 
 use crate::gate::{self, Gate, Ran, Skip};
 use crate::paths::{self, repository};
@@ -130,9 +129,7 @@ impl<'a> Queues<'a> {
     pub(crate) fn run(&self) -> Result<Summary> {
         let (machine, files, beside) = std::thread::scope(|scope| -> Result<_> {
             let beside = scope.spawn(|| -> Result<Vec<Outcome>> {
-                // An ordinary thread that wakes up preempts a thread with the policy `idle` at once,
-                // but may wait for a time slice of one with nice 19. Child processes inherit it.
-                set_policy(ThreadRef::Current, &Policy::Idle).context("the policy idle")?;
+                idle()?;
                 self.alone.iter().map(Runnable::run_and_show).collect()
             });
             let machine = self.machine.iter();
@@ -153,6 +150,17 @@ impl<'a> Queues<'a> {
         }
         Ok(summary)
     }
+}
+
+/// Sets the policy of this thread to `idle`, which child processes inherit. An ordinary thread that wakes
+/// up preempts such a thread at once, but may wait for a time slice of one with nice 19.
+fn idle() -> Result<()> {
+    let own = rustix::thread::gettid().to_string();
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "--pid", "0", &own]);
+    let status = command.status().context("chrt")?;
+    ensure!(status.success(), "chrt: {status}");
+    Ok(())
 }
 
 /// Runs as many programs at a time as there are CPUs. Returns their outcomes in order.
