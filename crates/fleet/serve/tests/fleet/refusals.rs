@@ -19,7 +19,7 @@ fn refusals_avoid_framework_wording() {
         ("GET", "/trend", 400),
         ("GET", "/trend/heatmap.svg?series=a&group=x", 400),
         ("GET", "/recordings?outcome=drunk", 400),
-        ("GET", "/compare?id=x", 400),
+        ("GET", "/compare?id=x", 404),
         ("GET", "/login?to=a&to=b", 400),
         ("GET", outlier.as_str(), 400),
         ("GET", "/nowhere", 404),
