@@ -27,8 +27,9 @@ pub(crate) struct Options {
 /// machine with 2 CPUs, 2 to 6 are disturbed, each time others.
 const RERUN_LIMIT: usize = 8;
 
-/// The same in emulated machines. They are counted apart, because they share the CPUs with the other
-/// tests of the gate, which takes time from their clocks.
+/// Maximum number of tests that pass only when run again in emulated machines. They are counted apart,
+/// because those machines share the CPUs with the other tests of the gate, which takes time from their
+/// clocks.
 const EMULATED_LIMIT: usize = 3;
 
 /// Maximum number of tests that are skipped because the machine is not quiet.

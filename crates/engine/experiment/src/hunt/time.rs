@@ -10,8 +10,8 @@ const USUAL: Nanos = Nanos::from_secs(2);
 /// Shortest length of a block.
 pub(super) const SHORTEST: Nanos = Nanos::from_millis(500);
 
-/// Number of blocks for which the usual length is shortened, so that a short search can still halve its
-/// mixes.
+/// Number of blocks that a search should have, so that it can halve its mixes. A short search has shorter
+/// blocks.
 const WANTED: u64 = 200;
 
 /// Number of recent blocks that show whether blocks have become slower.

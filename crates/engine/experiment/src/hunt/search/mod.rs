@@ -108,13 +108,13 @@ const CONFIRMED: usize = 3;
 /// Share of the rate that a reduced mix must keep.
 const KEPT: f64 = 0.5;
 
-/// Number of pairs of blocks with which each step of the reduction is judged.
+/// Number of pairs of blocks that judge each step of the reduction.
 const STEP: u32 = 3;
 
 /// Number of mixes that a halving leaves.
 const FEWEST: usize = 4;
 
-/// Number of random mixes of which the one with the most new pairs of loads is tried.
+/// Number of random mixes to choose from: the one with the most new pairs of loads is tried.
 const CANDIDATES: usize = 10;
 
 /// Number of pairs of blocks of a confirmation.
@@ -132,8 +132,8 @@ fn usual_after() -> u32 {
     4 * pairs() + 8 * 2 * STEP
 }
 
-/// Returns the shortest time in which four mixes can be measured and one of them can be confirmed, if
-/// loads start and end in no time.
+/// Returns the shortest time that suffices to measure four mixes and to confirm one of them, if loads
+/// start and end in no time.
 pub(super) fn least() -> Nanos {
     Nanos(SHORTEST.0 * (FEWEST as u64 + 2 * u64::from(pairs())))
 }
@@ -298,8 +298,8 @@ impl<M: Machine> Search<'_, M> {
         Ok(all)
     }
 
-    /// Measures the mixes again in this time, the best first. Those for which it does not suffice are
-    /// dropped.
+    /// Measures the mixes again in this time, the best first, and drops those that it does not suffice
+    /// for.
     fn round(&mut self, all: &mut Ranked, time: Nanos) -> Result<(), End<M::Error>> {
         let length = self.time.spread(all.len() as u32, time);
         let end = self.machine.elapsed() + time;

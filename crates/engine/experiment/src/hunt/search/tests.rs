@@ -1,4 +1,4 @@
-//! Tests the search on a simulated machine, with a clock of its own.
+//! Tests the search on a simulated machine, with a simulated clock.
 
 use punctual_model::CpuSet;
 
