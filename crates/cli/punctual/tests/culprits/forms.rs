@@ -276,7 +276,7 @@ fn tracefs(place: &Sandbox, form: &str) -> bool {
     }
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", TRACEFS, "tracefs"]);
-    command.arg(format!("punctual-forms-{}", std::process::id()));
+    command.arg(format!("punctual-forms-{form}-{}", std::process::id()));
     command.arg(EVENTS.join(" ")).arg(form);
     let command = command.current_dir(place.path("")).stdin(Stdio::piped());
     let mut recorder = match command

@@ -1,6 +1,7 @@
 //! Late reactions that this program and trace-cmd record at the same time.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_model::cause::{Cause, Detail, Source};
 use punctual_model::{Comm, Nanos, Outlier, ShareKind};
@@ -75,7 +76,10 @@ fn trace_cmd(place: &Sandbox, events: &[&str]) -> Option<Child> {
     }
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", RECORD, "record"]);
-    let name = format!("punctual-test-{}", std::process::id());
+    // Several tests record at the same time.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("punctual-test-{}-{number}", std::process::id());
     let enabled = "events/sched/sched_switch/enable";
     let enabled = format!("/sys/kernel/tracing/instances/{name}/{enabled}");
     command.arg(name);

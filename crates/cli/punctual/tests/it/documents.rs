@@ -58,6 +58,7 @@ const IN_PLACE: &[(&str, &str)] = &[
     ("~/bin", "bin"),
     ("--to 192.0.2.10", "--to 127.0.0.1"),
     ("73bb510e", "last~1"),
+    ("kernel-6.12 kernel-7.0", "nightly~1 nightly"),
     ("A1 A2 A3 A4", "last~7 last~5 last~3 last~1"),
     ("B1 B2 B3 B4", "last~6 last~4 last~2 last"),
     (
