@@ -79,11 +79,11 @@ impl Follower<'_> {
     }
 
     fn waited(&mut self, span: Span, last: u32, path: &[u32]) {
-        let parts = self.tracks.waited_on(last, span.from, span.to);
-        if parts.is_empty() {
-            self.push_leaf(span, path, Leaf::Unknown);
-        }
-        for (from, to, cpu) in parts {
+        for (from, to, cpu) in self.tracks.waited_on(last, span.from, span.to) {
+            let Some(cpu) = cpu else {
+                self.push_leaf(Span { from, to, ..span }, path, Leaf::Unknown);
+                continue;
+            };
             for part in self.tracks.on(cpu, from, to) {
                 let time = (part.from, part.to);
                 let (leaf, rival) = match part.current {

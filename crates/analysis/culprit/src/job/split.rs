@@ -206,12 +206,12 @@ impl<'a> Split<'a> {
     /// Handles a time in which the thread is runnable: determines what ran on the CPU instead.
     fn ready(&mut self, span: Span) {
         let tid = self.window.victim.tid;
-        let parts = self.tracks.waited_on(tid, span.from, span.to);
-        if parts.is_empty() {
-            let nothing = Unknown::NoEventOfCpu(self.window.victim.cpu);
-            return self.push(span, Cause::unexplained(nothing));
-        }
-        for (from, to, cpu) in parts {
+        for (from, to, cpu) in self.tracks.waited_on(tid, span.from, span.to) {
+            let Some(cpu) = cpu else {
+                let nothing = Unknown::NoEventOfCpu(self.window.victim.cpu);
+                self.push(Span { from, to, ..span }, Cause::unexplained(nothing));
+                continue;
+            };
             for part in self.tracks.on(cpu, from, to) {
                 let (time, length) = ((part.from, part.to), part.to - part.from);
                 if let Some(cause) = part.on_top {

@@ -163,6 +163,38 @@ fn any_window() -> impl Strategy<Value = Window> {
     })
 }
 
+/// A job with few events of its thread, whose switches are missing.
+fn job_with_few_events() -> impl Strategy<Value = Window> {
+    let task = crate::stream::victim();
+    let cpu = 0u32..3;
+    let kind = prop_oneof![
+        (cpu.clone()).prop_map(move |target_cpu| EventKind::Waking { task, target_cpu }),
+        (cpu.clone(), cpu.clone()).prop_map(move |(orig_cpu, dest_cpu)| EventKind::Migrate {
+            task,
+            orig_cpu,
+            dest_cpu,
+        }),
+    ];
+    let event = (DUE - 10_000..DUE + 100_000, cpu, kind);
+    let events = proptest::collection::vec(event, 1..6);
+    (events, 1u64..200_000).prop_map(|(mut events, latency)| {
+        events.sort_by_key(|event| event.0);
+        let mut window = Stream::late(0.0).window;
+        window.delay = Delay::Job;
+        window.actual = window.expected + Nanos(latency);
+        let events = events.into_iter().map(|(time, cpu, kind)| TraceEvent {
+            time: Nanos(time),
+            cpu,
+            pid: 12,
+            flags: 0,
+            preempt_count: 0,
+            kind,
+        });
+        window.events = events.collect();
+        window
+    })
+}
+
 /// Checks the invariants that hold for any events.
 fn check(window: &Window) -> Result<(), TestCaseError> {
     let Found {
@@ -228,6 +260,11 @@ proptest! {
 
     #[test]
     fn shares_add_up(window in any_window()) {
+        check(&window)?;
+    }
+
+    #[test]
+    fn shares_add_up_in_jobs_with_few_events(window in job_with_few_events()) {
         check(&window)?;
     }
 

@@ -65,9 +65,14 @@ impl Tracks {
         )
     }
 
-    /// Returns the CPUs on which a runnable thread waited, in order. The last one is the CPU that
-    /// it got at `to`.
-    pub(crate) fn waited_on(&self, tid: u32, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos, u32)> {
+    /// Returns the CPUs on which a runnable thread waited, in order, without gaps. The last one is the
+    /// CPU that it got at `to`; `None` if no event shows it.
+    pub(crate) fn waited_on(
+        &self,
+        tid: u32,
+        from: Nanos,
+        to: Nanos,
+    ) -> Vec<(Nanos, Nanos, Option<u32>)> {
         let all = self.threads.get(&tid).map_or(&[][..], Vec::as_slice);
         let after = all.get(all.partition_point(|span| span.from < to));
         let after = after.and_then(Span::cpu);
@@ -80,11 +85,11 @@ impl Tracks {
         let mut at = from;
         for (moved, cpu) in self.moves.get(&tid).into_iter().flatten() {
             if *moved > at && *moved < to {
-                parts.push((at, *moved, *cpu));
+                parts.push((at, *moved, Some(*cpu)));
                 at = *moved;
             }
         }
-        parts.extend(last.map(|cpu| (at, to, cpu)));
+        parts.push((at, to, last));
         parts
     }
 
