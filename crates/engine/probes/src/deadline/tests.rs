@@ -32,16 +32,21 @@ fn count(measured: &Measured, column: &str) -> u64 {
 
 #[test]
 fn each_period_is_accounted_for() {
-    let control = Arc::new(Control::new());
     let given = [("period", "2ms"), ("threads", "2")];
-    let Some(measured) = measure(&given, Nanos::from_millis(300), &control) else {
-        return;
+    let run = || measure(&given, Nanos::from_millis(300), &Arc::new(Control::new()));
+    // Finding the start of the periods does not cost any of the 150 periods. A busy machine can start the
+    // threads late, so it has several attempts.
+    let is_whole = |measured: &Measured| {
+        let accounting = measured.workers[0].accounting;
+        assert!(accounting.expected <= 152, "{accounting:?}");
+        accounting.expected >= 140 && accounting.recorded > 0
     };
-    let accounting = measured.workers[0].accounting;
-    // Finding the start of the periods does not cost many of the 150 periods, but a busy machine starts
-    // threads late.
-    assert!((75..=152).contains(&accounting.expected), "{accounting:?}");
-    assert!(accounting.recorded > 0, "{accounting:?}");
+    let mut runs = std::iter::repeat_with(run).take(5).peekable();
+    if runs.peek().is_some_and(Option::is_none) {
+        return;
+    }
+    let measured = runs.flatten().find(is_whole);
+    let measured = measured.expect("a run with all periods");
     assert_eq!(measured.tables[0].rows.len(), 2);
     assert!(count(&measured, "periods") > 0);
 }
