@@ -350,7 +350,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 impl Version {
-    /// Returns the command that prints the version. `None` if there are no clones.
+    /// Returns the command that prints the version, or `None` without clones.
     pub(super) fn command(&self) -> Option<Command> {
         let command = match self {
             Prints(words) => {

@@ -50,11 +50,11 @@ fn request(
     })
 }
 
-/// Longest period with which a loop can start at a phase.
+/// Longest period of a loop that can start at a phase.
 const LONGEST_PHASED: Nanos = Nanos::from_secs(1);
 
-/// Returns the phase of a loop against the multiples of its period, if a load has a phase. The kernel's
-/// tick is due at multiples of its own period, so a loop without a phase rarely meets it either.
+/// Returns the phase of a loop against the multiples of its period, if a load has a phase; `None` for a
+/// loop that cannot start at a phase.
 pub(crate) fn start_phase(period: Nanos) -> Option<Nanos> {
     (period <= LONGEST_PHASED).then_some(Nanos(period.0 / 2))
 }

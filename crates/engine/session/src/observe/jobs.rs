@@ -189,7 +189,7 @@ impl Waits {
     }
 }
 
-/// Returns the name of a system call; `None` if the call stands for any sleep.
+/// Returns the name of a system call; `None` for any sleep.
 pub(crate) fn call_name(call: Call) -> Option<String> {
     let unnamed = || format!("system call {}", call.id);
     (call.id != SLEEP).then(|| system_call_name(call.id).map_or_else(unnamed, str::to_owned))

@@ -35,7 +35,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Returns the allowance of a program of which no file has been read yet.
+    /// Returns the allowance of a program before any of its files is read.
     pub(super) fn whole() -> Self {
         Self {
             read: MOST_READ,

@@ -216,7 +216,7 @@ fn figures(place: &Sandbox) -> Vec<[u64; 3]> {
     threads.collect()
 }
 
-/// Compares what the scripts of Linaro read in a histogram with what is imported from it. The scripts read
+/// Checks that the scripts of Linaro and `import` read the same figures in a histogram. The scripts read
 /// the output of `--no-header`. `keys`: those of the columns of a CPU.
 fn compare_with_linaro(place: &Sandbox, name: &str, histogram: &str, keys: &[&str]) {
     let is_head = |line: &&str| line.starts_with(['#', 'I']);
@@ -252,7 +252,7 @@ fn linaro_reads_rtla_osnoise() {
     compare_with_linaro(&place, "osnoise", &example, &["t"]);
 }
 
-/// The tools for which Linaro has a suite that reads their JSON, except cyclictest, and oslat.
+/// The tools whose JSON a suite of Linaro reads, except cyclictest, and oslat.
 const WITH_JSON: [(&str, &str); 7] = [
     ("signaltest", "-q -D 1 -t 2"),
     ("pmqtest", "-q -D 1 -S"),
@@ -335,7 +335,7 @@ fn arcaflow(place: &Sandbox, program: &str) -> Option<Value> {
     Some(serde_json::from_str(&found).unwrap())
 }
 
-/// Compares what the plugin read with what is imported from the same output.
+/// Checks that the plugin and `import` read the same figures in an output.
 fn compare_with_arcaflow(place: &Sandbox, found: &Value, output: &str) {
     imported(place, output);
     let imported = figures(place);

@@ -1,5 +1,6 @@
 //! Searches the mix of loads with the highest reproducible rate of late periods: random starts,
-//! successive halving, and a confirmation on fresh data. The mix is then reduced to what it needs.
+//! successive halving, and a confirmation on fresh data. Then removes the loads that the effect does
+//! not need.
 //! Each part ends by the clock: if blocks take longer, fewer mixes are tried.
 
 use std::collections::BTreeSet;
@@ -432,7 +433,7 @@ impl<M: Machine> Search<'_, M> {
     }
 }
 
-/// Returns the number of rounds in which this number of mixes is halved until at most four are left.
+/// Returns the number of rounds that halve this number of mixes until at most four are left.
 fn rounds(mixes: usize) -> u64 {
     let (mut left, mut number) = (mixes, 1);
     while left > FEWEST {

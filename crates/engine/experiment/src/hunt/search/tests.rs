@@ -204,8 +204,8 @@ const COSTS: [(&str, CostFn); 7] = [
     }),
 ];
 
-/// A search that is long enough for its confirmation confirms, whatever its blocks cost. The laws of
-/// [`hunted`] hold for all.
+/// Each search obeys the rules of [`hunted`], and confirms if its time suffices for the confirmation, for
+/// any cost of its blocks.
 #[test]
 fn searches_end_in_time_and_confirm_at_any_cost() {
     for (name, cost) in COSTS {
