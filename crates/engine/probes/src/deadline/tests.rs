@@ -34,12 +34,11 @@ fn count(measured: &Measured, column: &str) -> u64 {
 fn each_period_is_accounted_for() {
     let given = [("period", "2ms"), ("threads", "2")];
     let run = || measure(&given, Nanos::from_millis(300), &Arc::new(Control::new()));
-    // Finding the start of the periods does not cost any of the 150 periods. A busy machine can start the
-    // threads late, so it has several attempts.
+    // Finding the start of the periods does not cost any of the 150 periods. A busy machine can start and stop
+    // the threads late, so it has several attempts.
     let is_whole = |measured: &Measured| {
         let accounting = measured.workers[0].accounting;
-        assert!(accounting.expected <= 152, "{accounting:?}");
-        accounting.expected >= 140 && accounting.recorded > 0
+        (140..=152).contains(&accounting.expected) && accounting.recorded > 0
     };
     let mut runs = std::iter::repeat_with(run).take(5).peekable();
     if runs.peek().is_some_and(Option::is_none) {
