@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Sandbox, eventually, instances_of, signal, text};
+use common::{Sandbox, beside_sleeper, eventually, instances_of, signal, text};
 use punctual_model::{Activities, ActivityKind, ActivityRow, Nanos, WakeupSource, Wakeups};
 use punctual_testing::Running;
 
@@ -30,26 +30,6 @@ fn can_watch(place: &Sandbox, options: &str) -> bool {
 
 fn watched(place: &Sandbox, line: &str) -> Wakeups {
     serde_json::from_str(&place.done(line)).unwrap()
-}
-
-/// Calls `watching` while a thread of this process, `sleeper`, wakes up every millisecond. No other
-/// thread may wake up on a quiet machine: a watch without privileges sees only threads of its user.
-fn beside_sleeper(watching: impl FnOnce()) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let sleep = || {
-            while !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
-        let builder = std::thread::Builder::new().name("sleeper".to_owned());
-        builder.spawn_scoped(scope, sleep).unwrap();
-        let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(watching));
-        stop.store(true, Ordering::Relaxed);
-        if let Err(panic) = watched {
-            std::panic::resume_unwind(panic);
-        }
-    });
 }
 
 /// Asserts that the counts are consistent, whatever their source is.

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use crate::common::{Sandbox, eventually, signal, text};
+use crate::common::{Sandbox, beside_sleeper, eventually, signal, text};
 
 /// Returns the body of an answer to `GET path`; `None` if the status is not 200.
 fn get(address: &str, path: &str) -> Option<String> {
@@ -124,16 +124,21 @@ fn prometheus_can_scrape_a_watch() {
         "watch --by cgroup,cpu --listen 127.0.0.1:0 -q -D 10m",
     );
     let counted = || counted_of_root(&address).unwrap_or(0.0);
-    assert!(eventually(|| counted() > 0.0));
-    let before = counted();
-    let first = get(&address, "/metrics").unwrap();
-    assert!(first.contains("_bucket{cpu=\"0\",cgroup=\""), "{first}");
-    assert!(
-        first.contains("\npunctual_wakeups_lost_total{} "),
-        "{first}"
-    );
-    // The counts grow.
-    assert!(eventually(|| counted() > before));
+    beside_sleeper(|| {
+        assert!(eventually(|| counted() > 0.0));
+        let before = counted();
+        let first = get(&address, "/metrics").unwrap();
+        assert!(
+            first.contains("_bucket{cpu=\"") && first.contains("\",cgroup=\""),
+            "{first}"
+        );
+        assert!(
+            first.contains("\npunctual_wakeups_lost_total{} "),
+            "{first}"
+        );
+        // The counts grow.
+        assert!(eventually(|| counted() > before));
+    });
     assert!(get(&address, "/").is_none());
     child.kill().unwrap();
     child.wait().unwrap();

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use punctual_model::Recording;
 pub use punctual_testing::{eventually, signal, text};
@@ -27,6 +29,26 @@ pub fn files_of_bundle(path: &Path) -> BTreeMap<String, Vec<u8>> {
         (name.to_owned(), content)
     });
     entries.collect()
+}
+
+/// Calls `watching` while a thread of this process, `sleeper`, wakes up every millisecond. No other
+/// thread may wake up on a quiet machine: a watch without privileges sees only threads of its user.
+pub fn beside_sleeper(watching: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let sleep = || {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let builder = std::thread::Builder::new().name("sleeper".to_owned());
+        builder.spawn_scoped(scope, sleep).unwrap();
+        let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(watching));
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = watched {
+            std::panic::resume_unwind(panic);
+        }
+    });
 }
 
 /// A folder with a separate store. It is removed when this value is dropped.

@@ -1,6 +1,6 @@
 //! Searches the mix of loads with the highest reproducible rate of late periods: random starts,
 //! successive halving, and a confirmation on fresh data. Then removes the loads that the effect does
-//! not need.
+//! not need. The rest of the time is searched for a mix with a higher rate.
 //! Each part ends by the clock: if blocks take longer, fewer mixes are tried.
 
 use std::collections::BTreeSet;
@@ -100,13 +100,14 @@ enum End<E> {
 /// Probability that a mix is confirmed by chance.
 const CHANCE: f64 = 0.05;
 
-/// Number of comparisons that share this probability: of the best mixes, and of the reduced one.
-const COMPARISONS: u32 = CONFIRMED as u32 + 1;
+/// Number of comparisons that share this probability, those of reduced mixes included.
+const COMPARISONS: u32 = 6;
 
-/// Number of the best mixes that may be confirmed.
-const CONFIRMED: usize = 3;
+/// Number of mixes of the first groups that may be compared with no load.
+const CANDIDATES_AT_FIRST: usize = 3;
 
-/// Share of the rate that a reduced mix must keep.
+/// Share of the rate that a reduced mix must keep. A confirmed mix is replaced only by one of which it has
+/// less than this share.
 const KEPT: f64 = 0.5;
 
 /// Number of pairs of blocks that judge each step of the reduction.
@@ -123,9 +124,10 @@ fn pairs() -> u32 {
     least_pairs(CHANCE / f64::from(COMPARISONS))
 }
 
-/// Number of blocks of all comparisons and of the reduction of a mix of five loads with three levels.
+/// Number of blocks of the comparisons of the first candidates, and of the reduction of a mix of five
+/// loads with three levels.
 fn most_after() -> u32 {
-    2 * pairs() * COMPARISONS + 15 * 2 * STEP
+    2 * pairs() * (CANDIDATES_AT_FIRST as u32 + 1) + 15 * 2 * STEP
 }
 
 /// Number of blocks of one confirmation, a usual reduction, and the confirmation of its result.
@@ -153,6 +155,7 @@ pub(super) fn search<M: Machine>(
         random: fastrand::Rng::with_seed(seed),
         measured: Vec::new(),
         together: BTreeSet::new(),
+        compared: Vec::new(),
         worst,
     };
     let ended = search.all();
@@ -181,6 +184,8 @@ struct Search<'a, M> {
     measured: Vec<Mix>,
     /// Pairs of loads that were in a mix together.
     together: BTreeSet<[&'static str; 2]>,
+    /// Mixes that were compared with no load.
+    compared: Vec<Mix>,
     worst: &'a mut Worst,
 }
 
@@ -191,10 +196,36 @@ impl<M: Machine> Search<'_, M> {
     fn all(&mut self) -> Result<(), End<M::Error>> {
         self.machine
             .say("searching: random mixes of loads, the better half longer each time");
-        let first = self.group(2, |search, _| search.unlike())?;
-        let parents: Vec<Mix> = first.iter().map(|(mix, _)| mix.clone()).collect();
-        // Half of the second group descends from the best mixes of the first.
-        let mut found = self.group(1, |search, place| {
+        // The end moves as the times of the blocks become known.
+        let end = |search: &Self| search.time.search_end(most_after(), 2 * pairs());
+        let middle = |search: &Self| Nanos(end(search).0 / 2);
+        let mut found = self.group(&middle, |search, _| search.unlike())?;
+        self.descend(&mut found, &end)?;
+        self.judge(&found, CANDIDATES_AT_FIRST)?;
+        loop {
+            let (now, least) = (self.machine.elapsed(), 2 * pairs() + FEWEST as u32);
+            let is_over = self.time.of_blocks(least, self.time.block()) > self.left();
+            // A mix is compared with no load once, and once more when it is reduced.
+            if is_over || self.compared.len() as u32 + 2 > COMPARISONS {
+                return Ok(());
+            }
+            self.machine.say("searching: a mix with more late periods");
+            let half = now + Nanos(self.left().0 / 2);
+            self.descend(&mut found, &|_: &Self| half)?;
+            self.judge(&found, 1)?;
+        }
+    }
+
+    /// Measures another group until this time, and adds it to the mixes that were found. Half of it
+    /// descends from the best of these.
+    fn descend(
+        &mut self,
+        found: &mut Ranked,
+        end: &dyn Fn(&Self) -> Nanos,
+    ) -> Result<(), End<M::Error>> {
+        let best = found.iter().take(FEWEST);
+        let parents: Vec<Mix> = best.map(|(mix, _)| mix.clone()).collect();
+        let more = self.group(end, |search, place| {
             if parents.is_empty() || place % 2 == 1 {
                 return search.unlike();
             }
@@ -203,18 +234,38 @@ impl<M: Machine> Search<'_, M> {
                 .space
                 .crossed(&parents[one], &parents[other], &mut search.random)
         })?;
-        found.extend(first);
-        rank(&mut found);
+        found.extend(more);
+        rank(found);
         found.dedup_by(|one, other| one.0 == other.0);
         self.worst.best = found.first().cloned();
-        for (mix, _) in found.into_iter().take(CONFIRMED) {
-            if let Some(whole) = self.confirm(&mix)? {
-                self.worst.confirmed = Some(whole);
-                return self.shrink(&mix);
+        Ok(())
+    }
+
+    /// Compares the best mixes with no load, at most this number, until one is confirmed, and reduces it.
+    fn judge(&mut self, found: &Ranked, most: usize) -> Result<(), End<M::Error>> {
+        let candidates: Vec<Mix> = found
+            .iter()
+            .filter(|(mix, seen)| !self.compared.contains(mix) && self.is_worse(*seen))
+            .map(|(mix, _)| mix.clone())
+            .take(most)
+            .collect();
+        for mix in candidates {
+            match self.confirm(&mix)? {
+                Some(whole) if self.is_worse(whole.seen[0]) => {
+                    self.worst.confirmed = Some(whole);
+                    return self.shrink(&mix);
+                }
+                Some(_) => {}
+                None => self.worst.refuted += 1,
             }
-            self.worst.refuted += 1;
         }
         Ok(())
+    }
+
+    /// Returns whether the confirmed mix has less than half of this rate, or there is none.
+    fn is_worse(&self, seen: Seen) -> bool {
+        let confirmed = self.worst.confirmed.as_ref();
+        confirmed.is_none_or(|one| one.seen[0].share() < KEPT * seen.share())
     }
 
     /// Measures a block. The time is over if the block would end after it.
@@ -255,19 +306,15 @@ impl<M: Machine> Search<'_, M> {
         best
     }
 
-    /// Measures as many mixes as the time of this group suffices for, then halves them until at most
-    /// four are left. `groups` is the number of groups that are left, with this one.
+    /// Measures as many mixes as the time until `end` suffices for, then halves them until at most four
+    /// are left.
     fn group(
         &mut self,
-        groups: u64,
+        end: &dyn Fn(&Self) -> Nanos,
         next: impl Fn(&mut Self, usize) -> Mix,
     ) -> Result<Ranked, End<M::Error>> {
         let begun = self.machine.elapsed();
-        // The end moves as the times of the blocks become known.
-        let room = |search: &Self| {
-            let end = search.time.search_end(most_after(), 2 * pairs());
-            Nanos(end.saturating_sub(begun).0 / groups)
-        };
+        let room = |search: &Self| end(search).saturating_sub(begun);
         let mut all: Ranked = Vec::new();
         loop {
             let spent = self.machine.elapsed().saturating_sub(begun);
@@ -338,6 +385,7 @@ impl<M: Machine> Search<'_, M> {
     /// difference is exact. Returns the data if the mix has more late periods.
     fn confirm(&mut self, mix: &Mix) -> Result<Option<Confirmed>, End<M::Error>> {
         let pairs = pairs();
+        self.compared.push(mix.clone());
         self.machine
             .say(&format!("confirming on fresh data: {mix}"));
         let length = self.time.fitting(usual_after(), self.left());
@@ -345,14 +393,15 @@ impl<M: Machine> Search<'_, M> {
         let mut differences = Vec::new();
         for pair in 0..pairs {
             let mut block = [Seen::default(); 2];
-            // The order changes, so that a slow change of the machine does not favour one side.
-            let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
+            // The order is random, so that no change of the machine favours one side. The interval is exact
+            // for this order.
+            let order = if self.random.bool() { [0, 1] } else { [1, 0] };
             for side in order {
                 let seen = match side {
                     0 => self.block(mix, length),
                     _ => self.block(&Mix::default(), length),
                 };
-                if let Err(End::Time) = seen {
+                if matches!(seen, Err(End::Time)) && self.worst.confirmed.is_none() {
                     self.worst.cut = Some(Cut::Confirmation { pairs: pair });
                 }
                 block[side] = seen?;
