@@ -9,10 +9,11 @@ are busy at once, such as the network and the disk. For each trap, runs
 
     punctual check --hunt TIME --period 1ms --budget 500us
 
-and, for comparison, the same check with the load `farm`. Prints a row for each trap: the loads that
-the trap needs, the confirmed mix, whether it contains one load of each needed kind, whether it contains
-others, and the late periods with the mix, with the farm load and without load. The farm load counts as
-*found* if it makes more than 0.5% of the periods late, and three times as many as no load.
+and, for comparison, the same check with the load `farm`, and with the two loads that the trap needs,
+which shows that the trap works on this machine. Prints a row for each trap: the loads that the trap
+needs, the confirmed mix, whether it contains one load of each needed kind, whether it contains others,
+and the late periods with the mix, with the needed loads, with the farm load and without load. The farm
+load counts as *found* if it makes more than 0.5% of the periods late, and three times as many as no load.
 
 Exits with 1 if fewer than five of six traps are found. A search of less than 20 min tries fewer mixes.
 Needs root and cc. The traps look at counters of the whole machine, so other programs can trigger them.
@@ -36,12 +37,11 @@ SOURCE = os.path.join(ROOT, "benches", "hunt_traps", "traps.c")
 NETWORK, DISK, FORKS = {"network"}, {"disk"}, {"fork"}
 # Each new process has page faults.
 FAULTS = {"faults", "fork", "memory"}
-BANDWIDTH = {"memory", "cache", "faults"}
 TRAPS = {
     "lock": (DISK, NETWORK),
     "reaper": (FORKS, DISK),
     "pool": (FAULTS, NETWORK),
-    "copy": (BANDWIDTH, FORKS),
+    "copy": ({"faults"}, FORKS),
     "dirty": (FAULTS, DISK),
     "starved": (NETWORK, FORKS),
 }
@@ -77,6 +77,9 @@ def measure(options, folder, trap):
     worst = hunt["worst"]
     loads = worst["loads"] if worst else []
     both, more = needed(loads, trap)
+    own = [min(kinds) for kinds in TRAPS[trap]]
+    own = checked(options, folder, *[word for load in own for word in ("--load", load)], "-D", options.farm)
+    own = own["conditions"][-1]
     farm = checked(options, folder, "--load", "farm", "-D", options.farm)
     idle, loaded = farm["conditions"][0], farm["conditions"][-1]
     [calm, busy] = [one["late"] / max(one["periods"], 1) for one in (idle, loaded)]
@@ -85,6 +88,7 @@ def measure(options, folder, trap):
     row = [
         trap, needs, " + ".join(loads) or "none confirmed",
         ("yes, and more" if more else "yes") if both else "no", of_mix,
+        share(own["late"], own["periods"]),
         "found" if busy > 0.005 and busy > 3 * calm else "not found", f"{busy:.3%}", f"{calm:.3%}",
         str(hunt["tried"]), f"{hunt['took_ns'] / 60e9:.1f} min", f"{os.getloadavg()[0]:.1f}",
     ]
@@ -96,12 +100,13 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--traps", nargs="+", choices=TRAPS, default=list(TRAPS))
     parser.add_argument("--hunt", default="20m", help="time of each search")
-    parser.add_argument("--farm", default="60s", help="time with and without the farm load")
+    parser.add_argument("--farm", default="60s", help="time with the needed loads, with the farm load, and without load")
     parser.add_argument("--punctual", default=os.path.join(ROOT, "target", "dist", "punctual"))
     options = parser.parse_args()
     options.punctual = os.path.abspath(options.punctual)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    names = ["trap", "needs", "confirmed mix", "needed loads in it", "late with it", "farm load",
+    names = ["trap", "needs", "confirmed mix", "needed loads in it", "late with it",
+             "late with the needed loads", "farm load",
              "late with farm", "late without load", "mixes", "search", "load average"]
     print(f"| {' | '.join(names)} |")
     print("|" + "---|" * len(names), flush=True)
@@ -111,7 +116,7 @@ def main():
         subprocess.run(["cc", "-O1", "-pthread", "-o", program, SOURCE], check=True)
         for trap in options.traps:
             cpu = str(max(os.sched_getaffinity(0)))
-            child = subprocess.Popen([program, cpu, folder, trap], stdout=subprocess.PIPE,
+            child = subprocess.Popen([program, cpu, trap], stdout=subprocess.PIPE,
                                      start_new_session=True)
             try:
                 if child.stdout.readline() != b"ready\n":

@@ -1,18 +1,18 @@
 /* A program that makes the periods of a loop late only while two resources are busy at once.
  *
- * traps CPU FOLDER TRAP: prints `ready` when it waits. A thread at priority 90 on CPU looks each 20 ms at
+ * traps CPU TRAP: prints `ready` when it waits. A thread at priority 90 on CPU looks each 20 ms at
  * both resources. If both were busy in the last 100 ms, a thread at priority 97 computes for 2 ms on CPU,
  * above the loop of punctual (95):
  *
  *     lock     disk and network: the holder of a lock with priority inheritance, which holds it only
- *              while fdatasync is slow, gets priority 97 if packets make the thread want the lock
+ *              while data is written, gets priority 97 if packets make the thread want the lock
  *     reaper   forks and disk: cleans up after processes, and only while data is written back
  *     pool     page faults and network: refills a pool that faults have emptied, for packets
- *     copy     memory bandwidth and forks: its copies take longer, and are repeated for each process
+ *     copy     page faults and forks: copies pages for new processes, and only if many are touched
  *     dirty    page faults and disk: throttled like a writer of dirty pages
  *     starved  network and forks: a queue that only packets fill, and only forks keep from being emptied
  *
- * But for `lock` and `copy`, the resources are counters of the kernel, as stand-ins for such code. */
+ * The resources are counters of the kernel, as stand-ins for such code. The lock of `lock` is real. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,15 +27,12 @@
 #define MS 1000000ULL
 #define LOOK (20 * MS)
 #define LOOKS 5 /* in 100 ms */
-#define COPIED (512 << 10)
 typedef unsigned long long ns;
 
 static int cpu;
-static char *folder;
 static pthread_mutex_t lock;
 static sem_t go;
-static volatile int is_lock, wanted, slow_disk;
-static volatile ns usual_sync = 50 * MS;
+static volatile int is_lock, is_written;
 
 static ns now(void) {
     struct timespec t;
@@ -97,18 +94,6 @@ static ns written(void) { return counter("/proc/vmstat", "pgpgout "); } /* KiB *
 static ns faults(void) { return counter("/proc/vmstat", "pgfault "); }
 static ns forks(void) { return counter("/proc/stat", "processes "); }
 
-static char *from, *to;
-/* Time of the fastest of three copies. */
-static ns copying(void) {
-    ns best = ~0ULL;
-    for (int i = 0; i < 3; i++) {
-        ns begun = now();
-        memcpy(to, from, COPIED);
-        if (now() - begun < best) best = now() - begun;
-    }
-    return best;
-}
-
 /* A resource: a counter, and how much of it in 100 ms is busy. */
 struct resource {
     ns (*count)(void);
@@ -116,44 +101,26 @@ struct resource {
 };
 /* The farm load, with 1 Mbit/s and 1 MB/s, is below these. */
 static const struct resource NETWORK = {packets, 250}, DISK = {written, 500}, FORKS = {forks, 10},
-                             FAULTS = {faults, 1000}, NONE = {NULL, 0};
+                             FAULTS = {faults, 1000}, COPIES = {faults, 30000};
 static const struct trap {
     const char *name;
     struct resource needs[2];
 } TRAPS[] = {
-    {"lock", {NETWORK, NONE}},    {"reaper", {FORKS, DISK}}, {"pool", {FAULTS, NETWORK}},
-    {"copy", {FORKS, NONE}},      {"dirty", {FAULTS, DISK}}, {"starved", {NETWORK, FORKS}},
+    {"lock", {NETWORK, DISK}},    {"reaper", {FORKS, DISK}}, {"pool", {FAULTS, NETWORK}},
+    {"copy", {COPIES, FORKS}},    {"dirty", {FAULTS, DISK}}, {"starved", {NETWORK, FORKS}},
 };
 
-/* Holds the lock while the disk is slow. */
+/* Holds the lock while data is written. */
 static void *holder(void *nothing) {
-    char path[4096], data[4096] = {0};
     be(0);
-    snprintf(path, sizeof path, "%s/traps.data", folder);
-    int file = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0) {
-        perror(path);
-        exit(1);
-    }
-    unlink(path);
-    ns shortest = ~0ULL;
-    for (int turn = 0;; turn++) {
-        ns begun = now();
-        if (pwrite(file, data, sizeof data, 0) < 0 || fdatasync(file)) perror("traps: write");
-        ns took = now() - begun;
-        if (turn < 20) {
-            if (took < shortest) shortest = took;
-            usual_sync = shortest;
-        } else {
-            slow_disk = took > 3 * usual_sync && took > MS;
-        }
-        if (slow_disk) {
+    for (;;) {
+        if (is_written) {
             pthread_mutex_lock(&lock);
             /* Without the lock's inheritance, this runs at an ordinary priority. */
-            compute(2 * MS);
+            compute(4 * MS);
             pthread_mutex_unlock(&lock);
         }
-        rest(2 * MS);
+        rest(MS);
     }
     return nothing;
 }
@@ -182,34 +149,22 @@ static void start(void *(*body)(void *)) {
 
 int main(int count, char **words) {
     const struct trap *trap = NULL;
-    for (size_t i = 0; count == 4 && i < sizeof TRAPS / sizeof *TRAPS; i++)
-        if (!strcmp(words[3], TRAPS[i].name)) trap = &TRAPS[i];
+    for (size_t i = 0; count == 3 && i < sizeof TRAPS / sizeof *TRAPS; i++)
+        if (!strcmp(words[2], TRAPS[i].name)) trap = &TRAPS[i];
     if (!trap) {
-        fprintf(stderr, "usage: traps CPU FOLDER lock|reaper|pool|copy|dirty|starved\n");
+        fprintf(stderr, "usage: traps CPU lock|reaper|pool|copy|dirty|starved\n");
         return 2;
     }
     cpu = atoi(words[1]);
-    folder = words[2];
     is_lock = !strcmp(trap->name, "lock");
-    int is_copy = !strcmp(trap->name, "copy");
     pthread_mutexattr_t inherits;
     pthread_mutexattr_init(&inherits);
     pthread_mutexattr_setprotocol(&inherits, PTHREAD_PRIO_INHERIT);
     pthread_mutex_init(&lock, &inherits);
     sem_init(&go, 0, 0);
-    from = malloc(COPIED);
-    to = malloc(COPIED);
-    memset(from, 1, COPIED);
-    memset(to, 1, COPIED);
     start(urgent);
     if (is_lock) start(holder);
     be(90);
-    ns usual_copy = ~0ULL;
-    for (int turn = 0; turn < 50; turn++) {
-        ns took = copying();
-        if (took < usual_copy) usual_copy = took;
-        rest(LOOK);
-    }
     puts("ready");
     fflush(stdout);
     ns before[2][LOOKS] = {{0}};
@@ -217,12 +172,12 @@ int main(int count, char **words) {
         int all = 1;
         for (int i = 0; i < 2; i++) {
             const struct resource *one = &trap->needs[i];
-            if (!one->count) continue;
             ns number = one->count(), *oldest = &before[i][turn % LOOKS];
-            all &= turn >= LOOKS && number - *oldest >= one->busy;
+            int is_busy = turn >= LOOKS && number - *oldest >= one->busy;
             *oldest = number;
+            if (one->count == written) is_written = is_busy;
+            all &= is_busy;
         }
-        if (is_copy) all &= copying() > usual_copy * 3 / 2;
         if (all) sem_post(&go);
         rest(LOOK);
     }
