@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod explain;
 mod in_app;
+mod kernel_trace;
 mod lifecycle;
 mod lint;
 mod machine;
@@ -36,13 +37,16 @@ pub use in_app::{
 };
 pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
 pub use lint::{LintRequest, lint};
+pub use kernel_trace::{
+    KernelTrace, KernelTraceError, KernelTraceRequest, SavedHistogram, TracerGroup,
+};
 pub use machine::{Membership, real_time_refused, recover_tracer};
 pub use measure::{CpuLocks, Session, can_be_explained};
 pub use observe::{
     JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe,
     observe_unprivileged,
 };
-pub use punctual_trace::{EventChoice, Level};
+pub use punctual_trace::{EventChoice, Level, NoiseStop, TextAsk, TextEvents};
 pub use request::{
     ExplainRequest, LimitRequest, MachineRequest, OnOutlier, PhaseError, PhaseRequest,
     RecordingRequest, Request, RunLength, SeriesRequest, ThreadRequest, Tracemark,
