@@ -304,8 +304,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let fake = Arc::new(FakeTracefs::new(root.path(), "osnoise nop").unwrap());
         fake.with_events(&[]).unwrap();
-        let tracefs =
-            Tracefs::find_with(root.path(), Arc::clone(&fake) as Arc<dyn Files>).unwrap();
+        let tracefs = Tracefs::find_with(root.path(), Arc::clone(&fake) as Arc<dyn Files>).unwrap();
         let before = fake.in_force().unwrap();
         let path = |name: &str| root.path().join(name);
         let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
@@ -327,7 +326,9 @@ mod tests {
         let session = tracefs.start_osnoise(&ask, OWNER).unwrap();
         let host = Host::new(root.path());
         let on = (&host, &tracefs);
-        trace.start(on, "osnoise", OWNER, session.switch(), true).unwrap();
+        trace
+            .start(on, "osnoise", OWNER, session.switch(), true)
+            .unwrap();
         assert!(!trace.has_stopped());
         let instances = tracefs.path().join("instances");
         let flight = |name: &String| name.starts_with("punctual-flight-");
@@ -342,8 +343,16 @@ mod tests {
         trace.save(&path("now.txt")).unwrap();
         assert_eq!(read("now.txt"), "# tracer: osnoise");
         // The kernel stops the session's own instance.
-        let main = fake.instances().unwrap().into_iter().find(|name| !flight(name));
-        std::fs::write(instances.join(main.as_ref().unwrap()).join("tracing_on"), "0").unwrap();
+        let main = fake
+            .instances()
+            .unwrap()
+            .into_iter()
+            .find(|name| !flight(name));
+        std::fs::write(
+            instances.join(main.as_ref().unwrap()).join("tracing_on"),
+            "0",
+        )
+        .unwrap();
         assert!(trace.has_stopped());
         trace.resume().unwrap();
         assert!(!trace.has_stopped());

@@ -35,11 +35,11 @@ pub use explain::export_trace;
 pub use in_app::{
     Application, ChannelLimits, ChannelState, InAppRequest, applications, record_application,
 };
-pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
-pub use lint::{LintRequest, lint};
 pub use kernel_trace::{
     KernelTrace, KernelTraceError, KernelTraceRequest, SavedHistogram, TracerGroup,
 };
+pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
+pub use lint::{LintRequest, lint};
 pub use machine::{Membership, real_time_refused, recover_tracer};
 pub use measure::{CpuLocks, Session, can_be_explained};
 pub use observe::{

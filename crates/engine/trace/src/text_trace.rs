@@ -241,7 +241,10 @@ mod tests {
     #[test]
     fn names_of_events_are_read() {
         assert_eq!(events("sched").to_string(), "sched");
-        assert_eq!(events("irq:irq_handler_entry").to_string(), "irq:irq_handler_entry");
+        assert_eq!(
+            events("irq:irq_handler_entry").to_string(),
+            "irq:irq_handler_entry"
+        );
         for odd in ["", ":", "sched:", ":x", "../x", "a:../../x", "a b", "a:b:c"] {
             let error = odd.parse::<TextEvents>().unwrap_err().to_string();
             assert!(error.contains("SYSTEM:EVENT"), "{odd}: {error}");
@@ -282,7 +285,10 @@ mod tests {
             std::fs::read_to_string(path).unwrap().trim().to_owned()
         };
         assert_eq!(read("current_tracer"), "timerlat");
-        assert_eq!((read("tracing_on"), read("buffer_size_kb")), ("1".into(), "2048".into()));
+        assert_eq!(
+            (read("tracing_on"), read("buffer_size_kb")),
+            ("1".into(), "2048".into())
+        );
         let on = fake.switched_on().unwrap();
         assert_eq!(on, ["sched:sched_switch prev_pid == 12"]);
         trace.stop("stop tracing hit on cpu 1").unwrap();

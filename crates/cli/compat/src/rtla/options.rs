@@ -340,9 +340,9 @@ const ENTRIES: Row = Row::new(
     "number of rows, 10 to 9999999; default 256",
     |settings, given, _| {
         // Scripts look for the line of the original.
-        settings.rows.entries = counted(given, 10, 9_999_999).map_err(|error| {
-            fatal(&format!("Entries must be > 10 and < 10000000\n{error}"))
-        })? as usize;
+        settings.rows.entries = counted(given, 10, 9_999_999)
+            .map_err(|error| fatal(&format!("Entries must be > 10 and < 10000000\n{error}")))?
+            as usize;
         Ok(())
     },
 );

@@ -156,7 +156,14 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
     };
     write!(context.out, "{text}")?;
     report_failures(&threshold, context);
-    end("osnoise", &settings, stopped, trace.as_deref(), &outcome, context)
+    end(
+        "osnoise",
+        &settings,
+        stopped,
+        trace.as_deref(),
+        &outcome,
+        context,
+    )
 }
 
 /// Follows a run: measures its length without its warm-up, and stops it at the limits.

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use punctual_model::{Nanos, Policy};
-use punctual_session::{
-    ExplainRequest, KernelTrace, Membership, NoiseStop, Request, TracerGroup,
-};
+use punctual_session::{ExplainRequest, KernelTrace, Membership, NoiseStop, Request, TracerGroup};
 
 use super::actions::continues;
 use super::settings::RtlaSettings;
@@ -111,7 +109,13 @@ fn run(
         false if histogram => table.histogram(seen.length),
         false => table.top(seen.length),
     };
-    let stopped = end_of_threshold(&seen.threshold, trace.as_deref(), &settings, &outcome, context)?;
+    let stopped = end_of_threshold(
+        &seen.threshold,
+        trace.as_deref(),
+        &settings,
+        &outcome,
+        context,
+    )?;
     write!(context.out, "{text}")?;
     if seen.dropped > 0 {
         context.note(&format!(
@@ -121,7 +125,14 @@ fn run(
     }
     let largest = settings.only_analysis.then(|| table.max_us());
     report_failures(&seen.threshold, context);
-    let status = end("timerlat", &settings, stopped, trace.as_deref(), &outcome, context)?;
+    let status = end(
+        "timerlat",
+        &settings,
+        stopped,
+        trace.as_deref(),
+        &outcome,
+        context,
+    )?;
     if let Some(largest) = largest.filter(|_| !stopped) {
         writeln!(context.out, "  Max latency was {largest}\n")?;
     }
