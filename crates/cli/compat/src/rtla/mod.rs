@@ -166,10 +166,16 @@ fn end_of_threshold(
 }
 
 /// Reports on stderr what went wrong with the actions of `--on-threshold`.
-fn report_failures(threshold: &ThresholdResult, context: &mut ToolContext<'_>) {
+fn report_failures(
+    threshold: &ThresholdResult,
+    context: &mut ToolContext<'_>,
+) -> Result<(), CompatError> {
+    // The output of an action may end without a line break, and the table follows it.
+    context.out.flush()?;
     for failure in &threshold.failures {
         context.warn(&format!("--on-threshold: {failure}"));
     }
+    Ok(())
 }
 
 /// Performs the actions of the end, and prints what follows the figures. Returns the exit status.

@@ -204,4 +204,11 @@ fn noise_histogram_has_the_form_of_the_original() {
     let empty = noise_table::histogram(&Default::default(), &settings.rows, LENGTH);
     let end = "over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
     assert!(empty.ends_with(end), "{empty}");
+    // Rows without a title have no lines with one, also without noise.
+    let bare = try_read("rtla osnoise hist", "--no-index --with-zeros").unwrap();
+    let empty = noise_table::histogram(&Default::default(), &bare.rows, LENGTH);
+    assert!(
+        !empty.contains("count:") && !empty.contains("over:"),
+        "{empty}"
+    );
 }

@@ -155,7 +155,7 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
         }
     };
     write!(context.out, "{text}")?;
-    report_failures(&threshold, context);
+    report_failures(&threshold, context)?;
     end(
         "osnoise",
         &settings,

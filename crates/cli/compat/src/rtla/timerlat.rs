@@ -124,7 +124,7 @@ fn run(
         ));
     }
     let largest = settings.only_analysis.then(|| table.max_us());
-    report_failures(&seen.threshold, context);
+    report_failures(&seen.threshold, context)?;
     let status = end(
         "timerlat",
         &settings,
