@@ -1,5 +1,5 @@
-//! What a user asks of the kernel's tracers timerlat and osnoise besides samples: a stop by the
-//! kernel, a trace as text, and a control group for the tracer's threads.
+//! Further tasks of the kernel's tracers timerlat and osnoise: a stop by the kernel, a trace as
+//! text, and a control group for the tracer's threads.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use punctual_host::Host;
 use punctual_model::{ProcessId, TaskKind};
 use punctual_trace::{NoiseStop, TextAsk, TextTrace, TraceError, TraceSwitch, Tracefs};
 
-/// What a user asks of the kernel's tracer.
+/// Tasks of the kernel's tracer in addition to its samples.
 #[derive(Clone, Debug, Default)]
 pub struct KernelTraceRequest {
     /// When the kernel itself stops the trace of osnoise.
@@ -27,14 +27,14 @@ pub struct KernelTraceRequest {
 /// A control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TracerGroup {
-    /// That of this process.
+    /// The group of this process.
     Own,
     /// The group with this name or folder.
     Named(String),
 }
 
-/// A trace of timerlat or osnoise beside the samples of a run, shared with the one who asked for
-/// it. The session starts it after the tracer, and ends it before the tracer.
+/// A trace of timerlat or osnoise during a run. The caller shares it with the session, which starts
+/// it after the tracer and ends it before the tracer.
 #[derive(Debug)]
 pub struct KernelTrace {
     request: KernelTraceRequest,
@@ -45,7 +45,7 @@ pub struct KernelTrace {
 struct State {
     switch: Option<TraceSwitch>,
     text: Option<TextTrace>,
-    /// The files that were written when the tracer ended, each with what went wrong.
+    /// The files that were written when the tracer ended, each with its error.
     at_end: Vec<(PathBuf, Option<KernelTraceError>)>,
     histograms: Vec<SavedHistogram>,
 }
@@ -57,7 +57,7 @@ pub struct SavedHistogram {
     pub event: String,
     /// The file, in the current folder.
     pub path: PathBuf,
-    /// What went wrong, if anything did.
+    /// The error if it was not written.
     pub error: Option<KernelTraceError>,
 }
 
@@ -71,7 +71,7 @@ pub enum KernelTraceError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The control group does not exist.
-    #[error("there is no control group {0}: use a name such as /user.slice, or a folder")]
+    #[error("the control group {0} does not exist: use a name such as /user.slice, or a folder")]
     NoGroup(String),
     /// The kernel refused to move a thread.
     #[error("the thread {comm} of the kernel cannot join {}: {source}", .file.display())]
@@ -83,7 +83,7 @@ pub enum KernelTraceError {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// There is no trace at this time.
+    /// The trace has not begun, or has ended.
     #[error("the kernel's tracer is not running")]
     NotRunning,
 }
@@ -379,6 +379,9 @@ mod tests {
         let host = Host::new(root.path());
         let group = TracerGroup::Named("/none".to_owned());
         let error = join(&host, "osnoise", &group).unwrap_err().to_string();
-        assert!(error.contains("no control group /none"), "{error}");
+        assert!(
+            error.contains("control group /none does not exist"),
+            "{error}"
+        );
     }
 }

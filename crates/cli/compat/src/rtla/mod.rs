@@ -70,13 +70,12 @@ const SPELLING: Difference = Difference {
 };
 const ACTIONS: Difference = Difference {
     what: "With the action `continue`, the measurement also continues while the actions run. \
-        Latencies during that time are counted, and start no further actions. The actions run up to \
-        200 ms after the latency, because it is explained first.",
+        Latencies during that time are counted, and start no further actions. The actions run \
+        at least 100 ms after the latency, because it is explained first.",
     why: "The original stops its tracer until the actions have ended.",
 };
 const TRACE: Difference = Difference {
-    what: "Without the kernel's tracer, there is no trace: `-t`, `-a`, the action `trace` and `-C` \
-        then have no effect, with a warning. With `--on-end trace`, the file is written before the \
+    what: "Without the kernel's tracer, no trace is written, with a warning. With `--on-end trace`, the file is written before the \
         other actions of the end.",
     why: "The trace is the kernel's. It ends with the tracer.",
 };
@@ -119,10 +118,8 @@ fn prepare(
                 if let Some(error) = failure {
                     context.note(&format!("not with more: {error}"));
                 }
-                for option in settings.of_tracer().into_iter().filter(|_| !by_kernel) {
-                    context.warn(&format!(
-                        "{option}: no effect, because the kernel's tracer is not used"
-                    ));
+                if settings.wants_trace() && !by_kernel {
+                    context.warn("no trace is written, because the kernel's tracer is not used");
                 }
                 move_main_thread(settings, context);
                 return Ok((session, by_kernel));

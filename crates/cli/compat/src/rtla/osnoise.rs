@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_model::{Nanos, Policy};
-use punctual_session::{KernelTrace, NoiseStop, Request, Snapshot, Watcher};
+use punctual_session::{KernelTrace, NoiseStop, Request, Snapshot, TracerGroup, Watcher};
 
 use super::actions::continues;
 use super::noise_table as table;
@@ -73,8 +73,8 @@ const DIFFERENCES: &[Difference] = &[
             cannot stop at gaps of hardware only.",
     },
     Difference {
-        what: "With punctual's own threads, `-s` stops at the end of the noisy period, and `-S` \
-            and the action `continue` with `-s` end with status 1. Lengths from 1 ms on are \
+        what: "With punctual's own threads, `-s` stops at the end of the noisy period; `-S`, \
+            `-C NAME`, and the action `continue` with `-s` end with status 1. Lengths from 1 ms on are \
             rounded down to three digits. With a divided `-r`, `-S` applies to the shorter \
             periods.",
         why: "The probe evaluates whole periods.",
@@ -253,6 +253,7 @@ fn ways(
     let stops_at_hardware = form == Form::Hardware && settings.stop_us > 0;
     let needs_kernel = stops_at_hardware
         || settings.stop_total_us > 0
+        || matches!(settings.group, Some(TracerGroup::Named(_)))
         || (settings.stop_us > 0 && continues(&settings.on_threshold));
     if !needs_kernel {
         ways.push(way(

@@ -181,25 +181,21 @@ impl RtlaSettings {
         }
     }
 
-    /// Returns the names of the options that only the kernel's tracer can obey.
-    pub(super) fn of_tracer(&self) -> Vec<&'static str> {
-        let writes = self.writes_trace().next().is_some();
-        let given = [("a trace", writes), ("-C", self.group.is_some())];
-        let given = given.into_iter().filter(|(_, given)| *given);
-        given.map(|(name, _)| name).collect()
+    /// Returns whether a trace is requested.
+    pub(super) fn wants_trace(&self) -> bool {
+        self.trace_files().next().is_some()
     }
 
-    fn writes_trace(&self) -> impl Iterator<Item = PathBuf> + '_ {
+    fn trace_files(&self) -> impl Iterator<Item = PathBuf> + '_ {
         let lists = [&self.on_threshold, &self.on_end].into_iter();
         lists.flat_map(|actions| actions::trace_files(actions))
     }
 
     /// Returns what the kernel's tracer does besides measuring. `stop`: when it stops by itself.
     pub(super) fn kernel_trace(&self, stop: NoiseStop) -> Arc<KernelTrace> {
-        let writes = self.writes_trace().next().is_some();
         Arc::new(KernelTrace::new(KernelTraceRequest {
             stop,
-            text: writes.then(|| TextAsk {
+            text: self.wants_trace().then(|| TextAsk {
                 events: self.events.clone(),
                 buffer_kib: self.buffer_kib,
             }),

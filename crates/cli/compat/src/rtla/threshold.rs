@@ -18,7 +18,7 @@ pub(super) struct Threshold<'a> {
     settings: &'a RtlaSettings,
     /// The trace of the kernel's tracer, if it measures.
     trace: Option<Arc<KernelTrace>>,
-    /// When the limit was reached for which the actions have not run yet.
+    /// When a limit was reached. `None` once its actions have run.
     reached: Option<Instant>,
     stopped: bool,
     failures: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct Threshold<'a> {
 pub(super) struct ThresholdResult {
     /// Whether a limit that is checked here ended the run.
     pub(super) stopped: bool,
-    /// What went wrong with the actions.
+    /// Errors of the actions.
     pub(super) failures: Vec<String>,
 }
 

@@ -51,8 +51,8 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "At a stop, the analysis is a sentence and the share of each cause, by punctual's \
-            own analysis. It has no stack of the blocking thread; `punctual explain last` shows \
-            the stacks that were recorded. `--dump-tasks` has no effect, with a warning. `-U`, \
+            own analysis. It does not print the stack of the blocking thread. With `-k`, \
+            `punctual explain last` shows it. `--dump-tasks` has no effect, with a warning. `-U`, \
             `-A`, `--bpf-action` and `--stack-format` are refused. `-P` accepts no deadline, and \
             for other policies only the nice value 0.",
         why: "Only what has an effect is accepted in silence.",
@@ -64,11 +64,11 @@ const DIFFERENCES: &[Difference] = &[
             time.",
     },
     Difference {
-        what: "The trace of `-t`, `-a` and the action `trace` ends up to about 30 ms after the \
-            latency. Its last line states the latency. The kernel writes no stack \
-            for threads in user space.",
-        why: "punctual itself checks the samples, so that the latency is also measured up to its \
-            end, and explained.",
+        what: "The trace of `-t`, `-a` and the action `trace` ends when punctual has seen the \
+            latency, which is some milliseconds after it. A line at its end states the latency. \
+            For threads in user space, it has no stack.",
+        why: "punctual itself checks the samples, so that it can also explain the latency. The \
+            kernel writes these stacks only if it stops the trace itself.",
     },
     TRACE,
     ACTIONS,

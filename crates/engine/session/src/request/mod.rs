@@ -37,7 +37,7 @@ pub struct Request {
     pub limits: LimitRequest,
     /// Which latencies to explain; `None` for none.
     pub explain: Option<ExplainRequest>,
-    /// What the kernel's tracers timerlat and osnoise do besides measuring; `None` for nothing.
+    /// Further tasks of the kernel's tracers timerlat and osnoise; `None` for none.
     pub kernel_trace: Option<Arc<KernelTrace>>,
     /// The time series and the samples.
     pub series: SeriesRequest,
