@@ -31,7 +31,7 @@ pub(crate) struct Options {
 /// The files with the tests.
 const FILES: [&str; 3] = ["hwnoise", "osnoise", "timerlat"];
 
-/// Programs that the tests run, with their packages. Those of busybox lack options.
+/// The programs that the tests use, with their packages. The programs of busybox lack options.
 const PROGRAMS: [(&str, &str); 25] = [
     ("bash", "bash"),
     ("cat", "coreutils"),

@@ -58,8 +58,8 @@ const DIFFERENCES: &[Difference] = &[
         why: "Only what has an effect is accepted in silence.",
     },
     Difference {
-        what: "The threads of `-u`, which are the default, are threads of punctual and not \
-            processes of their own. A script that looks for child processes of rtla finds none.",
+        what: "The threads of `-u`, which are the default, are threads of punctual, not \
+            separate processes. A script that looks for child processes of rtla finds none.",
         why: "They measure in the same way, and punctual can end them even if they get no CPU \
             time.",
     },
