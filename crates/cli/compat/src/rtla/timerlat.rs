@@ -117,6 +117,7 @@ fn run(
         context,
     )?;
     write!(context.out, "{text}")?;
+    report_failures(&seen.threshold, context)?;
     if seen.dropped > 0 {
         context.note(&format!(
             "{} samples are in the recording, but not in these figures",
@@ -124,7 +125,6 @@ fn run(
         ));
     }
     let largest = settings.only_analysis.then(|| table.max_us());
-    report_failures(&seen.threshold, context)?;
     let status = end(
         "timerlat",
         &settings,
