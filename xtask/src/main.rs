@@ -2,7 +2,8 @@
 //!
 //! **For:** `test`, all tests, where failed tests are repeated and skips are compared with a list;
 //! `vm`, the tests that need a PREEMPT_RT kernel, in an emulated machine; `vm-boots`, an experiment
-//! on boots of that machine; `vm-grub`, the parameters of its boot loader; `ordinary-user`, the
+//! on boots of that machine; `vm-grub`, the parameters of its boot loader; `vm-rtla`, the
+//! kernel's tests of rtla; `ordinary-user`, the
 //! tests without any privilege; `simulate`, the error rates of the statistics; `years`, size and
 //! speed of a store of ten years; `dist`, packages; `cross`, other processors; `deps`, licences and
 //! advisories; `msrv`, the oldest Rust; `conformance`, the tests with programs of others; `mutants`, tests of the tests; `loom` and `miri`, tests under
@@ -55,6 +56,8 @@ enum Task {
     VmBoots(vm::BootOptions),
     /// Write and revert kernel parameters on a disk with GRUB, and boot that disk.
     VmGrub(vm::GrubOptions),
+    /// Run the kernel's tests of rtla with punctual, in an emulated machine.
+    VmRtla(vm::RtlaOptions),
     /// As root, run the tests that depend on privileges as a user without any.
     OrdinaryUser(ordinary_user::Options),
     /// Build and pack the program: tarball, .deb, .rpm, checksums, list of parts.
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Task::Vm(options) => vm::run(&options),
         Task::VmBoots(options) => vm::run_boots(&options),
         Task::VmGrub(options) => vm::run_grub(&options),
+        Task::VmRtla(options) => vm::run_rtla(&options),
         Task::OrdinaryUser(options) => ordinary_user::run(&options),
         Task::Dist(options) => dist::run(&options),
         Task::DistInstall(options) => dist::install(&options),

@@ -16,6 +16,7 @@ mod kernel;
 mod machines;
 mod modules;
 mod network;
+mod rtla_suite;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,7 @@ pub(crate) use boots::{Options as BootOptions, run as run_boots};
 use console::Tally;
 pub(crate) use grub::{Options as GrubOptions, run as run_grub};
 use machines::Machine;
+pub(crate) use rtla_suite::{Options as RtlaOptions, run as run_rtla};
 
 /// Options of `cargo xtask vm`.
 #[derive(Args)]

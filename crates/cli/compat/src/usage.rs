@@ -32,11 +32,15 @@ pub(crate) fn version(tool: &Tool) -> String {
 /// option names.
 pub(crate) fn usage(tool: &Tool) -> String {
     let name = tool.name;
-    let version = match tool.family {
-        Family::RtTests => version(tool),
-        Family::Rtla => String::new(),
+    let mut text = match tool.family {
+        Family::RtTests => format!("{}Usage:\n{name} <options>\n\n", version(tool)),
+        Family::Rtla => {
+            // The original names its command here, or itself.
+            let command = name.split(' ').nth(1).unwrap_or(name);
+            let version = crate::rtla::VERSION;
+            format!("\n{command} version {version}\n\n Usage: {name} [<options>] [-h|--help]\n\n")
+        }
     };
-    let mut text = format!("{version}Usage:\n{name} <options>\n\n");
     for option in options(tool) {
         let mut line = names(option);
         let mut room = COLUMN;

@@ -291,3 +291,80 @@ fn rtla_is_answered_by_the_kernels_tracers() {
         assert_eq!(noise_settings(), before, "{line}");
     }
 }
+
+/// The kernel's own test suite checks the same (tools/tracing/rtla/tests in its sources).
+#[test]
+fn rtla_writes_traces_while_the_threads_exist() {
+    if !real_time("osnoise") || !has_tracer("osnoise") || !has_tracer("timerlat") {
+        return;
+    }
+    let place = Sandbox::new();
+    let before = noise_settings();
+    let threads = "shell,command=ps | grep -c '[t]imerlat/0\\|[o]snoise/0' | sed s/^/threads:/";
+    for (line, tracer) in [
+        (
+            "timerlat hist -k -p 20000 -c 0 -T 1 --no-aa -d 60",
+            "timerlat",
+        ),
+        ("osnoise hist -c 0 -S 1 -d 60", "osnoise"),
+        ("osnoise top -q -c 0 -s 1 -d 60", "osnoise"),
+    ] {
+        let mut command = place.command(&format!("compat rtla {line}"));
+        let output = command
+            .args([
+                "-t",
+                "-e",
+                "sched:sched_switch",
+                "--filter",
+                "prev_pid != 0",
+            ])
+            .args(["--on-threshold", threads])
+            .output()
+            .unwrap();
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{line}: {said}");
+        assert_eq!(noise_settings(), before, "{line}");
+        let threads = out.lines().find_map(|line| line.strip_prefix("threads:"));
+        let threads = threads.and_then(|count| count.parse::<u32>().ok());
+        assert!(threads > Some(0), "{line}: {out}");
+        let file = format!("{tracer}_trace.txt");
+        assert!(
+            out.contains(&format!("  Saving trace to {file}\n")),
+            "{line}: {out}"
+        );
+        let trace = std::fs::read_to_string(place.path(&file)).unwrap();
+        assert!(
+            trace.starts_with(&format!("# tracer: {tracer}\n")),
+            "{trace}"
+        );
+        // Only punctual's own stop leaves a line on every kernel.
+        let last = if tracer == "timerlat" {
+            "stop tracing hit on cpu 0: thread latency of "
+        } else {
+            " osnoise/0-"
+        };
+        assert!(trace.contains(last), "{line}: {trace}");
+        std::fs::remove_file(place.path(&file)).unwrap();
+    }
+    let mut command = place.command("compat rtla osnoise hist -c 0 -d 2 --on-end trace");
+    let trigger = "hist:key=desc:vals=hitcount";
+    command.args(["-e", "osnoise:irq_noise", "--trigger", trigger]);
+    let output = command.output().unwrap();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(noise_settings(), before);
+    assert!(
+        out.contains("  Saving trace to osnoise_trace.txt\n"),
+        "{out}"
+    );
+    let saved = "  Saving event osnoise:irq_noise hist to osnoise_irq_noise_hist.txt\n";
+    assert!(out.contains(saved), "{out}");
+    let counted = std::fs::read_to_string(place.path("osnoise_irq_noise_hist.txt")).unwrap();
+    assert!(counted.contains("hitcount"), "{counted}");
+    // The error names what the kernel refuses, and nothing is left behind.
+    let output = place.run("compat rtla osnoise top -c 0 -s 1 -d 9 -t -e osnoise:nothing");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("osnoise/nothing"), "{said}");
+    assert_eq!(noise_settings(), before);
+}

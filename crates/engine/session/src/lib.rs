@@ -15,6 +15,7 @@ mod error;
 mod events;
 mod explain;
 mod in_app;
+mod kernel_trace;
 mod lifecycle;
 mod lint;
 mod machine;
@@ -34,6 +35,9 @@ pub use explain::export_trace;
 pub use in_app::{
     Application, ChannelLimits, ChannelState, InAppRequest, applications, record_application,
 };
+pub use kernel_trace::{
+    KernelTrace, KernelTraceError, KernelTraceRequest, SavedHistogram, TracerGroup,
+};
 pub use lifecycle::{LaterStore, Outcome, RecordingSink, Snapshot, Watcher, WorkerView};
 pub use lint::{LintRequest, lint};
 pub use machine::{Membership, real_time_refused, recover_tracer};
@@ -42,7 +46,7 @@ pub use observe::{
     JobDetail, JobRequest, ObserveRequest, Release, ReleaseError, ReleaseKind, observe,
     observe_unprivileged,
 };
-pub use punctual_trace::{EventChoice, Level};
+pub use punctual_trace::{EventChoice, Level, NoiseStop, TextAsk, TextEvents};
 pub use request::{
     ExplainRequest, LimitRequest, MachineRequest, OnOutlier, PhaseError, PhaseRequest,
     RecordingRequest, Request, RunLength, SeriesRequest, ThreadRequest, Tracemark,

@@ -1,7 +1,10 @@
 //! The actions of `--on-threshold` and `--on-end`.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 
+use punctual_session::KernelTrace;
 use rustix::process::{Pid, Signal, getppid, kill_process};
 
 use crate::{CompatError, Given, ToolContext};
@@ -9,6 +12,8 @@ use crate::{CompatError, Given, ToolContext};
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
+    /// Write the trace to a file.
+    Trace(PathBuf),
     /// Send a signal to a process; `None` is the parent.
     Signal { number: i32, pid: Option<i32> },
     /// Run a command with sh(1).
@@ -17,14 +22,15 @@ pub(super) enum Action {
     Continue,
 }
 
-const FORM: &str = "an action: shell,command=COMMAND, signal,num=N,pid=PID|parent, or continue";
+const FORM: &str = "an action: trace[,file=FILE], shell,command=COMMAND, \
+    signal,num=N,pid=PID|parent, or continue";
 
 impl Action {
-    /// Parses an action.
+    /// Parses an action. `trace_file`: the default of the action `trace`.
     ///
     /// # Errors
-    /// Returns an error if it is not an action, or if it would write a trace.
-    pub(super) fn read(given: &Given) -> Result<Self, CompatError> {
+    /// Returns an error if it is not an action.
+    pub(super) fn read(given: &Given, trace_file: &str) -> Result<Self, CompatError> {
         let text = given.text();
         let bad = || given.bad(FORM);
         let (name, rest) = match text.split_once(',') {
@@ -42,10 +48,13 @@ impl Action {
                 None => Err(bad()),
             },
             ("signal", Some(rest)) => Self::signal(rest).ok_or_else(bad),
-            ("trace", _) => Err(given.bad(
-                "supported: the trace is kept in the recording, see punctual explain; use a shell \
-                 action to write a file",
-            )),
+            ("trace", None) => Ok(Self::Trace(trace_file.into())),
+            ("trace", Some(rest)) => match rest.strip_prefix("file=") {
+                Some(file) if !file.is_empty() && !file.contains(',') => {
+                    Ok(Self::Trace(file.into()))
+                }
+                _ => Err(bad()),
+            },
             _ => Err(bad()),
         }
     }
@@ -70,15 +79,24 @@ impl Action {
         })
     }
 
-    /// Performs the action. Returns what went wrong, if anything did.
+    /// Performs the action. `trace`: that of the kernel's tracer, if it measures. Returns what went
+    /// wrong, if anything did.
     #[expect(
         clippy::disallowed_methods,
         reason = "like rtla, waits for the command of the user"
     )]
-    fn perform(&self) -> Result<(), String> {
-        match self {
-            Self::Continue => Ok(()),
-            Self::Signal { number, pid } => {
+    fn perform(&self, trace: Option<&KernelTrace>, out: &mut dyn Write) -> Result<(), String> {
+        match (self, trace) {
+            (Self::Continue, _) => Ok(()),
+            // A warning before the run said so.
+            (Self::Trace(_), None) => Ok(()),
+            (Self::Trace(file), Some(trace)) => {
+                let said = writeln!(out, "  Saving trace to {}", file.display());
+                said.and_then(|()| out.flush())
+                    .map_err(|error| format!("stdout: {error}"))?;
+                trace.save(file).map_err(|error| error.to_string())
+            }
+            (Self::Signal { number, pid }, _) => {
                 let target = pid.map_or_else(getppid, Pid::from_raw);
                 let signal = Signal::from_named_raw(*number);
                 let (Some(target), Some(signal)) = (target, signal) else {
@@ -87,7 +105,7 @@ impl Action {
                 kill_process(target, signal)
                     .map_err(|error| format!("signal {number} to process {target:?}: {error}"))
             }
-            Self::Shell(command) => match Command::new("sh").arg("-c").arg(command).status() {
+            (Self::Shell(command), _) => match Command::new("sh").arg("-c").arg(command).status() {
                 Ok(status) if status.success() => Ok(()),
                 Ok(status) => Err(format!("the command '{command}' ended with {status}")),
                 Err(error) => Err(format!("cannot run sh: {error}")),
@@ -101,24 +119,39 @@ pub(super) fn continues(actions: &[Action]) -> bool {
     actions.contains(&Action::Continue)
 }
 
+/// Returns the files of the actions that write the trace.
+pub(super) fn trace_files(actions: &[Action]) -> impl Iterator<Item = PathBuf> + '_ {
+    actions.iter().filter_map(|action| match action {
+        Action::Trace(file) => Some(file.clone()),
+        _ => None,
+    })
+}
+
 /// Performs actions in order, until one fails or says to continue, like the original. Returns the
 /// failure.
-pub(super) fn perform(actions: &[Action]) -> Result<(), String> {
+pub(super) fn perform(
+    actions: &[Action],
+    trace: Option<&KernelTrace>,
+    out: &mut dyn Write,
+) -> Result<(), String> {
     let until = actions
         .iter()
         .take_while(|action| **action != Action::Continue);
-    until.into_iter().try_for_each(Action::perform)
+    until
+        .into_iter()
+        .try_for_each(|action| action.perform(trace, out))
 }
 
 /// Performs actions, and reports a failure on stderr.
 pub(super) fn perform_all(
     name: &str,
     actions: &[Action],
+    trace: Option<&KernelTrace>,
     context: &mut ToolContext<'_>,
 ) -> Result<(), CompatError> {
     // The command may read or print what was printed before.
     context.out.flush()?;
-    if let Err(error) = perform(actions) {
+    if let Err(error) = perform(actions, trace, &mut *context.out) {
         context.warn(&format!("{name}: {error}"));
     }
     Ok(())
@@ -137,7 +170,7 @@ mod tests {
             index: 0,
             value: Some(text.to_owned()),
         };
-        Action::read(&given).map_err(|error| error.to_string())
+        Action::read(&given, "timerlat_trace.txt").map_err(|error| error.to_string())
     }
 
     #[test]
@@ -148,6 +181,9 @@ mod tests {
         assert_eq!(read("signal,num=2,pid=7"), Ok(signal(Some(7))));
         assert_eq!(read("signal,pid=parent,num=2"), Ok(signal(None)));
         assert_eq!(read("continue"), Ok(Action::Continue));
+        let trace = |file: &str| Ok(Action::Trace(file.into()));
+        assert_eq!(read("trace"), trace("timerlat_trace.txt"));
+        assert_eq!(read("trace,file=x"), trace("x"));
         for text in [
             "",
             "stop",
@@ -160,9 +196,11 @@ mod tests {
             "signal,pid=1",
             "signal,num=0,pid=1",
             "signal,num=2,pid=-1",
-            "trace",
             "signal,num=999,pid=1",
-            "trace,file=x",
+            "trace,",
+            "trace,file=",
+            "trace,file=x,y",
+            "trace,x",
         ] {
             assert!(read(text).unwrap_err().starts_with("--on-end: "), "{text}");
         }
@@ -174,6 +212,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         let touch = |name: &str| Action::Shell(format!("touch {}", path(name).display()));
         let failing = Action::Shell("exit 3".to_owned());
+        let perform = |actions: &[Action]| perform(actions, None, &mut Vec::new());
         let error = perform(&[touch("a"), failing, touch("b")]).unwrap_err();
         assert!(error.contains("exit 3"), "{error}");
         assert!(path("a").exists() && !path("b").exists());

@@ -217,7 +217,8 @@ pub(super) fn histogram(all: &Lengths, form: &Rows, length: Nanos) -> String {
             columns.iter().map(|column| column.rows[place].to_string()),
         );
     }
-    if columns.is_empty() {
+    // With empty rows, the original prints its usual lines also without columns.
+    if columns.is_empty() && !form.with_zeros {
         text.push_str("over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n");
         return text;
     }

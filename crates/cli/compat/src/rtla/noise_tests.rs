@@ -19,12 +19,12 @@ fn osnoise_options_are_read() {
         (auto.stop_us, auto.threshold_us, auto.runtime_us()),
         (7, 1, 750_000)
     );
+    let total = try_read("rtla osnoise top", "-S 5").unwrap();
+    assert_eq!((total.stop_us, total.stop_total_us), (0, 5));
     for (line, reason) in [
         ("-r 99", "100"),
         ("-r 1000000 -p 500000", "longer than the period"),
         ("-p 10000001", "10000000"),
-        ("-S 5", "use -s"),
-        ("-C x", "--cgroup"),
         ("-u", "invalid option -- 'u'"),
     ] {
         let error = try_read("rtla osnoise top", line).unwrap_err().to_string();
@@ -204,4 +204,11 @@ fn noise_histogram_has_the_form_of_the_original() {
     let empty = noise_table::histogram(&Default::default(), &settings.rows, LENGTH);
     let end = "over: 0\ncount: 0\nmin: 0\navg: 0\nmax: 0\n";
     assert!(empty.ends_with(end), "{empty}");
+    // Rows without a title have no lines with one, also without noise.
+    let bare = try_read("rtla osnoise hist", "--no-index --with-zeros").unwrap();
+    let empty = noise_table::histogram(&Default::default(), &bare.rows, LENGTH);
+    assert!(
+        !empty.contains("count:") && !empty.contains("over:"),
+        "{empty}"
+    );
 }

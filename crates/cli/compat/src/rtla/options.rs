@@ -1,8 +1,9 @@
 //! The options of rtla, and the tables of its tools.
 
+use punctual_session::{TextEvents, TracerGroup};
+
 use super::actions::Action;
-use super::settings::{RtlaSettings, scheduling};
-use crate::machine::Machine;
+use super::settings::{RtlaSettings, fatal, scheduling};
 use crate::option_row::{OptionRow, put};
 use crate::{CompatError, Given, NextWord};
 
@@ -111,7 +112,7 @@ pub(super) const OSNOISE_HIST: &[Row] = &[
     PRIORITY,
     WARM_UP,
     BUFFER_SIZE,
-    ON_THRESHOLD_NOISE,
+    ON_THRESHOLD,
     ON_END,
     Row::HELP,
 ];
@@ -137,7 +138,7 @@ pub(super) const OSNOISE_TOP: &[Row] = &[
     PRIORITY,
     WARM_UP,
     BUFFER_SIZE,
-    ON_THRESHOLD_NOISE,
+    ON_THRESHOLD,
     ON_END,
     Row::HELP,
 ];
@@ -149,15 +150,21 @@ const AUTO: Row = Row::new(
         let limit = given.micros_from(1)?;
         (settings.stop_us, settings.stop_total_us) = (limit, limit);
         settings.stack_us = limit;
-        no_trace_file(settings, "-a");
+        settings
+            .trace_file
+            .get_or_insert(settings.trace_default.into());
         Ok(())
     },
 );
 const AA_ONLY: Row = Row::new(
     "--aa-only=US",
-    "like -a, but print no table",
-    |_, given, _| {
-        Err(given.bad("supported: the table is always measured, at the same cost; use -a"))
+    "like -a without -t, and print only the analysis",
+    |settings, given, _| {
+        let limit = given.micros_from(1)?;
+        (settings.stop_us, settings.stop_total_us) = (limit, limit);
+        settings.stack_us = limit;
+        settings.only_analysis = true;
+        Ok(())
     },
 );
 const AUTO_NOISE: Row = Row::new(
@@ -166,7 +173,9 @@ const AUTO_NOISE: Row = Row::new(
     |settings, given, _| {
         settings.stop_us = given.micros_from(1)?;
         settings.threshold_us = 1;
-        no_trace(settings, "-a");
+        settings
+            .trace_file
+            .get_or_insert(settings.trace_default.into());
         Ok(())
     },
 );
@@ -202,10 +211,8 @@ const STOP: Row = Row::new(
 );
 const STOP_TOTAL: Row = Row::new(
     "-S --stop-total=US",
-    "refused: stop at a total noise of a period",
-    |_, given, _| {
-        Err(given.bad("supported: the total noise of a period is known only after the run; use -s"))
-    },
+    "stop at a total noise of a period above US us; needs the kernel's tracer",
+    put!(stop_total_us = |given| given.micros_from(0)?),
 );
 const THRESHOLD: Row = Row::new(
     "-T --threshold=US",
@@ -236,8 +243,14 @@ const HOUSEKEEPING: Row = Row::new(
 const CGROUP: Row = Row::or_next(
     "-C --cgroup[=NAME]",
     NextWord::Any,
-    "refused: move the threads to a control group",
-    |_, given, _| Err(given.bad("supported: use punctual measure --cgroup PATH")),
+    "move the measuring threads to the control group NAME; default: that of this program",
+    |settings, given, _| {
+        settings.group = Some(match without_equals(given.text()) {
+            "" => TracerGroup::Own,
+            name => TracerGroup::Named(name.to_owned()),
+        });
+        Ok(())
+    },
 );
 const DURATION: Row = Row::new(
     "-d --duration=TIME",
@@ -267,32 +280,48 @@ const DUMP_TASKS: Row = Row::flag(
 const TRACE: Row = Row::or_next(
     "-t --trace[=FILE]",
     NextWord::Any,
-    "no file is written, with a warning: the recording keeps the trace of an analysed latency",
-    |settings, _, _| {
-        no_trace_file(settings, "-t");
+    "at a stop, write the kernel's trace to FILE; default: timerlat_trace.txt",
+    |settings, given, _| {
+        trace_to(settings, given.text());
         Ok(())
     },
 );
 const TRACE_NOISE: Row = Row::or_next(
     "-t --trace[=FILE]",
     NextWord::Any,
-    "no effect, with a warning: no trace is recorded",
-    |settings, _, _| {
-        no_trace(settings, "-t");
+    "at a stop, write the kernel's trace to FILE; default: osnoise_trace.txt",
+    |settings, given, _| {
+        trace_to(settings, given.text());
         Ok(())
     },
 );
 const EVENT: Row = Row::new(
     "-e --event=EVENT",
-    "refused: add an event to the trace",
-    |_, given, _| Err(given.bad("supported: use punctual measure --explain --events")),
+    "add an event to the trace: SYSTEM:EVENT, or SYSTEM for all its events; may be repeated",
+    |settings, given, _| {
+        let events = given.text().parse::<TextEvents>();
+        let events = events.map_err(|error| fatal(&format!("--event: {error}")))?;
+        settings.events.push(events);
+        Ok(())
+    },
 );
-const FILTER: Row = Row::new("--filter=FILTER", "refused, like -e", |_, given, _| {
-    Err(given.bad("supported, because -e is not"))
-});
-const TRIGGER: Row = Row::new("--trigger=TRIGGER", "refused, like -e", |_, given, _| {
-    Err(given.bad("supported, because -e is not"))
-});
+const FILTER: Row = Row::new(
+    "--filter=FILTER",
+    "record the previous -e only if the kernel's filter fits, such as prev_pid == 12",
+    |settings, given, _| {
+        latest_event(settings, "--filter")?.filter = Some(given.text().to_owned());
+        Ok(())
+    },
+);
+const TRIGGER: Row = Row::new(
+    "--trigger=TRIGGER",
+    "set a trigger of the kernel for the previous -e; a histogram (hist:...) is written to \
+     SYSTEM_EVENT_hist.txt after the run",
+    |settings, given, _| {
+        latest_event(settings, "--trigger")?.trigger = Some(given.text().to_owned());
+        Ok(())
+    },
+);
 const NANO: Row = Row::flag("-n --nano", "print figures in ns", |settings| {
     settings.nanos = true
 });
@@ -309,7 +338,13 @@ const BUCKET_SIZE: Row = Row::new(
 const ENTRIES: Row = Row::new(
     "-E --entries=N",
     "number of rows, 10 to 9999999; default 256",
-    put!(rows.entries = |given| counted(given, 10, 9_999_999)? as usize),
+    |settings, given, _| {
+        // Scripts look for the line of the original.
+        settings.rows.entries = counted(given, 10, 9_999_999)
+            .map_err(|error| fatal(&format!("Entries must be > 10 and < 10000000\n{error}")))?
+            as usize;
+        Ok(())
+    },
 );
 const NO_IRQ: Row = Row::flag("--no-irq", "omit interrupt latencies", |settings| {
     settings.rows.no_irq = true
@@ -382,37 +417,37 @@ const WARM_UP: Row = Row::new(
 );
 const BUFFER_SIZE: Row = Row::new(
     "--trace-buffer-size=KB",
-    "no effect, with a warning",
-    |settings, given, _| {
-        given.at_least(1)?;
-        settings.warnings.push(
-            "--trace-buffer-size has no effect: punctual uses buffers of 1 MiB per CPU".to_owned(),
-        );
-        Ok(())
-    },
+    "size of the trace's buffer of each CPU",
+    put!(buffer_kib = |given| Some(given.at_least(1)?)),
 );
 const ON_THRESHOLD: Row = Row::new(
     "--on-threshold=ACTION",
-    "action at a stop: shell,command=CMD; signal,num=N,pid=PID|parent; continue",
-    add_action,
-);
-const ON_THRESHOLD_NOISE: Row = Row::new(
-    "--on-threshold=ACTION",
-    "action at a stop: shell,command=CMD; signal,num=N,pid=PID|parent",
-    add_action,
+    "action at a stop: trace[,file=FILE]; shell,command=CMD; signal,num=N,pid=PID|parent; continue",
+    |settings, given, _| {
+        let action = Action::read(given, settings.trace_default)?;
+        settings.on_threshold.push(action);
+        Ok(())
+    },
 );
 const ON_END: Row = Row::new(
     "--on-end=ACTION",
     "action after the run",
     |settings, given, _| {
-        settings.on_end.push(Action::read(given)?);
+        let action = Action::read(given, settings.trace_default)?;
+        settings.on_end.push(action);
         Ok(())
     },
 );
 const BPF_ACTION: Row = Row::new(
     "--bpf-action=PROGRAM",
     "refused: run a BPF program at a stop",
-    |_, given, _| Err(given.bad("supported: use --on-threshold shell,command=CMD")),
+    |_, given, _| {
+        Err(fatal(&format!(
+            "BPF actions are not supported in tracefs-only mode, so '{}' is not loaded: use \
+             --on-threshold shell,command=CMD",
+            given.text()
+        )))
+    },
 );
 const STACK_FORMAT: Row = Row::new(
     "--stack-format=FORMAT",
@@ -428,21 +463,25 @@ const ALIGNED: Row = Row::new(
     },
 );
 
-fn add_action(settings: &mut RtlaSettings, given: &Given, _: &Machine) -> Result<(), CompatError> {
-    settings.on_threshold.push(Action::read(given)?);
-    Ok(())
+/// Reads the file of `-t`. The original also accepts `-t=FILE`.
+fn trace_to(settings: &mut RtlaSettings, file: &str) {
+    let file = match without_equals(file) {
+        "" => settings.trace_default,
+        file => file,
+    };
+    settings.trace_file = Some(file.into());
 }
 
-fn no_trace(settings: &mut RtlaSettings, option: &str) {
-    let warning = format!("{option}: no trace is recorded; the table shows the kinds of noise");
-    settings.warnings.push(warning);
+fn without_equals(text: &str) -> &str {
+    text.strip_prefix('=').unwrap_or(text)
 }
 
-fn no_trace_file(settings: &mut RtlaSettings, option: &str) {
-    settings.warnings.push(format!(
-        "{option}: no trace file is written; the recording keeps the trace around the latency if \
-         it is analysed (punctual explain last, punctual export)"
-    ));
+fn latest_event<'s>(
+    settings: &'s mut RtlaSettings,
+    option: &str,
+) -> Result<&'s mut TextEvents, CompatError> {
+    let latest = settings.events.last_mut();
+    latest.ok_or_else(|| fatal(&format!("{option} requires a previous -e")))
 }
 
 fn in_range(given: &Given, least: u64, most: u64) -> Result<u64, CompatError> {

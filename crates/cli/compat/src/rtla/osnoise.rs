@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use punctual_model::{Nanos, Policy};
-use punctual_session::{Request, Snapshot, Watcher};
+use punctual_session::{KernelTrace, NoiseStop, Request, Snapshot, TracerGroup, Watcher};
 
-use super::actions::{self, continues};
+use super::actions::continues;
 use super::noise_table as table;
-use super::settings::{RtlaSettings, fatal};
-use super::{SOURCE, SPELLING, Way, end, options, prepare};
+use super::settings::RtlaSettings;
+use super::threshold::Threshold;
+use super::{
+    SOURCE, SPELLING, TRACE, Way, end, end_of_threshold, options, prepare, report_failures,
+};
 use crate::lines::Unit;
+use crate::live_output::LiveOutput;
 use crate::machine::Machine;
 use crate::option_row::specs;
 use crate::shared::{self, micros};
@@ -69,17 +73,18 @@ const DIFFERENCES: &[Difference] = &[
             cannot stop at gaps of hardware only.",
     },
     Difference {
-        what: "`-s` stops at the end of the noisy period. `-S`, `-C` and the \
-            action `continue` are refused. `-t` and `--trace-buffer-size` have no effect, with a \
-            warning. Lengths from 1 ms on are rounded down to three digits.",
+        what: "With punctual's own threads, `-s` stops at the end of the noisy period; `-S`, \
+            `-C NAME`, and the action `continue` with `-s` end with status 1. Lengths from 1 ms on are \
+            rounded down to three digits. With a divided `-r`, `-S` applies to the shorter \
+            periods.",
         why: "The probe evaluates whole periods.",
     },
     Difference {
-        what: "`-t` and `-a` write no trace, and the action `trace` is refused. `-e`, `--filter` and \
-            `--trigger` are refused. A histogram has a summary even if all noise is longer than its \
-            rows.",
-        why: "This probe records no trace. The original prints zeros if no row has noise.",
+        what: "A histogram has a summary even if all noise is longer than its rows. `-P` accepts \
+            no deadline, and for other policies only the nice value 0.",
+        why: "The original prints zeros if no row has noise.",
     },
+    TRACE,
     SPELLING,
 ];
 
@@ -103,22 +108,31 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
         Form::Hardware => (options::OSNOISE_TOP, RtlaSettings::hwnoise()),
     };
     let settings = RtlaSettings::read(parsed, rows, &machine, default)?;
-    if continues(&settings.on_threshold) {
-        return Err(fatal(
-            "--on-threshold continue is not supported: omit -s instead",
-        ));
-    }
-    let session = prepare(ways(&settings, form, context)?, &settings, context)?;
+    let trace = settings.kernel_trace(NoiseStop {
+        single_us: settings.stop_us,
+        total_us: settings.stop_total_us,
+    });
+    let ways = ways(&settings, &trace, form, context)?;
+    let (session, by_kernel) = prepare(ways, &settings, context)?;
+    let trace = by_kernel.then_some(trace);
     let stop = Arc::clone(&context.signals.stop);
-    let mut length = Length {
+    let mut view = View {
         warm_up: Nanos::from_secs(settings.warm_up_s),
-        ..Length::default()
+        length: Nanos::ZERO,
+        threshold: Threshold::new(&settings, trace.clone()),
+        output: LiveOutput::new(&mut *context.out, context.signals.clone()),
     };
-    let outcome = session.run(context.store.as_deref(), &mut length, &stop)?;
-    let stopped = outcome.broke.is_some();
-    if stopped {
-        actions::perform_all("--on-threshold", &settings.on_threshold, context)?;
-    }
+    let outcome = session.run(context.store.as_deref(), &mut view, &stop);
+    let View {
+        length,
+        threshold,
+        output,
+        ..
+    } = view;
+    let threshold = threshold.finish();
+    output.finish()?;
+    let outcome = outcome?;
+    let stopped = end_of_threshold(&threshold, trace.as_deref(), &settings, &outcome, context)?;
     let recording = &outcome.recording;
     let by_kernel = recording.tables.iter().any(|table| table.name == "osnoise");
     let text = match form {
@@ -128,7 +142,7 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
             } else {
                 table::lengths_of_threads(recording, settings.threshold_us.max(1))
             };
-            table::histogram(&lengths, &settings.rows, length.length)
+            table::histogram(&lengths, &settings.rows, length)
         }
         Form::Top | Form::Hardware => {
             let hardware = form == Form::Hardware;
@@ -137,26 +151,40 @@ fn run(parsed: &Parsed, form: Form, context: &mut ToolContext<'_>) -> Result<u8,
             } else {
                 table::of_threads(recording, hardware)
             };
-            table::top(&noise, hardware, length.length)
+            table::top(&noise, hardware, length)
         }
     };
     write!(context.out, "{text}")?;
-    end("osnoise", &settings, stopped, &outcome, context)
+    report_failures(&threshold, context)?;
+    end(
+        "osnoise",
+        &settings,
+        stopped,
+        trace.as_deref(),
+        &outcome,
+        context,
+    )
 }
 
-/// Measures the length of the run without its warm-up.
-#[derive(Default)]
-struct Length {
+/// Follows a run: measures its length without its warm-up, and stops it at the limits.
+struct View<'a> {
     warm_up: Nanos,
     length: Nanos,
+    threshold: Threshold<'a>,
+    output: LiveOutput<'a>,
 }
 
-impl Watcher for Length {
+impl Watcher for View<'_> {
     fn begin(&mut self, _: &punctual_model::Recording) {}
     fn progress(&mut self, snapshot: &Snapshot) {
         self.length = snapshot.elapsed.saturating_sub(self.warm_up);
+        self.threshold.turn(&mut self.output);
     }
     fn end(&mut self) {}
+
+    fn ends(&self) -> bool {
+        self.threshold.has_stopped()
+    }
 }
 
 /// Returns the period and the time that a thread spins in each period, in microseconds. Threads that
@@ -174,6 +202,7 @@ pub(super) fn divided(period_us: u64, runtime_us: u64) -> (u64, u64) {
 /// Returns the ways to measure: with the kernel's tracer, and with the probe's own threads.
 fn ways(
     settings: &RtlaSettings,
+    trace: &Arc<KernelTrace>,
     form: Form,
     context: &mut ToolContext<'_>,
 ) -> Result<Vec<Way>, CompatError> {
@@ -194,25 +223,42 @@ fn ways(
     if form == Form::Histogram {
         own.push(("turns", "yes".to_owned()));
     }
-    let way = |said: &str, duty: (u64, u64), parameters: Vec<(&'static str, String)>| {
+    let way = |said: &str, by_kernel, duty: (u64, u64), parameters: Vec<(&'static str, String)>| {
         let said = if duty == whole {
             said.to_owned()
         } else {
             let (window, width) = duty;
             format!("{said}, which spin for {width} us of every {window} us")
         };
-        let request = request(settings, duty, parameters, context)?;
-        Ok::<Way, CompatError>(Way { said, request })
+        let mut request = request(settings, duty, parameters, context)?;
+        if by_kernel {
+            // The kernel stops by itself, and its threads still exist while the actions run.
+            request.limits.break_above = None;
+            request.kernel_trace = Some(Arc::clone(trace));
+        }
+        Ok::<Way, CompatError>(Way {
+            said,
+            by_kernel,
+            request,
+        })
     };
     let mut ways = vec![way(
         "threads of the kernel's tracer osnoise",
+        true,
         if is_bound { short } else { whole },
         kernel,
     )?];
-    // Own threads would stop at any noise.
-    if form != Form::Hardware || settings.stop_us == 0 {
+    // Own threads would stop at any noise, not only at that of hardware. They know the noise of a
+    // period only after the run.
+    let stops_at_hardware = form == Form::Hardware && settings.stop_us > 0;
+    let needs_kernel = stops_at_hardware
+        || settings.stop_total_us > 0
+        || matches!(settings.group, Some(TracerGroup::Named(_)))
+        || (settings.stop_us > 0 && continues(&settings.on_threshold));
+    if !needs_kernel {
         ways.push(way(
             "punctual's own threads, not the kernel's tracer osnoise",
+            false,
             short,
             own,
         )?);

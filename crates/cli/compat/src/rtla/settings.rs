@@ -1,8 +1,14 @@
 //! The settings that the options of rtla set.
 
-use punctual_model::{CpuSet, Policy};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::actions::Action;
+use punctual_model::{CpuSet, Policy};
+use punctual_session::{
+    KernelTrace, KernelTraceRequest, NoiseStop, TextAsk, TextEvents, TracerGroup,
+};
+
+use super::actions::{self, Action};
 use crate::machine::Machine;
 use crate::option_row::OptionRow;
 use crate::{CompatError, Given, Parsed};
@@ -20,8 +26,18 @@ pub(super) struct RtlaSettings {
     pub(super) scheduling: Option<(Policy, u8)>,
     /// Interrupt latency (timerlat) or single noise (osnoise) that ends the run; 0 for none.
     pub(super) stop_us: u64,
-    /// Thread latency that ends the run; 0 for none.
+    /// Thread latency (timerlat) or noise of a period (osnoise) that ends the run; 0 for none.
     pub(super) stop_total_us: u64,
+    /// Default file of the trace.
+    pub(super) trace_default: &'static str,
+    /// File that gets the trace at a stop, after the other actions.
+    pub(super) trace_file: Option<PathBuf>,
+    /// Events in the trace in addition to those of the tracer.
+    pub(super) events: Vec<TextEvents>,
+    /// Size of the trace's buffer of each CPU.
+    pub(super) buffer_kib: Option<u64>,
+    /// Control group of the measuring threads; `None` to leave them where they are.
+    pub(super) group: Option<TracerGroup>,
     pub(super) on_threshold: Vec<Action>,
     pub(super) on_end: Vec<Action>,
     pub(super) quiet: bool,
@@ -34,6 +50,8 @@ pub(super) struct RtlaSettings {
     pub(super) user_threads: bool,
     pub(super) kernel_threads: bool,
     pub(super) no_analysis: bool,
+    /// Whether the analysis is printed without the table.
+    pub(super) only_analysis: bool,
     pub(super) dma_latency_us: Option<i32>,
     pub(super) idle_state: Option<i64>,
     /// osnoise: time to spin in each period; `None` for the whole period, but at most the default.
@@ -64,7 +82,7 @@ impl RtlaSettings {
     /// Reads the options in the order they were given.
     ///
     /// # Errors
-    /// Returns an error for invalid values and contradictions.
+    /// Returns an error for invalid values and contradictions. Its status is that of the original.
     pub(super) fn read(
         parsed: &Parsed,
         table: &[OptionRow<Self>],
@@ -72,8 +90,14 @@ impl RtlaSettings {
         default: Self,
     ) -> Result<Self, CompatError> {
         let mut settings = default;
-        parsed.read_into(&mut settings, table, machine)?;
+        let read = parsed.read_into(&mut settings, table, machine);
+        read.map_err(|error| match error {
+            CompatError::Usage(text) => fatal(&text),
+            other => other,
+        })?;
         settings.check()?;
+        let file = settings.trace_file.take().map(Action::Trace);
+        settings.on_threshold.extend(file);
         Ok(settings)
     }
 
@@ -88,6 +112,11 @@ impl RtlaSettings {
             scheduling: None,
             stop_us: 0,
             stop_total_us: 0,
+            trace_default: "timerlat_trace.txt",
+            trace_file: None,
+            events: Vec::new(),
+            buffer_kib: None,
+            group: None,
             on_threshold: Vec::new(),
             on_end: Vec::new(),
             quiet: false,
@@ -107,6 +136,7 @@ impl RtlaSettings {
             user_threads: false,
             kernel_threads: false,
             no_analysis: false,
+            only_analysis: false,
             dma_latency_us: None,
             idle_state: None,
             runtime_us: None,
@@ -121,6 +151,7 @@ impl RtlaSettings {
         Self {
             period_us: 1_000_000,
             usual_runtime_us: u64::MAX,
+            trace_default: "osnoise_trace.txt",
             ..Self::timerlat()
         }
     }
@@ -150,8 +181,37 @@ impl RtlaSettings {
         }
     }
 
+    /// Returns whether a trace is requested.
+    pub(super) fn wants_trace(&self) -> bool {
+        self.trace_files().next().is_some()
+    }
+
+    fn trace_files(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        let lists = [&self.on_threshold, &self.on_end].into_iter();
+        lists.flat_map(|actions| actions::trace_files(actions))
+    }
+
+    /// Returns what the kernel's tracer does besides measuring. `stop`: when it stops by itself.
+    pub(super) fn kernel_trace(&self, stop: NoiseStop) -> Arc<KernelTrace> {
+        Arc::new(KernelTrace::new(KernelTraceRequest {
+            stop,
+            text: self.wants_trace().then(|| TextAsk {
+                events: self.events.clone(),
+                buffer_kib: self.buffer_kib,
+            }),
+            text_at_end: actions::trace_files(&self.on_end).collect(),
+            group: self.group.clone(),
+        }))
+    }
+
     fn check(&self) -> Result<(), CompatError> {
         let refused = |text: &str| Err(fatal(text));
+        for events in &self.events {
+            events.check().map_err(|error| fatal(&error.to_string()))?;
+        }
+        if self.only_analysis && self.no_analysis {
+            return refused("--no-aa and --aa-only are mutually exclusive: omit one");
+        }
         if self.rows.no_irq && self.rows.no_thread {
             return refused("--no-irq and --no-thread leave no column: omit one of them");
         }

@@ -161,6 +161,12 @@ impl Table {
         }
     }
 
+    /// Returns the largest latency, in us.
+    pub(super) fn max_us(&self) -> u64 {
+        let all = self.columns.iter().map(|(_, _, figures)| figures.max);
+        all.max().unwrap_or(0) * self.unit / 1_000
+    }
+
     fn unit_name(&self) -> (&'static str, &'static str) {
         if self.unit == 1 {
             ("nanoseconds", "ns")

@@ -2,7 +2,9 @@
 
 use punctual_formats::{CountSamples, Source, recognise};
 use punctual_model::{Completion, Nanos, Policy, Recording, Sample, SignedNanos, testing};
+use punctual_session::TracerGroup;
 
+use super::actions::Action;
 use super::options;
 use super::settings::RtlaSettings;
 use super::table::Table;
@@ -47,9 +49,54 @@ fn options_of_the_original_are_read() {
         (30, 30, 30)
     );
     assert_eq!((auto.dma_latency_us, auto.idle_state), (Some(0), Some(-1)));
-    assert!(auto.warnings[0].contains("no trace file"));
+    assert_eq!(
+        auto.on_threshold,
+        [Action::Trace("timerlat_trace.txt".into())]
+    );
     // The next word is the file of the trace, not an unused word.
     assert_eq!(hist("-t out.txt -T 5").stop_total_us, 5);
+}
+
+#[test]
+fn trace_is_written_after_the_other_actions() {
+    let trace = |file: &str| Action::Trace(file.into());
+    for (line, files) in [
+        ("", vec![]),
+        ("-t", vec![trace("timerlat_trace.txt")]),
+        ("-t --no-aa", vec![trace("timerlat_trace.txt")]),
+        ("-t=own.txt", vec![trace("own.txt")]),
+        ("-t own.txt -a 5", vec![trace("own.txt")]),
+        (
+            "-t own.txt --on-threshold trace --on-threshold continue",
+            vec![
+                trace("timerlat_trace.txt"),
+                Action::Continue,
+                trace("own.txt"),
+            ],
+        ),
+        ("--on-end trace", vec![]),
+    ] {
+        assert_eq!(hist(line).on_threshold, files, "{line}");
+    }
+    let noise = try_read("rtla osnoise hist", "-t").unwrap();
+    assert_eq!(noise.on_threshold, [trace("osnoise_trace.txt")]);
+}
+
+#[test]
+fn events_have_their_filters_and_triggers() {
+    let line = "-e sched -e irq:irq_handler_entry --filter irq==3 --trigger hist:key=irq";
+    let settings = hist(line);
+    let [all, one] = &settings.events[..] else {
+        panic!("{:?}", settings.events)
+    };
+    assert_eq!((all.to_string(), &all.filter), ("sched".to_owned(), &None));
+    assert_eq!(one.to_string(), "irq:irq_handler_entry");
+    assert_eq!(one.filter.as_deref(), Some("irq==3"));
+    assert_eq!(one.trigger.as_deref(), Some("hist:key=irq"));
+    assert_eq!(hist("-C").group, Some(TracerGroup::Own));
+    let named = Some(TracerGroup::Named("a/b".to_owned()));
+    assert_eq!(hist("-C a/b").group, named);
+    assert_eq!(hist("-C=a/b").group, named);
 }
 
 #[test]
@@ -68,14 +115,14 @@ fn causes_are_recorded_above_the_lowest_limit() {
 
 #[test]
 fn what_has_no_effect_is_named() {
-    for line in ["--dump-tasks", "--trace-buffer-size 100", "-t", "-a 50"] {
-        assert_eq!(hist(line).warnings.len(), 1, "{line}");
-    }
+    assert_eq!(hist("--dump-tasks").warnings.len(), 1);
+    assert_eq!(hist("--trace-buffer-size 100").buffer_kib, Some(100));
     for (line, reason) in [
         ("-U", "-U is not supported"),
-        ("-C", "--cgroup: '' is not supported"),
-        ("-e sched:sched_switch", "--explain --events"),
-        ("--filter x", "--filter"),
+        ("-e ../x", "SYSTEM:EVENT"),
+        ("--filter x", "--filter requires a previous -e"),
+        ("--trigger x", "--trigger requires a previous -e"),
+        ("-e sched --filter x", "sched:EVENT"),
         ("--bpf-action x.o", "--on-threshold"),
         ("--stack-format full", "explain"),
         ("-A 100", "--aligned"),
@@ -87,7 +134,10 @@ fn what_has_no_effect_is_named() {
         ("-p 1000001", "1000000"),
         ("-d 0", "above 0"),
         ("-b 0", "1 or more"),
-        ("-E 9", "10 or more"),
+        (
+            "-E 9",
+            "Entries must be > 10 and < 10000000\n--entries: '9'",
+        ),
         ("-E 10000000", "9999999"),
         ("--no-irq --no-thread", "no column"),
         ("--no-index", "--with-zeros"),
@@ -97,12 +147,20 @@ fn what_has_no_effect_is_named() {
         ("--on-threshold stop", "an action"),
         ("-c 9", "does not exist"),
     ] {
-        let error = try_read("rtla timerlat hist", line)
-            .unwrap_err()
-            .to_string();
+        let error = try_read("rtla timerlat hist", line).unwrap_err();
+        // Only an unknown option ends with the status of the usage.
+        assert!(
+            matches!(error, CompatError::Exit { status: 1, .. }),
+            "{line}"
+        );
+        let error = error.to_string();
         assert!(error.contains(reason), "{line}: {error}");
     }
-    assert!(try_read("rtla timerlat top", "--aa-only 5").is_err());
+    let only = try_read("rtla timerlat top", "--aa-only 5").unwrap();
+    assert!(only.only_analysis && only.on_threshold.is_empty());
+    assert_eq!((only.stop_us, only.stop_total_us), (5, 5));
+    assert!(try_read("rtla timerlat top", "--aa-only 5 --no-aa").is_err());
+    assert!(try_read("rtla timerlat hist", "--aa-only 5").is_err());
     assert!(try_read("rtla timerlat top", "-b 5").is_err());
 }
 

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use punctual_model::{Nanos, Policy};
-use punctual_session::{ExplainRequest, Request};
+use punctual_session::{ExplainRequest, KernelTrace, Membership, NoiseStop, Request, TracerGroup};
 
-use super::actions::{self, continues};
+use super::actions::continues;
 use super::settings::RtlaSettings;
+use super::threshold::Threshold;
 use super::view::View;
-use super::{ACTIONS, SOURCE, SPELLING, Way, end, options, prepare};
+use super::{
+    ACTIONS, SOURCE, SPELLING, TRACE, Way, end, end_of_threshold, options, prepare, report_failures,
+};
 use crate::lines::Unit;
 use crate::live_output::LiveOutput;
 use crate::machine::Machine;
@@ -48,16 +51,26 @@ const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         what: "At a stop, the analysis is a sentence and the share of each cause, by punctual's \
-            own analysis. `--dump-tasks` and `--trace-buffer-size` have no effect, with a warning. \
-            `-U`, `-C`, `-A`, `--aa-only`, `--bpf-action` and `--stack-format` are refused.",
+            own analysis. It does not print the stack of the blocking thread. With `-k`, \
+            `punctual explain last` shows it. `--dump-tasks` has no effect, with a warning. `-U`, \
+            `-A`, `--bpf-action` and `--stack-format` are refused. `-P` accepts no deadline, and \
+            for other policies only the nice value 0.",
         why: "Only what has an effect is accepted in silence.",
     },
     Difference {
-        what: "`-t` and `-a` write no trace file, and the action `trace` is refused. `-e`, \
-            `--filter` and `--trigger` are refused.",
-        why: "The recording keeps the trace around each analysed latency, and `punctual export` \
-            writes it for trace-cmd.",
+        what: "The threads of `-u`, which are the default, are threads of punctual, not \
+            separate processes. A script that looks for child processes of rtla finds none.",
+        why: "They measure in the same way, and punctual can end them even if they get no CPU \
+            time.",
     },
+    Difference {
+        what: "The trace of `-t`, `-a` and the action `trace` ends when punctual has seen the \
+            latency, which is some milliseconds after it. A line at its end states the latency. \
+            For threads in user space, it has no stack.",
+        why: "punctual itself checks the samples, so that it can also explain the latency. The \
+            kernel writes these stacks only if it stops the trace itself.",
+    },
+    TRACE,
     ACTIONS,
     SPELLING,
 ];
@@ -74,41 +87,79 @@ fn run(
     shared::warn_of_spare_words(parsed, context);
     let machine = Machine::from_host(&context.host)?;
     let settings = RtlaSettings::read(parsed, table, &machine, RtlaSettings::timerlat())?;
-    let session = prepare(ways(&settings, context)?, &settings, context)?;
+    let trace = settings.kernel_trace(NoiseStop::default());
+    let _member = join_group(&settings, context)?;
+    let ways = ways(&settings, &trace, context)?;
+    let (session, by_kernel) = prepare(ways, &settings, context)?;
+    let trace = by_kernel.then_some(trace);
     let stop = Arc::clone(&context.signals.stop);
     let mut view = View::new(
         &settings,
         histogram,
+        by_kernel || continues(&settings.on_threshold),
+        Threshold::new(&settings, trace.clone()),
         LiveOutput::new(&mut *context.out, context.signals.clone()),
     );
     let outcome = session.run(context.store.as_deref(), &mut view, &stop);
     let seen = view.finish()?;
     let outcome = outcome?;
-    let stopped = seen.stopped || outcome.broke.is_some();
-    if stopped {
-        actions::perform_all("--on-threshold", &settings.on_threshold, context)?;
-    }
-    let text = if histogram {
-        seen.table.histogram(seen.length)
-    } else {
-        seen.table.top(seen.length)
+    let table = &seen.table;
+    let text = match settings.only_analysis {
+        true => String::new(),
+        false if histogram => table.histogram(seen.length),
+        false => table.top(seen.length),
     };
+    let stopped = end_of_threshold(
+        &seen.threshold,
+        trace.as_deref(),
+        &settings,
+        &outcome,
+        context,
+    )?;
     write!(context.out, "{text}")?;
+    report_failures(&seen.threshold, context)?;
     if seen.dropped > 0 {
         context.note(&format!(
             "{} samples are in the recording, but not in these figures",
             seen.dropped
         ));
     }
-    for failure in &seen.failures {
-        context.warn(&format!("--on-threshold: {failure}"));
+    let largest = settings.only_analysis.then(|| table.max_us());
+    let status = end(
+        "timerlat",
+        &settings,
+        stopped,
+        trace.as_deref(),
+        &outcome,
+        context,
+    )?;
+    if let Some(largest) = largest.filter(|_| !stopped) {
+        writeln!(context.out, "  Max latency was {largest}\n")?;
     }
-    end("timerlat", &settings, stopped, &outcome, context)
+    Ok(status)
+}
+
+/// Joins the control group of the measuring threads, if they are threads of this process and the
+/// group is not that of this process anyway.
+fn join_group(
+    settings: &RtlaSettings,
+    context: &ToolContext<'_>,
+) -> Result<Option<Membership>, CompatError> {
+    match &settings.group {
+        Some(TracerGroup::Named(name)) if !settings.kernel_threads => {
+            Ok(Some(Membership::join(&context.host, name)?))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Returns the ways to measure, the best first: with the kernel's tracer and with the causes of the
 /// latency that stops the run.
-fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, CompatError> {
+fn ways(
+    settings: &RtlaSettings,
+    trace: &Arc<KernelTrace>,
+    context: &ToolContext<'_>,
+) -> Result<Vec<Way>, CompatError> {
     let threads = match (settings.user_threads, settings.kernel_threads) {
         (true, _) => Some("user"),
         (_, true) => Some("kernel"),
@@ -116,8 +167,18 @@ fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, 
     };
     let mut kernel = vec![("source", "timerlat".to_owned())];
     kernel.extend(threads.map(|threads| ("workload", threads.to_owned())));
-    let kernel = request(settings, &kernel, context)?;
-    let own = request(settings, &[], context)?;
+    // The samples of the kernel are checked here, so that its threads still exist while the actions
+    // run.
+    let kernel = Request {
+        kernel_trace: Some(Arc::clone(trace)),
+        ..request(settings, &kernel, 0, context)?
+    };
+    let limit_us = if continues(&settings.on_threshold) {
+        0
+    } else {
+        settings.stop_total_us
+    };
+    let own = request(settings, &[], limit_us, context)?;
     let explain = settings.explained_above_us();
     let explain = explain.map(|above| ExplainRequest::above(Unit::Micros.above(above)));
     let explained = |request: &Request| Request {
@@ -128,6 +189,7 @@ fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, 
     let threads = "punctual's own threads in user space, not the kernel's tracer timerlat";
     let way = |said: &str, request: Request| Way {
         said: said.to_owned(),
+        by_kernel: request.kernel_trace.is_some(),
         request,
     };
     let mut ways = Vec::new();
@@ -151,6 +213,7 @@ fn ways(settings: &RtlaSettings, context: &ToolContext<'_>) -> Result<Vec<Way>, 
 fn request(
     settings: &RtlaSettings,
     source: &[(&'static str, String)],
+    limit_us: u64,
     context: &ToolContext<'_>,
 ) -> Result<Request, CompatError> {
     let mut parameters = vec![("interval", micros(settings.period_us))];
@@ -161,11 +224,6 @@ fn request(
     };
     let mut request = shared::request(context, "timer", &parameters, 0, duration_s)?;
     let (policy, priority) = settings.scheduling.unwrap_or(PRIORITY);
-    let limit_us = if continues(&settings.on_threshold) {
-        0
-    } else {
-        settings.stop_total_us
-    };
     request.threads.cpus.clone_from(&settings.cpus);
     request.threads.policy = Some(policy);
     request.threads.priority = (policy != Policy::Other).then_some(priority);

@@ -1,14 +1,13 @@
 //! Follows a run of timerlat: counts the samples, prints the live table, and stops at the limits.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use punctual_model::{Nanos, Recording, Sample};
 use punctual_session::{Snapshot, Watcher};
 
-use super::actions::{continues, perform};
 use super::settings::RtlaSettings;
 use super::table::{Context, Table};
+use super::threshold::{Threshold, ThresholdResult};
 use crate::CompatError;
 use crate::lines::Unit;
 use crate::live_output::{LIVE, LiveOutput};
@@ -29,10 +28,13 @@ pub(super) struct View<'a> {
     next: Nanos,
     elapsed: Nanos,
     dropped: u64,
-    /// Whether a limit was reached since the actions last ran.
-    reached: bool,
-    stopped: bool,
-    failures: Vec<String>,
+    threshold: Threshold<'a>,
+    /// Whether the thread latency has its limit here, and not in the probe.
+    limits_threads: bool,
+    /// Whether samples may be from the time of the last actions.
+    is_backlog: bool,
+    /// The time at which the sample that ends the run was expected. Later ones do not count.
+    last: Option<Nanos>,
 }
 
 /// Results after the run.
@@ -42,24 +44,30 @@ pub(super) struct ViewResult {
     pub(super) length: Nanos,
     /// Number of samples that are not in the table.
     pub(super) dropped: u64,
-    /// Whether a limit that is checked here ended the run.
-    pub(super) stopped: bool,
-    pub(super) failures: Vec<String>,
+    pub(super) threshold: ThresholdResult,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(settings: &'a RtlaSettings, histogram: bool, output: LiveOutput<'a>) -> Self {
+    /// `limits_threads`: whether the probe itself does not stop at the thread latency.
+    pub(super) fn new(
+        settings: &'a RtlaSettings,
+        histogram: bool,
+        limits_threads: bool,
+        threshold: Threshold<'a>,
+        output: LiveOutput<'a>,
+    ) -> Self {
         Self {
             settings,
             table: Table::new(settings, histogram),
             output,
-            is_live: !histogram && !settings.quiet,
+            is_live: !histogram && !settings.quiet && !settings.only_analysis,
             next: REFRESH,
             elapsed: Nanos::ZERO,
             dropped: 0,
-            reached: false,
-            stopped: false,
-            failures: Vec::new(),
+            threshold,
+            limits_threads,
+            is_backlog: false,
+            last: None,
         }
     }
 
@@ -73,28 +81,8 @@ impl<'a> View<'a> {
             table: self.table,
             length: self.elapsed,
             dropped: self.dropped,
-            stopped: self.stopped,
-            failures: self.failures,
+            threshold: self.threshold.finish(),
         })
-    }
-
-    /// Stops the run, or performs the actions of `--on-threshold` and continues.
-    fn act(&mut self) {
-        if !std::mem::take(&mut self.reached) {
-            return;
-        }
-        if !continues(&self.settings.on_threshold) {
-            self.stopped = true;
-            let stop = &self.output.signals().stop;
-            stop.store(true, Ordering::Relaxed);
-            return;
-        }
-        self.output.print(|_| Ok(()));
-        if let Err(error) = perform(&self.settings.on_threshold) {
-            self.failures.push(error);
-        }
-        // Latencies during the actions start no further ones.
-        self.reached = false;
     }
 }
 
@@ -107,7 +95,7 @@ impl Watcher for View<'_> {
         let warm_up = Nanos::from_secs(self.settings.warm_up_s);
         self.elapsed = snapshot.elapsed.saturating_sub(warm_up);
         self.dropped = snapshot.workers.iter().map(|worker| worker.dropped).sum();
-        self.act();
+        self.is_backlog = self.threshold.turn(&mut self.output);
         if self.is_live && self.elapsed >= self.next {
             self.next = self.elapsed + REFRESH;
             let clear = if self.settings.debug { "" } else { CLEAR };
@@ -118,6 +106,10 @@ impl Watcher for View<'_> {
 
     fn end(&mut self) {}
 
+    fn ends(&self) -> bool {
+        self.threshold.has_stopped()
+    }
+
     fn every(&self) -> Duration {
         LIVE
     }
@@ -127,17 +119,33 @@ impl Watcher for View<'_> {
     }
 
     fn samples(&mut self, thread: u32, samples: &[Sample]) {
-        self.table.add(thread, samples);
-        let Some((_, context)) = self.table.of(thread) else {
+        let Some((cpu, context)) = self.table.of(thread) else {
             return;
         };
-        let limit_us = match context {
-            Context::Irq => self.settings.stop_us,
-            // Without `continue`, the probe itself stops at this limit.
-            _ if continues(&self.settings.on_threshold) => self.settings.stop_total_us,
-            _ => 0,
+        let (name, limit_us) = match context {
+            Context::Irq => ("interrupt", self.settings.stop_us),
+            _ if self.limits_threads => ("thread", self.settings.stop_total_us),
+            _ => ("thread", 0),
         };
-        let reaches = |sample: &Sample| Unit::Micros.convert(sample.latency) >= limit_us as i64;
-        self.reached |= limit_us > 0 && samples.iter().any(reaches);
+        let late_us = |sample: &Sample| Unit::Micros.convert(sample.latency);
+        let reaches = |sample: &&Sample| limit_us > 0 && late_us(sample) >= limit_us as i64;
+        let first = samples.iter().find(reaches);
+        if let Some(first) = first.filter(|_| !self.is_backlog) {
+            self.threshold.reach(&format!(
+                "stop tracing hit on cpu {cpu}: {name} latency of {} us",
+                late_us(first)
+            ));
+            if !self.threshold.continues() {
+                self.last.get_or_insert(first.expected);
+            }
+        }
+        match self.last {
+            None => self.table.add(thread, samples),
+            Some(last) => {
+                let until = |sample: &&Sample| sample.expected <= last;
+                let counted: Vec<Sample> = samples.iter().filter(until).copied().collect();
+                self.table.add(thread, &counted);
+            }
+        }
     }
 }

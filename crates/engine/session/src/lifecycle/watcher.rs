@@ -20,6 +20,12 @@ pub trait Watcher {
         Duration::from_millis(100)
     }
 
+    /// Returns whether a limit was reached that only the watcher checks. It is asked after each
+    /// [`progress`](Self::progress) call. A run of a probe then ends as at a break.
+    fn ends(&self) -> bool {
+        false
+    }
+
     /// Returns whether it wants [`samples`](Self::samples).
     fn wants_samples(&self) -> bool {
         false

@@ -74,7 +74,8 @@ impl Resources for Machine<'_> {
 
     fn noise_tracer(&self) -> Option<Arc<dyn NoiseTracer>> {
         let above = self.request.explain.as_ref().map(|asked| asked.threshold);
-        let make = || Arc::new(KernelNoise::new(self.host.clone(), above));
+        let trace = &self.request.kernel_trace;
+        let make = || Arc::new(KernelNoise::new(self.host.clone(), above, trace.clone()));
         Some(Arc::clone(self.noise.get_or_init(make)) as Arc<dyn NoiseTracer>)
     }
 

@@ -78,6 +78,7 @@ impl Session {
             loads: Vec::new(),
             starved: false,
             moved: false,
+            ended_by_watcher: false,
         };
         probe.open(id, context.watcher.wants_samples(), stop);
         begun.run(probe, &mut context)
@@ -179,6 +180,8 @@ struct ProbeThreads {
     starved: bool,
     /// Whether a thread was taken off its CPU.
     moved: bool,
+    /// Whether the watcher has ended the run.
+    ended_by_watcher: bool,
 }
 
 impl ProbeThreads {
@@ -237,7 +240,7 @@ impl ProbeThreads {
     }
 
     fn completion(&self, stopped: bool) -> Completion {
-        if self.control.broke().is_some() {
+        if self.control.broke().is_some() || self.ended_by_watcher {
             Completion::Break
         } else if stopped {
             Completion::Stopped
@@ -327,6 +330,10 @@ impl Source for ProbeThreads {
 
     fn report(&mut self, watcher: &mut dyn Watcher, _: Nanos) {
         self.housekeeping.report(watcher);
+        if watcher.ends() && !self.control.stopping() {
+            self.ended_by_watcher = true;
+            self.control.stop();
+        }
     }
 
     fn has_measured(&self) -> bool {

@@ -4,11 +4,13 @@ mod phase;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use punctual_model::{Arguments, CpuSet, GroupFacts, Nanos, Policy, Requirement, Role};
 use punctual_probes::{Iterations, ProbeEntry};
 use punctual_trace::{EventChoice, Level};
 
+use crate::kernel_trace::KernelTrace;
 pub use phase::{PhaseError, PhaseRequest, RunLength};
 
 /// Parameters of a measurement.
@@ -35,6 +37,8 @@ pub struct Request {
     pub limits: LimitRequest,
     /// Which latencies to explain; `None` for none.
     pub explain: Option<ExplainRequest>,
+    /// Further tasks of the kernel's tracers timerlat and osnoise; `None` for none.
+    pub kernel_trace: Option<Arc<KernelTrace>>,
     /// The time series and the samples.
     pub series: SeriesRequest,
     /// What the run changes on the machine, and what it checks before.
@@ -161,6 +165,7 @@ impl Request {
             may_be_empty: false,
             limits: LimitRequest::default(),
             explain: None,
+            kernel_trace: None,
             series: SeriesRequest::default(),
             machine: MachineRequest::default(),
             recording: RecordingRequest::default(),

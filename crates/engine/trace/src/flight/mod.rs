@@ -14,7 +14,7 @@ mod stream;
 mod trace_slice;
 
 pub use instance::NotRecorded;
-pub(crate) use instance::{instance_layout, remove};
+pub(crate) use instance::{Instance, instance_layout, remove};
 pub use interruptions::InterruptionRecorder;
 pub(crate) use name::FlightName;
 pub use name::Owner;
@@ -22,6 +22,7 @@ pub use ordered::HELD_BACK;
 pub(crate) use ordered::Ordered;
 pub(crate) use recorder::{CpuPipe, pipes};
 pub use recorder::{Flight, Plan};
+pub(crate) use requested::is_name;
 pub use requested::{EventChoice, NotAChoice};
 pub use scout::{Followed, ListedJob, ReleaseCall, Scout, ScoutEvent};
 pub use stop_handle::StopHandle;

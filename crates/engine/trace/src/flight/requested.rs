@@ -62,6 +62,12 @@ pub struct NotAChoice {
     pub text: String,
 }
 
+/// Returns whether this can be the name of an event or of a system, and so of a folder.
+pub(crate) fn is_name(part: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
+}
+
 impl FromStr for EventChoice {
     type Err = NotAChoice;
 
@@ -79,10 +85,6 @@ impl FromStr for EventChoice {
         };
         let (system, event) = name.split_once(':').ok_or_else(wrong)?;
         // Both parts are used as folder names.
-        let is_name = |part: &str| {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-            !part.is_empty() && !part.starts_with('.') && part.bytes().all(fits)
-        };
         if is_name(system) && is_name(event) {
             Ok(Self {
                 system: system.to_owned(),

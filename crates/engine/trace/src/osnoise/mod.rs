@@ -13,7 +13,7 @@ use punctual_model::{CpuSet, Nanos, NoiseReports};
 use crate::clock::ClockMap;
 use crate::flight::{CpuPipe, Owner, instance_layout, pipes};
 use crate::ring::{Lost, Page};
-use crate::tracer::{CLOCK, CURRENT, MONO, not_started};
+use crate::tracer::{CLOCK, CURRENT, MONO, ON, not_started};
 use crate::{TraceError, Tracefs};
 use sample::Reader;
 pub(crate) use settings::NoiseName;
@@ -68,19 +68,32 @@ pub enum NoiseAsk {
         told_above: Nanos,
         /// Whether interrupts stay enabled during the spin (disabling them: since Linux 6.2).
         interrupts: bool,
+        /// When the kernel itself stops the trace.
+        stop: NoiseStop,
     },
 }
 
+/// Noise at which the kernel turns off tracing in all instances of osnoise, in us; 0 for never.
+/// The threads continue to spin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoiseStop {
+    /// A single gap of at least this length.
+    pub single_us: u64,
+    /// A sum of the gaps of one period above this.
+    pub total_us: u64,
+}
+
 impl NoiseAsk {
-    fn tracer(&self) -> &'static str {
+    /// Returns the name of the tracer.
+    pub fn tracer(&self) -> &'static str {
         match self {
             Self::Timerlat { .. } => TIMERLAT,
             Self::Osnoise { .. } => OSNOISE,
         }
     }
 
-    /// Returns the tracers' settings for this session. Options that would stop the trace or cause a
-    /// panic are off.
+    /// Returns the tracers' settings for this session. Options that would cause a panic are off, and
+    /// so is the stop of the trace unless it is requested.
     fn settings(&self, before: &OsnoiseSettings) -> OsnoiseSettings {
         let mut wanted = OsnoiseSettings {
             stop_us: 0,
@@ -121,8 +134,11 @@ impl NoiseAsk {
                 period,
                 runtime,
                 threshold,
+                stop,
                 ..
             } => {
+                wanted.stop_us = stop.single_us;
+                wanted.stop_total_us = stop.total_us;
                 wanted.period_us = period.whole_micros();
                 wanted.runtime_us = runtime.whole_micros();
                 wanted.threshold_us = threshold.whole_micros();
@@ -335,6 +351,14 @@ impl Osnoise {
         Ok(reports)
     }
 
+    /// Returns the file that shows whether the kernel has stopped the trace.
+    pub fn switch(&self) -> TraceSwitch {
+        TraceSwitch {
+            tracefs: self.tracefs.clone(),
+            file: self.folder.join(ON),
+        }
+    }
+
     /// Opens the file that a user-space thread reads to wait for the timer of timerlat. Call this
     /// on that thread, pinned to this CPU only, and only if the session uses user-space threads.
     /// Close the file before the tracer stops; otherwise the kernel kills the program.
@@ -361,6 +385,31 @@ impl Osnoise {
         restore(&self.tracefs, &self.folder, &self.before)?;
         self.over = true;
         Ok(())
+    }
+}
+
+/// The file `tracing_on` of a running session.
+#[derive(Clone, Debug)]
+pub struct TraceSwitch {
+    tracefs: Tracefs,
+    file: PathBuf,
+}
+
+impl TraceSwitch {
+    /// Returns whether the trace is on.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read, for example because the session has ended.
+    pub fn is_on(&self) -> Result<bool, TraceError> {
+        Ok(self.tracefs.text(&self.file)? == "1")
+    }
+
+    /// Turns the trace on again.
+    ///
+    /// # Errors
+    /// Returns the errors of write(2).
+    pub fn turn_on(&self) -> Result<(), TraceError> {
+        self.tracefs.write(&self.file, "1")
     }
 }
 

@@ -48,6 +48,7 @@ fn osnoise() -> NoiseAsk {
         threshold: Nanos::from_micros(1),
         told_above: Nanos::from_micros(2),
         interrupts: true,
+        stop: NoiseStop::default(),
     }
 }
 
@@ -143,9 +144,9 @@ fn timerlat_session_sets_reads_and_restores() {
     assert_eq!(session.take().unwrap(), NoiseReports::default());
 }
 
-/// The option is restored at the end.
+/// The settings are restored at the end.
 #[test]
-fn interrupts_are_disabled_if_the_kernel_can() {
+fn interrupts_are_disabled_and_the_trace_stops_if_asked() {
     let machine = machine(BOTH);
     let ask = NoiseAsk::Osnoise {
         cpus: "0".parse().unwrap(),
@@ -154,6 +155,10 @@ fn interrupts_are_disabled_if_the_kernel_can() {
         threshold: Nanos::from_micros(1),
         told_above: Nanos::from_micros(2),
         interrupts: false,
+        stop: NoiseStop {
+            single_us: 30,
+            total_us: 400,
+        },
     };
     machine.set("osnoise/options", "NO_DEFAULTS OSNOISE_WORKLOAD");
     let error = machine.tracefs.may_start_osnoise(&ask).unwrap_err();
@@ -164,7 +169,17 @@ fn interrupts_are_disabled_if_the_kernel_can() {
     let session = machine.tracefs.start_osnoise(&ask, OWNER).unwrap();
     let set = machine.read("osnoise/options");
     assert!(set.contains(" OSNOISE_IRQ_DISABLE"), "{set}");
+    assert_eq!(machine.read("osnoise/stop_tracing_us"), "30");
+    assert_eq!(machine.read("osnoise/stop_tracing_total_us"), "400");
+    let name = &machine.fake.instances().unwrap()[0];
+    let switch = session.switch();
+    assert!(switch.is_on().unwrap());
+    machine.set(&format!("instances/{name}/tracing_on"), "0");
+    assert!(!switch.is_on().unwrap());
+    switch.turn_on().unwrap();
+    assert!(switch.is_on().unwrap());
     drop(session);
+    assert!(switch.is_on().is_err());
     assert_eq!(machine.fake.in_force().unwrap(), before);
 }
 

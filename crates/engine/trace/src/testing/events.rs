@@ -178,6 +178,7 @@ pub(super) fn write_switches(events: &Path, own: &Path) -> io::Result<()> {
             fs::create_dir_all(&own)?;
             fs::write(own.join("enable"), "0\n")?;
             fs::write(own.join("filter"), "none\n")?;
+            fs::write(own.join("trigger"), "")?;
         }
     }
     Ok(())

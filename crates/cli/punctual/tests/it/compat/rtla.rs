@@ -80,11 +80,6 @@ fn wrong_command_lines_end_with_status_129() {
         ("", "choose one of"),
         ("osnoise hwnoise", "choose one of"),
         ("timerlat hist --nothing", "unrecognized option '--nothing'"),
-        (
-            "timerlat hist -b 0",
-            "--bucket-size: '0' is not a number of 1 or more",
-        ),
-        ("timerlat top -U", "-U is not supported"),
     ] {
         let output = tool(&place, "rtla", line).output().unwrap();
         let said = text(&output.stderr);
@@ -92,13 +87,99 @@ fn wrong_command_lines_end_with_status_129() {
         assert!(said.contains(reason), "{line}: {said}");
         assert!(output.stdout.is_empty());
     }
-    let output = tool(&place, "rtla", "timerlat hist --no-index")
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
     let help = tool(&place, "timerlat", "hist -h").output().unwrap();
     assert_eq!(help.status.code(), Some(129));
     assert!(text(&help.stdout).contains("--bucket-size"));
+}
+
+#[test]
+fn wrong_values_end_with_status_1() {
+    let place = Sandbox::new();
+    for (line, reason) in [
+        ("timerlat hist --no-index", "--with-zeros"),
+        (
+            "timerlat hist -b 0",
+            "--bucket-size: '0' is not a number of 1 or more",
+        ),
+        ("osnoise hist -E 1", "Entries must be > 10 and < 10000000\n"),
+        ("timerlat top -U", "-U is not supported"),
+        (
+            "timerlat top --bpf-action x.o",
+            "BPF actions are not supported in tracefs-only mode",
+        ),
+        (
+            "hwnoise --trigger hist:key=x",
+            "--trigger requires a previous -e",
+        ),
+    ] {
+        let output = tool(&place, "rtla", line).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains(reason), "{line}: {said}");
+        assert!(!said.contains("Usage:"), "{line}: {said}");
+    }
+}
+
+/// Scripts read the version from these lines of the original.
+#[test]
+fn help_states_version_and_usage() {
+    let place = Sandbox::new();
+    for (line, version, usage) in [
+        (
+            "timerlat --help",
+            "timerlat version 7.2",
+            "Usage: rtla timerlat top",
+        ),
+        (
+            "osnoise hist -h",
+            "osnoise version 7.2",
+            "Usage: rtla osnoise hist",
+        ),
+        (
+            "hwnoise --help",
+            "hwnoise version 7.2",
+            "Usage: rtla hwnoise",
+        ),
+        ("--version", "rtla version 7.2", "Usage: rtla "),
+    ] {
+        let output = tool(&place, "rtla", line).output().unwrap();
+        let told = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(129), "{line}: {told}");
+        assert!(
+            told.contains(version) && told.contains(usage),
+            "{line}: {told}"
+        );
+    }
+}
+
+#[test]
+fn failed_action_ends_a_run_that_would_continue() {
+    let place = Sandbox::new();
+    let mut command = tool(
+        &place,
+        "rtla",
+        "timerlat hist -c 0 -T 1 -d 1m -P o:0 --no-aa -p 10000",
+    );
+    command
+        .args([
+            "--on-threshold",
+            "shell,command=[ ! -e ran ] && touch ran && echo first",
+        ])
+        .args(["--on-threshold", "continue"])
+        .args(["--on-end", "shell,command=echo ended"]);
+    let output = command.output().unwrap();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(out.starts_with("first\n# RTLA"), "{out}");
+    assert!(out.ends_with("ended\ntimerlat hit stop tracing\n"), "{out}");
+    assert!(said.contains("--on-threshold: the command"), "{said}");
+    let json = place.done("show last --json");
+    let recording: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        recording["completion"], "break",
+        "{}",
+        recording["completion"]
+    );
 }
 
 #[test]

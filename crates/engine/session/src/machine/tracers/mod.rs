@@ -51,6 +51,10 @@ impl<T: Running> TracerHandle<T> {
         self.host.own_process()
     }
 
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
     pub(crate) fn tracefs(&self) -> Result<Tracefs, TracerError> {
         Tracefs::find_with(self.host.root(), Arc::clone(&self.files)).map_err(TracerError::refused)
     }

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use punctual_host::Host;
 use punctual_model::{CpuSet, EventKind, Nanos, NoiseReports, TimerlatStack, TraceEvent};
 use punctual_probes::{NoisePlan, NoiseTracer, TracerError, UserTimer};
-use punctual_trace::{Files, NoiseAsk, Osnoise, RealFiles, TraceError, UserWait};
+use punctual_trace::{Files, NoiseAsk, NoiseStop, Osnoise, RealFiles, TraceError, UserWait};
 
 use super::{Running, StopError, TracerHandle};
+use crate::kernel_trace::KernelTrace;
 
 /// Maximum number of stacks kept for outliers that have not been explained yet. This is more than
 /// the number of outliers that one poll explains.
@@ -16,20 +17,42 @@ const STACKS: usize = 512;
 
 /// The tracers of this machine.
 pub(crate) struct KernelNoise {
+    // This field is dropped first, because the trace must end before the tracer.
+    trace: Option<RunningTrace>,
     tracer: TracerHandle<Osnoise>,
     /// Timerlat records a stack if its thread is later than this.
     stacks_above: Option<Nanos>,
     stacks: Arc<TimerlatStacks>,
 }
 
+/// Ends the trace when dropped, no matter how the run ended.
+struct RunningTrace(Arc<KernelTrace>);
+
+impl Drop for RunningTrace {
+    fn drop(&mut self) {
+        // `KernelNoise::stop` returns the result.
+        let _ = self.0.end();
+    }
+}
+
 impl KernelNoise {
     /// `stacks_above`: outliers above this are explained.
-    pub(crate) fn new(host: Host, stacks_above: Option<Nanos>) -> Self {
-        Self::with_files(host, Arc::new(RealFiles), stacks_above)
+    pub(crate) fn new(
+        host: Host,
+        stacks_above: Option<Nanos>,
+        trace: Option<Arc<KernelTrace>>,
+    ) -> Self {
+        Self::with_files(host, Arc::new(RealFiles), stacks_above, trace)
     }
 
-    fn with_files(host: Host, files: Arc<dyn Files>, stacks_above: Option<Nanos>) -> Self {
+    fn with_files(
+        host: Host,
+        files: Arc<dyn Files>,
+        stacks_above: Option<Nanos>,
+        trace: Option<Arc<KernelTrace>>,
+    ) -> Self {
         Self {
+            trace: trace.map(RunningTrace),
             tracer: TracerHandle::with_files(host, files),
             stacks_above,
             stacks: Arc::default(),
@@ -41,7 +64,14 @@ impl KernelNoise {
     /// # Errors
     /// Returns an error, for the reader of the recording, if settings could not be restored.
     pub(crate) fn stop(&self) -> Result<(), StopError> {
-        self.tracer.stop()
+        let ended = (self.trace.as_ref()).map_or(Ok(()), |trace| trace.0.end());
+        self.tracer.stop()?;
+        ended.map_err(StopError)
+    }
+
+    fn ask(&self, plan: &NoisePlan) -> NoiseAsk {
+        let stop = self.trace.as_ref().map(|trace| trace.0.stop());
+        ask(plan, self.stacks_above, stop.unwrap_or_default())
     }
 
     /// Returns the stacks of timerlat, for the explanation of outliers.
@@ -90,7 +120,7 @@ impl NoiseTracer for KernelNoise {
     fn may_start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         let tracefs = self.tracer.tracefs()?;
         tracefs
-            .may_start_osnoise(&ask(plan, self.stacks_above))
+            .may_start_osnoise(&self.ask(plan))
             .map_err(TracerError::refused)
     }
 
@@ -100,9 +130,20 @@ impl NoiseTracer for KernelNoise {
 
     fn start(&self, plan: &NoisePlan) -> Result<(), TracerError> {
         let owner = self.tracer.owner();
-        let ask = ask(plan, self.stacks_above);
+        let ask = self.ask(plan);
         self.tracer
-            .begin(|tracefs| tracefs.start_osnoise(&ask, owner))
+            .begin(|tracefs| tracefs.start_osnoise(&ask, owner))?;
+        let Some(trace) = &self.trace else {
+            return Ok(());
+        };
+        let switch = self.tracer.ask(|running| Ok(running.switch()))?;
+        let tracefs = self.tracer.tracefs()?;
+        let own_threads = !matches!(plan, NoisePlan::Timerlat { user: true, .. });
+        let machine = (self.tracer.host(), &tracefs);
+        trace
+            .0
+            .start(machine, ask.tracer(), owner, switch, own_threads)
+            .map_err(TracerError::refused)
     }
 
     fn take(&self) -> Result<NoiseReports, TracerError> {
@@ -125,7 +166,7 @@ impl UserTimer for Wait {
     }
 }
 
-fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
+fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>, stop: NoiseStop) -> NoiseAsk {
     match plan.clone() {
         NoisePlan::Timerlat { cpus, period, user } => NoiseAsk::Timerlat {
             cpus,
@@ -148,6 +189,7 @@ fn ask(plan: &NoisePlan, stacks_above: Option<Nanos>) -> NoiseAsk {
             threshold,
             told_above: report_above,
             interrupts,
+            stop,
         },
     }
 }
@@ -172,6 +214,7 @@ mod tests {
             host,
             Arc::clone(&fake) as Arc<dyn Files>,
             Some(Nanos::from_micros(50)),
+            None,
         );
         (folder, fake, noise)
     }
@@ -253,7 +296,7 @@ mod tests {
         let error = error.to_string();
         assert!(error.contains("no tracer 'timerlat'"), "{error}");
         let empty = tempfile::tempdir().unwrap();
-        let noise = KernelNoise::new(Host::new(empty.path()), None);
+        let noise = KernelNoise::new(Host::new(empty.path()), None, None);
         let error = noise.may_start(&plan(false)).unwrap_err().to_string();
         assert!(error.contains("not mounted"), "{error}");
     }
