@@ -2,6 +2,7 @@
 //! that passed into `docs/conformance.md`.
 
 mod rows;
+mod version;
 
 use std::collections::BTreeMap;
 use std::process::Command;

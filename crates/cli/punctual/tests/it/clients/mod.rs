@@ -1,6 +1,8 @@
 //! Libraries and scripts of others read what this program writes. `PUNCTUAL_CLIENTS` names a folder with
 //! clones of repositories, each as `OWNER+NAME`.
 
+mod histograms;
+mod reports;
 mod suites;
 
 use std::path::PathBuf;
@@ -8,6 +10,14 @@ use std::process::Command;
 
 use crate::common::{Sandbox, text};
 use crate::compat::stage::done;
+
+/// How Python, Node, Java and Perl report that a library is not installed.
+const LACKING: [&str; 4] = [
+    "ModuleNotFoundError",
+    "Cannot find module",
+    "ClassNotFoundException",
+    "Can't locate",
+];
 
 /// Runs a program in the sandbox. Returns `None` if it is not installed.
 fn run(place: &Sandbox, program: &str, arguments: &[&str]) -> Option<String> {
@@ -21,7 +31,7 @@ fn run(place: &Sandbox, program: &str, arguments: &[&str]) -> Option<String> {
         }
     };
     let said = text(&output.stderr);
-    if said.contains("ModuleNotFoundError") {
+    if LACKING.iter().any(|sign| said.contains(sign)) {
         punctual_testing::skip!(Program, "{said}");
         return None;
     }
