@@ -134,6 +134,11 @@ impl<'a> Act<'a> {
             return thread_of(to.trim()).map(Self::Switches);
         }
         let (name, after) = text.split_once('(')?;
+        // The kernel writes `name [module]` for a function of a module.
+        let name = match name.split_once(" [") {
+            Some((function, module)) if module.ends_with(']') => function,
+            _ => name,
+        };
         // Newer kernels append the arguments, and the result or the caller as a comment.
         let ends = after.split("/*").next().unwrap_or_default().trim_end();
         match ends.chars().last() {
