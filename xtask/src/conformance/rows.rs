@@ -459,6 +459,18 @@ pub(super) const ROWS: &[Row] = &[
         "punctual it clients::reports::jsonschema_of_python_validates_a_recording",
     ),
     row(
+        "securesystemslib (Python)",
+        Python("securesystemslib"),
+        "verifies the DSSE envelope of a statement, and refuses a changed one",
+        "punctual it clients::reports::securesystemslib_verifies_a_statement",
+    ),
+    row(
+        "in-toto-attestation (Python)",
+        Python("in-toto-attestation"),
+        "validates the statements about a met and a broken requirement: result, passed and failed tests",
+        "punctual it clients::reports::in_toto_attestation_reads_a_statement",
+    ),
+    row(
         "promtool",
         Prints(&["promtool", "--version"]),
         "accepts the metrics of the collector, the configuration and the rules",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{exported, of_clone, python, reports, run};
+use super::{exported, measured, of_clone, python, reports, run};
 use crate::common::Sandbox;
 
 /// Audits a recorded laptop, and writes `a.sarif`, `a.xml` and `a.tap`. Returns how many results SARIF has at
@@ -219,5 +219,61 @@ fn jsonschema_of_python_validates_a_recording() {
     std::fs::write(place.path("schema.json"), place.done("schema")).unwrap();
     if let Some(found) = python(&place, JSON_SCHEMA) {
         assert_eq!(found, "[]\n[['duration_ns']]");
+    }
+}
+
+/// Verifies a statement, and one whose payload was changed.
+const SECURESYSTEMSLIB: &str = "
+import json, sys
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import SSlibKey
+for change in [b'', b' ']:
+    one = Envelope.from_dict(json.load(open('statement.json')))
+    one.payload += change
+    keyid = list(one.signatures)[0]
+    key = SSlibKey(keyid, 'ed25519', 'ed25519', {'public': sys.argv[1]})
+    try:
+        print(list(one.verify([key], 1)) == [sys.argv[2]])
+    except VerificationError:
+        print('refused')
+";
+
+#[test]
+fn securesystemslib_verifies_a_statement() {
+    let place = Sandbox::new();
+    measured(&place, "1min");
+    place.done("sign last -o statement.json");
+    let keys: Value = serde_json::from_str(&place.done("key --json")).unwrap();
+    let [key, id] = ["public_key", "fingerprint"].map(|name| keys[name].as_str().unwrap());
+    if let Some(found) = run(&place, "python3", &["-c", SECURESYSTEMSLIB, key, id]) {
+        assert_eq!(found, "True\nrefused");
+    }
+}
+
+/// The parsing rules of in-toto require that a reader ignores fields which it does not know.
+const IN_TOTO: &str = "
+import base64, json
+from google.protobuf.json_format import MessageToDict, ParseDict
+from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import TestResult
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as Message
+for name in ['met', 'broken']:
+    payload = base64.b64decode(json.load(open(name + '.json'))['payload'])
+    message = ParseDict(json.loads(payload), Message())
+    Statement.copy_from_pb(message).validate()
+    result = ParseDict(MessageToDict(message.predicate), TestResult(), ignore_unknown_fields=True)
+    print(result.result, len(result.passed_tests), len(result.failed_tests))
+";
+
+#[test]
+fn in_toto_attestation_reads_a_statement() {
+    let place = Sandbox::new();
+    for (name, limit) in [("met", "1min"), ("broken", "1ns")] {
+        measured(&place, limit);
+        place.done(&format!("sign last -o {name}.json"));
+    }
+    if let Some(found) = python(&place, IN_TOTO) {
+        assert_eq!(found, "PASSED 1 0\nFAILED 0 1");
     }
 }
