@@ -467,7 +467,7 @@ pub(super) const ROWS: &[Row] = &[
     row(
         "in-toto-attestation (Python)",
         Python("in-toto-attestation"),
-        "validates the statements about a met and a broken requirement: result, passed and failed tests",
+        "validates the statements about a met and a broken requirement: result, and digest of the recording",
         "punctual it clients::reports::in_toto_attestation_reads_a_statement",
     ),
     row(
