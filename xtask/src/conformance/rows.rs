@@ -7,9 +7,12 @@ pub(super) struct Row {
     pub(super) client: &'static str,
     pub(super) version: Version,
     pub(super) compared: &'static str,
-    /// The package of the test, the file in `tests`, and its name.
+    /// The package of the test, the file in `tests` or [`UNIT`], and its name.
     pub(super) test: &'static str,
 }
+
+/// The unit tests of a library.
+pub(super) const UNIT: &str = "lib";
 
 use Version::{Commit, Node, Prints, Python};
 
@@ -41,6 +44,12 @@ const LAVA: &[&str] = &[
     "python3",
     "-c",
     "import lava_common.version as version; print(version.__version__)",
+];
+
+const TUNED: &[&str] = &[
+    "/usr/bin/python3",
+    "-c",
+    "import tuned.version as version; print(version.TUNED_VERSION_STR)",
 ];
 
 /// All clients.
@@ -469,6 +478,12 @@ pub(super) const ROWS: &[Row] = &[
         Python("in-toto-attestation"),
         "validates the statements about a met and a broken requirement: result, and digest of the recording",
         "punctual it clients::reports::in_toto_attestation_reads_a_statement",
+    ),
+    row(
+        "TuneD",
+        Prints(TUNED),
+        "loads an exported profile with its own loader: options and devices, with all variables replaced",
+        "punctual-tune lib tuned::exchange_tests::tuned_itself_loads_exported_profile",
     ),
     row(
         "promtool",

@@ -1,5 +1,6 @@
 //! Libraries and scripts of others read what this program writes. `PUNCTUAL_CLIENTS` names a folder with
-//! clones of repositories, each as `OWNER+NAME`.
+//! clones of repositories, each as `OWNER+NAME`. In that of jitterdebugger, `make jittersamples` was run.
+//! Libraries are found by `NODE_PATH`, `CLASSPATH`, `PERL5LIB` and `PYTHONPATH`.
 
 mod histograms;
 mod reports;
