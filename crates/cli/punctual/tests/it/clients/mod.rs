@@ -14,7 +14,7 @@ use crate::compat::stage::done;
 
 /// How Python, Node, Java and Perl report that a library is not installed.
 const LACKING: [&str; 4] = [
-    "ModuleNotFoundError",
+    "No module named",
     "Cannot find module",
     "ClassNotFoundException",
     "Can't locate",
