@@ -2,6 +2,7 @@
 //! that passed into `docs/conformance.md`.
 
 mod rows;
+mod version;
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -35,7 +36,13 @@ impl Row {
     /// Returns the cargo command of the test, without `cargo`.
     fn arguments(&self) -> Vec<&'static str> {
         let [package, file, test] = self.test();
-        vec!["test", "-p", package, "--test", file, "--", "--exact", test]
+        let mut words = vec!["test", "-p", package];
+        match file {
+            rows::UNIT => words.push("--lib"),
+            _ => words.extend(["--test", file]),
+        }
+        words.extend(["--", "--exact", test]);
+        words
     }
 
     fn test(&self) -> [&'static str; 3] {
@@ -153,7 +160,8 @@ mod tests {
         for row in ROWS {
             let [package, file, test] = row.test();
             let name = package.strip_prefix("punctual-").unwrap_or(package);
-            let folder = paths::crate_folder(name).unwrap().join("tests");
+            let folder = if file == rows::UNIT { "src" } else { "tests" };
+            let folder = paths::crate_folder(name).unwrap().join(folder);
             let listed = Command::new("grep")
                 .args([
                     "-rlF",

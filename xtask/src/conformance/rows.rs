@@ -1,28 +1,20 @@
 //! The clients, and how each is tested.
 
-use std::path::Path;
-use std::process::Command;
+use super::version::Version;
 
 /// A client.
 pub(super) struct Row {
     pub(super) client: &'static str,
     pub(super) version: Version,
     pub(super) compared: &'static str,
-    /// The package of the test, the file in `tests`, and its name.
+    /// The package of the test, the file in `tests` or [`UNIT`], and its name.
     pub(super) test: &'static str,
 }
 
-/// How a client tells its version.
-pub(super) enum Version {
-    /// This command prints it.
-    Prints(&'static [&'static str]),
-    /// It is that of a package of Python.
-    Python(&'static str),
-    /// It is the commit of a clone in `PUNCTUAL_CLIENTS`.
-    Commit(&'static str),
-}
+/// The unit tests of a library.
+pub(super) const UNIT: &str = "lib";
 
-use Version::{Commit, Prints, Python};
+use Version::{Commit, Node, Prints, Python};
 
 const fn row(
     client: &'static str,
@@ -40,6 +32,25 @@ const fn row(
 
 /// trace-cmd prints its version and fails.
 const TRACE_CMD: &[&str] = &["sh", "-c", "trace-cmd --version || true"];
+
+/// The processor prints its version only if it refuses its arguments.
+const HDR_HISTOGRAM: &[&str] = &[
+    "sh",
+    "-c",
+    "java org.HdrHistogram.HistogramLogProcessor -version 2>&1 | grep -o 'version [0-9.]*'",
+];
+
+const LAVA: &[&str] = &[
+    "python3",
+    "-c",
+    "import lava_common.version as version; print(version.__version__)",
+];
+
+const TUNED: &[&str] = &[
+    "/usr/bin/python3",
+    "-c",
+    "import tuned.version as version; print(version.TUNED_VERSION_STR)",
+];
 
 /// All clients.
 pub(super) const ROWS: &[Row] = &[
@@ -347,33 +358,143 @@ pub(super) const ROWS: &[Row] = &[
          imported ones, and so are minimum and maximum",
         "punctual it clients::suites::jitterplot_reads_the_imported_samples",
     ),
+    row(
+        "Crucible bench-cyclictest, cyclictest-post-process",
+        Commit("perftool-incubator+bench-cyclictest"),
+        "reads the histogram texts of cyclictest and of the compatible cyclictest: the longest latency",
+        "punctual it clients::histograms::crucible_reads_cyclictest",
+    ),
+    row(
+        "rteval, cyclictest.py",
+        Commit("jkacur+rteval"),
+        "reads the histogram texts of cyclictest and of the compatible cyclictest: minimum, maximum and \
+         number of samples of each thread",
+        "punctual it clients::histograms::rteval_reads_cyclictest",
+    ),
+    row(
+        "benchmark-wrapper (snafu), trigger_cyclictest.py",
+        Commit("cloud-bulldozer+benchmark-wrapper"),
+        "reads the histogram texts of cyclictest and of the compatible cyclictest: minimum, average and \
+         maximum of each thread",
+        "punctual it clients::histograms::benchmark_wrapper_reads_cyclictest",
+    ),
+    row(
+        "OPNFV Yardstick, cyclictest_benchmark.bash",
+        Commit("opnfv+yardstick"),
+        "runs cyclictest and the compatible cyclictest: minimum, average and maximum",
+        "punctual it clients::histograms::yardstick_runs_cyclictest",
+    ),
+    row(
+        "jittersamples of jitterdebugger",
+        Commit("igaw+jitterdebugger"),
+        "converts samples.raw of jitterdebugger 0.3.1: CPU and latency of each sample are the imported ones",
+        "punctual it clients::histograms::jittersamples_reads_the_imported_samples",
+    ),
+    row(
+        "OSADL Latencyplot, plot-rtdataset.py",
+        Commit("osadl+Latencyplot"),
+        "draws an exported RT Dataset: the CPUs and their longest latencies in the legend",
+        "punctual it clients::histograms::script_of_osadl_draws_a_dataset",
+    ),
+    row(
+        "HdrHistogram (Python)",
+        Python("hdrhistogram"),
+        "reads the exported log of histograms: number of samples and longest latency of each CPU",
+        "punctual it clients::histograms::hdrhistogram_of_python_reads_a_log",
+    ),
+    row(
+        "HdrHistogram (Java), HistogramLogProcessor",
+        Prints(HDR_HISTOGRAM),
+        "reads the exported log of histograms, and its percentiles are imported: number of samples and \
+         longest latency of each CPU",
+        "punctual it clients::histograms::log_processor_of_hdrhistogram_reads_a_log",
+    ),
+    row(
+        "hyparquet (Node)",
+        Node("hyparquet"),
+        "reads the samples as Parquet: each row is that of the CSV file",
+        "punctual it clients::histograms::hyparquet_reads_each_sample",
+    ),
+    row(
+        "tap-parser (Node)",
+        Node("tap-parser"),
+        "reads the TAP reports of an audit and of a met and a broken requirement: numbers of passed, failed \
+         and skipped tests",
+        "punctual it clients::reports::tap_parser_of_node_reads_results",
+    ),
+    row(
+        "Meson, TAPParser",
+        Python("meson"),
+        "reads the TAP reports of an audit and of a met and a broken requirement: numbers of passed, failed \
+         and skipped tests",
+        "punctual it clients::reports::meson_reads_results",
+    ),
+    row(
+        "Jenkins xUnit plugin, junit-10.xsd",
+        Commit("jenkinsci+xunit-plugin"),
+        "validates the JUnit reports of an audit and of a met and a broken requirement, and refuses a wrong \
+         one",
+        "punctual it clients::reports::schema_of_jenkins_accepts_reports",
+    ),
+    row(
+        "junit2html (Python)",
+        Python("junit2html"),
+        "reads the JUnit report of an audit: numbers of passed, failed and skipped tests",
+        "punctual it clients::reports::junit2html_counts_results",
+    ),
+    row(
+        "sarif-tools (Python)",
+        Python("sarif-tools"),
+        "reads the SARIF file of an audit: number of findings of each level",
+        "punctual it clients::reports::sarif_tools_counts_findings",
+    ),
+    row(
+        "SARIF Multitool",
+        Prints(&["sarif-multitool", "--version"]),
+        "finds no error in the SARIF file of an audit, and one in a wrong file",
+        "punctual it clients::reports::sarif_multitool_validates_findings",
+    ),
+    row(
+        "LAVA dispatcher",
+        Prints(LAVA),
+        "reads the signals in the LAVA reports of a met and of a broken requirement: results, values and \
+         units",
+        "punctual it clients::reports::lava_dispatcher_reads_results",
+    ),
+    row(
+        "jsonschema (Python)",
+        Python("jsonschema"),
+        "accepts the printed JSON Schema and a recording, and refuses a wrong recording",
+        "punctual it clients::reports::jsonschema_of_python_validates_a_recording",
+    ),
+    row(
+        "securesystemslib (Python)",
+        Python("securesystemslib"),
+        "verifies the DSSE envelope of a statement, and refuses a changed one",
+        "punctual it clients::reports::securesystemslib_verifies_a_statement",
+    ),
+    row(
+        "in-toto-attestation (Python)",
+        Python("in-toto-attestation"),
+        "validates the statements about a met and a broken requirement: result, and digest of the recording",
+        "punctual it clients::reports::in_toto_attestation_reads_a_statement",
+    ),
+    row(
+        "TuneD",
+        Prints(TUNED),
+        "loads an exported profile with its own loader: options and devices, with all variables replaced",
+        "punctual-tune lib tuned::exchange_tests::tuned_itself_loads_exported_profile",
+    ),
+    row(
+        "promtool",
+        Prints(&["promtool", "--version"]),
+        "accepts the metrics of the collector, the configuration and the rules",
+        "punctual-serve fleet prometheus::promtool_accepts_metrics_and_rules",
+    ),
+    row(
+        "Prometheus",
+        Prints(&["prometheus", "--version"]),
+        "scrapes a collector: the rules raise their alerts",
+        "punctual-serve fleet scraped::prometheus_raises_the_alerts_of_the_rules",
+    ),
 ];
-
-impl Version {
-    /// Returns the command that prints the version, or `None` without clones.
-    pub(super) fn command(&self) -> Option<Command> {
-        let command = match self {
-            Prints(words) => {
-                let (program, arguments) = words.split_first()?;
-                let mut command = Command::new(program);
-                command.args(arguments);
-                command
-            }
-            Python(package) => {
-                let script =
-                    format!("import importlib.metadata as m; print(m.version('{package}'))");
-                let mut command = Command::new("python3");
-                command.args(["-c", &script]);
-                command
-            }
-            Commit(repository) => {
-                let clones = std::env::var_os("PUNCTUAL_CLIENTS")?;
-                let mut command = Command::new("git");
-                command.arg("-C").arg(Path::new(&clones).join(repository));
-                command.args(["log", "-1", "--format=%h %cs"]);
-                command
-            }
-        };
-        Some(command)
-    }
-}

@@ -1,9 +1,9 @@
 //! A thread that occupies its CPU in the kernel, with the help of a test module that the emulated
 //! machines load.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -125,4 +125,117 @@ fn the_function_that_disabled_interrupts_is_shown() {
     let texts: Vec<String> = outliers.iter().map(|one| shown(one.number)).collect();
     let named = |text: &String| text.contains("punctual_keeps_interrupts_off");
     assert!(texts.iter().any(named), "{texts:#?}");
+}
+
+/// Functions that the write to the module calls, from the outermost to the innermost.
+const TRACED: &str = "vfs_write proc_reg_write delay_write punctual_keeps_preemption_off";
+
+/// A separate trace instance with the tracer function_graph. It is removed when this value is dropped.
+struct FunctionGraph {
+    folder: PathBuf,
+}
+
+impl FunctionGraph {
+    /// Starts to record the functions and the switches of threads. Returns `None` if the kernel refuses the
+    /// tracer.
+    fn start() -> Option<Self> {
+        let name = format!("punctual-test-functions-{}", std::process::id());
+        let folder = Path::new("/sys/kernel/tracing/instances").join(name);
+        fs::create_dir(&folder).unwrap();
+        let this = Self { folder };
+        this.set("trace_clock", "mono");
+        this.set("set_ftrace_filter", TRACED);
+        if let Err(error) = fs::write(this.folder.join("current_tracer"), "function_graph") {
+            punctual_testing::skip!(Kernel, "function_graph in an instance: {error}");
+            return None;
+        }
+        for event in [
+            "sched/sched_switch",
+            "sched/sched_waking",
+            "irq",
+            "irq_vectors",
+        ] {
+            this.set(&format!("events/{event}/enable"), "1");
+        }
+        for option in ["abstime", "proc"] {
+            this.set(&format!("options/funcgraph-{option}"), "1");
+        }
+        Some(this)
+    }
+
+    fn set(&self, file: &str, value: &str) {
+        let path = self.folder.join(file);
+        fs::write(&path, value).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+
+    /// Stops, and returns what the kernel prints.
+    fn stop(self) -> String {
+        self.set("tracing_on", "0");
+        fs::read_to_string(self.folder.join("trace")).unwrap()
+    }
+}
+
+impl Drop for FunctionGraph {
+    fn drop(&mut self) {
+        // Instances share these options.
+        for option in ["abstime", "proc"] {
+            let path = self.folder.join(format!("options/funcgraph-{option}"));
+            let _ = fs::write(path, "0");
+        }
+        let _ = fs::write(self.folder.join("current_tracer"), "nop");
+        fs::remove_dir(&self.folder).unwrap();
+    }
+}
+
+/// The kernel's own recording of the tracer function_graph names the function that disabled preemption.
+#[test]
+fn function_graph_names_the_function_that_disabled_preemption() {
+    if !loaded("function_graph") {
+        return;
+    }
+    let Some(tracer) = FunctionGraph::start() else {
+        return;
+    };
+    let place = Sandbox::new();
+    let ends = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&ends);
+    let keeper = thread("keeper", fifo(10), &[0], move || {
+        let mut spans = Vec::new();
+        while !ended.load(Ordering::Relaxed) {
+            sleep_until(now() + Nanos::from_millis(150));
+            spans.push(kept("preempt", Nanos::from_millis(15)));
+        }
+        spans
+    });
+    place.done("measure timer --cpus 0 --interval 10ms -D 3s -q");
+    ends.store(true, Ordering::Relaxed);
+    let spans = keeper.join().unwrap();
+    fs::write(place.path("trace.txt"), tracer.stop()).unwrap();
+    let explained = place.done("explain --trace trace.txt --json");
+    let explained: serde_json::Value = serde_json::from_str(&explained).unwrap();
+    let outliers = explained["outliers"].as_array().unwrap();
+    let shares = outliers.iter().flat_map(|one| {
+        let shares = one["outlier"]["blame"]["shares"].as_array().unwrap();
+        shares
+            .iter()
+            .filter(|share| share["who"].as_str().unwrap().contains("keeper-"))
+    });
+    // The emulator can stop in any function of the write.
+    let innermost = |share: &&serde_json::Value| {
+        share["cause"]["function"]["function"] == "punctual_keeps_preemption_off"
+    };
+    let named: Vec<_> = shares.filter(innermost).collect();
+    assert!(!named.is_empty(), "{outliers:#?}");
+    let longest = spans.iter().map(|span| span.to.0 - span.from.0).max();
+    for share in named {
+        let [all, function] = [&share["ns"], &share["cause"]["function"]["ns"]];
+        let [all, function] = [all, function].map(|ns| ns.as_u64().unwrap());
+        assert!(function <= all && function * 10 >= all, "{share}");
+        assert!(function <= longest.unwrap() * spans.len() as u64, "{share}");
+        let words = share["detail"].as_str().unwrap();
+        assert!(
+            words.contains("function punctual_keeps_preemption_off took"),
+            "{share}"
+        );
+    }
 }

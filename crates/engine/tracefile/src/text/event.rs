@@ -243,6 +243,10 @@ mod tests {
             found(" do_fault <-handle_mm_fault"),
             r#"Call("do_fault", Some("handle_mm_fault"))"#
         );
+        assert_eq!(
+            found(" e1000_intr [e1000] <-e1000_poll [e1000]"),
+            r#"Call("e1000_intr", Some("e1000_poll"))"#
+        );
         assert_eq!(found(" PERF_RECORD_LOST lost 12"), "Lost(Some(12))");
         assert_eq!(found(" <stack trace>"), "Stack");
         assert_eq!(found(" kernel_stack:  <stack trace >"), "Stack");

@@ -18,8 +18,9 @@ const THREADS: usize = 65_536;
 /// unknown.
 const INDENT: usize = 2;
 
-/// The time from a call to its return exceeds the stated duration by less than this time, because the
-/// tracer itself takes time and the times of the lines are rounded. More means that lines are missing.
+/// The time from a call to its return exceeds the stated duration by less than this time, or by less than a
+/// hundredth of it, because the tracer itself takes time, which an interrupt or an emulator can prolong, and
+/// the times of the lines are rounded. More means that lines are missing.
 const TOLERANCE: Nanos = Nanos::from_micros(2);
 
 /// A line of the tracer.
@@ -134,6 +135,11 @@ impl<'a> Act<'a> {
             return thread_of(to.trim()).map(Self::Switches);
         }
         let (name, after) = text.split_once('(')?;
+        // The kernel writes `name [module]` for a function of a module.
+        let name = match name.split_once(" [") {
+            Some((function, module)) if module.ends_with(']') => function,
+            _ => name,
+        };
         // Newer kernels append the arguments, and the result or the caller as a comment.
         let ends = after.split("/*").next().unwrap_or_default().trim_end();
         match ends.chars().last() {
@@ -309,8 +315,9 @@ fn fits(open: &Open, place: Place, text: &GraphText<'_>) -> bool {
         return true;
     };
     let elapsed = end.saturating_sub(begin);
+    let tolerance = TOLERANCE.max(Nanos(took.0 / 100));
     let is_known_depth = text.indent >= INDENT;
-    elapsed < took + TOLERANCE && (is_known_depth || took < elapsed + TOLERANCE)
+    elapsed < took + tolerance && (is_known_depth || took < elapsed + tolerance)
 }
 
 fn returned_to(stack: &[Open], after: Nanos) -> Option<Runs> {

@@ -132,6 +132,24 @@ fn each_kind_of_line_is_read() {
             Act::Calls("f"),
         ),
         (
+            " 0) + 12.500 us   |  e1000_intr [e1000]();",
+            Some(12_500),
+            2,
+            Act::Leaf("e1000_intr"),
+        ),
+        (
+            " 0)          |  e1000_poll [e1000](n=1) {",
+            None,
+            2,
+            Act::Calls("e1000_poll"),
+        ),
+        (
+            " 0)   1.5 us |  } /* e1000_poll [e1000] */",
+            Some(1_500),
+            2,
+            Act::Returns(Some("e1000_poll")),
+        ),
+        (
             " 0)          |  /* sched_switch: a=b */",
             None,
             2,

@@ -238,12 +238,18 @@ fn numbers(text: &str) -> Option<(u32, KernelPriority, char, &str)> {
 }
 
 /// Parses a call of a function: `mmc_hw_reset <-process_one_work`, `irq_enter+0x12/0x40
-/// (smp_apic_timer_interrupt)` of old kernels, or a name alone if the caller is on the next line.
+/// (smp_apic_timer_interrupt)` of old kernels, or a name alone if the caller is on the next line. A module
+/// may follow each name: `e1000_intr [e1000] <-e1000_poll [e1000]`.
 pub(super) fn call(rest: &str) -> Option<(&str, Option<&str>)> {
     let rest = rest.trim();
     let (function, after) = match rest.split_once([' ', '\t']) {
         Some((function, after)) => (function, after.trim_start()),
         None => (rest, ""),
+    };
+    // The kernel writes `name [module]` for a function of a module.
+    let after = match after.strip_prefix('[') {
+        Some(module) => module.split_once(']')?.1.trim_start(),
+        None => after,
     };
     let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
     let is_name = |text: &str| {

@@ -116,8 +116,13 @@ impl Loader<'_> {
         let files = all.map(|folder| folder.join(name).join("tuned.conf"));
         let there: Vec<PathBuf> = files.filter(|file| file.is_file()).collect();
         if there.is_empty() {
-            let folders = FOLDERS.map(|folder| format!("/{folder}")).join(", ");
-            let why = format!("no folder NAME/tuned.conf is in {folders}{suffix}");
+            let folders = folders
+                .map(|folder| folder.display().to_string())
+                .join(", ");
+            let why = format!(
+                "no folder NAME/tuned.conf is in {folders}{suffix}; pass the path of a tuned.conf, or \
+                 --root with the root folder of a system that has TuneD"
+            );
             return Err(wrong(name, &why));
         }
         let is_new = |file: &&PathBuf| !self.open.contains(file) && !self.files.contains(file);

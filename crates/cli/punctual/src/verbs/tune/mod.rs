@@ -66,6 +66,7 @@ enum Tune {
     /// Exit with 3 if applied settings (or those of a profile) are not in force
     Verify(Wished),
     /// Restore the applied settings, the last change first
+    #[command(visible_alias = "undo")]
     Revert {
         #[command(flatten)]
         form: Form,

@@ -37,7 +37,7 @@ fn crucible(place: &Sandbox, name: &str, script: &str, output: &str) -> Option<i
 }
 
 /// Returns the output of the original; `None` if it is not installed or refuses to run.
-fn original(place: &Sandbox, program: &str, line: &str) -> Option<String> {
+pub(super) fn original(place: &Sandbox, program: &str, line: &str) -> Option<String> {
     let mut command = Command::new(program);
     let command = command.args(line.split_whitespace());
     match command.current_dir(place.path("")).output() {
@@ -60,7 +60,7 @@ fn published(name: &str) -> String {
 }
 
 /// Imports an output. Returns the longest latency in it, in whole µs.
-fn imported(place: &Sandbox, output: &str) -> i64 {
+pub(super) fn imported(place: &Sandbox, output: &str) -> i64 {
     std::fs::write(place.path("output.txt"), output).unwrap();
     place.done("import output.txt");
     longest(place)
@@ -206,7 +206,7 @@ fn columns(lines: &str) -> Columns {
 }
 
 /// Returns minimum, average and maximum of each thread in the last recording, in whole µs.
-fn figures(place: &Sandbox) -> Vec<[u64; 3]> {
+pub(super) fn figures(place: &Sandbox) -> Vec<[u64; 3]> {
     let recording = place.last();
     let threads = recording.threads.iter().map(|thread| {
         let histogram = &thread.histogram;
@@ -438,7 +438,7 @@ fn jitterplot_reads_the_imported_samples() {
 }
 
 /// Returns the latencies of each CPU, in order.
-fn by_cpu(samples: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, Vec<u64>> {
+pub(super) fn by_cpu(samples: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, Vec<u64>> {
     let mut by_cpu: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     samples.for_each(|(cpu, micros)| by_cpu.entry(cpu).or_default().push(micros));
     by_cpu

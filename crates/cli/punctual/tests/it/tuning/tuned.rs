@@ -110,7 +110,8 @@ fn wrong_tuned_profiles_write_no_file() {
     );
     let told = place.refused("tune import absent --root root -o new.toml", 2);
     assert!(
-        told.contains("absent: no folder NAME/tuned.conf is in"),
+        told.contains("absent: no folder NAME/tuned.conf is in root/etc/tuned/profiles,")
+            && told.contains("--root"),
         "{told}"
     );
     let told = place.refused("tune import isolated --root root -o new.txt", 2);
