@@ -263,6 +263,29 @@ mod tests {
         assert!((3.2..5.0).contains(&one.total), "{one:?}");
     }
 
+    /// An arm that seems to have fewer events may have more, if those of the next block count.
+    #[test]
+    fn likely_carry_over_may_reverse_an_effect() {
+        use Ordering::{Greater, Less};
+        let may_contradict = |p, total, seems| {
+            let one = CarryOver {
+                found: 1.5,
+                low: 0.9,
+                high: 2.5,
+                p,
+                total,
+            };
+            one.may_contradict(seems)
+        };
+        assert!(may_contradict(0.1, 1.2, Less));
+        assert!(may_contradict(0.1, 0.8, Greater));
+        // The total has the same direction.
+        assert!(!may_contradict(0.1, 1.2, Greater));
+        assert!(!may_contradict(0.1, 0.8, Less));
+        // Chance explains the carry-over.
+        assert!(!may_contradict(0.3, 1.2, Less));
+    }
+
     #[test]
     fn few_rounds_and_no_events_say_nothing() {
         let few = vec![vec![(0, 5), (1, 9)]; 5];

@@ -298,6 +298,23 @@ mod tests {
         values.map(|value| value - mean).collect()
     }
 
+    /// The more a figure is correlated, the longer its blocks must be. They are not longer than needed.
+    #[test]
+    fn correlated_figures_need_more_intervals() {
+        let all = [0.0, 0.3, 0.6, 0.8, 0.9, 0.97].map(|memory| {
+            let needed = intervals_needed(memory).unwrap();
+            let length = needed / LEAST_BLOCKS - 2;
+            assert_eq!((length + 2) * LEAST_BLOCKS, needed);
+            assert!(inflation(memory, length) <= INFLATION_MOST);
+            assert!(length == 1 || inflation(memory, length - 1) > INFLATION_MOST);
+            length
+        });
+        assert_eq!(all[0], 1);
+        assert!(all.is_sorted() && all[5] > 10 * all[2], "{all:?}");
+        // Such a figure drifts, so no length is enough.
+        assert_eq!([0.98, 0.99, 1.0].map(intervals_needed), [None; 3]);
+    }
+
     #[test]
     fn the_slowest_waves_are_what_counts() {
         // A single value contributes equally to each wave, like uncorrelated values.

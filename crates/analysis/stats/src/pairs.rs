@@ -327,6 +327,15 @@ mod tests {
         assert!((ratio.high / 2.955_357_52 - 1.0).abs() < 1e-6, "{ratio:?}");
     }
 
+    /// A block without events on one side is part of the spread: (b - found * a)^2 / (found * (a + b)) is
+    /// 4 for each of these six pairs, and there are five degrees of freedom.
+    #[test]
+    fn blocks_without_events_widen_the_interval() {
+        let pairs = [(0, 4), (4, 0), (0, 4), (4, 0), (0, 4), (4, 0)];
+        let ratio = ratio(&pairs, 0.95).unwrap();
+        assert_eq!((ratio.found, ratio.dispersion), (1.0, 4.8));
+    }
+
     /// One block in ten contains most of the events. An interval from the t distribution alone
     /// contains the true ratio in 77% of the experiments. 142 of 150 are expected. The limit of 134
     /// is three standard deviations below this number.

@@ -60,3 +60,25 @@ fn the_waker_was_elsewhere() {
         .switch(70.0, idle(), RUNNABLE, victim());
     assert_snapshot!(stream.summary());
 }
+
+/// A kernel may state the idle state of one CPU in an event of another.
+#[test]
+fn idle_state_of_another_cpu_is_not_its_own() {
+    let stream = |event: Option<EventKind>| {
+        let stream = Stream::late(160.0).sleeping_beside(idle());
+        let stream = match event {
+            Some(event) => stream.event(-290.0, event),
+            None => stream,
+        };
+        let stream = stream
+            .timer(142.0)
+            .switch(150.0, idle(), RUNNABLE, victim());
+        stream.summary()
+    };
+    let foreign = EventKind::IdleEntry {
+        state: 3,
+        cpu_id: 2,
+    };
+    assert_eq!(stream(Some(foreign)), stream(None));
+    assert_ne!(stream(Some(asleep(3))), stream(None));
+}

@@ -147,12 +147,11 @@ fn of_a_lock_that_no_holder_released() {
     assert!(!summary.contains("lock"), "{summary}");
 }
 
-/// The victim waits for a lock of `near`, and `near` waits for a lock of `far`. Both inherit the
-/// victim's priority, and `near` is the holder.
-#[test]
-fn of_the_first_of_a_chain() {
+/// The victim waits for a lock of `near`. Both `near` and `far` inherit the victim's priority, and
+/// `near` is the holder. `gives`: whether `far` gives the priority up.
+fn chain_of_two(gives: bool) -> String {
     let (near, far) = (task("near", 50, 89), task("far", 51, 100));
-    let stream = Stream::late(520.0)
+    let mut stream = Stream::late(520.0)
         .sleeping_beside(idle())
         .on(0, 50)
         .switch(-20.0, near, SLEEPS, far)
@@ -162,13 +161,29 @@ fn of_the_first_of_a_chain() {
         .event(9.0, lend(near))
         .event(9.5, lend(far))
         .switch(11.0, victim(), SLEEPS, idle())
-        .on(0, 51)
-        .event(300.0, give_up(task("far", 51, 4)))
+        .on(0, 51);
+    if gives {
+        stream = stream.event(300.0, give_up(task("far", 51, 4)));
+    }
+    let stream = stream
         .switch(310.0, far, RUNNABLE, task("near", 50, 4))
         .event(499.0, give_up(task("near", 50, 4)))
         .waking(500.0)
         .on(1, 0)
         .wakeup(503.0, 1)
         .switch(510.0, idle(), RUNNABLE, victim());
-    assert_snapshot!(stream.summary());
+    stream.summary()
+}
+
+#[test]
+fn of_the_first_of_a_chain() {
+    assert_snapshot!(chain_of_two(true));
+}
+
+/// A thread that never gives the priority up holds no lock that `near` waits for.
+#[test]
+fn thread_that_gives_nothing_up_is_not_the_next_holder() {
+    let awaits = "a lock held by far-51";
+    assert!(chain_of_two(true).contains(awaits));
+    assert!(!chain_of_two(false).contains(awaits));
 }

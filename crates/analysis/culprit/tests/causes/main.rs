@@ -5,10 +5,12 @@
 mod any_stream;
 mod blocking;
 mod calls;
+mod concerned;
 mod cut_off;
 mod ended_waits;
 mod finding;
 mod foreign;
+mod functions;
 mod go_stops;
 mod held;
 mod host;

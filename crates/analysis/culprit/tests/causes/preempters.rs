@@ -1,7 +1,8 @@
 //! Threads that preempt the thread of a job, or the thread that it waits for.
 
 use proptest::prelude::*;
-use punctual_model::{EventKind, Nanos, ShareKind, Task};
+use punctual_model::cause::{Leaf, Source};
+use punctual_model::{EventKind, Nanos, ShareKind, Task, TraceEvent};
 
 use crate::jobs::{enter, explained, job, low};
 use crate::stream::*;
@@ -38,6 +39,44 @@ fn alternating_preempters_are_two_shares() {
     for hog in hogs {
         assert_eq!((hog.ns, hog.count), (Nanos(1_497_500), 5));
     }
+}
+
+/// A thread keeps the CPU from the thread of timerlat only if its own priority is unknown.
+#[test]
+fn thread_of_known_higher_priority_blocks_nothing() {
+    let stream = Stream::late(60.0)
+        .sleeping_beside(hog(1))
+        .timer_entry(1.0)
+        .waking(2.5)
+        .flags(TraceEvent::NEED_RESCHED)
+        .timer_exit(4.0)
+        .flags(0)
+        .switch(50.0, hog(1), SLEEPS, victim())
+        .change(|window| window.evidence.timer_interrupt = Some(at(1.0)));
+    let found = punctual_culprit::find(&stream.window).blame;
+    let largest = found.largest().unwrap();
+    assert_eq!(largest.kind(), ShareKind::HigherPriority, "{found:#?}");
+}
+
+/// The owner of the lock is ready, but its CPU is idle, as under a quota. No thread preempts it.
+#[test]
+fn owner_that_an_idle_cpu_does_not_run_is_not_scheduled() {
+    let stream = job(1_000.0)
+        .on(1, VICTIM)
+        .event(50.0, enter(202, [0x7f10, 6 | 128]))
+        .switch(52.0, victim(), SLEEPS, idle())
+        .on(0, 20)
+        .switch(200.0, low(), RUNNABLE, task("swapper/0", 0, 120))
+        .switch(700.0, task("swapper/0", 0, 120), RUNNABLE, low())
+        .waking_of(800.0, victim(), 1)
+        .on(1, 0)
+        .switch(810.0, idle(), RUNNABLE, victim());
+    let found = explained(&stream);
+    let not_scheduled = found.shares.iter().find(|share| {
+        matches!(&share.cause.source, Source::Awaited(awaited) if awaited.leaf == Leaf::NotScheduled)
+    });
+    let not_scheduled = not_scheduled.map(|share| share.ns);
+    assert_eq!(not_scheduled, Some(Nanos::from_micros(500)), "{found:#?}");
 }
 
 /// The priority of the preempter changes while the owner of the lock waits for the CPU.

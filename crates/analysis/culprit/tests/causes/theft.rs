@@ -161,6 +161,29 @@ fn without_counters_the_shares_are_marked() {
     }
 }
 
+/// The readings of the SMI counter may be apart by a second more than the wait.
+#[test]
+fn smi_readings_close_to_a_long_wait_count() {
+    let is_undecided = |first_ms: i64| {
+        let stream = Stream::late(300_000.0)
+            .sleeping_beside(find())
+            .timer(2.0)
+            .switch(299_980.0, find(), RUNNABLE, victim())
+            .change(|window| {
+                window.evidence.virtual_machine = Some(false);
+                window.evidence.smi = Some(SmiCount {
+                    from: at_ms(first_ms),
+                    to: at_ms(750),
+                    count: 1,
+                });
+            });
+        let found = judge(&stream.window).blame;
+        (found.shares.iter()).any(|share| share.kind() == ShareKind::Undecided)
+    };
+    assert!(is_undecided(-450));
+    assert!(!is_undecided(-600));
+}
+
 /// Counters that were read a long time before say nothing about the time of the window.
 #[test]
 fn stale_counters_prove_no_recent_rise() {
