@@ -19,6 +19,7 @@ mod network;
 mod rtla_suite;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -46,11 +47,16 @@ pub(crate) struct Options {
     /// Show all output of the machine's console.
     #[arg(long)]
     verbose: bool,
+    /// Run a machine with failed tests again only when this file exists, because other tests take its
+    /// CPU time until then.
+    #[arg(long, value_name = "FILE")]
+    repeat_after: Option<PathBuf>,
     #[command(flatten)]
     gate: gate::Options,
 }
 
-/// Runs the tests of each machine and returns whether all passed.
+/// Runs the tests of each machine and returns whether all passed. A machine with a failed test runs
+/// again alone.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let arch = arch_of(&options.arch)?;
     let machines = chosen(arch, &options.machines)?;
@@ -77,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let archive = archive::write(machine, &payload, &parts, &modules)?;
         ready.push((machine, archive));
     }
-    let run = |machine, archive| run_one(machine, &parts, archive, options.verbose);
+    let run = |machine, archive| come_up(machine, &parts, archive, options.verbose);
     // Each machine emulates its CPUs on one thread, so several machines run in parallel.
     let (tallies, boots): (Vec<Result<Tally>>, Result<bool>) = std::thread::scope(|scope| {
         // The experiment on boots needs modules of the gate's kernel.
@@ -85,7 +91,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         let boots = with_boots
             .then(|| scope.spawn(|| boots::few(&parts, payload.binary(), options.verbose)));
         let started: Vec<_> = (ready.iter())
-            .map(|(machine, archive)| scope.spawn(move || run(machine, archive)))
+            .map(|(machine, archive)| {
+                println!("machine {}: {}", machine.name, machine.summary);
+                scope.spawn(move || run(machine, archive))
+            })
             .collect();
         let ended = started.into_iter().map(|thread| thread.join());
         let tallies = ended.map(|tally| tally.unwrap_or_else(|_| bail!("its thread panicked")));
@@ -98,9 +107,17 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         (tallies, boots)
     });
     let mut all = Tally::default();
-    for ((machine, _), tally) in ready.iter().zip(tallies) {
-        let tally = tally.with_context(|| format!("machine {}", machine.name))?;
-        println!("machine {}: {tally}", machine.name);
+    for ((machine, archive), tally) in ready.iter().zip(tallies) {
+        let of_machine = || format!("machine {}", machine.name);
+        let mut tally = tally.with_context(of_machine)?;
+        println!("{}: {tally}", of_machine());
+        if !tally.good() {
+            wait_for(options.repeat_after.as_deref());
+            println!("{}: run again", of_machine());
+            let again = run(machine, archive).with_context(of_machine)?;
+            tally = tally.then(again, machine.name);
+            println!("{}: {tally}", of_machine());
+        }
         all.add(&tally);
     }
     println!("\nvm: {all}");
@@ -108,19 +125,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(boots.context("machine boots")? && all.good() && accepted)
 }
 
-/// Runs the tests of one machine. If a test fails, repeats the whole machine once.
-fn run_one(machine: &Machine, parts: &Parts, archive: &Path, verbose: bool) -> Result<Tally> {
-    println!("machine {}: {}", machine.name, machine.summary);
-    let tally = come_up(machine, parts, archive, verbose)?;
-    if tally.good() {
-        return Ok(tally);
+/// Waits until a file exists. The process that creates it ends this one if it fails.
+fn wait_for(file: Option<&Path>) {
+    while file.is_some_and(|file| !file.exists()) {
+        std::thread::sleep(Duration::from_secs(1));
     }
-    println!(
-        "machine {}: {tally}\nmachine {}: run again",
-        machine.name, machine.name
-    );
-    let again = come_up(machine, parts, archive, verbose)?;
-    Ok(tally.then(again, machine.name))
 }
 
 /// Number of attempts to start a machine that does not reach its first test. The emulator sometimes
