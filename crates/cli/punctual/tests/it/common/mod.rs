@@ -31,14 +31,15 @@ pub fn files_of_bundle(path: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.collect()
 }
 
-/// Calls `watching` while a thread of this process, `sleeper`, wakes up every millisecond. No other
-/// thread may wake up on a quiet machine: a watch without privileges sees only threads of its user.
+/// Calls `watching` while a thread of this process, `sleeper`, wakes up every 20 ms. No other thread may
+/// wake up on a quiet machine: a watch without privileges sees only threads of its user. It knows the
+/// waits of those that wake up once between two of its looks, so the thread does not wake up more often.
 pub fn beside_sleeper(watching: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let sleep = || {
             while !stop.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(20));
             }
         };
         let builder = std::thread::Builder::new().name("sleeper".to_owned());
