@@ -19,7 +19,7 @@ use super::archive::{Archive, START};
 use super::boot::{Machinery, emulator, lines_of, usual};
 use super::machines::TWO;
 use super::{Parts, STARTS, build, kernel, needed};
-use crate::paths::{self, repository};
+use crate::paths;
 
 /// Options of `cargo xtask vm-boots`.
 #[derive(Args)]
@@ -49,20 +49,7 @@ const FINISHED: &str = "@@ finished";
 /// Runs six pairs of boots and returns whether the result is correct.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let parts = needed(arch::usual())?;
-    let status = paths::cargo()
-        .args(["build", "--quiet", "--package", "punctual"])
-        .current_dir(repository())
-        .status()
-        .context("cargo")?;
-    ensure!(status.success(), "cargo build: {status}");
-    let target = paths::folder();
-    let target = target.parent().context("the folder of what is built")?;
-    measure(
-        &parts,
-        &target.join("debug/punctual"),
-        2 * PAIRS,
-        options.verbose,
-    )
+    measure(&parts, &build::punctual()?, 2 * PAIRS, options.verbose)
 }
 
 /// Runs only a few boots of an experiment with six pairs, and then deletes the experiment.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::arch::Arch;
 use super::machines::{Machine, Suite};
-use crate::paths::{folder, program, repository};
+use crate::paths::{self, folder, program, repository};
 use crate::programs::{self, Programs};
 
 /// Shared libraries and the loader: files of this machine, with their paths on the emulated one.
@@ -34,6 +34,20 @@ impl Payload {
     pub(crate) fn folder_for(&self, suite: &Suite) -> Result<&Path> {
         find(&self.programs, suite)
     }
+}
+
+/// Builds `punctual` without any tests, and returns the path of the program.
+///
+/// # Errors
+/// Fails if the build fails.
+pub(super) fn punctual() -> Result<PathBuf> {
+    let status = paths::cargo()
+        .args(["build", "--quiet", "--package", "punctual"])
+        .current_dir(repository())
+        .status()
+        .context("cargo")?;
+    ensure!(status.success(), "cargo build: {status}");
+    Ok(paths::target().join("debug/punctual"))
 }
 
 /// Returns the examples of the kit in C and C++ with their paths on the machine. If there is no

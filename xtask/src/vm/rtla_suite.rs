@@ -15,7 +15,7 @@ use super::archive::{Archive, START};
 use super::boot::{Machinery, emulator, lines_of, usual};
 use super::machines::TWO;
 use super::{Parts, arch, build, needed};
-use crate::paths::{self, program, repository};
+use crate::paths::program;
 
 /// Options of `cargo xtask vm-rtla`.
 #[derive(Args)]
@@ -163,15 +163,7 @@ fn archive(options: &Options, parts: &Parts) -> Result<PathBuf> {
     let (mut archive, path) = Archive::begin("rtla", &parts.busybox)?;
     let rtla = match &options.rtla {
         Some(rtla) => rtla.clone(),
-        None => {
-            let status = paths::cargo()
-                .args(["build", "--quiet", "--package", "punctual"])
-                .current_dir(repository())
-                .status()
-                .context("cargo")?;
-            ensure!(status.success(), "cargo build: {status}");
-            build::stripped(parts.arch, &paths::target().join("debug/punctual"))?
-        }
+        None => build::stripped(parts.arch, &build::punctual()?)?,
     };
     let mut programs = vec![(rtla, PathBuf::from("/usr/bin/rtla"))];
     for (name, package) in PROGRAMS {

@@ -32,7 +32,7 @@ fn watched(place: &Sandbox, line: &str) -> Wakeups {
     serde_json::from_str(&place.done(line)).unwrap()
 }
 
-/// Asserts that the counts are consistent, whatever their source is.
+/// Asserts that the counts are consistent. The source of the events makes no difference.
 fn assert_counted(seen: &Wakeups) {
     let own = |row: &&punctual_model::WakeupRow| row.comm.as_deref() == Some("sleeper");
     let count: u64 = seen

@@ -5,7 +5,7 @@ use punctual_loads::LoadError;
 use punctual_model::{CpuSet, Nanos, Policy, RecordingId};
 use punctual_probes::{ProbeError, SettingsError};
 
-use crate::{PhaseError, TargetError};
+use crate::{JoinError, PhaseError, TargetError};
 
 /// Reason why a measurement is impossible.
 #[derive(Debug, thiserror::Error)]
@@ -159,15 +159,8 @@ pub enum SessionError {
         file: String,
     },
     /// A control group does not accept processes.
-    #[error("cannot join the control group through {file}: {source}; {why}")]
-    Group {
-        /// File for joining the group.
-        file: String,
-        /// Meaning of the error for this file.
-        why: &'static str,
-        /// Error of the kernel.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Group(#[from] JoinError),
     /// Error of the store.
     #[error(transparent)]
     Store(#[from] punctual_store::StoreError),

@@ -1,15 +1,17 @@
 //! Further tasks of the kernel's tracers timerlat and osnoise: a stop by the kernel, a trace as
 //! text, and a control group for the tracer's threads.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use punctual_files::{FileError, Output};
 use punctual_host::Host;
-use punctual_model::{ProcessId, TaskKind};
+use punctual_model::{ProcessId, TaskKind, TaskRecord};
 use punctual_trace::{NoiseStop, TextAsk, TextTrace, TraceError, TraceSwitch, Tracefs};
+
+use crate::TargetError;
+use crate::control_group::{JoinError, enter, places};
 
 /// Tasks of the kernel's tracer in addition to its samples.
 #[derive(Clone, Debug, Default)]
@@ -70,19 +72,15 @@ pub enum KernelTraceError {
     /// A file could not be written, or the trace could not be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The control group does not exist.
-    #[error("the control group {0} does not exist: use a name such as /user.slice, or a folder")]
-    NoGroup(String),
-    /// The kernel refused to move a thread.
-    #[error("the thread {comm} of the kernel cannot join {}: {source}", .file.display())]
-    Join {
-        /// Name of the thread.
-        comm: String,
-        /// The file `cgroup.procs`.
-        file: PathBuf,
-        /// Error of the kernel.
-        source: io::Error,
-    },
+    /// The control group cannot be used.
+    #[error(transparent)]
+    Group(#[from] TargetError),
+    /// The kernel refuses to move a thread into the control group.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// There is no thread to move into the control group.
+    #[error("the tracer {0} has no threads of the kernel that could join the control group")]
+    NoThreads(String),
     /// The trace has not begun, or has ended.
     #[error("the kernel's tracer is not running")]
     NotRunning,
@@ -239,35 +237,28 @@ fn copy(mut from: Box<dyn Read + Send>, path: &Path) -> Result<(), KernelTraceEr
 /// Moves the kernel threads of a tracer into a control group, in each hierarchy that limits CPUs or
 /// CPU time. They end with the tracer, so nothing has to be undone.
 fn join(host: &Host, tracer: &str, group: &TracerGroup) -> Result<(), KernelTraceError> {
-    let name = match group {
-        TracerGroup::Own => "/",
-        TracerGroup::Named(name) => name,
+    let files: Vec<PathBuf> = match group {
+        TracerGroup::Named(name) => {
+            let (_, places) = places(host, name)?;
+            places.into_iter().map(|place| place.group).collect()
+        }
+        // Each hierarchy has the root group. Without hierarchies, nothing limits either process.
+        TracerGroup::Own => {
+            let places = host.control_group("/").map(|root| host.group_places(&root));
+            let places = places.unwrap_or_default().into_iter();
+            places.map(|place| place.home).collect()
+        }
     };
-    let found = host.control_group(name);
-    let found = found.ok_or_else(|| KernelTraceError::NoGroup(name.to_owned()))?;
-    let places = host.group_places(&found).into_iter();
-    let files: Vec<PathBuf> = places
-        .map(|place| match group {
-            TracerGroup::Own => place.home,
-            TracerGroup::Named(_) => place.group,
-        })
-        .collect();
-    let threads = host.tasks().into_iter();
     let prefix = format!("{tracer}/");
-    for thread in threads
-        .filter(|task| task.kind == TaskKind::Kernel)
-        .filter(|task| task.comm.starts_with(&prefix))
-    {
+    let is_own =
+        |task: &TaskRecord| task.kind == TaskKind::Kernel && task.comm.starts_with(&prefix);
+    let threads: Vec<TaskRecord> = host.tasks().into_iter().filter(is_own).collect();
+    if threads.is_empty() {
+        return Err(KernelTraceError::NoThreads(tracer.to_owned()));
+    }
+    for thread in &threads {
         for file in &files {
-            let written = OpenOptions::new()
-                .write(true)
-                .open(file)
-                .and_then(|mut open| open.write_all(thread.tid.to_string().as_bytes()));
-            written.map_err(|source| KernelTraceError::Join {
-                comm: thread.comm.clone(),
-                file: file.clone(),
-                source,
-            })?;
+            enter(file, thread.tid)?;
         }
     }
     Ok(())
@@ -377,11 +368,10 @@ mod tests {
     fn group_that_does_not_exist_is_named() {
         let root = tempfile::tempdir().unwrap();
         let host = Host::new(root.path());
-        let group = TracerGroup::Named("/none".to_owned());
-        let error = join(&host, "osnoise", &group).unwrap_err().to_string();
-        assert!(
-            error.contains("control group /none does not exist"),
-            "{error}"
-        );
+        let refused = |group| join(&host, "osnoise", &group).unwrap_err().to_string();
+        let error = refused(TracerGroup::Named("/none".to_owned()));
+        assert!(error.contains("there is no control group /none"), "{error}");
+        let error = refused(TracerGroup::Own);
+        assert!(error.contains("osnoise has no threads"), "{error}");
     }
 }

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod application;
+mod control_group;
 mod error;
 mod events;
 mod explain;
@@ -27,6 +28,7 @@ mod targets;
 mod trace_file;
 
 pub use application::ApplicationRequest;
+pub use control_group::JoinError;
 pub use error::SessionError;
 pub use events::{
     ActivitySession, ChainSession, InterruptionCounter, WakeupRequest, WakeupSession,

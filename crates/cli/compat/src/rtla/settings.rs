@@ -98,6 +98,13 @@ impl RtlaSettings {
         settings.check()?;
         let file = settings.trace_file.take().map(Action::Trace);
         settings.on_threshold.extend(file);
+        let extends_trace = !settings.events.is_empty() || settings.buffer_kib.is_some();
+        if extends_trace && !settings.wants_trace() {
+            settings.warnings.push(
+                "-e and --trace-buffer-size have no effect, because no trace is requested: add -t"
+                    .to_owned(),
+            );
+        }
         Ok(settings)
     }
 

@@ -1,15 +1,12 @@
 //! Moves this process into a control group of others, so that it gets the same resources as their
 //! threads.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::path::Path;
-
 use punctual_host::{GroupLocation, Host};
 use punctual_loads::Outside;
 use punctual_model::GroupFacts;
 
-use crate::{SessionError, TargetError};
+use crate::SessionError;
+use crate::control_group::{enter, places};
 
 /// Keeps this process in a control group until dropped. The membership also ends with the process,
 /// no matter how the process ends.
@@ -28,12 +25,7 @@ impl Membership {
     /// Returns an error if the group does not exist or cannot be joined; this process then remains
     /// in its group.
     pub fn join(host: &Host, path: &str) -> Result<Self, SessionError> {
-        let group = host.control_group(path);
-        let group = group.ok_or_else(|| TargetError::no_group(path, host))?;
-        let places = host.group_places(&group);
-        if places.is_empty() {
-            return Err(TargetError::Unlimited(group.name).into());
-        }
+        let (group, places) = places(host, path)?;
         // If a group cannot be joined, leave the groups that were joined before it.
         let mut membership = Self {
             joined: Vec::new(),
@@ -44,11 +36,7 @@ impl Membership {
             facts: host.group_facts(&group),
         };
         for place in places {
-            enter(&place.group).map_err(|source| SessionError::Group {
-                file: place.group.display().to_string(),
-                why: reason(&source),
-                source,
-            })?;
+            enter(&place.group, std::process::id())?;
             membership.joined.push(place);
         }
         Ok(membership)
@@ -70,31 +58,8 @@ impl Drop for Membership {
     fn drop(&mut self) {
         for place in self.joined.drain(..).rev() {
             // If the kernel refuses, this does no harm, because the process will soon end.
-            let _ = enter(&place.home);
+            let _ = enter(&place.home, std::process::id());
         }
-    }
-}
-
-/// Writes the ID of this process with a single write(2).
-fn enter(file: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(file)?;
-    file.write_all(std::process::id().to_string().as_bytes())
-}
-
-/// Explains an error of a write to `cgroup.procs` (cgroups(7), cgroup-v2.rst).
-fn reason(source: &io::Error) -> &'static str {
-    use rustix::io::Errno;
-    match Errno::from_io_error(source) {
-        Some(Errno::ACCESS | Errno::PERM) => {
-            "joining needs write permission for this file, which root has"
-        }
-        Some(Errno::BUSY) => {
-            "controllers are enabled for its child groups, so it cannot contain processes: \
-             specify one of the child groups"
-        }
-        Some(Errno::OPNOTSUPP) => "it is a threaded group, which accepts only single threads",
-        Some(Errno::NOSPC) => "its cpuset has no CPUs or no memory nodes",
-        _ => "it does not accept processes",
     }
 }
 

@@ -30,7 +30,7 @@ fn texts(place: &Sandbox) -> Vec<Text> {
     own.into_iter().chain(original).collect()
 }
 
-/// Runs cyclictest until each thread has samples: the first thread that has all of its own ends the run.
+/// Runs cyclictest until each thread has samples. A run ends when one thread has all its samples.
 fn whole(place: &Sandbox, run: impl Fn() -> Option<String>) -> Option<Text> {
     for _ in 0..super::RUNS {
         let text = run()?;
@@ -143,7 +143,7 @@ fn rteval_reads_cyclictest() {
         assert_eq!(found.lines().count(), figures.len());
         for (line, [min, _, max]) in found.lines().zip(&figures) {
             let theirs: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
-            // It takes the minimum from the rows. Those of the compatible cyclictest have three digits.
+            // The class takes the minimum from the rows, which have three digits in the compatible cyclictest.
             assert!(theirs[0].abs_diff(*min) <= min / 100, "{line} {output}");
             assert_eq!(theirs[2], *max, "{line} {output}");
             let total: u64 = totals.next().unwrap().parse().unwrap();

@@ -161,7 +161,7 @@ fn sarif_multitool_validates_findings() {
     }
 }
 
-/// The pattern and the functions by which LAVA reads the output of a test.
+/// LAVA reads the output of a test with this pattern and these functions.
 const LAVA: &str = "
 import re
 from lava_dispatcher.actions.test.shell import TestShellAction, handle_testcase

@@ -58,19 +58,24 @@ fn each_output_is_imported_by_its_reader() {
 #[test]
 fn reached_limit_ends_with_actions_and_status() {
     let place = Sandbox::new();
-    let mut command = tool(
-        &place,
-        "rtla",
-        "timerlat hist -c 0 -T 1 -d 1m -P o:0 --no-aa -p 10000",
-    );
-    command
-        .args(["--on-threshold", "shell,command=echo reached"])
-        .args(["--on-end", "shell,command=echo ended"]);
+    assert_stops(&place, "reached", &["shell,command=echo reached"]);
+}
+
+/// Runs until a latency of 1 us, with these actions. Asserts that the first of them prints `first`, and that
+/// the run ends with its own action and the status of a stop. Returns the messages.
+fn assert_stops(place: &Sandbox, first: &str, actions: &[&str]) -> String {
+    let line = "timerlat hist -c 0 -T 1 -d 1m -P o:0 --no-aa -p 10000";
+    let mut command = tool(place, "rtla", line);
+    for action in actions {
+        command.args(["--on-threshold", action]);
+    }
+    command.args(["--on-end", "shell,command=echo ended"]);
     let output = command.output().unwrap();
     let (out, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(out.starts_with("reached\n# RTLA"), "{out}");
+    assert!(out.starts_with(&format!("{first}\n# RTLA")), "{out}");
     assert!(out.ends_with("ended\ntimerlat hit stop tracing\n"), "{out}");
+    said
 }
 
 #[test]
@@ -152,26 +157,22 @@ fn help_states_version_and_usage() {
     }
 }
 
+/// Without `-t`, nothing contains the events.
+#[test]
+fn events_without_a_trace_are_reported() {
+    let place = Sandbox::new();
+    let (_, said) = done(
+        &place,
+        "osnoise top -q -c 0 -d 1 -P o:0 -e sched:sched_switch",
+    );
+    assert!(said.contains("no trace is requested: add -t"), "{said}");
+}
+
 #[test]
 fn failed_action_ends_a_run_that_would_continue() {
     let place = Sandbox::new();
-    let mut command = tool(
-        &place,
-        "rtla",
-        "timerlat hist -c 0 -T 1 -d 1m -P o:0 --no-aa -p 10000",
-    );
-    command
-        .args([
-            "--on-threshold",
-            "shell,command=[ ! -e ran ] && touch ran && echo first",
-        ])
-        .args(["--on-threshold", "continue"])
-        .args(["--on-end", "shell,command=echo ended"]);
-    let output = command.output().unwrap();
-    let (out, said) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(out.starts_with("first\n# RTLA"), "{out}");
-    assert!(out.ends_with("ended\ntimerlat hit stop tracing\n"), "{out}");
+    let once = "shell,command=[ ! -e ran ] && touch ran && echo first";
+    let said = assert_stops(&place, "first", &[once, "continue"]);
     assert!(said.contains("--on-threshold: the command"), "{said}");
     let json = place.done("show last --json");
     let recording: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -106,8 +106,8 @@ const COMPARISONS: u32 = 6;
 /// Number of mixes of the first groups that may be compared with no load.
 const CANDIDATES_AT_FIRST: usize = 3;
 
-/// Share of the rate that a reduced mix must keep. A confirmed mix is replaced only by one of which it has
-/// less than this share.
+/// Share of the rate that a reduced mix must keep. A mix replaces the confirmed one only if its rate is so
+/// high that the confirmed one has less than this share of it.
 const KEPT: f64 = 0.5;
 
 /// Number of pairs of blocks that judge each step of the reduction.
@@ -253,6 +253,8 @@ impl<M: Machine> Search<'_, M> {
             match self.confirm(&mix)? {
                 Some(whole) if self.is_worse(whole.seen[0]) => {
                     self.worst.confirmed = Some(whole);
+                    // The reduction of the mix before it does not matter any more.
+                    self.worst.cut = None;
                     return self.shrink(&mix);
                 }
                 Some(_) => {}
