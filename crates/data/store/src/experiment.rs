@@ -14,7 +14,6 @@ use crate::error::Context;
 use crate::load::load;
 use crate::parts::head_json;
 use crate::select::Selector;
-use crate::store::on_a_full_disk;
 use crate::{Lease, Store, StoreError, facts, lease, pack, texts};
 
 /// Lease held by the process that is running an experiment, and released on drop.
@@ -170,14 +169,12 @@ impl Store {
         for block in blocks {
             self.delete(self.find(&block)?)?;
         }
-        on_a_full_disk(self.path(), || {
-            self.link.write(|connection, context| {
-                connection
-                    .prepare_cached("DELETE FROM experiment WHERE id = ?1")
-                    .and_then(|mut statement| statement.execute([id_text(id)]))
-                    .map(drop)
-                    .map_err(|error| context.on(error))
-            })
+        self.link.write_on_a_full_disk(|connection, context| {
+            connection
+                .prepare_cached("DELETE FROM experiment WHERE id = ?1")
+                .and_then(|mut statement| statement.execute([id_text(id)]))
+                .map(drop)
+                .map_err(|error| context.on(error))
         })
     }
 

@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::Context;
-use crate::reserve::keep_reserve;
+use crate::reserve::{give_up_reserve, keep_reserve};
 use crate::schema::{check_objects, is_made, make};
 use crate::sidecar::sidecar;
 use crate::step_limit::StepLimit;
@@ -318,6 +318,22 @@ impl Link {
         let result = work(&transaction, context)?;
         transaction.commit().map_err(|error| context.on(error))?;
         Ok(result)
+    }
+
+    /// Runs `work` like [`write`](Self::write). If the disk is full, runs it again with the disk
+    /// space reserved for deletes. The space is released while this connection holds the lock for
+    /// writing. Otherwise, another process could use it first.
+    pub(crate) fn write_on_a_full_disk<T>(
+        &self,
+        work: impl Fn(&Connection, &Context) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match self.write(&work) {
+            Err(StoreError::DiskFull { .. }) => self.write(|connection, context| {
+                give_up_reserve(&context.path);
+                work(connection, context)
+            }),
+            other => other,
+        }
     }
 }
 

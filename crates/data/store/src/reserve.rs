@@ -22,6 +22,10 @@ pub(crate) fn give_up_reserve(path: &Path) -> bool {
     fs::remove_file(reserve_path(path)).is_ok()
 }
 
+pub(crate) fn has_reserve(path: &Path) -> bool {
+    reserve_path(path).exists()
+}
+
 /// Reserves disk space for a store, if twice as much is available.
 pub(crate) fn keep_reserve(path: &Path) {
     let path = reserve_path(path);

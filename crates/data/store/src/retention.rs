@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::entry::{Entry, started_ns, time};
-use crate::reserve::{give_up_reserve, keep_reserve};
+use crate::reserve::{has_reserve, keep_reserve};
 use crate::schema::pragma;
 use crate::{Store, StoreError, pack};
 
@@ -210,21 +210,7 @@ impl Store {
 
     /// Removes a part of a recording. On a full disk, uses the reserved space.
     fn drop_part(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
-        match self.try_drop(id, part) {
-            Err(StoreError::DiskFull { .. }) if give_up_reserve(self.path()) => {
-                let result = self.try_drop(id, part);
-                let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
-                self.link.give_space_back();
-                let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
-                self.reserve();
-                result
-            }
-            other => other,
-        }
-    }
-
-    fn try_drop(&self, id: RecordingId, part: Part) -> Result<(), StoreError> {
-        self.link.write(|connection, context| {
+        let dropped = self.link.write_on_a_full_disk(|connection, context| {
             let on = |error| context.on(error);
             let (key, mut entry) = Entry::find(connection, id, context)?;
             let sql = format!("DELETE FROM {} WHERE recording = ?1", part.table());
@@ -244,7 +230,15 @@ impl Store {
             } else {
                 Err(context.damaged_in(id, "its header was changed"))
             }
-        })
+        });
+        // The next part may need the reserve again.
+        if !self.link.read_only && !has_reserve(self.path()) {
+            let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+            self.link.give_space_back();
+            let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+            self.reserve();
+        }
+        dropped
     }
 
     /// Reserves space on the disk if enough is available.

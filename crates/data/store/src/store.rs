@@ -256,15 +256,7 @@ impl Store {
     /// [`StoreError::StillRunning`] (the recording of a dead writer must be [swept](Self::sweep)
     /// first), [`StoreError::NoSuch`], or any error while writing.
     pub fn delete(&self, id: RecordingId) -> Result<(), StoreError> {
-        on_a_full_disk(self.path(), || self.try_delete(id))?;
-        self.link.give_space_back();
-        // The file only shrinks at the next checkpoint.
-        let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
-        Ok(())
-    }
-
-    fn try_delete(&self, id: RecordingId) -> Result<(), StoreError> {
-        self.link.write(|connection, context| {
+        self.link.write_on_a_full_disk(|connection, context| {
             let on = |error| context.on(error);
             // Does not use `Entry`, so that damaged recordings can be deleted.
             let (key, completion, pid): (i64, String, Option<i64>) = connection
@@ -285,17 +277,21 @@ impl Store {
                 });
             }
             remove(connection, context, key)
-        })
+        })?;
+        self.link.give_space_back();
+        // The file only shrinks at the next checkpoint.
+        let _ = self.link.run("PRAGMA wal_checkpoint(TRUNCATE)");
+        Ok(())
     }
 }
 
-/// Runs `work`. If the disk is full, frees the reserved space and runs it again.
-pub(crate) fn on_a_full_disk<T>(
+/// Opens a store. If the disk is full, frees the reserved space and tries again.
+fn on_a_full_disk<T>(
     path: &Path,
-    work: impl Fn() -> Result<T, StoreError>,
+    open: impl Fn() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    match work() {
-        Err(StoreError::DiskFull { .. }) if give_up_reserve(path) => work(),
+    match open() {
+        Err(StoreError::DiskFull { .. }) if give_up_reserve(path) => open(),
         other => other,
     }
 }

@@ -7,11 +7,13 @@ mod common;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{at_start, batch, insert, lease, recording, samples, store_path};
-use punctual_model::{Completion, Nanos, Recording, Slot, SlotCause, SlotState};
+use jiff::Timestamp;
+use punctual_model::{Completion, Nanos, Recording, SeriesEpoch, Slot, SlotCause, SlotState};
 use punctual_store::{Batch, Lease, SlotFilter, Store, StoreError};
 
 const ROLE: &str = "PUNCTUAL_STORE_TEST_ROLE";
@@ -40,6 +42,7 @@ fn child() {
         "fill the disk" => fill_the_disk(&path),
         "open on a full disk" => open_on_a_full_disk(&path),
         "deliver on a full disk" => deliver_on_a_full_disk(&path),
+        "delete beside a writer" => delete_beside_a_writer(&path),
         "only read" => only_read(&path),
         other => panic!("no role {other}"),
     }
@@ -201,9 +204,14 @@ fn processes_and_threads_write_at_once() {
     }
 }
 
+/// Runs a role in a separate mount namespace, with a store on a small disk.
+fn passes_on_small_disk(role: &str, size: &str) {
+    passes_in_tmpfs(role, size, "exec \"$1\" --exact child --nocapture");
+}
+
 /// Runs `script` as a shell script in a separate mount namespace, with a small tmpfs at $0 and this
-/// binary as $1. Returns `None` if that is not permitted.
-fn in_tmpfs(role: &str, size: &str, script: &str) -> Option<Output> {
+/// binary as $1. Skips the test if that is not permitted.
+fn passes_in_tmpfs(role: &str, size: &str, script: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("punctual.db");
     let prepared = format!(
@@ -216,19 +224,19 @@ fn in_tmpfs(role: &str, size: &str, script: &str) -> Option<Output> {
         .env(ROLE, role)
         .env(STORE, path)
         .output();
-    let output = output.ok()?;
-    String::from_utf8_lossy(&output.stdout)
-        .contains("mounted")
-        .then_some(output)
-}
-
-fn assert_checked(output: &Output) {
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.contains("checked"),
-        "{said}\n{complained}"
-    );
+    let (said, complained, passed) = match &output {
+        Ok(output) => (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+            output.status.success(),
+        ),
+        Err(_) => Default::default(),
+    };
+    if !said.contains("mounted") {
+        punctual_testing::skip!(Right, "a small disk: no right to mount a tmpfs");
+        return;
+    }
+    assert!(passed && said.contains("checked"), "{said}\n{complained}");
 }
 
 fn fill_the_disk(path: &Path) {
@@ -274,11 +282,7 @@ fn fill_the_disk(path: &Path) {
 
 #[test]
 fn a_full_disk_loses_nothing() {
-    let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("fill the disk", "6m", script) {
-        Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
-    }
+    passes_on_small_disk("fill the disk", "6m");
 }
 
 fn open_on_a_full_disk(path: &Path) {
@@ -315,11 +319,60 @@ fn open_on_a_full_disk(path: &Path) {
 
 #[test]
 fn full_disk_allows_reading_and_thinning() {
-    let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("open on a full disk", "16m", script) {
-        Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
-    }
+    passes_on_small_disk("open on a full disk", "16m");
+}
+
+/// Returns a series of `store`, and a slot of it that takes three pages.
+fn series(store: &Store, due: Timestamp) -> (SeriesEpoch, Slot) {
+    let epoch = store
+        .put_series("machine", None, "nightly", "{}", due)
+        .unwrap();
+    let slot = Slot {
+        machine: epoch.machine.clone(),
+        series: epoch.name.clone(),
+        epoch: epoch.epoch,
+        due,
+        cause: SlotCause::At,
+        state: SlotState::Missed,
+        reason: Some("the disk was full ".repeat(500)),
+        recording: None,
+    };
+    (epoch, slot)
+}
+
+fn delete_beside_a_writer(path: &Path) {
+    let kept = [recording(1, 5), recording(1, 6)];
+    let store = Store::open(path).unwrap();
+    kept.iter().for_each(|kept| insert(&store, kept));
+    let writer = Store::open(path).unwrap();
+    let (epoch, mut slot) = series(&writer, kept[0].started);
+    let _ = std::fs::write(path.with_extension("filler"), vec![0; 16_000_000]);
+    let (is_full, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        // Uses each page that becomes free at once.
+        let (is_full, ends) = (&is_full, &ends);
+        scope.spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                slot.due += Duration::from_secs(1);
+                let added = writer.add_slot(&epoch, &slot);
+                is_full.fetch_or(added.is_err(), Ordering::Relaxed);
+            }
+        });
+        while !is_full.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let deleted = store.delete(kept[0].id);
+        ends.store(true, Ordering::Relaxed);
+        deleted.unwrap();
+    });
+    assert_eq!(store.load(kept[1].id).unwrap(), kept[1]);
+    assert_eq!(store.list().unwrap().len(), 1);
+    say("checked");
+}
+
+#[test]
+fn other_writers_cannot_use_the_space_reserved_for_deletes() {
+    passes_on_small_disk("delete beside a writer", "16m");
 }
 
 fn deliver_on_a_full_disk(path: &Path) {
@@ -328,19 +381,7 @@ fn deliver_on_a_full_disk(path: &Path) {
     insert(&store, &kept);
     let to = store.destination("https://collector.example").unwrap();
     let at = kept.started;
-    let epoch = store
-        .put_series("machine", None, "nightly", "{}", at)
-        .unwrap();
-    let slot = Slot {
-        machine: epoch.machine.clone(),
-        series: epoch.name.clone(),
-        epoch: epoch.epoch,
-        due: at,
-        cause: SlotCause::At,
-        state: SlotState::Missed,
-        reason: Some("the disk was full ".repeat(500)),
-        recording: None,
-    };
+    let (epoch, slot) = series(&store, at);
     let _ = std::fs::write(path.with_extension("filler"), vec![0; 16_000_000]);
     let full = |error: StoreError| assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     let mut added = 0;
@@ -380,11 +421,7 @@ fn deliver_on_a_full_disk(path: &Path) {
 
 #[test]
 fn failed_delivery_on_full_disk_stays_due() {
-    let script = "exec \"$1\" --exact child --nocapture";
-    match in_tmpfs("deliver on a full disk", "6m", script) {
-        Some(output) => assert_checked(&output),
-        None => punctual_testing::skip!(Right, "a full disk: no right to mount a tmpfs"),
-    }
+    passes_on_small_disk("deliver on a full disk", "6m");
 }
 
 fn only_read(path: &Path) {
@@ -411,12 +448,7 @@ fn store_on_read_only_system_is_readable() {
         "{ROLE}='keep some' \"$1\" --exact child --nocapture && \
          mount -o remount,ro \"$0\" && exec \"$1\" --exact child --nocapture"
     );
-    match in_tmpfs("only read", "6m", &script) {
-        Some(output) => assert_checked(&output),
-        None => {
-            punctual_testing::skip!(Right, "a read-only file system: no right to mount a tmpfs")
-        }
-    }
+    passes_in_tmpfs("only read", "6m", &script);
 }
 
 #[test]
