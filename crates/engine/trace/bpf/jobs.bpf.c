@@ -409,7 +409,6 @@ struct cpu {
 	u64 here;		/* a place on the current stack */
 	u64 stacks_since;
 	u32 stacks;		/* user stacks recorded since then */
-	u32 observing;		/* page faults now are our own */
 	u64 interrupts_since;
 	u32 interrupt_stacks;	/* recorded since then */
 	u64 stack[STACK_WORDS];
@@ -764,16 +763,12 @@ static __attribute__((noinline)) int put_user_stack(u64 *arguments, u32 kind)
 		return 0;
 	}
 	cpu->stacks++;
-	cpu->observing = 1;
 	bytes = bpf_get_stack(arguments, cpu->stack, FRAMES * sizeof(u64), BPF_F_USER_STACK);
-	cpu->observing = 0;
 	/* Kernel threads have none. */
 	if (bytes <= 0)
 		return 0;
 	put_words(cpu, kind, bytes / sizeof(u64));
-	cpu->observing = 1;
 	bytes = bpf_probe_read_user(cpu->stack, sizeof(cpu->stack), (void *)stack_pointer(regs));
-	cpu->observing = 0;
 	if (bytes)
 		return 0;
 	/* The caller of a leaf function on arm64. */
@@ -1844,11 +1839,7 @@ int faulting(u64 *arguments)
 SEC("tp_btf/page_fault_kernel")
 int faulting_in_call(u64 *arguments)
 {
-	struct cpu *cpu = this_cpu();
-
-	if (cpu && cpu->observing)
-		return 0;
-	if (is_watched(bpf_get_current_pid_tgid()))
+	if (!page_faults_are_disabled() && is_watched(bpf_get_current_pid_tgid()))
 		put(FAULT_KERNEL, arguments[2], arguments[0], 0);
 	return 0;
 }

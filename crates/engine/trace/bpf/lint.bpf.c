@@ -107,8 +107,6 @@ struct cpu {
 	u32 timer;
 	u32 softirq_task;	/* pid + 1 */
 	u32 softirq;
-	u32 observing;		/* a program reads user memory: its page faults are our own */
-	u32 padding;
 };
 
 /* Processes (ID << 32) and single threads (ID). */
@@ -220,14 +218,6 @@ INLINE struct thread *judged(const struct task_struct *task)
 	return thread && is_judged(thread) ? thread : 0;
 }
 
-INLINE void observing(u32 on)
-{
-	struct cpu *cpu = this_cpu();
-
-	if (cpu)
-		cpu->observing = on;
-}
-
 /* A system call and its arguments. */
 struct call {
 	int number;
@@ -313,18 +303,12 @@ INLINE void read_call(struct site *site, struct task_struct *task)
 	if (!flags)
 		return;
 	if (*flags & (IS_POLL | IS_SELECT)) {
-		if (task == bpf_get_current_task_btf()) {
-			observing(1);
+		if (task == bpf_get_current_task_btf())
 			read_polled(site, &call, *flags);
-			observing(0);
-		}
 		return;
 	}
-	if (*flags & IS_SIGWAIT && task == bpf_get_current_task_btf()) {
-		observing(1);
+	if (*flags & IS_SIGWAIT && task == bpf_get_current_task_btf())
 		bpf_probe_read_user(&site->arguments[0], sizeof(u64), (void *)call.first);
-		observing(0);
-	}
 	if (*flags & KEEP_FIRST)
 		site->arguments[0] = call.first;
 	if (*flags & KEEP_SECOND)
@@ -336,9 +320,7 @@ INLINE void read_call(struct site *site, struct task_struct *task)
 
 INLINE void user_stack(void *context, struct site *site)
 {
-	observing(1);
 	bpf_get_stack(context, site->stack, sizeof(site->stack), BPF_F_USER_STACK);
-	observing(0);
 }
 
 /* Reads the stack of the current thread, once per site. */
@@ -397,11 +379,8 @@ INLINE struct tally *add(const struct site *site, const struct task_struct *task
 		bpf_probe_read_kernel(known->other_comm, sizeof(known->other_comm), other->comm);
 	}
 	/* In a softirq the current thread is a different one. */
-	if (site->stack[0] && site->kind != WOKEN_BY_SOFTIRQ) {
-		observing(1);
+	if (site->stack[0] && site->kind != WOKEN_BY_SOFTIRQ)
 		stack_words(known);
-		observing(0);
-	}
 	return known;
 }
 
@@ -619,9 +598,7 @@ int faulting(u64 *arguments)
 SEC("tp_btf/page_fault_kernel")
 int faulting_in_call(u64 *arguments)
 {
-	struct cpu *cpu = this_cpu();
-
-	if (cpu && !cpu->observing)
+	if (!page_faults_are_disabled())
 		of_current(arguments, FAULT, 1, arguments[0]);
 	return 0;
 }
@@ -717,7 +694,6 @@ INLINE void read_address(struct tally *tally, u64 address)
 INLINE void read_name(struct tally *tally, const struct call *call, u32 flags, u32 type,
 		      struct file *file)
 {
-	observing(1);
 	if (flags & PATH_FIRST)
 		bpf_probe_read_user_str(tally->name, sizeof(tally->name), (void *)call->first);
 	else if (flags & PATH_SECOND)
@@ -728,7 +704,6 @@ INLINE void read_name(struct tally *tally, const struct call *call, u32 flags, u
 		read_address(tally, call->fifth);
 	else if (file && type == S_IFSOCK)
 		read_peer(tally, file);
-	observing(0);
 }
 
 SEC("tp_btf/sys_enter")

@@ -90,4 +90,17 @@ static long (*const bpf_probe_read_user)(void *to, u32 size, const void *from) =
 static struct task_struct *(*const bpf_get_current_task_btf)(void) = (void *)158;
 static void *(*const bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 
+/* include/linux/sched.h */
+struct task_struct___faults {
+	int pagefault_disabled;
+} __attribute__((preserve_access_index));
+
+/* Returns whether the kernel tries to read user memory without a page fault now. Tracers, such as
+ * these programs, read stacks in this way. The address can be anything, and a failed attempt is no
+ * fault of the thread. */
+INLINE int page_faults_are_disabled(void)
+{
+	return ((struct task_struct___faults *)bpf_get_current_task_btf())->pagefault_disabled;
+}
+
 #endif

@@ -228,6 +228,47 @@ fn a_correct_loop_violates_no_rule() {
     assert_eq!(code, Some(0));
 }
 
+/// A tracer that reads a stack may use an address that does not exist. The kernel raises an
+/// exception, but it is no page fault of the thread.
+#[test]
+fn stack_read_by_another_tracer_is_no_page_fault() {
+    let place = Sandbox::new();
+    let Some(program) = Program::start(&place, &["correct"], FRAMES) else {
+        return;
+    };
+    let (pid, data) = (program.pid().to_string(), place.path("perf.data"));
+    let perf = Command::new("perf")
+        .args(["record", "--quiet", "--call-graph", "fp"])
+        .args(["-e", "raw_syscalls:sys_enter", "-p", &pid, "-o"])
+        .arg(&data)
+        .stderr(Stdio::piped())
+        .spawn();
+    let perf = match perf {
+        Ok(perf) => perf,
+        Err(error) => {
+            punctual_testing::skip!(Program, "lint beside perf: {error}");
+            return;
+        }
+    };
+    let (report, _) = report(&place, &format!("app lint --pid {pid} -D 2s --json"));
+    signal(&perf, "INT");
+    let told = text(&perf.wait_with_output().unwrap().stderr);
+    let read = Command::new("perf")
+        .arg("script")
+        .arg("-i")
+        .arg(&data)
+        .output();
+    if !text(&read.unwrap().stdout).contains("raw_syscalls:sys_enter") {
+        punctual_testing::skip_refused("perf record", told);
+        return;
+    }
+    if !has_bpf(&report) {
+        return;
+    }
+    let fault = rule(&report, "page-fault");
+    assert_eq!(fault.state, RuleState::Clean, "{fault:?}");
+}
+
 #[test]
 fn states_are_judged() {
     let place = Sandbox::new();

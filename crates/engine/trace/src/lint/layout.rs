@@ -49,8 +49,6 @@ pub(super) struct Cpu {
     timer: u32,
     softirq_task: u32,
     softirq: u32,
-    observing: u32,
-    padding: u32,
 }
 
 // SAFETY: the members are integers and arrays of integers, without padding, so any bytes are a
