@@ -22,6 +22,7 @@ struct task_struct {
 
 /* include/uapi/linux/bpf.h: map types and the numbers of the helpers */
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+enum { BPF_MAP_TYPE_LRU_HASH = 9 };
 enum { BPF_NOEXIST = 1 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
 

@@ -60,6 +60,14 @@ struct {
 	MAP_TYPE(value, u64);
 } given SEC(".maps");
 
+/* When timers were started whose time had already passed, by their addresses. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_LRU_HASH);
+	MAP_NUMBER(max_entries, WAITING);
+	MAP_TYPE(key, u64);
+	MAP_TYPE(value, u64);
+} started SEC(".maps");
+
 /* For this long after that, timers of other sleeps matter as well. */
 enum { MATTERS_NS = 100000000 };
 
@@ -70,9 +78,15 @@ struct timerqueue_node {
 	long long expires;
 } __attribute__((preserve_access_index));
 
+/* include/linux/hrtimer_defs.h */
+struct hrtimer_clock_base {
+	long long offset;	/* of its clock to CLOCK_MONOTONIC */
+} __attribute__((preserve_access_index));
+
 struct hrtimer___late {
 	struct timerqueue_node node;
 	void *function;
+	struct hrtimer_clock_base *base;
 	u8 is_soft;
 } __attribute__((preserve_access_index));
 
@@ -133,17 +147,45 @@ INLINE int concerns(const struct hrtimer___late *timer, u64 late)
 	       *at + MATTERS_NS > bpf_ktime_get_ns();
 }
 
+SEC("tp_btf/hrtimer_start")
+int starting(u64 *arguments)
+{
+	struct hrtimer___late *timer = (struct hrtimer___late *)arguments[0];
+	u64 address = arguments[0], now = bpf_ktime_get_ns();
+	long long late;
+
+	if (!HAS(hrtimer___late, node) || !HAS(hrtimer___late, base))
+		return 0;
+	late = (long long)now + timer->base->offset - timer->node.expires;
+	if (late > 0 && (u64)late > late_ns)
+		bpf_map_update_elem(&started, &address, &now, 0);
+	return 0;
+}
+
 SEC("tp_btf/hrtimer_expire_entry")
 int expiring(u64 *arguments)
 {
 	struct hrtimer___late *timer = (struct hrtimer___late *)arguments[0];
-	long long now = 0, late;
+	u64 address = arguments[0], *start;
+	long long now = 0, late, since_start;
 
 	if (!HAS(hrtimer___late, node))
 		return 0;
 	bpf_probe_read_kernel(&now, sizeof(now), (void *)arguments[1]);
 	late = now - timer->node.expires;
-	if (late < 0 || (u64)late <= late_ns || !concerns(timer, late))
+	if (late < 0 || (u64)late <= late_ns)
+		return 0;
+	/* A timer cannot be late before it is started. */
+	start = bpf_map_lookup_elem(&started, &address);
+	if (start) {
+		since_start = bpf_ktime_get_ns() - *start;
+		bpf_map_delete_elem(&started, &address);
+		if (since_start < late)
+			late = since_start;
+		if (late < 0 || (u64)late <= late_ns)
+			return 0;
+	}
+	if (!concerns(timer, late))
 		return 0;
 	put(arguments, TIMER, late,
 	    HAS(hrtimer___late, function) ? (u64)timer->function : 0);

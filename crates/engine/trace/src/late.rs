@@ -15,7 +15,8 @@ use crate::bpf::{Mapped, Programs, Reads};
 pub(crate) static OBJECT: &[u8] = include_bytes_aligned!("../bpf/late.bpf.o");
 
 /// The programs, each with its tracepoint.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
+    ("starting", "hrtimer_start"),
     ("expiring", "hrtimer_expire_entry"),
     ("waking", "sched_waking"),
     ("switching", "sched_switch"),
@@ -186,6 +187,9 @@ impl LateStacks {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{ClockId, clock_nanosleep_absolute};
+    use rustix::time::Timespec;
+
     use super::*;
     use crate::sleeper::Sleeper;
 
@@ -209,6 +213,31 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(400));
         sleeper.kill(|| true);
         assert_eq!(keys(&stacks), [0; 0]);
+    }
+
+    /// Its time has passed before it starts.
+    #[test]
+    fn timer_of_the_past_is_not_late() {
+        let mut stacks = match LateStacks::start(4 << 20, Nanos::from_secs(1)) {
+            Ok(stacks) => stacks,
+            Err(error) => {
+                punctual_testing::skip_refused("the recorder of late stacks", error.to_string());
+                return;
+            }
+        };
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        stacks.watch([tid].into_iter()).unwrap();
+        let long_ago = Timespec {
+            tv_sec: 0,
+            tv_nsec: 1,
+        };
+        for _ in 0..10 {
+            clock_nanosleep_absolute(ClockId::Monotonic, &long_ago).unwrap();
+        }
+        let recorded = stacks.since(Nanos::ZERO);
+        let is_timer = |event: &&TraceEvent| matches!(event.kind, EventKind::TimerLate { .. });
+        let timers: Vec<&TraceEvent> = recorded.iter().filter(is_timer).collect();
+        assert!(timers.is_empty(), "{timers:?}");
     }
 
     #[test]
