@@ -71,7 +71,23 @@ impl JudgedSubject {
     }
 
     /// Returns the application whose jobs are judged together, with their budget; `None` if none was
-    /// selected.
+    /// selected. It may not run yet.
+    ///
+    /// # Errors
+    /// Returns an error without a budget.
+    pub(crate) fn with_budget(
+        &self,
+        budget: Option<Nanos>,
+    ) -> Result<Option<(Subject, Nanos)>, UsageError> {
+        let Some(subject) = self.subject() else {
+            return Ok(None);
+        };
+        let text = "pass --budget, the longest time that a job of the application may take";
+        let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
+        Ok(Some((subject, budget)))
+    }
+
+    /// As [`with_budget`](Self::with_budget), for an application that runs.
     ///
     /// # Errors
     /// Returns an error without a budget, or as [`Subject::check`].
@@ -80,12 +96,10 @@ impl JudgedSubject {
         host: &Host,
         budget: Option<Nanos>,
     ) -> Result<Option<(Subject, Nanos)>> {
-        let Some(subject) = self.subject() else {
-            return Ok(None);
-        };
-        let text = "pass --budget, the longest time that a job of the application may take";
-        let budget = budget.ok_or_else(|| UsageError(text.to_owned()))?;
-        subject.check(host).map_err(SessionError::from)?;
-        Ok(Some((subject, budget)))
+        let judged = self.with_budget(budget)?;
+        if let Some((subject, _)) = &judged {
+            subject.check(host).map_err(SessionError::from)?;
+        }
+        Ok(judged)
     }
 }

@@ -370,6 +370,31 @@ fn blocks_of_an_application_are_stored_with_its_changes() {
     assert_eq!(place.done("list --blocks --json").trim(), "[]");
 }
 
+/// The application does not run yet when the experiment begins.
+#[test]
+fn commands_of_an_experiment_start_the_application() {
+    let place = Sandbox::new();
+    std::fs::copy("/bin/sh", place.path("begun9")).unwrap();
+    script(
+        &place,
+        "begin",
+        &format!("./begun9 -c '{JOBS}' >/dev/null 2>&1 &"),
+    );
+    let output = place.run(
+        "experiment --comm begun9 --budget 1s --a ./begin --b ./begin --pairs 6 --block 1s \
+         --wash-out 500ms -q --json",
+    );
+    if output.stdout.is_empty() {
+        punctual_testing::skip_refused("experiment --comm", text(&output.stderr));
+        return;
+    }
+    let found: NumbersExperiment = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found.blocks.len(), 12, "{found:#?}");
+    // Without commands that could start it, nothing is measured.
+    let said = place.refused("experiment --comm begun9 --budget 1s --set swappiness=9", 2);
+    assert!(said.contains("no thread to watch: comm begun9"), "{said}");
+}
+
 /// The experiments of a search are stored like others, with the recordings of their blocks.
 #[test]
 fn search_for_an_application_is_stored() {

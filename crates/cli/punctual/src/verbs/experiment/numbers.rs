@@ -98,8 +98,16 @@ impl OfNumbers {
     }
 
     /// Returns the source of the numbers.
-    fn meter(&self, block: Option<Nanos>) -> Result<Meter> {
-        if let Some((subject, budget)) = self.subject.judged(&Host::live(), self.budget)? {
+    fn meter(&self, Conditions { arms, block, .. }: &Conditions) -> Result<Meter> {
+        let block = *block;
+        let by_command = |arm: &Arm| matches!(arm.action, ArmAction::Command { .. });
+        let judged = if arms.iter().any(by_command) {
+            // The command can start the application.
+            self.subject.with_budget(self.budget)?
+        } else {
+            self.subject.judged(&Host::live(), self.budget)?
+        };
+        if let Some((subject, budget)) = judged {
             return Ok(Meter::Jobs(Box::new(ApplicationRequest {
                 requirement: LoopRequirement::of_jobs(budget),
                 subject,
@@ -134,7 +142,7 @@ impl OfNumbers {
         output: &OutputOptions,
         context: &Context,
     ) -> Result<Exit> {
-        let meter = self.meter(conditions.block)?;
+        let meter = self.meter(&conditions)?;
         let file = report::opened(output)?;
         let store = context.store_to_record()?;
         let by_settings = |arm: &Arm| matches!(arm.action, ArmAction::Settings { .. });
