@@ -11,7 +11,11 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
 
 /// Runs punctual in a PID namespace. `None` if none can be created here.
 fn in_namespace(place: &Sandbox, line: &str) -> Option<Output> {
-    let script = format!("echo READY >&2; sleep 1000 & exec {PROGRAM} {line}");
+    // Until it becomes sleep(1), the other process has the name of the shell.
+    let script = format!(
+        "echo READY >&2; sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; \
+         exec {PROGRAM} {line}"
+    );
     unshared(place, &["--pid", "--mount-proc", "--kill-child"], &script)
 }
 
