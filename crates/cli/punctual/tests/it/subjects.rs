@@ -380,19 +380,23 @@ fn commands_of_an_experiment_start_the_application() {
         "begin",
         &format!("./begun9 -c '{JOBS}' >/dev/null 2>&1 &"),
     );
-    let output = place.run(
-        "experiment --comm begun9 --budget 1s --a ./begin --b ./begin --pairs 6 --block 1s \
-         --wash-out 500ms -q --json",
-    );
+    let long = ":;".repeat(300);
+    let output = place.run(&format!(
+        "experiment --comm begun9 --budget 1s --a ./begin;{long} --b ./begin --pairs 6 --block 1s \
+         --wash-out 500ms -q --json"
+    ));
     if output.stdout.is_empty() {
         punctual_testing::skip_refused("experiment --comm", text(&output.stderr));
         return;
     }
     let found: NumbersExperiment = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found.blocks.len(), 12, "{found:#?}");
-    // Without commands that could start it, nothing is measured.
-    let said = place.refused("experiment --comm begun9 --budget 1s --set swappiness=9", 2);
-    assert!(said.contains("no thread to watch: comm begun9"), "{said}");
+    // A label has at most 256 characters.
+    let label = experiments(&place)[0].label.clone().unwrap();
+    assert!(
+        label.starts_with("a: ./begin;:;") && label.ends_with("… / b: ./begin"),
+        "{label}"
+    );
 }
 
 /// The experiments of a search are stored like others, with the recordings of their blocks.

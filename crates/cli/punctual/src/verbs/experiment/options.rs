@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use punctual_experiment::{least_rounds, shortest_time};
-use punctual_model::{Arm, ArmAction, ExperimentPlan, Nanos, Values, WashOut};
+use punctual_model::{Arm, ArmAction, ExperimentPlan, LONGEST_LABEL, Nanos, Values, WashOut};
 use punctual_tune::Wish;
 
 use super::numbers::{Conditions, OfNumbers};
 use super::report::OutputOptions;
 use crate::exit::UsageError;
+use crate::live::shortened;
 use crate::options::blocks::{Measuring, OF_COMMAND};
 use crate::options::measuring::length;
 use crate::options::share_cpus::Sharing;
@@ -163,6 +164,9 @@ pub(super) struct New {
     pub(super) output: OutputOptions,
 }
 
+/// Number of characters of a command that a label contains.
+const COMMAND_IN_LABEL: usize = 100;
+
 /// Options that control how the machine boots.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(super) struct Booting {
@@ -203,11 +207,14 @@ impl New {
     /// Returns the name of the experiment.
     pub(super) fn label(&self, arms: &[Arm]) -> String {
         let name = |arm: &Arm| match &arm.action {
-            ArmAction::Command { command } => format!("{}: {command}", arm.name),
+            ArmAction::Command { command } => {
+                format!("{}: {}", arm.name, shortened(command, COMMAND_IN_LABEL))
+            }
             _ => arm.name.clone(),
         };
         let names = || arms.iter().map(name).collect::<Vec<String>>().join(" / ");
-        self.output.label.clone().unwrap_or_else(names)
+        let default = || shortened(&names(), LONGEST_LABEL);
+        self.output.label.clone().unwrap_or_else(default)
     }
 
     fn check_deadline(&self) -> Result<(), UsageError> {
