@@ -96,8 +96,8 @@ struct task_struct___faults {
 } __attribute__((preserve_access_index));
 
 /* Returns whether the kernel tries to read user memory without a page fault now. Tracers, such as
- * these programs, read stacks in this way. The address can be anything, and a failed attempt is no
- * fault of the thread. */
+ * these programs, read stacks in this way. The address can be anything, and a failed attempt is not
+ * a fault of the thread. */
 INLINE int page_faults_are_disabled(void)
 {
 	return ((struct task_struct___faults *)bpf_get_current_task_btf())->pagefault_disabled;

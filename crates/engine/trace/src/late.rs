@@ -193,14 +193,18 @@ mod tests {
     use super::*;
     use crate::sleeper::Sleeper;
 
+    fn recorder(late: Nanos) -> Option<LateStacks> {
+        LateStacks::start(4 << 20, late)
+            .inspect_err(|error| {
+                punctual_testing::skip_refused("the recorder of late stacks", error.to_string());
+            })
+            .ok()
+    }
+
     #[test]
     fn thread_killed_in_its_sleep_leaves_nothing() {
-        let mut stacks = match LateStacks::start(4 << 20, Nanos::from_secs(100)) {
-            Ok(stacks) => stacks,
-            Err(error) => {
-                punctual_testing::skip_refused("the recorder of late stacks", error.to_string());
-                return;
-            }
+        let Some(mut stacks) = recorder(Nanos::from_secs(100)) else {
+            return;
         };
         let keys = |stacks: &LateStacks| -> Vec<u32> {
             let map = stacks.programs.map("waiting").unwrap();
@@ -218,12 +222,8 @@ mod tests {
     /// Its time has passed before it starts.
     #[test]
     fn timer_of_the_past_is_not_late() {
-        let mut stacks = match LateStacks::start(4 << 20, Nanos::from_secs(1)) {
-            Ok(stacks) => stacks,
-            Err(error) => {
-                punctual_testing::skip_refused("the recorder of late stacks", error.to_string());
-                return;
-            }
+        let Some(mut stacks) = recorder(Nanos::from_secs(1)) else {
+            return;
         };
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         stacks.watch([tid].into_iter()).unwrap();

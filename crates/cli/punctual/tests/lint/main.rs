@@ -229,7 +229,7 @@ fn a_correct_loop_violates_no_rule() {
 }
 
 /// A tracer that reads a stack may use an address that does not exist. The kernel raises an
-/// exception, but it is no page fault of the thread.
+/// exception, but this is not a page fault of the thread.
 #[test]
 fn stack_read_by_another_tracer_is_no_page_fault() {
     let place = Sandbox::new();
