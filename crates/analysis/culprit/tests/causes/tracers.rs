@@ -46,9 +46,10 @@ fn irq_noise(at: f64, desc: &str, length: f64) -> TraceEvent {
     noise(at, NoiseSource::Irq { vector, desc }, length)
 }
 
+/// The thread writes the event when it leaves the CPU.
 fn thread_noise(at: f64, name: &str, pid: u32, length: f64) -> TraceEvent {
     let comm = Comm::new(name.as_bytes());
-    noise(at, NoiseSource::Thread { pid, comm }, length)
+    of(pid, noise(at, NoiseSource::Thread { pid, comm }, length))
 }
 
 /// The same event, while another thread is current.
@@ -253,7 +254,7 @@ fn noises_explain_a_sample() {
     let found = sampled(&[
         irq_noise(9_990.0, "eth0", 9.0),
         // The time of a thread does not contain the handlers on top of it.
-        irq_noise(10_200.0, "eth0", 20.0),
+        of(61, irq_noise(10_200.0, "eth0", 20.0)),
         thread_noise(10_250.0, "cc1", 61, 100.0),
         noise(10_280.0, NoiseSource::Softirq { vector: 3 }, 10.0),
     ]);
