@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_culprit::{LateFound, LateReactions, TraceFacts, Wanted};
 use punctual_model::{
-    Comm, EventKind, FunctionRun, Nanos, NotShown, Task, TaskState, TraceEvent, Vector, event_names,
+    Comm, EventKind, FunctionRun, Nanos, Task, TaskState, TraceEvent, event_names,
 };
 
-use crate::stream::{RUNNABLE, SLEEPS, VICTIM, make, task, victim};
+use crate::stream::{RUNNABLE, SLEEPS, make, task};
 
-fn us(us: u64) -> Nanos {
+pub(crate) fn us(us: u64) -> Nanos {
     Nanos::from_micros(us)
 }
 
-fn event(at: u64, pid: u32, kind: EventKind) -> TraceEvent {
+pub(crate) fn event(at: u64, pid: u32, kind: EventKind) -> TraceEvent {
     TraceEvent {
         time: us(at),
         cpu: 1,
@@ -40,7 +40,7 @@ fn waking(at: u64, pid: u32, task: Task) -> TraceEvent {
 }
 
 /// A thread is woken at this time on the CPU of `make`, runs when `make` sleeps, and sleeps again.
-fn turn(at: u64, thread: Task, wait: u64) -> Vec<TraceEvent> {
+pub(crate) fn turn(at: u64, thread: Task, wait: u64) -> Vec<TraceEvent> {
     vec![
         waking(at, make().pid, thread),
         switch(at + wait, make(), SLEEPS, thread),
@@ -58,13 +58,13 @@ fn trace(turns: &[(Task, u64)]) -> Vec<TraceEvent> {
 
 /// What the trace file states.
 #[derive(Default)]
-struct Stated {
-    missing: Vec<&'static str>,
-    symbols: Vec<(u64, &'static str)>,
-    without_vectors: bool,
+pub(crate) struct Stated {
+    pub(crate) missing: Vec<&'static str>,
+    pub(crate) symbols: Vec<(u64, &'static str)>,
+    pub(crate) without_vectors: bool,
 }
 
-fn finished(finder: LateReactions, stated: &Stated) -> LateFound {
+pub(crate) fn finished(finder: LateReactions, stated: &Stated) -> LateFound {
     let is_recorded = |name: &&str| !stated.missing.contains(name);
     let recorded: BTreeSet<String> = event_names()
         .filter(is_recorded)
@@ -85,7 +85,7 @@ fn finished(finder: LateReactions, stated: &Stated) -> LateFound {
     })
 }
 
-fn finder(wanted: Wanted, events: &[TraceEvent]) -> LateReactions {
+pub(crate) fn finder(wanted: Wanted, events: &[TraceEvent]) -> LateReactions {
     let mut finder = LateReactions::new(wanted);
     for event in events {
         finder.event(event.clone());
@@ -93,7 +93,7 @@ fn finder(wanted: Wanted, events: &[TraceEvent]) -> LateReactions {
     finder
 }
 
-fn found(wanted: Wanted, turns: &[(Task, u64)]) -> LateFound {
+pub(crate) fn found(wanted: Wanted, turns: &[(Task, u64)]) -> LateFound {
     finished(finder(wanted, &trace(turns)), &Stated::default())
 }
 
@@ -107,7 +107,7 @@ fn kept(found: &LateFound) -> Vec<(u32, u64)> {
     told.collect()
 }
 
-fn first() -> Task {
+pub(crate) fn first() -> Task {
     task("first", 40, 9)
 }
 
@@ -391,183 +391,4 @@ fn function_of_the_next_trace_is_in_no_window() {
     finder.function(run("later", 10_090, 50));
     let found = finished(finder, &Stated::default());
     assert_eq!(found.reactions[0].window.evidence.functions, []);
-}
-
-/// A reaction of 500 µs with these events of `make` in it.
-fn with_events(kinds: &[EventKind], stated: &Stated) -> LateFound {
-    let mut events = turn(10_000, first(), 500);
-    let own = (kinds.iter().zip(1..)).map(|(kind, at)| event(10_000 + at, 12, kind.clone()));
-    events.splice(1..1, own.collect::<Vec<TraceEvent>>());
-    finished(finder(Wanted::longest(), &events), stated)
-}
-
-#[test]
-fn addresses_and_calls_in_a_window_get_their_names() {
-    let stated = Stated {
-        symbols: vec![(0, "absolute"), (0x100, "first"), (0x200, "second")],
-        ..Stated::default()
-    };
-    let timer = |function| EventKind::HrtimerExpireEntry {
-        hrtimer: 7,
-        function,
-        now_ns: 0,
-    };
-    let kinds = [
-        timer(0x100),
-        timer(0x1ff),
-        timer(0x200),
-        timer(0x99),
-        timer(0),
-        EventKind::KernelStack {
-            frames: vec![0x250],
-        },
-        EventKind::SysEnter {
-            id: 1,
-            args: [0; 2],
-        },
-        EventKind::SysExit { id: 2, ret: 0 },
-    ];
-    let found = with_events(&kinds, &stated);
-    let window = &found.reactions[0].window;
-    let named: Vec<(u64, &str)> = (window.symbols.iter())
-        .map(|(at, name)| (*at, name.as_str()))
-        .collect();
-    assert_eq!(
-        named,
-        [
-            (0x99, "absolute"),
-            (0x100, "first"),
-            (0x1ff, "first"),
-            (0x200, "second"),
-            (0x250, "second")
-        ]
-    );
-    assert_eq!(window.calls, [(1, "write".to_owned())].into());
-}
-
-/// A beginning without its end would last forever.
-#[test]
-fn beginnings_without_recorded_ends_are_left_out() {
-    let name = "eth0".into();
-    let kinds = [
-        EventKind::IrqEntry { irq: 24, name },
-        EventKind::IrqExit { irq: 24, ret: 1 },
-        EventKind::SoftirqEntry { vec: 3 },
-        EventKind::SoftirqExit { vec: 3 },
-        EventKind::VectorEntry {
-            vector: Vector::LocalTimer,
-        },
-        EventKind::VectorExit {
-            vector: Vector::LocalTimer,
-        },
-        EventKind::SysEnter {
-            id: 1,
-            args: [0; 2],
-        },
-        EventKind::SysExit { id: 1, ret: 0 },
-        EventKind::WorkqueueStart {
-            work: 1,
-            function: 2,
-        },
-        EventKind::IrqDisable {
-            caller: 1,
-            parent: 0,
-        },
-        EventKind::PreemptDisable {
-            caller: 1,
-            parent: 0,
-        },
-        EventKind::HrtimerExpireEntry {
-            hrtimer: 1,
-            function: 2,
-            now_ns: 0,
-        },
-    ];
-    let left = |missing: &[&'static str]| {
-        let stated = Stated {
-            missing: missing.to_vec(),
-            ..Stated::default()
-        };
-        let found = with_events(&kinds, &stated);
-        let window = &found.reactions[0].window;
-        kinds.len() + 3 - window.events.len()
-    };
-    assert_eq!(left(&[]), 0);
-    for (missing, count) in [
-        ("irq:irq_handler_exit", 2),
-        ("irq:irq_handler_entry", 2),
-        ("irq:softirq_exit", 2),
-        ("irq_vectors:*_exit", 2),
-        ("raw_syscalls:sys_exit", 1),
-        ("workqueue:workqueue_execute_end", 1),
-        ("preemptirq:irq_enable", 1),
-        ("preemptirq:preempt_enable", 1),
-        ("timer:hrtimer_expire_exit", 1),
-        ("sched:sched_wakeup", 0),
-    ] {
-        assert_eq!(left(&[missing]), count, "{missing}");
-    }
-    // A vector whose end never comes has none.
-    let begins = [EventKind::VectorEntry {
-        vector: Vector::Other("odd".into()),
-    }];
-    let found = with_events(&begins, &Stated::default());
-    assert_eq!(found.reactions[0].window.events.len(), 3);
-}
-
-#[test]
-fn trace_without_flags_or_vectors_says_so() {
-    let lacks = |flags: u8, missing: &[&'static str], without_vectors: bool| {
-        let mut events = turn(10_000, first(), 50);
-        events[0].flags = flags;
-        let stated = Stated {
-            missing: missing.to_vec(),
-            without_vectors,
-            ..Stated::default()
-        };
-        let found = finished(finder(Wanted::longest(), &events), &stated);
-        let shown = &found.reactions[0].window.evidence.not_shown;
-        assert_eq!(*shown, found.not_shown);
-        found.not_shown
-    };
-    let vectors = ["irq_vectors:*_entry"];
-    assert_eq!(lacks(1, &[], false), []);
-    assert_eq!(lacks(0, &[], false), [NotShown::Flags]);
-    assert_eq!(lacks(1, &vectors, false), [NotShown::Vectors]);
-    // Without the end, the beginning is worth nothing.
-    assert_eq!(
-        lacks(1, &["irq_vectors:*_exit"], false),
-        [NotShown::Vectors]
-    );
-    assert_eq!(lacks(1, &vectors, true), []);
-    assert_eq!(
-        lacks(0, &vectors, false),
-        [NotShown::Flags, NotShown::Vectors]
-    );
-}
-
-/// Without the switches, an event of another thread is no contradiction.
-#[test]
-fn contradictions_need_recorded_switches() {
-    let of = |missing: &[&'static str]| {
-        let mut finder = LateReactions::new(Wanted::longest());
-        finder.event(event(9_990, 33, EventKind::SoftirqRaise { vec: 9 }));
-        for event in turn(10_000, first(), 50) {
-            finder.event(event);
-        }
-        let stated = Stated {
-            missing: missing.to_vec(),
-            ..Stated::default()
-        };
-        let found = finished(finder, &stated);
-        let gaps = found.reactions[0].window.evidence.gaps.len();
-        (found.contradictions, gaps)
-    };
-    assert_eq!(of(&[]), (1, 1));
-    assert_eq!(of(&["sched:sched_switch"]), (0, 0));
-    // The victim's own priority is that of its switch.
-    let found = found(Wanted::longest(), &[(victim(), 50)]);
-    let window = &found.reactions[0].window;
-    assert_eq!(window.victim.tid, VICTIM);
-    assert_eq!(window.victim.scheduling.unwrap().priority, 95);
 }
